@@ -1,0 +1,141 @@
+"""A task as the scheduler holds it, and its place in the order that it waits in.
+
+A task is in exactly one state, and each state is an order with integer keys, so that the first of an order is its
+smallest key, in memory and (as 16 big-endian bytes) in the store:
+
+    ready       priority, then seq        larger priorities first, then first in first out
+    delayed     due time, then seq
+    processing  seq
+    over        end, then seq             success, failed, cancelled: one order each
+
+    new ──► ready ──select──► processing ──done──► success | failed | cancelled
+      │      ▲  ▲                │   │
+      ▼      │  └─── released ───┘   │ failed, timeout
+    delayed ─┘ due                   │
+      ▲──────────────────────────────┘
+
+Rules:
+1. ``seq`` is given when a task becomes live and stays until it is over, through retries and merges.
+2. ``token`` is that of the last lease; only handing out, replacing, releasing, cancelling and restarting change it.
+3. ``spec`` is what the producer sent; None means that it is in the store only (the task is *hollow*) and must be
+   read before the task is handed out.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final, NamedTuple
+
+from msgspec import Raw, Struct
+
+from taskqueue.core.messages import NewTask, Schedule
+
+READY: Final = 1
+DELAYED: Final = 2
+PROCESSING: Final = 3
+SUCCESS: Final = 4
+FAILED: Final = 5
+CANCELLED: Final = 6
+
+STATE_NAMES: Final = ("", "ready", "delayed", "processing", "success", "failed", "cancelled")
+"""By state; state 0 means: the store does not know the task."""
+
+PRIORITY_TOP: Final = 2**31 - 1
+SEQ_BITS: Final = 64
+KEY_BYTES: Final = 16
+NO_FLOOR: Final = 1 << (8 * KEY_BYTES)
+"""Above every key: an order without a floor is held whole."""
+
+TASK_BYTES: Final = 512
+"""What a task costs in memory besides its url and its body; measured with tracemalloc, rounded up."""
+
+
+class Spec(Struct, frozen=True, gc=False):
+    """What the producer sent: kept as it came, written once, read again only when a hollow task is needed."""
+
+    url: str
+    schedule: Schedule
+    body: Raw
+
+
+class Lease(Struct, gc=False):
+    """Who runs a task until when.
+
+    Attributes:
+        session: of the fetcher.
+        number: of the ``select`` message that carried it.
+        deadline: boot-clock seconds at which it runs out.
+        selected_at: boot-clock seconds at which it was handed out.
+        deferred: a ``force_update`` that came meanwhile; takes effect when the lease ends.
+    """
+
+    session: str
+    number: int
+    deadline: float
+    selected_at: float
+    deferred: NewTask | None = None
+
+
+class Task(Struct, gc=False, eq=False):
+    """One task.
+
+    Attributes:
+        project: number of its project (a new one after ``delete``), the first part of its keys in the store.
+        key: its place in the order of its state.
+        exetime: unix seconds before which it must not run; 0 is any time.
+        lastcrawltime: unix seconds at which its last attempt ended; 0 is never.
+        held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't hurry it.
+        timed_out: its last attempt ran out of time.
+        kept_state, kept_key: where the store has it; state 0 is nowhere.
+    """
+
+    project: int
+    taskid: str
+    state: int
+    key: int
+    seq: int
+    priority: int = 0
+    exetime: float = 0.0
+    token: int = 0
+    retried: int = 0
+    lastcrawltime: float = 0.0
+    held_back: bool = False
+    timed_out: bool = False
+    itag: str = ""
+    spec: Spec | None = None
+    lease: Lease | None = None
+    kept_state: int = 0
+    kept_key: int = 0
+
+
+class Move(NamedTuple):
+    """A change of one task in one turn: the store deletes the old place and writes the new one.
+
+    Attributes:
+        old_state, old_key: where the store has it; state 0 is nowhere.
+        old_seq: under which the store has its spec; differs from the task's after a restart.
+        spec_changed: the spec must be written.
+        had_deferred: the store holds a deferred update of it, to be deleted unless the lease still carries one.
+    """
+
+    task: Task
+    old_state: int
+    old_key: int
+    old_seq: int
+    spec_changed: bool
+    had_deferred: bool
+
+
+def ready_key(priority: int, seq: int) -> int:
+    """Place among the ready: larger priorities first, then smaller seq."""
+    return (PRIORITY_TOP - priority) << SEQ_BITS | seq
+
+
+def time_key(at: float, seq: int) -> int:
+    """Place in an order by time (unix seconds), rounded up to a microsecond so that nothing is early."""
+    return ceil(at * 1e6) << SEQ_BITS | seq
+
+
+def key_time(key: int) -> float:
+    """The time in a key made by ``time_key``, in unix seconds."""
+    return (key >> SEQ_BITS) / 1e6

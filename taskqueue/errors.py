@@ -1,0 +1,81 @@
+"""Every error that taskqueue raises, in one tree.
+
+Three families meet inside the daemon, with a rule for each:
+
+* ``Rejected``: the peer's fault. It is answered and counted, never logged as an error.
+* ``StoreError``: the world's fault. The core is thrown away and loaded again from the store.
+* ``Corrupt``: our fault. The daemon stops, loudly.
+
+The others are for people at the edges: ``ConfigError`` for whoever wrote a setting, ``ClientError`` for
+whoever calls the daemon. A message says what was wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class TaskQueueError(Exception):
+    """Base of all errors of this package."""
+
+
+class Rejected(TaskQueueError):
+    """A request that can't be taken: its sender is told why.
+
+    Attributes:
+        code: one of the error codes of docs/protocol.md, for programs.
+        reason: one line for people, naming the field.
+    """
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(f"{code}: {reason}")
+        self.code = code
+        self.reason = reason
+
+
+class StoreError(TaskQueueError):
+    """The store failed to read, write or sync; what it holds is what it last acknowledged."""
+
+
+class Fenced(StoreError):
+    """Another scheduler has begun a newer epoch on this store: this one must stop."""
+
+
+class FormatError(StoreError):
+    """The store was written in a format that this version can't open; the message says what to do."""
+
+
+class Corrupt(TaskQueueError):
+    """An invariant is broken: a bug. Continuing could lose tasks, so nothing continues."""
+
+
+class ConfigError(TaskQueueError):
+    """A setting that can't be used. The message names file, key and reason."""
+
+
+class ClientError(TaskQueueError):
+    """A call to the daemon failed."""
+
+
+class RequestTimeout(ClientError):
+    """No answer came in time. The request may have been done; repeating it by its number is safe."""
+
+
+class RequestRejected(ClientError):
+    """The daemon refused the request.
+
+    Attributes:
+        code: one of the error codes of docs/protocol.md.
+        reason: one line for people.
+    """
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class MessageTooLarge(ClientError):
+    """A message over ``max_message`` bytes: it was not sent, because the daemon would cut the connection."""
+
+
+class Closed(ClientError):
+    """The client was closed while, or before, the call was made."""

@@ -1,0 +1,80 @@
+"""The Store contract: ordered maps of bytes, written in atomic batches, fenced by epochs.
+
+A store knows nothing of tasks. ``layout`` says what the keys and values mean, ``ledger`` reads and writes them.
+
+A store promises:
+
+P1  *One batch is all or nothing*, whenever the process or the machine dies.
+P2  *Reads see the last write*, at once, synced or not.
+P3  *Order*: ``scan`` goes by the bytes of the keys, ascending, start included, end excluded.
+P4  *In a batch* drops come first, then deletes, then puts; the order in which they were added means nothing.
+P5  *Written is written*: after ``write`` returned, the batch survives the death of the process (kill -9).
+P6  *Synced is safe*: after ``sync`` returned, every batch whose ``write`` had returned when ``sync`` was called
+    survives the death of the machine.
+P7  *Later implies earlier*: if a batch survives, so do all before it.
+P8  *Fencing*: ``begin`` returns an epoch greater than every one before, synced before it returns; ``write`` with
+    an older epoch raises Fenced and writes nothing.
+P9  *A failed write or sync raises StoreError.* What is then in the store is one of the states before or after the
+    batch; whoever sees the error must load again.
+P10 *Families are apart*: equal keys in two families are two entries.
+P11 *Format*: a store of an older format is migrated when it is opened, or FormatError says what to do; a newer
+    one is refused, unchanged.
+
+``sync`` may be called from another thread while the others are not being called from a third; everything else is
+called from one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct, field
+
+Family = str
+"""Name of a keyspace; the names that exist are ``layout.FAMILIES``."""
+
+
+class Batch(Struct):
+    """Changes to be written at once. Within a batch: drops, then deletes, then puts.
+
+    Attributes:
+        puts: by family, (key, value) pairs.
+        deletes: by family, keys; deleting what isn't there is no error.
+        drops: (family, start, end): every key of the range, end excluded; cheap however many there are.
+    """
+
+    puts: dict[Family, list[tuple[bytes, bytes]]] = field(default_factory=dict)
+    deletes: dict[Family, list[bytes]] = field(default_factory=dict)
+    drops: list[tuple[Family, bytes, bytes]] = field(default_factory=list)
+
+
+class Store(Protocol):
+    """See the module: the promises are numbered there, and tests/contract proves each on every store."""
+
+    def begin(self) -> int:
+        """Start a new epoch and return it (P8). Epochs fit in 20 bits."""
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Values of the keys, in their order; None for what isn't there."""
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """At most ``limit`` entries with start <= key < end, ascending."""
+
+    def write(self, epoch: int, batch: Batch) -> None:
+        """Apply the batch (P1, P4, P5).
+
+        Raises:
+            Fenced: a newer epoch has begun.
+            StoreError: it could not be written (P9).
+        """
+
+    def sync(self) -> None:
+        """Make everything written safe from a power cut (P6). Does not hold the GIL while it waits for the disk.
+
+        Raises:
+            StoreError: it could not be synced (P9).
+        """
+
+    def close(self) -> None:
+        """Let go of the store; nothing may be called afterwards. What was written stays written."""
