@@ -79,13 +79,13 @@ class Found(Struct):
     """What was looked up. What the store doesn't know is not in the maps.
 
     Attributes:
-        tasks: answers ``Needs.tasks`` and ``Needs.whole``. A task that is processing is in memory and never asked
-            for; its records here would be older than its lease.
+        tasks: answers ``Needs.tasks`` and ``Needs.whole``, by TaskRef. What it says of a task that is processing is
+            older than its lease, which is in memory.
         errors: of the tasks in ``Needs.whole`` that have one, by SpecRef (also for those known in memory).
         sessions: outcomes by request number; a session the store doesn't know has an empty map.
     """
 
-    tasks: dict[TaskRef, Task] = field(default_factory=dict)
+    tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
     specs: dict[SpecRef, Spec] = field(default_factory=dict)
     errors: dict[SpecRef, str] = field(default_factory=dict)
     orders: list[FoundOrder] = field(default_factory=list)
@@ -99,7 +99,8 @@ class ProjectRecord(Struct, array_like=True):
         number: first part of its keys; retired, never reused, when it is deleted.
         overrides: settings said by ``project-set``.
         bucket_level: tokens at bucket_at (boot-clock seconds).
-        ready_low, delayed_low: lower bounds of the keys in these orders: a read need not start before them.
+        ready_low, delayed_low: lower bounds of the keys in these orders, as 16 big-endian bytes: a read need not
+            start before them, and so does not cross the tombstones of everything done.
     """
 
     number: int
@@ -110,8 +111,8 @@ class ProjectRecord(Struct, array_like=True):
     totals: Totals = field(default_factory=Totals)
     bucket_level: float = 0.0
     bucket_at: float = 0.0
-    ready_low: int = 0
-    delayed_low: int = 0
+    ready_low: bytes = bytes(16)
+    delayed_low: bytes = bytes(16)
 
 
 class SessionRecord(Struct, array_like=True):
@@ -162,7 +163,8 @@ class Loaded(Struct):
 
     Attributes:
         epoch: this start's; greater than that of every start before.
-        same_boot: the machine has not been booted since the store was last used, so boot-clock times still hold.
+        same_boot: the machine has not been booted since something was last kept, so boot-clock times still hold. If
+            not, the core rewrites them all in its first turn, in one batch, after which they do.
         clean: the last scheduler said that it stopped; if not, and not same_boot, buckets start empty.
         leased: tasks that are processing, with their leases, without specs.
         next_project: the number for the next new project.

@@ -24,7 +24,7 @@ Rules:
 from __future__ import annotations
 
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Raw, Struct
 
@@ -86,7 +86,12 @@ class Task(Struct, gc=False, eq=False):
         lastcrawltime: unix seconds at which its last attempt ended; 0 is never.
         held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't hurry it.
         timed_out: its last attempt ran out of time.
+        size: bytes that it takes in memory, about; see ``size_of``.
         kept_state, kept_key: where the store has it; state 0 is nowhere.
+        kept_seq: under which the store has its spec, if that is not ``seq``; else 0.
+        kept_deferred: the store has a deferred update of it.
+        touched: it is among this turn's changes.
+        spec_changed: its spec must be written with this turn's changes.
     """
 
     project: int
@@ -104,26 +109,24 @@ class Task(Struct, gc=False, eq=False):
     itag: str = ""
     spec: Spec | None = None
     lease: Lease | None = None
+    size: int = TASK_BYTES
     kept_state: int = 0
     kept_key: int = 0
+    kept_seq: int = 0
+    kept_deferred: bool = False
+    touched: bool = False
+    spec_changed: bool = False
 
 
-class Move(NamedTuple):
-    """A change of one task in one turn: the store deletes the old place and writes the new one.
+Move = tuple[Task, int, int, int, bool, bool]
+"""A change of one task in one turn: the store deletes the old place and writes the new one. A plain tuple, because
+three are made in each task's life: (task, old_state, old_key, old_seq, spec_changed, had_deferred).
 
-    Attributes:
-        old_state, old_key: where the store has it; state 0 is nowhere.
-        old_seq: under which the store has its spec; differs from the task's after a restart.
-        spec_changed: the spec must be written.
-        had_deferred: the store holds a deferred update of it, to be deleted unless the lease still carries one.
-    """
-
-    task: Task
-    old_state: int
-    old_key: int
-    old_seq: int
-    spec_changed: bool
-    had_deferred: bool
+* old_state, old_key: where the store has the task; state 0 is nowhere.
+* old_seq: under which the store has its spec; differs from the task's after a restart.
+* spec_changed: the spec must be written.
+* had_deferred: the store holds a deferred update of it, to be deleted unless the lease still carries one.
+"""
 
 
 def ready_key(priority: int, seq: int) -> int:
@@ -139,3 +142,8 @@ def time_key(at: float, seq: int) -> int:
 def key_time(key: int) -> float:
     """The time in a key made by ``time_key``, in unix seconds."""
     return (key >> SEQ_BITS) / 1e6
+
+
+def size_of(spec: Spec) -> int:
+    """About how many bytes a task with this spec takes in memory."""
+    return TASK_BYTES + len(spec.url) + len(spec.body)

@@ -1,0 +1,61 @@
+"""When something is due: the one place that knows how long the scheduler may sleep.
+
+Each appointment has a key and a time; making one again moves it earlier, never later. That a thing has become due
+later than its appointment is found out when the time comes (``Scheduler`` asks it), so that keeping an appointment up
+to date costs nothing on the hot path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from math import inf
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=tuple[str, str | int])
+
+
+class Agenda(Generic[K]):
+    """Appointments on one clock.
+
+    Args:
+        due_at: when the thing behind a key is really due; inf if it is no more. A pure look at the state.
+    """
+
+    __slots__ = ("_at", "_due_at", "_heap")
+
+    def __init__(self, due_at: Callable[[K], float]) -> None:
+        self._due_at = due_at
+        self._at: dict[K, float] = {}
+        self._heap: list[tuple[float, K]] = []
+
+    def note(self, key: K, at: float) -> None:
+        """The thing behind ``key`` is due at ``at`` or, if it was to be earlier, still then; inf is never."""
+        if at < self._at.get(key, inf):
+            self._at[key] = at
+            heappush(self._heap, (at, key))
+
+    def next_at(self) -> float:
+        """When the first thing is really due; inf if nothing is."""
+        while self._heap:
+            at, key = self._heap[0]
+            if self._at.get(key) != at:
+                heappop(self._heap)
+                continue
+            due_at = self._due_at(key)
+            if due_at <= at:
+                return at
+            self._drop_first()
+            self.note(key, due_at)
+        return inf
+
+    def pop_due(self, now: float) -> K | None:
+        """Take off the first key whose thing is due; None if none is."""
+        if self.next_at() > now:
+            return None
+        return self._drop_first()
+
+    def _drop_first(self) -> K:
+        _, key = heappop(self._heap)
+        del self._at[key]
+        return key

@@ -1,0 +1,74 @@
+"""Keeping appointments: leases that have run out, silent fetchers, sessions to forget, tokens, tasks that are due.
+
+The work of a turn is bounded: of a million tasks that are due in one second each turn promotes ``turn_tasks``.
+"""
+
+from __future__ import annotations
+
+from taskqueue.core import endings, fetchers
+from taskqueue.core.messages import Now
+from taskqueue.core.project import Project
+from taskqueue.core.state import State
+from taskqueue.core.task import PROCESSING
+
+
+def keep_appointments(state: State, now: Now) -> None:
+    """Do what is due, up to ``turn_tasks`` tasks; the rest waits for the next turn."""
+    budget = state.config.turn_tasks
+    while budget > 0 and (key := state.boot.pop_due(now.boot)) is not None:
+        budget -= _keep_boot(state, key, budget, now)
+    while budget > 0 and (key := state.wall.pop_due(now.wall)) is not None:
+        budget -= _promote(state, state.numbered[int(key[1])], budget, now)
+    state.more = budget <= 0
+    _forget_beyond_limit(state)
+
+
+def _keep_boot(state: State, key: tuple[str, str | int], budget: int, now: Now) -> int:
+    """Keep one appointment of the boot clock; return its cost."""
+    kind, name = key
+    if kind == "lease":
+        return _expire(state, state.numbered[int(name)], budget, now)
+    if kind == "bucket":
+        state.offer(state.numbered[int(name)], now)
+        return 1
+    session = state.sessions[str(name)]
+    cost = 1 + len(session.leases)
+    fetchers.fall_silent(state, now, session)
+    if kind == "forget":
+        state.forget_session(session)
+    return cost
+
+
+def _forget_beyond_limit(state: State) -> None:
+    """Above ``max_sessions``, forget those that were silent for longest and hold nothing."""
+    excess = len(state.sessions) - state.config.max_sessions
+    if excess <= 0:
+        return
+    idle = [one for one in state.sessions.values() if not one.leases and not one.capacity]
+    for session in idle[:excess]:
+        state.forget_session(session)
+
+
+def _expire(state: State, project: Project, budget: int, now: Now) -> int:
+    """End the leases of a project that have run out; return how many."""
+    state.touch(project)
+    ended = 0
+    while ended < budget and (task := project.queue.processing.first()) is not None:
+        if task.state != PROCESSING or task.lease is None or task.lease.deadline > now.boot:
+            break
+        if task.spec is None:
+            state.want(task)
+            break
+        endings.expire(state, now, project, task)
+        ended += 1
+    return ended
+
+
+def _promote(state: State, project: Project, budget: int, now: Now) -> int:
+    """Make the tasks of a project ready that are due; return how many."""
+    state.touch(project)
+    promoted = 0
+    while promoted < budget and (task := project.queue.delayed.first_due(now.wall)) is not None:
+        project.queue.put_ready(task)
+        promoted += 1
+    return promoted

@@ -1,0 +1,81 @@
+"""The token bucket: how many tasks a project may have handed out.
+
+The level is exact at every moment, ``min(burst, level + rate * elapsed)``, with no quantum, so that the pace does not
+depend on how often somebody looks. (J. Turner, "New directions in communications", 1986, describes it as a leaky
+bucket counter.)
+
+    level
+    burst ┤······╭────────╮
+          │     ╱│ full   │ take
+        1 ┤····╱·│········╰──╱····  a task may go while the level is at least 1
+        0 ┴───┴──┴──────────────► boot clock
+
+It promises: in any window of t seconds at most burst + rate * t tokens are taken. Times are boot-clock seconds, given.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+SLACK: Final = 1e-6
+"""Tokens forgiven: a level that ought to be 1 is off by the rounding of the clock times the rate."""
+
+SHORTEST_WAIT: Final = 1e-6
+"""Seconds; so that rounding can never make "in no time at all" out of "not yet"."""
+
+
+class Bucket:
+    """Tokens of one project: ``rate`` a second, never more than ``burst``."""
+
+    __slots__ = ("at", "burst", "level", "rate")
+
+    def __init__(self, rate: float, burst: float, level: float, at: float) -> None:
+        self.rate = rate
+        self.burst = burst
+        self.level = min(level, burst)
+        self.at = at
+
+    def available(self, now: float) -> float:
+        """Whole tokens that may be taken now; inf if the rate is."""
+        if self.rate == inf:
+            return inf
+        if self.rate == 0:
+            return 0
+        self._settle(now)
+        return self.level + SLACK if self.level + SLACK >= 1 else 0
+
+    def level_at(self, now: float) -> float:
+        """Tokens there are, parts of one included; inf if the rate is."""
+        self._settle(now)
+        return inf if self.rate == inf else self.level
+
+    def take(self, count: int, now: float) -> None:
+        """Spend ``count`` tokens, which ``available`` has just offered."""
+        self._settle(now)
+        if self.rate != inf:
+            self.level -= count
+
+    def token_at(self) -> float:
+        """When there will be a token, if nobody takes one before; inf if never."""
+        if self.rate == 0:
+            return inf
+        if self.rate == inf or self.level + SLACK >= 1:
+            return self.at
+        return self.at + max(SHORTEST_WAIT, (1 - self.level) / self.rate)
+
+    def change(self, rate: float, burst: float, now: float) -> None:
+        """Use another rate and burst from now on; what was gained until now stays, up to the new burst."""
+        self._settle(now)
+        self.rate = rate
+        self.burst = burst
+        self.level = min(self.level, burst)
+
+    def _settle(self, now: float) -> None:
+        if now <= self.at:
+            return
+        if self.rate == inf:
+            self.level = self.burst
+        else:
+            self.level = min(self.burst, self.level + self.rate * (now - self.at))
+        self.at = now

@@ -1,0 +1,100 @@
+"""The invariants, as a check that somebody can run: after every step in tests and simulation, on demand in production.
+
+Each function looks at one thing and says, in words, what is wrong with it; nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taskqueue.core.bucket import SLACK
+from taskqueue.core.project import Project
+from taskqueue.core.queues import PriorityQueue
+from taskqueue.core.sessions import Session
+from taskqueue.core.state import State
+from taskqueue.core.task import DELAYED, NO_FLOOR, PROCESSING, READY, STATE_NAMES, Task, ready_key
+
+
+def check(state: State) -> list[str]:
+    """Everything that is wrong; an empty list if nothing is."""
+    problems: list[str] = []
+    for project in state.projects.values():
+        problems += [f"project {project.name}: {problem}" for problem in _check_project(state, project)]
+    for session in state.sessions.values():
+        problems += [f"session {session.id}: {problem}" for problem in _check_session(state, session)]
+    return problems
+
+
+def _check_project(state: State, project: Project) -> Iterator[str]:
+    queue = project.queue
+    if state.numbered.get(project.number) is not project:
+        yield "is not known by its number"
+    if project.bucket.level > project.bucket.burst + SLACK:
+        yield f"bucket holds {project.bucket.level} tokens, burst is {project.bucket.burst}"
+    changed = {id(task) for task in state.changes.touched}
+    yield from _check_order("ready", queue.ready, queue.counts[READY])
+    yield from _check_order("delayed", queue.delayed, queue.counts[DELAYED])
+    if len(queue.processing) != queue.counts[PROCESSING]:
+        yield f"{len(queue.processing)} tasks are leased, {queue.counts[PROCESSING]} are counted"
+    if min(queue.counts) < 0:
+        yield f"a count is negative: {queue.counts}"
+    places = len(queue.ready) + len(queue.delayed) + len(queue.processing)
+    if places != len(queue.tasks):
+        yield f"{len(queue.tasks)} tasks are in memory in {places} places"
+    for task in queue.tasks.values():
+        yield from _check_task(state, project, task, id(task) in changed)
+
+
+def _check_order(name: str, order: PriorityQueue, count: int) -> Iterator[str]:
+    if order.floor == NO_FLOOR and len(order) != count:
+        yield f"{len(order)} tasks are held as {name}, all there are, but {count} are counted"
+    if len(order) > count:
+        yield f"{len(order)} tasks are held as {name}, but {count} are counted"
+    first = order.first()
+    if first is not None and first.key != min(order.entries):
+        yield f"the first task held as {name} is not the first"
+    if any(key >= order.floor for key in order.entries):
+        yield f"a task held as {name} is not below the floor"
+    held = sum(task.size for task in order.entries.values())
+    if held != order.bytes:
+        yield f"tasks held as {name} take {held} bytes, {order.bytes} are counted"
+
+
+def _check_task(state: State, project: Project, task: Task, is_changed: bool) -> Iterator[str]:
+    name = f"task {task.taskid!r} ({STATE_NAMES[task.state]})"
+    if task.project != project.number:
+        yield f"{name} belongs to project number {task.project}"
+    if task.touched != is_changed or (task.spec_changed and not is_changed):
+        yield f"{name} is changed, but not among the changes of the turn"
+    if not is_changed and (task.state, task.key) != (task.kept_state, task.kept_key):
+        yield f"{name} is not where the store has it"
+    if task.state == READY:
+        if project.queue.ready.entries.get(task.key) is not task or task.key != ready_key(task.priority, task.seq):
+            yield f"{name} is not in its place"
+    elif task.state == DELAYED:
+        if project.queue.delayed.entries.get(task.key) is not task:
+            yield f"{name} is not in its place"
+    elif task.state == PROCESSING:
+        yield from _check_lease(state, project, task, name)
+    else:
+        yield f"{name} is in memory"
+    if task.state != PROCESSING and task.lease is not None:
+        yield f"{name} has a lease"
+
+
+def _check_lease(state: State, project: Project, task: Task, name: str) -> Iterator[str]:
+    session = state.sessions.get(task.lease.session) if task.lease else None
+    if session is None or session.leases.get(task.token) is not task:
+        yield f"{name} is held by no session that knows of it"
+    if project.queue.processing.leased.get(task.token) is not task:
+        yield f"{name} is not in its place"
+
+
+def _check_session(state: State, session: Session) -> Iterator[str]:
+    for token, task in session.leases.items():
+        if task.state != PROCESSING or task.token != token or task.lease is None:
+            yield f"holds token {token}, which is no lease"
+        elif task.lease.session != session.id:
+            yield f"holds the lease of session {task.lease.session}"
+        if task.project not in state.numbered:
+            yield f"holds task {task.taskid!r} of a project that is not known"

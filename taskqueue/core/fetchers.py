@@ -1,0 +1,118 @@
+"""Fetchers: hello, extend, release, and silence.
+
+Capacity, not credit: a hello states facts, so a lost, repeated or late one does no harm. Of what a fetcher was sent
+
+    number <= seen, not in holds      is lost: given back at once
+    number >  seen                    has not arrived: sent again, under the same number
+"""
+
+from __future__ import annotations
+
+from taskqueue.core.endings import give_back
+from taskqueue.core.handout import as_handed
+from taskqueue.core.messages import Extend, Handed, Hello, Now, Release, Select, TokensReply, Welcome
+from taskqueue.core.project import Project
+from taskqueue.core.sessions import Session
+from taskqueue.core.state import State
+from taskqueue.core.task import Lease, Task
+from taskqueue.errors import Corrupt
+
+
+def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
+    """Take in what a fetcher says of itself."""
+    if message.n > session.hello_n:
+        session.state(message)
+        _give_back_lost(state, now, session, message)
+        _send_unseen(state, now, session, message.seen)
+        _enrol(state, now, session)
+    config = state.config
+    return Welcome(
+        n=message.n,
+        epoch=state.epoch,
+        fetcher_timeout=config.fetcher_timeout,
+        max_message=config.max_message,
+        version=config.version,
+    )
+
+
+def extend(state: State, now: Now, session: Session, message: Extend) -> TokensReply:
+    """Give leases that the session holds a new deadline."""
+    stale: list[int] = []
+    for token in message.tokens:
+        task = session.leases.get(token)
+        if task is None:
+            stale.append(token)
+            continue
+        project = _project(state, task)
+        seconds = message.seconds or timeout_of(task, project)
+        project.queue.extend(task, now.boot + seconds)
+        state.touch(project)
+    return TokensReply(n=message.n, counted=len(message.tokens) - len(stale), stale=stale)
+
+
+def release(state: State, now: Now, session: Session, message: Release) -> TokensReply:
+    """Take back tasks that the session has not started."""
+    stale: list[int] = []
+    for token in message.tokens:
+        task = session.leases.get(token)
+        if task is None:
+            stale.append(token)
+            continue
+        give_back(state, now, _project(state, task), task)
+        task.token = 0
+    return TokensReply(n=message.n, counted=len(message.tokens) - len(stale), stale=stale)
+
+
+def fall_silent(state: State, now: Now, session: Session) -> None:
+    """The fetcher has not been heard for ``fetcher_timeout``: others shall have what it holds."""
+    session.capacity = 0
+    for task in list(session.leases.values()):
+        give_back(state, now, _project(state, task), task)
+    state.shares.dismiss(session)
+
+
+def timeout_of(task: Task, project: Project) -> float:
+    """Seconds that processing the task may take."""
+    schedule = task.spec.schedule if task.spec else None
+    if schedule is None or schedule.timeout is None:
+        return project.settings.processing_timeout
+    return schedule.timeout
+
+
+def _give_back_lost(state: State, now: Now, session: Session, message: Hello) -> None:
+    holds = set(message.holds)
+    for token, task in list(session.leases.items()):
+        if _lease(task).number <= message.seen and token not in holds:
+            give_back(state, now, _project(state, task), task)
+
+
+def _send_unseen(state: State, now: Now, session: Session, seen: int) -> None:
+    """Send again what has not arrived; empty messages fill the gaps, so that the numbers have none."""
+    unseen: dict[int, list[Handed]] = {number: [] for number in range(seen + 1, session.number + 1)}
+    for task in session.leases.values():
+        lease = _lease(task)
+        if lease.number > seen:
+            left = lease.deadline - now.boot
+            unseen[lease.number].append(as_handed(_project(state, task), task, state.spec_of(task), left))
+    for number, tasks in unseen.items():
+        state.say(session, Select(number=number, tasks=tasks), kept=False)
+
+
+def _enrol(state: State, now: Now, session: Session) -> None:
+    state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
+    state.freed[session.id] = session
+    if session.capacity == 0:
+        state.shares.dismiss(session)
+    elif state.shares.enrol(session):
+        for project in state.projects.values():
+            state.offer(project, now)
+
+
+def _project(state: State, task: Task) -> Project:
+    return state.numbered[task.project]
+
+
+def _lease(task: Task) -> Lease:
+    if task.lease is None:
+        raise Corrupt(f"task {task.taskid!r} is held without a lease")
+    return task.lease

@@ -1,0 +1,103 @@
+"""Handing out: tasks for fetchers with free slots, unasked, in fair shares, at each project's pace.
+
+ring.visit ──► project, fetcher, how many ──► lease each ──► select messages, numbered per fetcher
+                  │ no token: comes back when there will be one
+                  │ dry with a floor, or hollow: comes back with the next look-up
+"""
+
+from __future__ import annotations
+
+from taskqueue.core.messages import Handed, Now, Select, Token
+from taskqueue.core.project import Project
+from taskqueue.core.sessions import Session
+from taskqueue.core.shares import Ring
+from taskqueue.core.state import State
+from taskqueue.core.task import Lease, Spec, Task
+
+
+def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Handed:
+    """The task as its fetcher gets it, with ``timeout`` seconds left."""
+    return Handed(
+        project.name,
+        task.taskid,
+        spec.url,
+        Token(task.token),
+        timeout,
+        spec.body,
+        task.retried,
+        task.lastcrawltime,
+    )
+
+
+class HandOut:
+    """The hand-outs of one turn."""
+
+    __slots__ = ("_bytes", "_left", "_messages", "_now", "_state")
+
+    def __init__(self, state: State, now: Now) -> None:
+        self._state = state
+        self._now = now
+        self._left = state.config.turn_tasks
+        self._messages: dict[str, Select] = {}
+        self._bytes: dict[str, int] = {}
+
+    def run(self) -> None:
+        """Give out what may be given, up to ``turn_tasks``; then say it."""
+        while self._left > 0:
+            ring = self._state.shares.busy_ring()
+            if ring is None:
+                break
+            if self._visit(ring):
+                self._state.shares.pass_on(ring)
+        else:
+            self._state.more |= self._state.shares.busy_ring() is not None
+        for session in self._messages:
+            self._send(self._state.sessions[session])
+
+    def _visit(self, ring: Ring) -> int:
+        project, session, count = ring.visit()
+        allowed = project.bucket.available(self._now.boot) if project.state == "running" else 0
+        taken = self._give(project, session, int(min(count, allowed, self._left)))
+        self._left -= taken
+        ring.settle(taken, more=self._state.may_give(project, self._now))
+        return taken
+
+    def _give(self, project: Project, session: Session, count: int) -> int:
+        ready = project.queue.ready
+        given = 0
+        while given < count:
+            task = ready.first()
+            if task is None or task.spec is None:
+                break
+            self._lease(project, session, task, task.spec)
+            given += 1
+        if given:
+            project.bucket.take(given, self._now.boot)
+            project.totals.selected += given
+            self._state.touch(project)
+        return given
+
+    def _lease(self, project: Project, session: Session, task: Task, spec: Spec) -> None:
+        message = self._message(session, task.size)
+        timeout = spec.schedule.timeout or project.settings.processing_timeout
+        now = self._now.boot
+        lease = Lease(session.id, message.number, now + timeout, now)
+        project.queue.lease(task, self._state.token(), lease)
+        session.leases[task.token] = task
+        message.tasks.append(as_handed(project, task, spec, timeout))
+
+    def _message(self, session: Session, size: int) -> Select:
+        """The select message under way to the session, with room for ``size`` more bytes."""
+        message = self._messages.get(session.id)
+        if message is not None and self._bytes[session.id] + size > self._state.config.select_bytes:
+            self._send(session)
+            message = None
+        if message is None:
+            session.number += 1
+            message = self._messages[session.id] = Select(number=session.number, tasks=[])
+            self._bytes[session.id] = 0
+        self._bytes[session.id] += size
+        return message
+
+    def _send(self, session: Session) -> None:
+        self._state.say(session, self._messages[session.id], kept=False)

@@ -1,0 +1,183 @@
+"""new-task: what a producer, or a follow-up of a ``done``, brings in.
+
+``recrawl.decide`` says which of the outcomes it is; this module carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from taskqueue.core.kept import SpecRef
+from taskqueue.core.messages import Flaws, ItemError, NewOutcome, NewTask, Now
+from taskqueue.core.project import Project
+from taskqueue.core.recrawl import decide, due_at, hurries
+from taskqueue.core.state import State
+from taskqueue.core.task import CANCELLED, PROCESSING, Spec, Task, size_of
+from taskqueue.errors import Corrupt, Rejected
+
+
+def take_batch(
+    state: State,
+    now: Now,
+    project: str,
+    items: Iterable[NewTask | None],
+    flaws: Flaws,
+    parent: tuple[int, ...] = (),
+) -> tuple[list[NewOutcome], list[ItemError]]:
+    """Take in a batch of new tasks, each on its own merits.
+
+    Args:
+        project: of the items that name none.
+        parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` lets it pass.
+
+    Returns:
+        Per item its outcome, and the reasons of those that are rejected.
+    """
+    outcomes: list[NewOutcome] = []
+    errors: list[ItemError] = []
+    for index, item in enumerate(items):
+        try:
+            if item is None:
+                raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
+            outcomes.append(take(state, now, item.project or project, item, bounded=not parent))
+        except Rejected as rejected:
+            outcomes.append("rejected")
+            errors.append(ItemError(index, rejected.reason, parent[0] if parent else None))
+    return outcomes, errors
+
+
+def take(state: State, now: Now, name: str, item: NewTask, *, bounded: bool) -> NewOutcome:
+    """Take in one task; ``bounded``: the project's ``max_queue`` applies to it.
+
+    Raises:
+        Rejected: with the reason.
+    """
+    project = state.projects.get(name) or state.project_for_push(name, now)
+    task = project.queue.find(project.number, item.taskid)
+    outcome = decide(task, item.schedule, now.wall)
+    if outcome == "ignored":
+        return outcome
+    if bounded and (outcome == "new" or outcome == "restarted"):
+        _check_room(project)
+    state.touch(project)
+    if task is None:
+        _add(state, now, project, item)
+    else:
+        _CHANGES[outcome](state, now, project, task, item)
+    return outcome
+
+
+def apply_deferred(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+    """Let a ``force_update`` that came while the task was processing take effect, now that its lease has ended."""
+    if task.state == PROCESSING:
+        raise Corrupt(f"task {task.taskid!r} is still processing")
+    outcome = decide(task, item.schedule, now.wall)
+    if outcome in _CHANGES:
+        _CHANGES[outcome](state, now, project, task, item)
+
+
+def cancel(state: State, now: Now, project: Project, task: Task) -> None:
+    """End a task, whatever it is; who is processing it will find its answer stale."""
+    if task.state == PROCESSING:
+        state.unlease(task)
+    state.touch(project)
+    project.queue.finish(task, CANCELLED, now.wall)
+    task.token = 0
+
+
+def _check_room(project: Project) -> None:
+    limit = project.settings.max_queue
+    if project.queue.live >= limit:
+        raise Rejected("full", f'project "{project.name}" is full: max_queue is {limit:g}')
+
+
+def _add(state: State, now: Now, project: Project, item: NewTask) -> None:
+    task = Task(project.number, item.taskid, 0, 0, state.number())
+    project.totals.new += 1
+    _describe(task, item)
+    _schedule(project, task, item, now)
+
+
+def _merge(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+    schedule = item.schedule
+    sooner = hurries(task, schedule, now.wall)
+    if schedule.priority > task.priority:
+        project.queue.reprioritise(task, schedule.priority)
+    if sooner:
+        _wait(project, task, due_at(schedule, now.wall))
+    if task.taskid in project.queue.tasks:
+        state.want(task)
+
+
+def _replace(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+    task.token = 0
+    task.retried = 0
+    task.held_back = task.timed_out = False
+    project.queue.withdraw(task)
+    _describe(task, item)
+    _schedule(project, task, item, now)
+
+
+def _restart(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+    if task.kept_state and not task.kept_seq:
+        task.kept_seq = task.seq
+    state.changes.kept.errors.pop(SpecRef(task.project, task.seq), None)
+    project.totals.new += 1
+    project.queue.withdraw(task)
+    task.seq = state.number()
+    _replace(state, now, project, task, item)
+
+
+def _defer(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+    if task.lease is None:
+        raise Corrupt(f"task {task.taskid!r} is processing without a lease")
+    task.lease.deferred = _kept_until_later(item, now)
+    state.changes.touch(task)
+
+
+def _cancel(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+    cancel(state, now, project, task)
+
+
+_Change = Callable[[State, Now, Project, Task, NewTask], None]
+_CHANGES: Final[Mapping[NewOutcome, _Change]] = {
+    "merged": _merge,
+    "replaced": _replace,
+    "restarted": _restart,
+    "deferred": _defer,
+    "cancelled": _cancel,
+}
+"""How each outcome changes a task that is known."""
+
+
+def _describe(task: Task, item: NewTask) -> None:
+    """The task is as the message says from now on."""
+    schedule = item.schedule
+    # A Raw keeps the whole frame that it came in alive, so the body is copied out, once.
+    task.spec = Spec(item.url, schedule, item.body.copy())
+    task.size = size_of(task.spec)
+    task.priority = schedule.priority
+    task.itag = schedule.itag or ""
+    task.spec_changed = True
+
+
+def _kept_until_later(item: NewTask, now: Now) -> NewTask:
+    """The same, with a body of its own; its delay counts from its arrival, so it becomes a time."""
+    schedule = item.schedule
+    if schedule.delay is not None:
+        schedule = replace(schedule, exetime=now.wall + schedule.delay, delay=None)
+    return NewTask(item.taskid, item.url, schedule, item.body.copy(), item.project)
+
+
+def _schedule(project: Project, task: Task, item: NewTask, now: Now) -> None:
+    _wait(project, task, due_at(item.schedule, now.wall))
+
+
+def _wait(project: Project, task: Task, until: float) -> None:
+    if until:
+        project.queue.put_delayed(task, until)
+    else:
+        project.queue.put_ready(task)

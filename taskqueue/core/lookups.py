@@ -1,0 +1,132 @@
+"""What a turn must know before it decides, and taking in what was found.
+
+    heard ──► taskids not in memory ─┐
+    heads that ran low ──────────────┼──► Needs ──► (store) ──► Found ──► heads, hollow tasks, sessions
+    hollow tasks that are needed ────┘
+
+Known tasks are found in memory first. A task that is processing always is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from taskqueue.core.kept import Found, Needs, OrderRef, TaskRef
+from taskqueue.core.messages import Done, Extend, Heard, Hello, NewTask, NewTasks, TaskCancel, TaskRetry, TaskShow
+from taskqueue.core.project import Project
+from taskqueue.core.queues import PriorityQueue
+from taskqueue.core.sessions import Session
+from taskqueue.core.state import State
+from taskqueue.core.task import DELAYED, READY
+from taskqueue.errors import Corrupt
+
+REFILLS_A_TURN: Final = 32
+"""Projects whose heads are read further in one turn: with many projects a start is spread over several turns."""
+
+
+def needs(state: State, heard: Sequence[Heard]) -> Needs:
+    """What must be looked up for these requests, and for the heads."""
+    wanted = Needs()
+    for each in heard:
+        _need_for(state, each, wanted)
+    for number in islice(state.low, REFILLS_A_TURN):
+        wanted.orders += _low_orders(state, state.numbered[number])
+    wanted.specs = list(state.wanted)
+    return wanted
+
+
+def absorb(state: State, found: Found) -> None:
+    """Take in what was found, before anything of the turn is decided."""
+    for order in found.orders:
+        project = state.numbered.get(order.ref.project)
+        if project is None:
+            raise Corrupt(f"an order of project number {order.ref.project} was read, which is not known")
+        state.low.pop(project.number, None)
+        project.queue.refill(order.ref.state, order.tasks, end=order.end)
+        state.touch(project)
+    state.fill(found.specs.items())
+
+
+def note_low(state: State, project: Project) -> None:
+    """If there is more of the project in the store and little in memory, have it read for the next turn."""
+    if _low_orders(state, project):
+        state.low[project.number] = None
+
+
+def _low_orders(state: State, project: Project) -> list[OrderRef]:
+    config = state.config
+    orders: tuple[tuple[int, PriorityQueue], ...] = (
+        (READY, project.queue.ready),
+        (DELAYED, project.queue.delayed),
+    )
+    return [
+        OrderRef(project.number, which, order.floor, max(1, config.head_tasks // 2), config.head_bytes // 2)
+        for which, order in orders
+        if order.is_low(config.head_tasks, config.head_bytes)
+    ]
+
+
+def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
+    request = heard.request
+    session = state.sessions.get(request.session)
+    if session is None or session.numbers is None or session.has_done(request.n):
+        wanted.sessions.append(request.session)
+    match request:
+        case NewTasks():
+            _need_tasks(state, request.project, request.tasks, wanted)
+        case Done():
+            _need_done(state, request, wanted)
+        case TaskShow():
+            _need_whole(state, request.project, [request.taskid], wanted)
+        case TaskRetry() | TaskCancel():
+            _need_whole(state, request.project, request.taskids, wanted)
+        case Hello() if session is not None:
+            _need_unseen(state, session, request.seen)
+        case Extend() if session is not None:
+            _need_held(state, session, request.tokens)
+
+
+def _need_tasks(state: State, name: str, items: Iterable[NewTask | None], wanted: Needs) -> None:
+    default = state.projects.get(name)
+    for item in items:
+        if item is None:
+            continue
+        project = state.projects.get(item.project) if item.project else default
+        if project is not None and item.taskid not in project.queue.tasks:
+            wanted.tasks.append(TaskRef(project.number, item.taskid))
+
+
+def _need_done(state: State, request: Done, wanted: Needs) -> None:
+    for item in request.tasks:
+        project = state.projects.get(item.project) if item else None
+        if item is None or project is None:
+            continue
+        task = project.queue.tasks.get(item.taskid)
+        if task is None:
+            wanted.whole.append(TaskRef(project.number, item.taskid))
+        else:
+            state.want(task)
+        if item.new:
+            _need_tasks(state, item.project, item.new, wanted)
+
+
+def _need_whole(state: State, name: str, taskids: Iterable[str], wanted: Needs) -> None:
+    project = state.projects.get(name)
+    if project is not None:
+        wanted.whole += [TaskRef(project.number, taskid) for taskid in taskids]
+
+
+def _need_held(state: State, session: Session, tokens: Iterable[int]) -> None:
+    """A lease may be as long as its task's own schedule says."""
+    for token in tokens:
+        if task := session.leases.get(token):
+            state.want(task)
+
+
+def _need_unseen(state: State, session: Session, seen: int) -> None:
+    """What has not arrived will be sent again, for which its specs are needed."""
+    for task in session.leases.values():
+        if task.lease is not None and task.lease.number > seen:
+            state.want(task)

@@ -1,0 +1,252 @@
+"""The scheduler: what was heard, and the time, in; what to keep, and what to say, out.
+
+    loaded ──► Scheduler ─┬─ needs(now, heard) ──► what to look up
+                          ├─ step(now, heard, found) ──► Turn: what to keep, what to say
+                          ├─ next_event_at(now) ──► how long to sleep
+                          └─ verify()
+
+One step is one turn:
+
+    1. take in what was found        heads refilled, hollow tasks filled, outcomes of sessions
+    2. answer what was heard         in its order; a repeat is answered from what is kept
+    3. keep the appointments         leases that ran out, silent fetchers, tasks that are due
+    4. hand out                      fair shares, each project at its pace
+    5. settle                        heads trimmed, appointments made, records of what changed
+
+The same state, time, requests and findings give the same turn. Nothing in here reads a clock or talks to anybody;
+nothing is undone: when a turn can't be kept, this object is thrown away and loaded again from the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from taskqueue.core import admin, endings, fetchers, intake, lookups
+from taskqueue.core.appointments import keep_appointments
+from taskqueue.core.check import check
+from taskqueue.core.handout import HandOut
+from taskqueue.core.kept import Found, Kept, KeptOutcome, Loaded, Needs
+from taskqueue.core.loading import configure, load
+from taskqueue.core.messages import (
+    AnyReply,
+    Done,
+    DoneReply,
+    ErrorReply,
+    Extend,
+    Heard,
+    Hello,
+    NewTasks,
+    NewTasksReply,
+    Now,
+    ProjectDo,
+    ProjectSet,
+    ProjectShow,
+    ProjectUnset,
+    Release,
+    Said,
+    Status,
+    TaskCancel,
+    TaskRetry,
+    TaskShow,
+    Verify,
+    VerifyReply,
+)
+from taskqueue.core.sessions import Session
+from taskqueue.core.settings import CoreConfig
+from taskqueue.core.state import State
+from taskqueue.errors import Corrupt, Rejected
+
+
+class Turn(Struct):
+    """What one turn comes to: one batch to write, then these messages to send."""
+
+    kept: Kept
+    said: list[Said]
+
+
+class Scheduler:
+    """Decides which task runs next. Made from what the store tells at start.
+
+    Args:
+        loaded: everything small that the store has; heads of queues are read when they are needed.
+        config: what it is told from outside.
+        now: the time of the start.
+    """
+
+    def __init__(self, loaded: Loaded, config: CoreConfig, now: Now) -> None:
+        self._state = load(loaded, config, now)
+
+    def needs(self, now: Now, heard: Sequence[Heard]) -> Needs:
+        """What must be looked up before ``step`` with the same requests can decide them."""
+        return lookups.needs(self._state, heard)
+
+    def step(self, now: Now, heard: Sequence[Heard], found: Found, config: CoreConfig | None = None) -> Turn:
+        """Decide one turn.
+
+        Args:
+            now: not earlier, on the boot clock, than that of the turn before.
+            heard: the requests of this turn, in the order in which they arrived.
+            found: the answer to what ``needs`` said of the same requests.
+            config: a new one, in force from this turn on; None leaves it as it is.
+
+        Raises:
+            Corrupt: an invariant is broken; throw this scheduler away.
+        """
+        state = self._state
+        state.changes.begin(found)
+        state.said, state.more = [], False
+        if config is not None:
+            configure(state, config, now)
+        lookups.absorb(state, found)
+        for each in heard:
+            self._hear(each, now)
+        keep_appointments(state, now)
+        self._offer(now)
+        HandOut(state, now).run()
+        self._settle(now)
+        return Turn(state.changes.take(), state.said)
+
+    def next_event_at(self, now: Now) -> float:
+        """When the next turn is due even if nothing is heard, in boot-clock seconds; inf: never."""
+        state = self._state
+        if state.more or state.low or state.wanted:
+            return now.boot
+        due_in = state.wall.next_at() - now.wall
+        return max(now.boot, min(state.boot.next_at(), now.boot + due_in))
+
+    def verify(self) -> None:
+        """Check every invariant; costs a look at everything in memory.
+
+        Raises:
+            Corrupt: one is broken.
+        """
+        problems = check(self._state)
+        if problems:
+            raise Corrupt("; ".join(problems))
+
+    # ------------------------------------------------------------------------------------ what is heard
+
+    def _hear(self, heard: Heard, now: Now) -> None:
+        request = heard.request
+        session = self._state.session(request.session, now)
+        session.peer = heard.peer
+        if session.numbers is None:
+            session.learn(self._kept_outcomes(session))
+        if isinstance(request, READS):
+            self._answer(session, self._try(session, heard, now), kept=False)
+        elif session.has_done(request.n):
+            self._answer(session, self._recall(session, request.n), kept=True)
+        elif session.may_do(request.n):
+            self._do(session, heard, now)
+        else:
+            reason = f"n: {request.n} is too old; {session.highest} has been answered"
+            self._answer(session, ErrorReply(n=request.n, code="too-old", reason=reason), kept=True)
+
+    def _do(self, session: Session, heard: Heard, now: Now) -> None:
+        """Do a request that changes something; its outcome is kept with what it changed."""
+        reply = self._try(session, heard, now)
+        if not isinstance(reply, ErrorReply):
+            session.note_done(reply.n)
+            self._state.changes.kept.outcomes.append(KeptOutcome(session.id, reply.n, reply))
+            self._state.save_session(session, now)
+        self._answer(session, reply, kept=True)
+
+    def _recall(self, session: Session, n: int) -> AnyReply:
+        """The kept answer to a repeat: of this very turn, or looked up for it."""
+        for outcome in self._state.changes.kept.outcomes:
+            if (outcome.session, outcome.n) == (session.id, n):
+                return outcome.reply
+        reply = self._kept_outcomes(session).get(n)
+        if reply is None:
+            raise Corrupt(f"session {session.id}: the outcome of request {n} was not kept")
+        return reply
+
+    def _kept_outcomes(self, session: Session) -> dict[int, AnyReply]:
+        return self._state.changes.found.sessions.get(session.id, {})
+
+    def _try(self, session: Session, heard: Heard, now: Now) -> AnyReply:
+        try:
+            return _HANDLERS[type(heard.request)](self._state, now, session, heard)
+        except Rejected as rejected:
+            return ErrorReply(n=heard.request.n, code=rejected.code, reason=rejected.reason)
+
+    def _answer(self, session: Session, reply: AnyReply, *, kept: bool) -> None:
+        self._state.say(session, reply, kept=kept)
+
+    # ------------------------------------------------------------------------------------ the end of a turn
+
+    def _offer(self, now: Now) -> None:
+        state = self._state
+        for session in state.freed.values():
+            state.shares.weigh(session)
+        state.freed.clear()
+        for project in state.dirty.values():
+            state.offer(project, now)
+
+    def _settle(self, now: Now) -> None:
+        state = self._state
+        for project in state.dirty.values():
+            queue = project.queue
+            queue.trim(state.config.head_tasks, state.config.head_bytes)
+            state.boot.note(("lease", project.number), queue.processing.next_at())
+            state.wall.note(("due", project.number), queue.delayed.next_at())
+            lookups.note_low(state, project)
+            state.changes.kept.projects.append(project.record())
+        state.dirty.clear()
+
+
+# ---------------------------------------------------------------------------------------- handlers
+
+READS: Final = (Hello, Status, ProjectShow, TaskShow, Verify)
+"""Requests that keep nothing: a repeat of one may well get another answer."""
+
+
+def _new_tasks(state: State, now: Now, session: Session, heard: Heard) -> NewTasksReply:
+    request = heard.request
+    assert isinstance(request, NewTasks)
+    outcomes, errors = intake.take_batch(state, now, request.project, request.tasks, heard.flaws)
+    return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors)
+
+
+def _done(state: State, now: Now, session: Session, heard: Heard) -> DoneReply:
+    request = heard.request
+    assert isinstance(request, Done)
+    return endings.finish_batch(state, now, request, heard.flaws)
+
+
+def _verify(state: State, now: Now, session: Session, heard: Heard) -> VerifyReply:
+    return VerifyReply(n=heard.request.n, problems=check(state))
+
+
+_Handler = Callable[[State, Now, Session, Heard], AnyReply]
+
+
+def _asked_by(handler: Callable[[State, Now, Session, Any], AnyReply]) -> _Handler:
+    """A handler that wants to know who asks."""
+    return lambda state, now, session, heard: handler(state, now, session, heard.request)
+
+
+def _asked(handler: Callable[[State, Now, Any], AnyReply]) -> _Handler:
+    """A handler to which it is all the same who asks."""
+    return lambda state, now, session, heard: handler(state, now, heard.request)
+
+
+_HANDLERS: Final[Mapping[type, _Handler]] = {
+    NewTasks: _new_tasks,
+    Done: _done,
+    Verify: _verify,
+    Hello: _asked_by(fetchers.hello),
+    Extend: _asked_by(fetchers.extend),
+    Release: _asked_by(fetchers.release),
+    Status: _asked(admin.status),
+    ProjectShow: _asked(admin.show_project),
+    ProjectSet: _asked(admin.set_project),
+    ProjectUnset: _asked(admin.unset_project),
+    ProjectDo: _asked(admin.act_on_project),
+    TaskShow: _asked(admin.show_task),
+    TaskRetry: _asked(admin.retry_tasks),
+    TaskCancel: _asked(admin.cancel_tasks),
+}

@@ -1,0 +1,163 @@
+"""The tasks of one project that are in memory: the heads of ready and delayed, and all that is being run.
+
+Every change of a task's state goes through here, so that it is in exactly one place, is counted there, and is among
+the turn's changes:
+
+    put ──► ready | delayed        below the floor: held;  above it: in the store only
+    lease ──► processing           always held
+    finish ──► over                never held
+"""
+
+from __future__ import annotations
+
+from taskqueue.core.changes import Changes
+from taskqueue.core.messages import Counts, Token
+from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
+from taskqueue.core.task import (
+    DELAYED,
+    NO_FLOOR,
+    PROCESSING,
+    READY,
+    Lease,
+    Task,
+    ready_key,
+    time_key,
+)
+from taskqueue.errors import Corrupt
+
+
+class TaskQueue:
+    """Tasks of one project.
+
+    Attributes:
+        tasks: by taskid, everything that is in memory.
+        counts: how many tasks are in each state, by state, in memory or not.
+    """
+
+    __slots__ = ("_changes", "counts", "delayed", "processing", "ready", "tasks")
+
+    def __init__(self, changes: Changes, counts: Counts, ready_low: int, delayed_low: int) -> None:
+        self._changes = changes
+        self.tasks: dict[str, Task] = {}
+        self.counts = [0, counts.ready, counts.delayed, counts.processing]
+        self.counts += [counts.success, counts.failed, counts.cancelled]
+        self.ready = PriorityQueue(ready_low if counts.ready else NO_FLOOR)
+        self.delayed = TimeQueue(delayed_low if counts.delayed else NO_FLOOR)
+        self.processing = Processing()
+
+    def find(self, project: int, taskid: str) -> Task | None:
+        """The task as it is now, in memory or looked up; None if it is unknown."""
+        return self.tasks.get(taskid) or self._changes.beyond(project, taskid)
+
+    @property
+    def live(self) -> int:
+        """Tasks that are not over."""
+        return self.counts[READY] + self.counts[DELAYED] + self.counts[PROCESSING]
+
+    def put_ready(self, task: Task) -> None:
+        """Let the task run as soon as its turn comes."""
+        self._leave(task)
+        task.state = READY
+        task.key = ready_key(task.priority, task.seq)
+        task.exetime = 0.0
+        self._enter(task, self.ready)
+
+    def put_delayed(self, task: Task, until: float) -> None:
+        """Let the task wait until ``until`` (unix seconds)."""
+        self._leave(task)
+        task.state = DELAYED
+        task.key = time_key(until, task.seq)
+        task.exetime = until
+        self._enter(task, self.delayed)
+
+    def withdraw(self, task: Task) -> None:
+        """Take the task out of its place, before something of it changes that its place depends on."""
+        self._leave(task)
+        task.state = 0
+
+    def lease(self, task: Task, token: Token, lease: Lease) -> None:
+        """Give the first ready task away."""
+        self.ready.pop()
+        self.counts[READY] -= 1
+        task.state = PROCESSING
+        task.key = task.seq
+        task.token = token
+        self._hold(task, lease)
+
+    def restore(self, task: Task, lease: Lease) -> None:
+        """Take in a task that the store says is being run."""
+        self.tasks[task.taskid] = task
+        task.lease = lease
+        self.processing.add(task, lease.deadline)
+
+    def extend(self, task: Task, deadline: float) -> None:
+        """Move the deadline (boot-clock seconds) of the task's lease."""
+        if task.lease is None:
+            raise Corrupt(f"task {task.taskid} is extended but not leased")
+        task.lease.deadline = deadline
+        self.processing.extend(task, deadline)
+        self._changes.touch(task)
+
+    def finish(self, task: Task, state: int, now: float) -> None:
+        """End the task as ``state`` at ``now`` (unix seconds)."""
+        self._leave(task)
+        task.state = state
+        task.key = time_key(now, task.seq)
+        task.exetime = 0.0
+        self.counts[state] += 1
+        self._changes.touch(task)
+        self._changes.left(task)
+
+    def reprioritise(self, task: Task, priority: int) -> None:
+        """Change the priority of a task that waits; it keeps its place among equals."""
+        if task.state == READY:
+            self.withdraw(task)
+            task.priority = priority
+            self.put_ready(task)
+            return
+        task.priority = priority
+        self._changes.touch(task)
+
+    def trim(self, max_tasks: int, max_bytes: int) -> None:
+        """Keep the heads within their bounds."""
+        for order in (self.ready, self.delayed):
+            while dropped := order.trim(max_tasks, max_bytes):
+                for task in dropped:
+                    del self.tasks[task.taskid]
+
+    def refill(self, state: int, tasks: list[Task], *, end: bool) -> None:
+        """Take in the next stored entries of an order."""
+        for task in tasks:
+            self.tasks[task.taskid] = task
+        order = self.ready if state == READY else self.delayed
+        order.refill(tasks, end=end)
+
+    def _hold(self, task: Task, lease: Lease) -> None:
+        task.lease = lease
+        self.tasks[task.taskid] = task
+        self.counts[PROCESSING] += 1
+        self.processing.add(task, lease.deadline)
+        self._changes.touch(task)
+
+    def _leave(self, task: Task) -> None:
+        """Take the task out of where it is, whether that is held or not."""
+        state = task.state
+        if not state:
+            return
+        self.counts[state] -= 1
+        if state == READY:
+            self.ready.remove(task)
+        elif state == DELAYED:
+            self.delayed.remove(task)
+        elif state == PROCESSING:
+            self.processing.remove(task)
+            task.lease = None
+        self.tasks.pop(task.taskid, None)
+
+    def _enter(self, task: Task, order: PriorityQueue) -> None:
+        self.counts[task.state] += 1
+        self._changes.touch(task)
+        if order.add(task):
+            self.tasks[task.taskid] = task
+        else:
+            self._changes.left(task)

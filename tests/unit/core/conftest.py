@@ -1,0 +1,370 @@
+"""A real scheduler on a real ledger on a disk in memory, on virtual time, and fetchers that talk to it.
+
+world.push("news", task("a"))       what became of each task
+world.fetcher(capacity=2)           a fetcher that has said hello and keeps what it is sent
+world.ask(request)                  the answer to any request
+world.turn(request, request)        several requests in one turn
+world.advance(60)                   sleep, waking only when the scheduler asked to be woken
+world.restart()                     kill -9 and start again; reboot() does it to the machine
+
+After every turn the invariants are checked, in memory and on the disk. Each test runs with heads of two tasks and with
+heads that hold everything, because nobody may be able to tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from math import inf
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from taskqueue.core.kept import ProjectRecord
+from taskqueue.core.messages import (
+    AnyReply,
+    AnyRequest,
+    Counts,
+    Done,
+    DoneReply,
+    Extend,
+    Finished,
+    Flaws,
+    Handed,
+    Heard,
+    Hello,
+    NewTask,
+    NewTasks,
+    NewTasksReply,
+    Now,
+    Peer,
+    ProjectDo,
+    ProjectReply,
+    ProjectSet,
+    ProjectShow,
+    ProjectView,
+    Release,
+    Said,
+    Schedule,
+    Select,
+    TaskReply,
+    TaskShow,
+    Token,
+    TokensReply,
+)
+from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.settings import CoreConfig
+from taskqueue.store import layout
+from taskqueue.store.ledger import Ledger
+from taskqueue.store.memory import Disk, MemoryStore
+
+WALL = 1_700_000_000.0
+"""Unix seconds at which every world begins."""
+
+BOOT = 1_000.0
+"""What the boot clock shows then."""
+
+MOST_TURNS = 2_000
+"""More turns in a row at one moment are a busy loop."""
+
+R = TypeVar("R", bound=AnyReply)
+
+
+def task(taskid: str, body: object = None, project: str | None = None, url: str = "", **schedule: Any) -> NewTask:
+    """A task as a producer describes it; further keywords are fields of its schedule."""
+    packed = Raw(msgspec.msgpack.encode(body))
+    return NewTask(taskid, url or f"http://example.org/{taskid}", Schedule(**schedule), packed, project)
+
+
+def body_of(handed: Handed | TaskReply) -> object:
+    """The body as its producer gave it."""
+    return msgspec.msgpack.decode(bytes(handed.body))
+
+
+class World:
+    """See the module.
+
+    Attributes:
+        elapsed: seconds since the world began.
+        wakes: turns that were taken without a request.
+        wall_step: seconds by which somebody has set the wall clock forward.
+        said: everything that the last turn said.
+    """
+
+    def __init__(self, config: CoreConfig) -> None:
+        self.config = config
+        self.disk = Disk()
+        self.elapsed = 0.0
+        self.wakes = 0
+        self.wall_step = 0.0
+        self.said: list[Said] = []
+        self._fetchers: dict[bytes, Fetcher] = {}
+        self._numbers = count(1)
+        self._boots = 1
+        self._booted_at = -BOOT
+        self._start()
+
+    # ------------------------------------------------------------------------------------ time
+
+    @property
+    def now(self) -> Now:
+        return Now(wall=WALL + self.elapsed + self.wall_step, boot=self.elapsed - self._booted_at)
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time pass; the scheduler sleeps through it as far as it can."""
+        end = self.elapsed + seconds
+        while (wake_at := self.next_wake()) < end:
+            self.elapsed = max(self.elapsed, wake_at)
+            self._wake()
+        self.elapsed = end
+        self.settle()
+
+    def next_wake(self) -> float:
+        """When the scheduler wants to be woken, in seconds since the world began."""
+        return self.scheduler.next_event_at(self.now) + self._booted_at
+
+    def settle(self) -> None:
+        """Let it take the turns that it wants to take at once."""
+        for _ in range(MOST_TURNS):
+            if self.next_wake() > self.elapsed:
+                return
+            self._wake()
+        raise AssertionError(f"the scheduler took {MOST_TURNS} turns in a row without coming to rest")
+
+    # ------------------------------------------------------------------------------------ talk
+
+    def turn(
+        self, *requests: AnyRequest, flaws: Sequence[Flaws] = (), config: CoreConfig | None = None
+    ) -> list[AnyReply]:
+        """Let these requests be heard in one turn; return the answers. Nothing is settled afterwards."""
+        heard = [Heard(Peer(each.session.encode()), each) for each in requests]
+        for each, flaw in zip(heard, flaws, strict=False):
+            each.flaws = flaw
+        found = self.ledger.find(self.scheduler.needs(self.now, heard))
+        turn = self.scheduler.step(self.now, heard, found, config)
+        self.ledger.keep(turn.kept)
+        self.scheduler.verify()
+        self._check_disk()
+        self.said = turn.said
+        return [said.message for said in turn.said if not self._deliver(said) and not isinstance(said.message, Select)]
+
+    def answer(self, request: AnyRequest, flaws: Flaws | None = None) -> AnyReply:
+        """The answer to a request that has a turn of its own, whatever it is."""
+        (reply,) = self.turn(request, flaws=[flaws or {}])
+        self.settle()
+        return reply
+
+    def ask(self, kind: type[R], request: AnyRequest, flaws: Flaws | None = None) -> R:
+        """The answer to a request, which is of that kind."""
+        reply = self.answer(request, flaws)
+        assert isinstance(reply, kind), reply
+        return reply
+
+    def n(self) -> int:
+        """The next request number of everybody."""
+        return next(self._numbers)
+
+    def new_tasks(self, project: str, *tasks: NewTask | None, session: str = "producer") -> NewTasks:
+        return NewTasks(session=session, n=self.n(), project=project, tasks=list(tasks))
+
+    def push(self, project: str, *tasks: NewTask | None, flaws: Flaws | None = None) -> list[str]:
+        """Push tasks; return what became of each."""
+        return list(self.ask(NewTasksReply, self.new_tasks(project, *tasks), flaws).outcomes)
+
+    def fetcher(self, capacity: int = 100, projects: list[str] | None = None, name: str = "fetcher") -> Fetcher:
+        """A fetcher that has just said hello."""
+        fetcher = Fetcher(self, name, capacity, projects)
+        self._fetchers[fetcher.session.encode()] = fetcher
+        fetcher.hello()
+        return fetcher
+
+    def show(self, taskid: str, project: str = "news") -> TaskReply:
+        """What people are told of a task."""
+        return self.ask(TaskReply, TaskShow(session="person", n=self.n(), project=project, taskid=taskid))
+
+    def project(self, name: str = "news") -> ProjectView:
+        """What people are told of a project."""
+        view = self.ask(ProjectReply, ProjectShow(session="person", n=self.n(), project=name)).project
+        assert view is not None
+        return view
+
+    def counts(self, project: str = "news") -> Counts:
+        return self.project(project).counts
+
+    def do(self, action: Any, project: str = "news") -> ProjectView | None:
+        return self.ask(ProjectReply, ProjectDo(session="person", n=self.n(), project=project, action=action)).project
+
+    def set(self, project: str = "news", **settings: Any) -> ProjectView:
+        request = ProjectSet(session="person", n=self.n(), project=project, settings=settings)
+        view = self.ask(ProjectReply, request).project
+        assert view is not None
+        return view
+
+    def tasks_in_memory(self) -> int:
+        """How many tasks that wait the scheduler holds, of all projects; the one look inside it."""
+        state = self.scheduler._state
+        return sum(len(each.queue.ready) + len(each.queue.delayed) for each in state.projects.values())
+
+    def configure(self, config: CoreConfig) -> None:
+        """Let a new config be in force."""
+        self.config = config
+        self.turn(config=config)
+        self.settle()
+
+    # ------------------------------------------------------------------------------------ start and end
+
+    def restart(self, *, clean: bool = False) -> None:
+        """End the process, by kill -9 or (clean) in good order, and start another; fetchers live on, unheard."""
+        if clean:
+            self.ledger.stop()
+        self._start()
+
+    def reboot(self, *, clean: bool = False, lose_unsynced: bool = False, uptime: float = 10.0) -> None:
+        """The machine goes down with the process; when it is back, its boot clock shows ``uptime``."""
+        if clean:
+            self.ledger.stop()
+        if lose_unsynced:
+            self.disk.power_cut()
+        self._boots += 1
+        self._booted_at = self.elapsed - uptime
+        self._start()
+
+    def _start(self) -> None:
+        self.ledger = Ledger(MemoryStore(self.disk))
+        loaded = self.ledger.begin(f"boot-{self._boots}")
+        self.scheduler = Scheduler(loaded, self.config, self.now)
+        self.settle()
+
+    def _wake(self) -> None:
+        self.wakes += 1
+        self.turn()
+
+    def _deliver(self, said: Said) -> bool:
+        fetcher = self._fetchers.get(said.peer)
+        if fetcher is None or not isinstance(said.message, Select):
+            return False
+        fetcher.hear(said.message)
+        return True
+
+    # ------------------------------------------------------------------------------------ what must hold on the disk
+
+    def _check_disk(self) -> None:
+        keys = {family: entries.keys for family, entries in self.disk.families.items()}
+        specs = set(keys[layout.SPECS])
+        assert len(keys[layout.IDS]) == len(specs) == sum(len(keys[family]) for family in layout.ORDERS.values())
+        assert specs.issuperset(keys[layout.ERRORS]), "an error of no task is left behind"
+        assert specs.issuperset(keys[layout.DEFERRED]), "an update of no task is left behind"
+        for value in self.disk.families[layout.PROJECTS].values.values():
+            self._check_counts(layout.decode_project(value), keys)
+
+    def _check_counts(self, record: ProjectRecord, keys: dict[str, list[bytes]]) -> None:
+        prefix = layout.project_key(record.number)
+        stored = [sum(key.startswith(prefix) for key in keys[family]) for family in layout.ORDERS.values()]
+        assert Counts(*stored) == record.counts
+
+
+class Fetcher:
+    """A worker process that keeps what it is sent until it is told what to do with it.
+
+    Attributes:
+        held: what it has, by taskid, in the order in which it came.
+        taken: every taskid that it was ever sent, in order.
+        messages: every ``select`` that reached it.
+        deaf: what is sent to it gets lost.
+    """
+
+    def __init__(self, world: World, session: str, capacity: int, projects: list[str] | None) -> None:
+        self.world = world
+        self.session = session
+        self.capacity = capacity
+        self.projects = projects
+        self.seen = 0
+        self.held: dict[str, Handed] = {}
+        self.taken: list[str] = []
+        self.messages: list[Select] = []
+        self.deaf = False
+
+    def hear(self, message: Select) -> None:
+        if self.deaf:
+            return
+        self.messages.append(message)
+        if message.number <= self.seen:
+            return
+        assert message.number == self.seen + 1, f"select {message.number} came after {self.seen}"
+        self.seen = message.number
+        self.held |= {each.taskid: each for each in message.tasks}
+        self.taken += [each.taskid for each in message.tasks]
+
+    def tokens(self, *taskids: str) -> list[int]:
+        return [self.held[taskid].token for taskid in taskids]
+
+    def hello(self, **facts: Any) -> None:
+        """State the facts, or, where keywords say otherwise, something else."""
+        holds = [each.token for each in self.held.values()]
+        stated = {"capacity": self.capacity, "projects": self.projects, "holds": holds, "seen": self.seen} | facts
+        self.world.answer(Hello(session=self.session, n=self.world.n(), **stated))
+
+    def answers(self, *items: Finished) -> Done:
+        """A request with these answers, not sent yet."""
+        return Done(session=self.session, n=self.world.n(), tasks=list(items))
+
+    def finished(self, taskid: str, **outcome: Any) -> Finished:
+        """The answer for a task that it holds no longer."""
+        handed = self.held.pop(taskid)
+        return Finished(handed.project, taskid, handed.token, **outcome)
+
+    def done(self, taskid: str, **outcome: Any) -> str:
+        """Answer for a task; return whether it counted."""
+        reply = self.world.ask(DoneReply, self.answers(self.finished(taskid, **outcome)))
+        return reply.outcomes[0]
+
+    def fail(self, taskid: str, **outcome: Any) -> str:
+        """Answer that a task failed; return whether it counted."""
+        return self.done(taskid, ok=False, **outcome)
+
+    def finish_all(self) -> None:
+        """Succeed with everything that it holds, one by one, and with what comes meanwhile."""
+        while self.held:
+            assert self.done(next(iter(self.held))) == "done"
+
+    def release(self, *taskids: str) -> TokensReply:
+        tokens = self.tokens(*taskids)
+        for taskid in taskids:
+            del self.held[taskid]
+        return self.world.ask(TokensReply, Release(session=self.session, n=self.world.n(), tokens=tokens))
+
+    def extend(self, *taskids: str, seconds: float | None = None) -> TokensReply:
+        tokens = self.tokens(*taskids)
+        return self.world.ask(
+            TokensReply, Extend(session=self.session, n=self.world.n(), tokens=tokens, seconds=seconds)
+        )
+
+    def forge(self, taskid: str, token: int, **outcome: Any) -> str:
+        """Answer with any token; return whether it counted."""
+        item = Finished("news", taskid, Token(token), **outcome)
+        return self.world.ask(DoneReply, self.answers(item)).outcomes[0]
+
+
+class MakeWorld(Protocol):
+    """What the fixture ``make_world`` is: settings of the core, and of all projects."""
+
+    def __call__(self, defaults: dict[str, Any] | None = None, **config: Any) -> World: ...
+
+
+@pytest.fixture(params=[2, 4096], ids=["tiny-heads", "whole-heads"])
+def make_world(request: pytest.FixtureRequest) -> MakeWorld:
+    """Make a world with the projects news and shop, unlimited unless ``defaults`` says otherwise."""
+
+    def make(defaults: dict[str, Any] | None = None, **config: Any) -> World:
+        given: dict[str, Any] = {"projects": {"news": {}, "shop": {}}, "head_tasks": request.param} | config
+        return World(CoreConfig(defaults={"rate": inf} | (defaults or {}), **given))
+
+    return make
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    """A world with the projects news and shop, which hand out as fast as they can."""
+    return make_world()
