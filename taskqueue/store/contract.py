@@ -1,6 +1,7 @@
 """The Store contract: ordered maps of bytes, written in atomic batches, fenced by epochs.
 
-A store knows nothing of tasks. ``layout`` says what the keys and values mean, ``ledger`` reads and writes them.
+A store knows nothing of tasks. ``layout`` says what the keys and values mean, ``ledger`` reads and writes
+them.
 
 A store promises:
 
@@ -9,19 +10,19 @@ P2  *Reads see the last write*, at once, synced or not.
 P3  *Order*: ``scan`` goes by the bytes of the keys, ascending, start included, end excluded.
 P4  *In a batch* drops come first, then deletes, then puts; the order in which they were added means nothing.
 P5  *Written is written*: after ``write`` returned, the batch survives the death of the process (kill -9).
-P6  *Synced is safe*: after ``sync`` returned, every batch whose ``write`` had returned when ``sync`` was called
-    survives the death of the machine.
+P6  *Synced is safe*: after ``sync`` returned, every batch whose ``write`` had returned when ``sync`` was
+    called survives the death of the machine.
 P7  *Later implies earlier*: if a batch survives, so do all before it.
-P8  *Fencing*: ``begin`` returns an epoch greater than every one before, synced before it returns; ``write`` with
-    an older epoch raises Fenced and writes nothing.
-P9  *A failed write or sync raises StoreError.* What is then in the store is one of the states before or after the
-    batch; whoever sees the error must load again.
+P8  *Fencing*: ``begin`` returns an epoch greater than every one before, synced before it returns; ``write``
+    with an older epoch raises Fenced and writes nothing.
+P9  *A failed write or sync raises StoreError.* What is then in the store is one of the states before or after
+    the batch; whoever sees the error must load again.
 P10 *Families are apart*: equal keys in two families are two entries.
-P11 *Format*: a store of an older format is migrated when it is opened, or FormatError says what to do; a newer
-    one is refused, unchanged.
+P11 *Format*: a store of an older format is migrated when it is opened, or FormatError says what to do; a
+    newer one is refused, unchanged.
 
-``sync`` may be called from another thread while the others are not being called from a third; everything else is
-called from one thread.
+``sync`` may be called from another thread while the others are not being called from a third; everything else
+is called from one thread.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from typing import Protocol
 from msgspec import Struct, field
 
 Family = str
-"""Name of a keyspace; the names that exist are ``layout.FAMILIES``."""
+"""Name of a keyspace; the names that exist are ``layout.FAMILIES``. Of ``meta``, a store has two keys for
+itself: ``format`` and ``epoch``."""
 
 
 class Batch(Struct):
@@ -70,7 +72,8 @@ class Store(Protocol):
         """
 
     def sync(self) -> None:
-        """Make everything written safe from a power cut (P6). Does not hold the GIL while it waits for the disk.
+        """Make everything written safe from a power cut (P6). Does not hold the GIL while it waits for the
+        disk.
 
         Raises:
             StoreError: it could not be synced (P9).

@@ -1,0 +1,125 @@
+"""Turns what the core wants kept into one batch. Pure: values in, bytes out.
+
+    Move     old place ──delete──   record ──put──► ids, new place      spec ──put──► specs, if new or changed
+
+A task's record is packed once and put twice: in ``ids`` and in the order of its state; ``layout`` says what
+is saved while it is processing. What stays at its place is written over, not deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from taskqueue.core.kept import OUTCOME_WINDOW, Kept
+from taskqueue.core.task import KEY_BYTES, PROCESSING, SEQ_BITS, SUCCESS, Move, Task
+from taskqueue.errors import Corrupt
+from taskqueue.store import layout
+from taskqueue.store.contract import Batch
+from taskqueue.store.format import META
+
+_SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+
+
+def is_empty(kept: Kept) -> bool:
+    """There is nothing to write."""
+    return not (
+        kept.moves or kept.outcomes or kept.projects or kept.errors or kept.sessions or kept.dropped_sessions
+        or kept.dropped_projects or kept.next_project is not None
+    )  # fmt: skip
+
+
+def batch_of(kept: Kept) -> Batch:
+    """One turn's changes, as a store takes them.
+
+    Raises:
+        Corrupt: a task can't be kept as it is: its spec or its lease is missing, or its key isn't its own.
+    """
+    batch = Batch({family: [] for family in layout.FAMILIES}, {family: [] for family in layout.FAMILIES})
+    _lay_moves(batch, kept.moves)
+    batch.puts[layout.ERRORS].extend((layout.seq_key(*ref), error.encode()) for ref, error in kept.errors.items())
+    _lay_projects(batch, kept)
+    _lay_sessions(batch, kept)
+    return batch
+
+
+def _lay_moves(batch: Batch, moves: Iterable[Move]) -> None:
+    """The hot path, three moves in a task's life: names are bound once a batch, not once a move."""
+    pack, in_project = layout.RECORD.pack, layout.project_key
+    put_id = batch.puts[layout.IDS].append
+    put_place = {state: batch.puts[family].append for state, family in layout.ORDERS.items()}
+    delete_place = {state: batch.deletes[family].append for state, family in layout.ORDERS.items()}
+    for task, old_state, old_key, old_seq, spec_changed, had_deferred in moves:
+        state, key, seq = task.state, task.key, task.seq
+        if key & _SEQ_MASK != seq:
+            raise Corrupt(f"task {task.taskid}: key {key:#x} does not end with its seq {seq:#x}")
+        project = in_project(task.project)
+        place = key.to_bytes(KEY_BYTES, "big")
+        flags = task.held_back * layout.HELD_BACK + task.timed_out * layout.TIMED_OUT
+        record = pack(state, flags, task.priority, task.retried, task.token, task.exetime, task.lastcrawltime, place)
+        if task.itag:
+            record += task.itag.encode()
+        if (old_key != key or old_state != state) and old_state:
+            delete_place[old_state](project + old_key.to_bytes(KEY_BYTES, "big"))
+        has_new_seq = not old_state or old_seq != seq
+        if state != PROCESSING or has_new_seq:
+            put_id((project + task.taskid.encode(), record))
+        put_place[state]((project + place, _at_place(task, state, record)))
+        if has_new_seq or spec_changed:
+            _lay_spec(batch, task, old_seq if old_state else seq)
+        if had_deferred or state == PROCESSING:
+            _lay_deferred(batch, task, old_seq, had_deferred)
+
+
+def _at_place(task: Task, state: int, record: bytes) -> bytes:
+    """What the order of its state says of a task."""
+    if state >= SUCCESS:
+        return task.taskid.encode()
+    if state != PROCESSING:
+        return record
+    if task.lease is None:
+        raise Corrupt(f"task {task.taskid}: processing without a lease")
+    return layout.encode_lease(record, task.taskid, task.lease)
+
+
+def _lay_spec(batch: Batch, task: Task, old_seq: int) -> None:
+    """Write the spec; when the task was restarted, what lies under its former seq goes."""
+    if task.spec is None:
+        raise Corrupt(f"task {task.taskid}: to be written anew without its spec")
+    batch.puts[layout.SPECS].append(
+        (layout.seq_key(task.project, task.seq), layout.encode_spec(task.taskid, task.spec))
+    )
+    if old_seq != task.seq:
+        batch.deletes[layout.SPECS].append(layout.seq_key(task.project, old_seq))
+        batch.deletes[layout.ERRORS].append(layout.seq_key(task.project, old_seq))
+
+
+def _lay_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) -> None:
+    """Keep the update that waits for the end of the lease, or forget the one that was kept."""
+    if had_deferred:
+        batch.deletes[layout.DEFERRED].append(layout.seq_key(task.project, old_seq))
+    if task.state == PROCESSING and task.lease is not None and task.lease.deferred is not None:
+        batch.puts[layout.DEFERRED].append((layout.seq_key(task.project, task.seq), layout.encode(task.lease.deferred)))
+
+
+def _lay_projects(batch: Batch, kept: Kept) -> None:
+    batch.puts[layout.PROJECTS].extend(
+        (layout.project_key(record.number), layout.encode(record)) for record in kept.projects
+    )
+    for number in kept.dropped_projects:
+        start, end = layout.project_key(number), layout.project_key(number + 1)
+        batch.drops.extend((family, start, end) for family in layout.OF_PROJECTS)
+    if kept.next_project is not None:
+        batch.puts[META].append((layout.NEXT_PROJECT_KEY, b"%d" % kept.next_project))
+
+
+def _lay_sessions(batch: Batch, kept: Kept) -> None:
+    """A session's outcomes go one by one: there are few, and each range deleted would slow later reads."""
+    batch.puts[layout.SESSIONS].extend(
+        (layout.session_key(record.session), layout.encode(record)) for record in kept.sessions
+    )
+    for session, n, reply in kept.outcomes:
+        batch.puts[layout.OUTCOMES].append((layout.outcome_key(session, n), layout.encode_outcome(n, reply)))
+    for session in kept.dropped_sessions:
+        batch.deletes[layout.SESSIONS].append(layout.session_key(session))
+        batch.deletes[layout.OUTCOMES].extend(layout.outcome_key(session, slot) for slot in range(OUTCOME_WINDOW))

@@ -1,0 +1,92 @@
+"""The format of a store: which version its records have, and how an older one is brought up to date.
+
+The version lies in the store itself (family ``meta``, key ``format``, decimal). Opening a store compares it:
+
+    none      a new store: it gets the present version
+    equal     nothing to do
+    older     MIGRATIONS, one step a version, each synced before the next; FormatError if a step is missing
+    newer     FormatError, and nothing is changed
+
+A step may be cut off at any moment and is then run again from its start, so it must bear being repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from taskqueue.errors import FormatError
+from taskqueue.store.contract import Batch, Store
+
+FORMAT: Final = 1
+"""Version of the records that ``layout`` describes."""
+
+META: Final = "meta"
+FORMAT_KEY: Final = b"format"
+
+NO_EPOCH: Final = 0
+"""That of a store in which none has begun."""
+
+Migration = Callable[[Store, int], None]
+"""Rewrites the records of one version as the next one has them; gets the store and the epoch to write
+under."""
+
+MIGRATIONS: Final[Mapping[int, Migration]] = {}
+"""By the version that they start from."""
+
+
+def refuse_newer(store: Store, where: str) -> None:
+    """Read only.
+
+    Raises:
+        FormatError: the store was written by a newer version.
+    """
+    version = _version(store, where)
+    if version is not None and version > FORMAT:
+        raise FormatError(
+            f"{where}: format {version} is newer than {FORMAT}, the newest known here; "
+            "start the version of taskqueue that wrote it, or give this one an empty store"
+        )
+
+
+def bring_up(store: Store, where: str, migrations: Mapping[int, Migration] = MIGRATIONS) -> None:
+    """Make the store one of format FORMAT, migrating it step by step; nothing is written if it is one
+    already.
+
+    Raises:
+        FormatError: it is newer, or too old to be migrated.
+    """
+    refuse_newer(store, where)
+    version = _version(store, where)
+    if version is None:
+        _mark(store, NO_EPOCH, FORMAT)
+    elif version < FORMAT:
+        _migrate(store, where, version, migrations)
+
+
+def _migrate(store: Store, where: str, version: int, migrations: Mapping[int, Migration]) -> None:
+    missing = [step for step in range(version, FORMAT) if step not in migrations]
+    if missing:
+        raise FormatError(
+            f"{where}: format {version} is too old to be migrated to {FORMAT} (no step from {missing[0]}); "
+            "open it with an earlier version of taskqueue first"
+        )
+    epoch = store.begin()
+    for step in range(version, FORMAT):
+        migrations[step](store, epoch)
+        _mark(store, epoch, step + 1)
+
+
+def _version(store: Store, where: str) -> int | None:
+    """The store's format; None for a new store."""
+    text = store.get(META, [FORMAT_KEY])[0]
+    if text is None:
+        return None
+    if not text.isdigit():
+        raise FormatError(f"{where}: its format is {text!r}, not a number; restore the store from a backup")
+    return int(text)
+
+
+def _mark(store: Store, epoch: int, version: int) -> None:
+    store.write(epoch, Batch(puts={META: [(FORMAT_KEY, b"%d" % version)]}))
+    store.sync()

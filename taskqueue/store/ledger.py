@@ -1,0 +1,144 @@
+"""The core's records in a store: what it asks for, what it wants kept, what it needs to know at start.
+
+    begin ──► (find, keep, keep, …, sync)* ──► stop ──► close
+                     a crash ends it anywhere; begin on the same store goes on
+
+``keep`` is one atomic batch under this ledger's epoch; ``sync`` may run in another thread meanwhile. The
+store says that its last user stopped (``clean``) only between ``stop`` and the next ``begin``.
+
+What must never come in here: a decision, and how a particular store works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from taskqueue.core.kept import Found, Kept, Loaded, Needs
+from taskqueue.core.task import PROCESSING, Task
+from taskqueue.store import layout
+from taskqueue.store.changes import batch_of, is_empty
+from taskqueue.store.contract import Batch, Family, Store
+from taskqueue.store.format import META
+from taskqueue.store.lookup import find, read
+
+T = TypeVar("T")
+
+PAGE: Final = 4096
+"""Entries read at a time where a whole family is read."""
+
+FIRST_PROJECT: Final = 1
+
+_YES: Final = b"1"
+_NO: Final = b"0"
+
+
+class Ledger:
+    """Typed reads and writes on a store; see the module."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._epoch = 0
+        self._boot = b""
+
+    def begin(self, boot_id: str) -> Loaded:
+        """Begin an epoch, which fences every earlier one, and read what the core needs to start.
+
+        Costs a sync, and reads that grow with projects, sessions and leases, not with tasks.
+
+        Args:
+            boot_id: names the run of the machine, so that boot-clock times of another one are not believed.
+
+        Raises:
+            StoreError: the store failed.
+            Corrupt: a record can't be read.
+        """
+        self._epoch = self._store.begin()
+        keys = [layout.BOOT_KEY, layout.CLEAN_KEY, layout.NEXT_PROJECT_KEY]
+        boot, clean, next_project = self._store.get(META, keys)
+        self._mark({layout.CLEAN_KEY: _NO})
+        # Until something is kept, the times in the store are still those of the boot that it names.
+        self._boot = boot_id.encode() if boot != boot_id.encode() else b""
+        return Loaded(
+            epoch=self._epoch,
+            same_boot=boot == boot_id.encode(),
+            clean=clean != _NO,
+            projects=self._all(layout.PROJECTS, layout.decode_project),
+            leased=self._leased(),
+            sessions=self._all(layout.SESSIONS, layout.decode_session),
+            next_project=FIRST_PROJECT if next_project is None else int(next_project),
+        )
+
+    def find(self, needs: Needs) -> Found:
+        """Look up; what the store does not know is absent from the answer.
+
+        Raises:
+            StoreError: the store failed.
+            Corrupt: a record can't be read.
+        """
+        return find(self._store, needs)
+
+    def keep(self, kept: Kept) -> None:
+        """Write one turn's changes, all or nothing; nothing is written if there are none.
+
+        Raises:
+            Fenced: another scheduler has begun an epoch.
+            StoreError: it could not be written; begin again.
+            Corrupt: a change makes no sense.
+        """
+        if is_empty(kept):
+            return
+        batch = batch_of(kept)
+        if self._boot:
+            batch.puts.setdefault(META, []).append((layout.BOOT_KEY, self._boot))
+        self._store.write(self._epoch, batch)
+        self._boot = b""
+
+    def sync(self) -> None:
+        """Make everything kept so far safe from a power cut; may be called in another thread.
+
+        Raises:
+            StoreError: it could not be synced.
+        """
+        self._store.sync()
+
+    def stop(self) -> None:
+        """Say in the store that this is an orderly end, and sync.
+
+        Raises:
+            StoreError: it could not be kept; the next start then treats this as a crash, which loses nothing.
+        """
+        self._mark({layout.CLEAN_KEY: _YES})
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+    def _mark(self, marks: dict[bytes, bytes]) -> None:
+        """Synced, because after a power cut the store must not say that its last user stopped."""
+        self._store.write(self._epoch, Batch(puts={META: list(marks.items())}))
+        self._store.sync()
+
+    def _leased(self) -> list[Task]:
+        """Every task that is processing, with its lease and what is deferred until the lease's end."""
+        family = layout.ORDERS[PROCESSING]
+        entries = self._entries(family)
+        leased = [read(family, key, layout.decode_lease, layout.project_of(key), value) for key, value in entries]
+        keys = [layout.spec_key_of(key) for key, _ in entries]
+        for task, key, value in zip(leased, keys, self._store.get(layout.DEFERRED, keys), strict=True):
+            if value is not None and task.lease is not None:
+                task.lease.deferred = read(layout.DEFERRED, key, layout.decode_deferred, value)
+                task.kept_deferred = True
+        return leased
+
+    def _all(self, family: Family, decode: Callable[[bytes], T]) -> list[T]:
+        return [read(family, key, decode, value) for key, value in self._entries(family)]
+
+    def _entries(self, family: Family) -> list[tuple[bytes, bytes]]:
+        """A whole family, which must be a small one, page by page."""
+        entries: list[tuple[bytes, bytes]] = []
+        start = b""
+        while page := self._store.scan(family, start, layout.LAST_KEY, PAGE):
+            entries += page
+            start = page[-1][0] + b"\0"
+        return entries

@@ -1,0 +1,174 @@
+"""A store in RocksDB, embedded: one directory, one column family a Family, one process at a time.
+
+Writes go to the log without a sync: the operating system has them, so they survive the process. ``sync``
+syncs the log by ``flush_wal``, which lets go of the GIL, while a synced ``write`` would hold it.
+
+A failed write leaves RocksDB read-only until it is opened again: after a StoreError close this store and open
+another.
+
+How it is tuned: ``tuning``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from os import PathLike, fspath, makedirs
+from os.path import exists, join
+from typing import Final, cast
+
+from rocksdict import Cache, ColumnFamily, Options, Rdict, ReadOptions, WriteBatch
+
+from taskqueue.errors import StoreError, TaskQueueError
+from taskqueue.store import tuning
+from taskqueue.store.contract import Batch, Family
+from taskqueue.store.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
+from taskqueue.store.format import META, MIGRATIONS, Migration, bring_up, refuse_newer
+from taskqueue.store.layout import FAMILIES, IDS
+
+Entry = tuple[bytes, bytes]
+
+CACHE_BYTES: Final = 256 << 20
+
+
+class RocksStore:
+    """A Store in a directory; see ``contract`` for what its methods promise."""
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        migrations: Mapping[int, Migration] = MIGRATIONS,
+    ) -> None:
+        """Open the store in a directory, which is made if it is not there.
+
+        Args:
+            cache_bytes: memory for blocks, indexes and filters.
+
+        Raises:
+            StoreError: it can't be opened; for instance, another process has it.
+            FormatError: it has a format that can't be opened.
+        """
+        self._path = fspath(path)
+        self._cache = Cache(cache_bytes)
+        self._families: dict[Family, Rdict] = {}
+        self._handles: dict[Family, ColumnFamily] = {}
+        self._db = self._open()
+        try:
+            self._bind()
+            refuse_newer(self, self._path)
+            self._add_families()
+            self._epoch = self._stored_epoch()
+            bring_up(self, self._path, migrations)
+        except TaskQueueError:
+            self.close()
+            raise
+
+    def begin(self) -> int:
+        epoch = next_epoch(self._stored_epoch(), self._path)
+        self._write(epoch_batch(epoch))
+        self.sync()
+        self._epoch = epoch
+        return epoch
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        if not keys:
+            return []
+        with self._failures("read"):
+            return cast(list[bytes | None], self._families[family].get(list(keys)))
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        bounds = ReadOptions()
+        bounds.set_iterate_upper_bound(end)
+        with self._failures("read"):
+            items = cast(Iterator[Entry], self._families[family].items(from_key=start, read_opt=bounds))
+            return list(islice(items, limit))
+
+    def write(self, epoch: int, batch: Batch) -> None:
+        refuse_older(epoch, self._epoch, self._path)
+        self._write(batch)
+
+    def sync(self) -> None:
+        with self._failures("sync"):
+            self._db.flush_wal(True)
+
+    def is_busy(self) -> bool:
+        """RocksDB is flushing or compacting in the background, or about to."""
+        running = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
+        pending = ("rocksdb.mem-table-flush-pending", "rocksdb.compaction-pending")
+        with self._failures("read"):
+            return any(self._db.property_int_value(name) for name in running) or any(
+                family.property_int_value(name) for family in self._families.values() for name in pending
+            )
+
+    def close(self) -> None:
+        # RocksDB gives its lock back only when the last reference to any of its families is gone.
+        self._handles.clear()
+        self._families.clear()
+        self._db.close()
+
+    def _write(self, batch: Batch) -> None:
+        with self._failures("write"):
+            self._db.write(self._native(batch))
+
+    def _native(self, batch: Batch) -> WriteBatch:
+        """RocksDB applies a batch in the order in which it was filled: drops, deletes, puts."""
+        native = WriteBatch(raw_mode=True)
+        put, delete = native.put, native.delete
+        for family, start, end in batch.drops:
+            native.delete_range(start, end, self._handles[family])
+        for family, keys in batch.deletes.items():
+            handle = self._handles[family]
+            for key in keys:
+                delete(key, handle)
+        for family, entries in batch.puts.items():
+            handle = self._handles[family]
+            for key, value in entries:
+                put(key, value, handle)
+        return native
+
+    def _stored_epoch(self) -> int:
+        return int(self.get(META, [EPOCH_KEY])[0] or b"0")
+
+    # -------------------------------------------------------------------------------------------- opening
+
+    def _open(self) -> Rdict:
+        """Open the families that are there and no others, so that a store that is refused stays as it is."""
+        with self._failures("open"):
+            makedirs(self._path, exist_ok=True)
+            is_new = not exists(join(self._path, "CURRENT"))
+            families = FAMILIES if is_new else Rdict.list_cf(self._path)
+            return Rdict(self._path, tuning.database(), {family: self._options_of(family) for family in families})
+
+    def _bind(self) -> None:
+        with self._failures("open"):
+            for family in Rdict.list_cf(self._path):
+                self._families[family] = self._db.get_column_family(family)
+                self._handles[family] = self._db.get_column_family_handle(family)
+
+    def _add_families(self) -> None:
+        """Make those that the format in the directory did not have yet."""
+        missing = [family for family in FAMILIES if family not in self._families]
+        with self._failures("open"):
+            for family in missing:
+                self._db.create_column_family(family, self._options_of(family)).close()
+        self._bind()
+
+    def _options_of(self, family: Family) -> Options:
+        return tuning.for_random_keys(self._cache) if family == IDS else tuning.for_ordered_keys(self._cache)
+
+    @contextmanager
+    def _failures(self, verb: str) -> Iterator[None]:
+        """RocksDB's errors as StoreError; ``rocksdict`` raises them as bare Exceptions, so these are caught."""
+        try:
+            yield
+        except Exception as error:
+            if verb != "open" and not self._families:
+                raise StoreError(f"{self._path}: the store is closed; open another one there") from None
+            if verb == "open" and "/LOCK:" in str(error):
+                raise StoreError(
+                    f"{self._path}: another scheduler holds this store; stop it, or choose another store.path"
+                ) from error
+            raise StoreError(f"{self._path}: could not {verb} the store: {error}") from error

@@ -1,0 +1,561 @@
+"""What is kept is found again, on every store."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pytest
+from msgspec import Raw
+
+from taskqueue.core.kept import (
+    OUTCOME_WINDOW,
+    Kept,
+    KeptOutcome,
+    Needs,
+    OrderRef,
+    ProjectRecord,
+    SessionRecord,
+    SpecRef,
+    TaskRef,
+)  # fmt: skip
+from taskqueue.core.messages import AnyReply, Counts, DoneReply, NewTask, NewTasksReply, Schedule, Totals
+from taskqueue.core.task import (
+    CANCELLED,
+    DELAYED,
+    FAILED,
+    NO_FLOOR,
+    PROCESSING,
+    READY,
+    SUCCESS,
+    Lease,
+    Move,
+    Spec,
+    Task,
+    ready_key,
+    time_key,
+)  # fmt: skip
+from taskqueue.errors import Corrupt, Fenced
+from taskqueue.store.contract import Batch, Store
+from taskqueue.store.layout import FAMILIES
+from taskqueue.store.ledger import Ledger
+
+P = 7
+BODY = Raw(b"\x81\xa5fetch\xc0")
+ALL = 1 << 30
+
+
+class Ground(Protocol):
+    """What the fixture of that name can do."""
+
+    store: Store
+
+    def open(self) -> Ledger: ...
+
+
+def spec(url: str = "http://site/1", body: Raw = BODY, **schedule: int) -> Spec:
+    return Spec(url, Schedule(**schedule), body)  # type: ignore[arg-type]
+
+
+def ready(taskid: str, seq: int, priority: int = 0, of: Spec | None = None) -> Task:
+    key = ready_key(priority, seq)
+    return Task(P, taskid, READY, key, seq, priority=priority, spec=of or spec(f"http://site/{taskid}"))
+
+
+def moved(task: Task, state: int, key: int, had_deferred: bool = False) -> Move:
+    """Change a kept task's place; the store has it at the old one."""
+    move = (task, task.state, task.key, task.seq, False, had_deferred)
+    task.state, task.key = state, key
+    return move
+
+
+def handed_out(task: Task, deferred: NewTask | None = None) -> Move:
+    task.lease = Lease("fetcher", 3, 1000.5, 400.25, deferred)
+    task.token = 99
+    return moved(task, PROCESSING, task.seq)
+
+
+def keep_new(ledger: Ledger, *tasks: Task) -> None:
+    ledger.keep(Kept(moves=[(task, 0, 0, task.seq, True, False) for task in tasks]))
+
+
+def find_whole(ledger: Ledger, taskid: str, project: int = P) -> Task | None:
+    return ledger.find(Needs(whole=[TaskRef(project, taskid)])).tasks.get(TaskRef(project, taskid))
+
+
+def order(
+    ledger: Ledger, state: int, start: int = 0, limit: int = 100, limit_bytes: int = ALL
+) -> tuple[list[str], bool]:
+    [found] = ledger.find(Needs(orders=[OrderRef(P, state, start, limit, limit_bytes)])).orders
+    return [task.taskid for task in found.tasks], found.end
+
+
+def entries(store: Store) -> dict[str, int]:
+    """How many entries each family has, but for the store's and the ledger's own."""
+    counts = {family: len(store.scan(family, b"", b"\xff" * 8, 1000)) for family in FAMILIES if family != "meta"}
+    return {family: count for family, count in counts.items() if count}
+
+
+# ------------------------------------------------------------------------------------------------ start and end
+
+
+def test_a_new_store_has_nothing_and_was_not_interrupted(ground: Ground) -> None:
+    loaded = ground.open().begin("boot-1")
+
+    assert (loaded.projects, loaded.leased, loaded.sessions, loaded.next_project) == ([], [], [], 1)
+    assert loaded.clean
+    assert not loaded.same_boot
+
+
+def test_a_crash_is_told_from_an_orderly_end(ground: Ground) -> None:
+    ground.open().begin("boot-1")
+    crashed = ground.open()
+    assert not crashed.begin("boot-1").clean
+    crashed.stop()
+
+    assert ground.open().begin("boot-1").clean
+
+
+def test_another_run_of_the_machine_is_told_from_the_same(ground: Ground) -> None:
+    first = ground.open()
+    first.begin("boot-1")
+    first.keep(Kept(next_project=2))
+
+    assert ground.open().begin("boot-1").same_boot
+    assert not ground.open().begin("boot-2").same_boot
+
+
+def test_times_are_of_another_boot_until_something_is_kept_in_this_one(ground: Ground) -> None:
+    first = ground.open()
+    first.begin("boot-1")
+    first.keep(Kept(next_project=2))
+    second = ground.open()
+    second.begin("boot-2")
+
+    third = ground.open()
+    assert not third.begin("boot-2").same_boot
+    third.keep(Kept(next_project=3))
+
+    assert ground.open().begin("boot-2").same_boot
+
+
+def test_each_start_has_a_greater_epoch_and_fences_the_one_before(ground: Ground) -> None:
+    older = ground.open()
+    first = older.begin("boot-1").epoch
+    second = Ledger(ground.store).begin("boot-1").epoch
+
+    assert second > first
+    with pytest.raises(Fenced):
+        keep_new(older, ready("a", 1))
+
+
+def test_nothing_changed_is_nothing_written(ground: Ground) -> None:
+    ledger = ground.open()
+    ledger.begin("boot-1")
+    Ledger(ground.store).begin("boot-1")
+
+    ledger.keep(Kept())  # fenced, so that any write would raise
+
+
+# ------------------------------------------------------------------------------------------------ tasks
+
+
+def test_a_task_is_found_as_it_was_kept(ledger: Ledger) -> None:
+    task = Task(
+        P, "täsk", DELAYED, time_key(1.7e9, 5), 5, priority=-3, exetime=1.7e9, token=2**63, retried=2,
+        lastcrawltime=1.6e9, held_back=True, timed_out=True, itag="été",
+        spec=spec("http://site/ü", retries=5, age=60),
+    )  # fmt: skip
+    keep_new(ledger, task)
+
+    found = find_whole(ledger, "täsk")
+
+    assert found is not None
+    for name in Task.__struct_fields__:
+        if name not in ("size", "kept_state", "kept_key"):
+            assert getattr(found, name) == getattr(task, name), name
+    assert (found.kept_state, found.kept_key) == (DELAYED, task.key)
+
+
+@pytest.mark.parametrize("flag", ["held_back", "timed_out"])
+def test_each_flag_is_kept_by_itself(ledger: Ledger, flag: str) -> None:
+    task = ready("a", 1)
+    setattr(task, flag, True)
+    keep_new(ledger, task)
+
+    found = find_whole(ledger, "a")
+
+    assert found is not None
+    assert [name for name in ("held_back", "timed_out") if getattr(found, name)] == [flag]
+
+
+def test_a_task_asked_for_by_taskid_comes_without_its_spec(ledger: Ledger) -> None:
+    keep_new(ledger, ready("a", 1))
+
+    found = ledger.find(Needs(tasks=[TaskRef(P, "a"), TaskRef(P, "b"), TaskRef(P + 1, "a")]))
+
+    assert list(found.tasks) == [TaskRef(P, "a")]
+    assert found.tasks[TaskRef(P, "a")].spec is None
+
+
+def test_a_body_comes_back_byte_for_byte(ledger: Ledger) -> None:
+    body = Raw(b"\xcd\x00\x05")  # not the shortest form of 5
+    keep_new(ledger, ready("a", 1, of=spec(body=body)))
+
+    found = ledger.find(Needs(specs=[SpecRef(P, 1), SpecRef(P, 2)])).specs
+
+    assert list(found) == [SpecRef(P, 1)]
+    assert bytes(found[SpecRef(P, 1)].body) == b"\xcd\x00\x05"
+
+
+def test_a_move_leaves_one_place_and_the_spec(ground: Ground, ledger: Ledger) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+
+    ledger.keep(Kept(moves=[moved(task, DELAYED, time_key(50, 1))]))
+
+    assert order(ledger, READY) == ([], True)
+    assert order(ledger, DELAYED) == (["a"], True)
+    assert entries(ground.store) == {"ids": 1, "specs": 1, "delayed": 1}
+
+
+def test_a_task_that_stays_in_its_place_is_written_over(ground: Ground, ledger: Ledger) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+    task.retried = 4
+
+    ledger.keep(Kept(moves=[moved(task, READY, task.key)]))
+
+    [found] = ledger.find(Needs(orders=[OrderRef(P, READY, 0, 10, ALL)])).orders[0].tasks
+    assert found.retried == 4
+    assert entries(ground.store) == {"ids": 1, "specs": 1, "ready": 1}
+
+
+@pytest.mark.parametrize("state", [SUCCESS, FAILED, CANCELLED])
+def test_a_task_that_is_over_is_known_listed_and_keeps_its_spec(ground: Ground, ledger: Ledger, state: int) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+    ledger.keep(Kept(moves=[handed_out(task)]))
+    task.lease = None
+
+    ledger.keep(Kept(moves=[moved(task, state, time_key(60, 1))]))
+
+    found = find_whole(ledger, "a")
+    assert found is not None
+    assert (found.state, found.key, found.spec) == (state, time_key(60, 1), task.spec)
+    assert order(ledger, state) == (["a"], True)
+    assert sum(entries(ground.store).values()) == 3
+
+
+def test_a_restarted_task_has_its_new_spec_and_no_error(ground: Ground, ledger: Ledger) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+    ledger.keep(Kept(moves=[moved(task, FAILED, time_key(60, 1))], errors={SpecRef(P, 1): "404"}))
+
+    task.state, task.seq, task.key, task.spec = READY, 2, ready_key(0, 2), spec("http://site/new")
+    ledger.keep(Kept(moves=[(task, FAILED, time_key(60, 1), 1, True, False)]))
+
+    found = ledger.find(Needs(whole=[TaskRef(P, "a")]))
+    assert found.tasks[TaskRef(P, "a")].spec == task.spec
+    assert found.errors == {}
+    assert entries(ground.store) == {"ids": 1, "specs": 1, "ready": 1}
+
+
+def test_a_task_restarted_and_handed_out_in_one_turn_is_known_by_its_new_seq(ledger: Ledger) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+    ledger.keep(Kept(moves=[moved(task, SUCCESS, time_key(60, 1))]))
+
+    task.seq, task.spec, task.lease = 2, spec("http://site/new"), Lease("fetcher", 1, 2.0, 1.0)
+    task.state, task.key = PROCESSING, 2
+    ledger.keep(Kept(moves=[(task, SUCCESS, time_key(60, 1), 1, True, False)]))
+
+    found = find_whole(ledger, "a")
+    assert found is not None
+    assert found.spec == task.spec
+
+
+def test_a_replaced_task_has_its_new_spec(ground: Ground, ledger: Ledger) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+
+    task.spec = spec("http://site/other")
+    ledger.keep(Kept(moves=[(task, READY, task.key, 1, True, False)]))
+
+    found = find_whole(ledger, "a")
+    assert found is not None
+    assert found.spec == task.spec
+    assert entries(ground.store)["specs"] == 1
+
+
+def test_the_last_error_is_found_with_the_whole_task_only(ledger: Ledger) -> None:
+    keep_new(ledger, ready("a", 1), ready("b", 2))
+    ledger.keep(Kept(errors={SpecRef(P, 1): "first"}))
+    ledger.keep(Kept(errors={SpecRef(P, 1): "sécond"}))
+
+    assert ledger.find(Needs(whole=[TaskRef(P, "a"), TaskRef(P, "b")])).errors == {SpecRef(P, 1): "sécond"}
+    assert ledger.find(Needs(tasks=[TaskRef(P, "a")])).errors == {}
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (Task(P, "a", READY, ready_key(0, 1), 1), "without its spec"),
+        (Task(P, "a", PROCESSING, 1, 1, spec=spec()), "without a lease"),
+        (Task(P, "a", READY, ready_key(0, 2), 1, spec=spec()), "does not end with its seq"),
+    ],
+)
+def test_a_task_that_can_not_be_read_again_is_not_written(ledger: Ledger, task: Task, reason: str) -> None:
+    with pytest.raises(Corrupt, match=reason):
+        keep_new(ledger, ready("b", 9), task)
+
+    assert find_whole(ledger, "b") is None
+
+
+# ------------------------------------------------------------------------------------------------ orders
+
+
+def test_ready_tasks_come_by_priority_then_first_in_first_out(ledger: Ledger) -> None:
+    keep_new(ledger, ready("c", 3), ready("low", 4, -5), ready("a", 1), ready("high", 5, 9), ready("b", 2))
+
+    assert order(ledger, READY) == (["high", "a", "b", "c", "low"], True)
+
+
+def test_delayed_tasks_come_by_time_then_first_in_first_out(ledger: Ledger) -> None:
+    at = {"late": (90.5, 1), "b": (20, 4), "a": (20, 3), "soon": (3.25, 9)}
+    keep_new(
+        ledger,
+        *(Task(P, taskid, DELAYED, time_key(*place), place[1], spec=spec()) for taskid, place in at.items()),
+    )
+
+    assert order(ledger, DELAYED) == (["soon", "a", "b", "late"], True)
+
+
+@pytest.mark.parametrize(
+    ("limit", "found", "end"), [(1, 1, False), (2, 2, False), (3, 3, True), (4, 3, True), (0, 0, False)]
+)
+def test_an_order_ends_exactly_where_nothing_follows(ledger: Ledger, limit: int, found: int, end: bool) -> None:
+    keep_new(ledger, *(ready(str(seq), seq) for seq in range(3)))
+
+    assert order(ledger, READY, limit=limit) == ([str(seq) for seq in range(found)], end)
+
+
+def test_an_order_is_read_on_from_a_start(ledger: Ledger) -> None:
+    keep_new(ledger, *(ready(str(seq), seq) for seq in range(5)))
+
+    assert order(ledger, READY, start=ready_key(0, 3)) == (["3", "4"], True)
+    assert order(ledger, READY, start=ready_key(0, 3) + 1) == (["4"], True)
+    assert order(ledger, READY, start=NO_FLOOR) == ([], True)
+
+
+@pytest.mark.parametrize(("limit_bytes", "found"), [(0, 1), (1, 1), (100, 1), (101, 2), (1000, 10), (10_000, 50)])
+def test_an_order_stops_at_its_bytes_but_not_before_the_first_task(
+    ledger: Ledger, limit_bytes: int, found: int
+) -> None:
+    body = Raw(b"\xc4\x57" + b"x" * 87)  # with the url 100 bytes
+    keep_new(ledger, *(ready(str(seq), seq, of=spec("http://site", body)) for seq in range(50)))
+
+    taskids, end = order(ledger, READY, limit_bytes=limit_bytes)
+
+    assert taskids == [str(seq) for seq in range(found)]
+    assert end == (found == 50)
+
+
+def test_a_long_order_is_read_whole_and_in_order(ledger: Ledger) -> None:
+    keep_new(ledger, *(ready(str(seq), seq, priority=seq % 3) for seq in range(3000)))
+
+    taskids, end = order(ledger, READY, limit=5000)
+
+    assert taskids == [str(seq) for rest in (2, 1, 0) for seq in range(rest, 3000, 3)]
+    assert end
+
+
+def test_an_order_has_only_its_own_project(ledger: Ledger) -> None:
+    neighbours = [ready("before", 1), ready("after", 2)]
+    neighbours[0].project, neighbours[1].project = P - 1, P + 1
+    keep_new(ledger, *neighbours, ready("a", 3))
+
+    assert order(ledger, READY) == (["a"], True)
+
+
+def test_tasks_of_an_order_say_where_they_are_kept_and_what_they_weigh(ledger: Ledger) -> None:
+    keep_new(ledger, ready("a", 1))
+
+    [task] = ledger.find(Needs(orders=[OrderRef(P, READY, 0, 10, ALL)])).orders[0].tasks
+
+    assert (task.kept_state, task.kept_key) == (READY, ready_key(0, 1))
+    assert task.spec == spec("http://site/a")
+    assert task.size > len("http://site/a") + len(BODY)
+
+
+# ------------------------------------------------------------------------------------------------ leases
+
+
+def test_leases_are_loaded_at_start_with_what_is_deferred(ground: Ground, ledger: Ledger) -> None:
+    deferred = NewTask("a", "http://site/new", Schedule(force_update=True), BODY)
+    tasks = [ready("a", 1), ready("b", 2, priority=8)]
+    keep_new(ledger, *tasks)
+    ledger.keep(Kept(moves=[handed_out(tasks[0], deferred), handed_out(tasks[1])]))
+
+    a, b = ground.open().begin("boot-1").leased
+
+    assert (a.taskid, b.taskid) == ("a", "b")
+    assert a.lease == Lease("fetcher", 3, 1000.5, 400.25, deferred)
+    assert b.lease == Lease("fetcher", 3, 1000.5, 400.25)
+    assert (b.priority, b.token, b.seq, b.spec) == (8, 99, 2, None)
+    assert (b.state, b.kept_state, b.kept_key) == (PROCESSING, PROCESSING, 2)
+    assert (a.kept_deferred, b.kept_deferred) == (True, False)
+
+
+def test_many_leases_of_many_projects_are_loaded(ground: Ground, ledger: Ledger) -> None:
+    tasks = [Task(seq % 5, str(seq), PROCESSING, seq, seq, spec=spec()) for seq in range(9000)]
+    for task in tasks:
+        task.lease = Lease("fetcher", 1, 2.0, 1.0)
+    keep_new(ledger, *tasks)
+
+    leased = ground.open().begin("boot-1").leased
+
+    assert sorted(int(task.taskid) for task in leased) == list(range(9000))
+    assert all(task.project == task.seq % 5 for task in leased)
+
+
+def test_what_was_deferred_goes_with_its_lease(ground: Ground, ledger: Ledger) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+    ledger.keep(Kept(moves=[handed_out(task, NewTask("a", "http://site/new"))]))
+    task.lease = None
+
+    ledger.keep(Kept(moves=[moved(task, READY, ready_key(0, 1), had_deferred=True)]))
+
+    assert entries(ground.store) == {"ids": 1, "specs": 1, "ready": 1}
+
+
+def test_a_later_deferred_update_takes_the_place_of_the_earlier(ground: Ground, ledger: Ledger) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+    ledger.keep(Kept(moves=[handed_out(task, NewTask("a", "http://site/2"))]))
+    assert task.lease is not None
+    task.lease.deferred = NewTask("a", "http://site/3")
+
+    ledger.keep(Kept(moves=[moved(task, PROCESSING, 1, had_deferred=True)]))
+
+    [found] = ground.open().begin("boot-1").leased
+    assert found.lease is not None
+    assert found.lease.deferred == NewTask("a", "http://site/3")
+
+
+# ------------------------------------------------------------------------------------------------ projects, sessions
+
+
+def test_projects_come_back_as_they_were(ground: Ground, ledger: Ledger) -> None:
+    record = ProjectRecord(
+        P, "news", "paused", {"rate": 2.5, "retry_delay": [1.0, 2.0]}, Counts(ready=3), Totals(new=4), 1.5, 77.25
+    )
+    ledger.keep(Kept(projects=[record, ProjectRecord(P + 1, "other")], next_project=P + 2))
+
+    loaded = ground.open().begin("boot-1")
+
+    assert loaded.projects == [record, ProjectRecord(P + 1, "other")]
+    assert loaded.next_project == P + 2
+
+
+def test_of_a_dropped_project_nothing_is_left_and_its_neighbours_stay(ground: Ground, ledger: Ledger) -> None:
+    for project in (P - 1, P, P + 1):
+        tasks = [ready("a", 1), ready("b", 2), ready("c", 3)]
+        for task in tasks:
+            task.project = project
+        keep_new(ledger, *tasks)
+        moves = [handed_out(tasks[1], NewTask("b", "http://site/new")), moved(tasks[2], SUCCESS, time_key(9, 3))]
+        error = {SpecRef(project, 3): "why"}
+        ledger.keep(Kept(moves=moves, errors=error, projects=[ProjectRecord(project, str(project))]))
+    before = entries(ground.store)
+
+    ledger.keep(Kept(dropped_projects=[P]))
+
+    assert entries(ground.store) == {family: count // 3 * 2 for family, count in before.items()}
+    assert find_whole(ledger, "a", P) is None
+    assert find_whole(ledger, "a", P + 1) is not None
+    assert [record.number for record in ground.open().begin("boot-1").projects] == [P - 1, P + 1]
+
+
+def test_outcomes_of_a_session_are_found_by_their_numbers(ledger: Ledger) -> None:
+    replies: dict[int, AnyReply] = {
+        1: NewTasksReply(n=1, outcomes=["new", "merged"]),
+        2: DoneReply(n=2, outcomes=["done"]),
+    }
+    ledger.keep(Kept(outcomes=[KeptOutcome("s", n, reply) for n, reply in replies.items()]))
+
+    assert ledger.find(Needs(sessions=["s", "unknown"])).sessions == {"s": replies, "unknown": {}}
+
+
+def test_a_session_keeps_its_last_outcomes_only(ledger: Ledger) -> None:
+    last = OUTCOME_WINDOW + 5
+    for n in range(1, last + 1):
+        ledger.keep(Kept(outcomes=[KeptOutcome("s", n, DoneReply(n=n, outcomes=[]))]))
+
+    found = ledger.find(Needs(sessions=["s"])).sessions["s"]
+
+    assert sorted(found) == list(range(last - OUTCOME_WINDOW + 1, last + 1))
+
+
+def test_a_dropped_session_takes_its_outcomes_along_and_no_others(ground: Ground, ledger: Ledger) -> None:
+    sessions = ["s", "ss", "s\x00", "sé"]
+    ledger.keep(
+        Kept(
+            sessions=[SessionRecord(session, 5.0) for session in sessions],
+            outcomes=[KeptOutcome(session, n, DoneReply(n=n, outcomes=[])) for session in sessions for n in range(70)],
+        )
+    )
+
+    ledger.keep(Kept(dropped_sessions=["s"]))
+
+    found = ledger.find(Needs(sessions=sessions)).sessions
+    assert [len(found[session]) for session in sessions] == [0, 64, 64, 64]
+    assert {record.session for record in ground.open().begin("boot-1").sessions} == set(sessions[1:])
+
+
+# ------------------------------------------------------------------------------------------------ damage
+
+
+@pytest.mark.parametrize(
+    ("family", "needs"),
+    [
+        ("ids", Needs(tasks=[TaskRef(P, "a")])),
+        ("specs", Needs(specs=[SpecRef(P, 1)])),
+        ("ready", Needs(orders=[OrderRef(P, READY, 0, 10, ALL)])),
+        ("errors", Needs(whole=[TaskRef(P, "a")])),
+        ("outcomes", Needs(sessions=["s"])),
+    ],
+)
+def test_a_record_that_can_not_be_read_is_named(ground: Ground, family: str, needs: Needs) -> None:
+    ledger = ground.open()
+    epoch = ledger.begin("boot-1").epoch
+    keep_new(ledger, ready("a", 1))
+    outcome = KeptOutcome("s", 1, DoneReply(n=1, outcomes=[]))
+    ledger.keep(Kept(errors={SpecRef(P, 1): "why"}, outcomes=[outcome]))
+    [(key, _)] = ground.store.scan(family, b"", b"\xff" * 8, 2)
+    ground.store.write(epoch, Batch(puts={family: [(key, b"\xff")]}))
+
+    with pytest.raises(Corrupt, match=f"family {family}, key {key.hex()}: can't be read"):
+        ledger.find(needs)
+
+
+@pytest.mark.parametrize(("state", "family"), [(READY, "specs"), (SUCCESS, "ids")])
+def test_an_order_that_names_what_is_not_there_is_corrupt(ground: Ground, state: int, family: str) -> None:
+    ledger = ground.open()
+    epoch = ledger.begin("boot-1").epoch
+    task = ready("a", 1)
+    task.state = state
+    keep_new(ledger, task)
+    ground.store.write(epoch, Batch(drops=[(family, b"", b"\xff" * 8)]))
+
+    with pytest.raises(Corrupt, match="store: family"):
+        order(ledger, state)
+
+
+@pytest.mark.parametrize("family", ["leases", "projects", "sessions"])
+def test_a_record_that_can_not_be_read_at_start_is_named(ground: Ground, family: str) -> None:
+    epoch = ground.store.begin()
+    ground.store.write(epoch, Batch(puts={family: [(b"\x00\x00\x00\x07key", b"\xff")]}))
+
+    with pytest.raises(Corrupt, match=f"family {family}, key 000000076b6579"):
+        ground.open().begin("boot-1")

@@ -1,0 +1,166 @@
+"""Any sequence of changes: both stores have the same bytes, and the ledger finds what a plain dict remembers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from taskqueue.core.kept import Kept, Needs, OrderRef, SpecRef, TaskRef
+from taskqueue.core.messages import NewTask, Schedule
+from taskqueue.core.task import (
+    CANCELLED,
+    DELAYED,
+    FAILED,
+    PROCESSING,
+    READY,
+    SUCCESS,
+    Lease,
+    Spec,
+    Task,
+    ready_key,
+    time_key,
+)
+from taskqueue.store.contract import Store
+from taskqueue.store.layout import FAMILIES
+from taskqueue.store.ledger import Ledger
+from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.store.rocks import RocksStore
+
+PROJECTS = (1, 2)
+OVER = (SUCCESS, FAILED, CANCELLED)
+
+Steps = list[tuple[str, int, str, int]]
+
+steps: st.SearchStrategy[Steps] = st.lists(
+    st.tuples(
+        st.sampled_from(["to", "to", "to", "restart", "replace", "fail", "defer", "drop", "crash"]),
+        st.sampled_from(PROJECTS),
+        st.sampled_from("abcde"),
+        st.integers(0, 1000),
+    ),
+    max_size=40,
+)
+
+
+class Model:
+    """What a plain dict remembers: tasks and errors as they were last kept."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[TaskRef, Task] = {}
+        self.errors: dict[SpecRef, str] = {}
+        self._seq = 0
+
+    def change(self, step: str, project: int, taskid: str, dice: int) -> Kept:
+        """Make the change, and say what it is."""
+        ref = TaskRef(project, taskid)
+        if step == "drop":
+            self.tasks = {ref: task for ref, task in self.tasks.items() if ref.project != project}
+            self.errors = {ref: error for ref, error in self.errors.items() if ref.project != project}
+            return Kept(dropped_projects=[project])
+        task = self.tasks.get(ref)
+        if task is None:
+            task = self.tasks[ref] = Task(project, taskid, 0, 0, 0)
+        return self._changed(step, task, dice)
+
+    def _changed(self, step: str, task: Task, dice: int) -> Kept:
+        old_state, old_key, old_seq = task.state, task.key, task.seq
+        had_deferred = task.lease is not None and task.lease.deferred is not None
+        errors: dict[SpecRef, str] = {}
+        renewed = not old_state or (step == "restart" and old_state in OVER)
+        if renewed:
+            self._renew(task)
+        if renewed or step == "replace":
+            task.spec = Spec(f"http://site/{dice}", Schedule(priority=dice), Raw(b"\xcd" + dice.to_bytes(2, "big")))
+        if step == "fail":
+            errors = {SpecRef(task.project, task.seq): f"error {dice}"}
+            self.errors.update(errors)
+        _place(task, PROCESSING if step == "defer" else 1 + dice % 6, dice)
+        if step == "defer" and task.lease is not None:
+            task.lease.deferred = NewTask(task.taskid, f"http://deferred/{dice}")
+        spec_changed = renewed or step == "replace"
+        move = (copy.copy(task), old_state, old_key, old_seq, spec_changed, had_deferred)
+        return Kept(moves=[move], errors=errors)
+
+    def _renew(self, task: Task) -> None:
+        self.errors.pop(SpecRef(task.project, task.seq), None)
+        self._seq += 1
+        task.seq = self._seq
+
+
+def _place(task: Task, state: int, dice: int) -> None:
+    task.state, task.priority, task.retried, task.token = state, dice - 500, dice % 5, dice
+    task.held_back, task.itag, task.lastcrawltime = dice % 2 == 0, "i" * (dice % 3), dice / 8
+    keys = {READY: ready_key(task.priority, task.seq), PROCESSING: task.seq}
+    task.key = keys.get(state) or time_key(dice / 16, task.seq)
+    task.lease = Lease(f"s{dice}", dice, dice + 0.5, dice + 0.25) if state == PROCESSING else None
+
+
+@contextmanager
+def both_stores() -> Iterator[tuple[list[Ledger], list[Store]]]:
+    with TemporaryDirectory() as path:
+        stores: list[Store] = [MemoryStore(Disk()), RocksStore(path)]
+        yield [Ledger(store) for store in stores], stores
+        for store in stores:
+            store.close()
+
+
+def seen(task: Task) -> tuple[object, ...]:
+    """All of a task but its lease, and but how it is held in memory."""
+    names = Task.__struct_fields__[: Task.__struct_fields__.index("spec") + 1]
+    return tuple(getattr(task, name) for name in names)
+
+
+def in_order(ledger: Ledger, project: int, state: int) -> list[tuple[object, ...]]:
+    [found] = ledger.find(Needs(orders=[OrderRef(project, state, 0, 100, 1 << 20)])).orders
+    assert found.end
+    return [seen(task) for task in found.tasks]
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps)
+def test_after_any_changes_both_stores_have_the_same_bytes(steps: Steps) -> None:
+    with both_stores() as (ledgers, stores):
+        for ledger in ledgers:
+            ledger.begin("boot")
+        model = Model()
+        for step in steps:
+            kept = Kept() if step[0] == "crash" else model.change(*step)
+            for ledger in ledgers:
+                ledger.begin("boot") if step[0] == "crash" else ledger.keep(kept)
+
+        for family in FAMILIES:
+            contents = [store.scan(family, b"", b"\xff" * 8, 1000) for store in stores]
+            assert contents[0] == contents[1], family
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps)
+def test_after_any_changes_the_ledger_finds_what_a_plain_dict_remembers(steps: Steps) -> None:
+    ledger = Ledger(MemoryStore(Disk()))
+    ledger.begin("boot")
+    model = Model()
+    for step in steps:
+        ledger.begin("boot") if step[0] == "crash" else ledger.keep(model.change(*step))
+
+    found = ledger.find(Needs(whole=[TaskRef(project, taskid) for project in PROJECTS for taskid in "abcdef"]))
+    leased = {TaskRef(task.project, task.taskid): task for task in ledger.begin("boot").leased}
+
+    assert found.tasks.keys() == model.tasks.keys()
+    assert found.errors == model.errors
+    for ref, task in model.tasks.items():
+        assert found.tasks[ref].spec == task.spec
+        if task.state == PROCESSING:
+            assert leased.pop(ref).lease == task.lease
+        else:
+            assert seen(found.tasks[ref]) == seen(task)
+    assert not leased
+    for project in PROJECTS:
+        for state in (READY, DELAYED, *OVER):
+            there = [task for task in model.tasks.values() if (task.project, task.state) == (project, state)]
+            assert in_order(ledger, project, state) == [seen(task) for task in sorted(there, key=lambda t: t.key)]
