@@ -1,0 +1,75 @@
+"""taskqueue: a durable task scheduler for web crawlers. Everything that users import is listed here.
+
+Loaded on first use, so that importing ``taskqueue.core`` loads neither ZeroMQ nor asyncio.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from taskqueue.client.async_client import AsyncClient
+    from taskqueue.client.blocking import Client
+    from taskqueue.client.finishing import Finish
+    from taskqueue.client.handler import Drop, Retry
+    from taskqueue.client.pushing import Pushed
+    from taskqueue.client.task import Task, default_taskid, new_task
+    from taskqueue.client.worker import Worker
+    from taskqueue.core.messages import NewTask
+    from taskqueue.errors import (
+        ClientError,
+        Closed,
+        MessageTooLarge,
+        RequestRejected,
+        RequestTimeout,
+        TaskQueueError,
+    )
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "Closed",
+    "Drop",
+    "Finish",
+    "MessageTooLarge",
+    "NewTask",
+    "Pushed",
+    "RequestRejected",
+    "RequestTimeout",
+    "Retry",
+    "Task",
+    "TaskQueueError",
+    "Worker",
+    "default_taskid",
+    "new_task",
+]
+
+_HOMES = {
+    "AsyncClient": "client.async_client",
+    "Client": "client.blocking",
+    "Drop": "client.handler",
+    "Finish": "client.finishing",
+    "NewTask": "core.messages",
+    "Pushed": "client.pushing",
+    "Retry": "client.handler",
+    "Task": "client.task",
+    "Worker": "client.worker",
+    "default_taskid": "client.task",
+    "new_task": "client.task",
+}
+"""Modules of the names above; those that are not here are errors."""
+
+
+def __getattr__(name: str) -> object:
+    """The public name, from the module that it lives in (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

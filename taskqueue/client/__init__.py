@@ -1,0 +1,22 @@
+"""What users import: Client, AsyncClient, Worker, and what goes with them."""
+
+from taskqueue.client.async_client import AsyncClient
+from taskqueue.client.blocking import Client
+from taskqueue.client.finishing import Finish
+from taskqueue.client.handler import Drop, Retry
+from taskqueue.client.pushing import Pushed
+from taskqueue.client.task import Task, default_taskid, new_task
+from taskqueue.client.worker import Worker
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Drop",
+    "Finish",
+    "Pushed",
+    "Retry",
+    "Task",
+    "Worker",
+    "default_taskid",
+    "new_task",
+]

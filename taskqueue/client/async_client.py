@@ -1,0 +1,400 @@
+"""AsyncClient: a producer, fetcher and administrator in one, on one connection, for asyncio.
+
+It sleeps until a frame arrives, a caller asks, or its session's next deadline; it never polls. All rules of the
+protocol are in ``session``; here are the socket, the clock and the callers that wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self
+
+from taskqueue.client.exchange import Exchange, limit
+from taskqueue.client.fetching import Fetching
+from taskqueue.client.finishing import Finish, Finishing
+from taskqueue.client.pushing import Batch, Item, Packer, Pushed, as_new_task
+from taskqueue.client.session import Session
+from taskqueue.client.task import Task, default_taskid, new_task
+from taskqueue.core.messages import (
+    MAX_BATCH,
+    MAX_ERROR_CHARS,
+    Action,
+    Done,
+    DoneReply,
+    Extend,
+    Finished,
+    Handed,
+    NewOutcome,
+    NewTask,
+    NewTasks,
+    NewTasksReply,
+    ProjectDo,
+    ProjectReply,
+    ProjectSet,
+    ProjectShow,
+    ProjectUnset,
+    ProjectView,
+    Release,
+    Setting,
+    Status,
+    StatusReply,
+    TaskCancel,
+    TaskReply,
+    TaskRetry,
+    TaskShow,
+    TasksReply,
+    TokensReply,
+    Verify,
+    VerifyReply,
+)
+from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
+
+DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
+
+
+class AsyncClient:
+    """A client of one daemon. Made anywhere, used in one event loop; close it, or use it as a context manager.
+
+    Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
+    ``MessageTooLarge`` instead of sending what it would not take, ``Closed`` after ``close``. While the daemon is
+    away, requests wait and are sent again when it is back; none is done twice.
+
+    Args:
+        url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
+        timeout: seconds to wait for each answer; ``math.inf``: for ever.
+        name: for people, shown among the fetchers; None: host:pid.
+    """
+
+    def __init__(self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None) -> None:
+        self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
+        self.timeout = timeout
+        session = Session(secrets.token_hex(16), name or f"{socket.gethostname()}:{os.getpid()}")
+        self._exchange = Exchange(self.url, session, timeout, self._arrive)
+        self._fetching = Fetching(session, self._exchange.pump, self._release_quietly)
+        self._finishing = Finishing(self._send_done)
+
+    async def __aenter__(self) -> Self:
+        self._exchange.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give back what this client holds, and disconnect. Calls that wait for an answer raise Closed."""
+        self._fetching.close()
+        await self._exchange.close()
+
+    # ------------------------------------------------------------------------------------ producing
+
+    async def push(
+        self,
+        project: str,
+        url: str,
+        *,
+        taskid: str | None = None,
+        fetch: Mapping[str, Any] | None = None,
+        process: Mapping[str, Any] | None = None,
+        save: Any = None,
+        body: Any = None,
+        priority: int = 0,
+        exetime: float | None = None,
+        delay: float | None = None,
+        retries: int | None = None,
+        age: float | None = None,
+        itag: str | None = None,
+        auto_recrawl: bool = False,
+        force_update: bool = False,
+        cancel: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
+    ) -> NewOutcome:
+        """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
+
+        The arguments are those of ``new_task``; ``timeout`` is the seconds that processing the task may take.
+
+        Raises:
+            ValueError, TypeError: it is no task; nothing was sent.
+            RequestRejected: the daemon does not take it, such as for an unknown project.
+        """
+        task = new_task(
+            url,
+            taskid=taskid,
+            fetch=fetch,
+            process=process,
+            save=save,
+            body=body,
+            priority=priority,
+            exetime=exetime,
+            delay=delay,
+            retries=retries,
+            age=age,
+            itag=itag,
+            auto_recrawl=auto_recrawl,
+            force_update=force_update,
+            cancel=cancel,
+            timeout=timeout,
+        )
+        message = NewTasks(session="", n=0, project=project, tasks=[task])
+        reply = await self._exchange.ask(message, NewTasksReply)
+        if reply.outcomes[0] == "rejected":
+            raise RequestRejected("rejected", reply.errors[0].reason if reply.errors else "rejected")
+        return reply.outcomes[0]
+
+    async def push_many(
+        self,
+        project: str,
+        tasks: Iterable[Item] | AsyncIterable[Item],
+        *,
+        batch: int = 256,
+        window: int = 8,
+        progress: Callable[[Pushed], object] | None = None,
+    ) -> Pushed:
+        """Hand many tasks to the daemon; when this returns, all that were not rejected are kept.
+
+        Args:
+            tasks: urls, ``new_task`` values or maps of its arguments; an iterator of millions takes no more memory
+                than one of thousands. One that is not async is read between two messages, in the event loop.
+            batch: tasks a message, at most; large ones make smaller batches.
+            window: messages on their way at once.
+            progress: called with the counts so far, after each message's answer.
+
+        Returns:
+            How many became what. Rejected tasks, those that are no tasks included, are counted, not raised.
+        """
+        pushed = Pushed()
+        sending: set[asyncio.Task[Pushed]] = set()
+        try:
+            async for full in _batches(tasks, Packer(batch, pushed)):
+                if len(sending) >= window:
+                    await _settle(sending, pushed, progress)
+                sending.add(asyncio.ensure_future(self.push_batch(project, full)))
+            while sending:
+                await _settle(sending, pushed, progress)
+        finally:
+            for unsettled in sending:
+                unsettled.cancel()
+        return pushed
+
+    async def push_batch(self, project: str, batch: Batch) -> Pushed:
+        """Send one batch of ``push_many``; one that is too large goes in parts."""
+        message = NewTasks(session="", n=0, project=project, tasks=list(batch.tasks))
+        try:
+            return batch.count(await self._exchange.ask(message, NewTasksReply))
+        except MessageTooLarge as error:
+            if len(batch.tasks) == 1:
+                return batch.rejected(str(error))
+        pushed = Pushed()
+        for half in batch.halves():
+            pushed.add(await self.push_batch(project, half))
+        return pushed
+
+    # ------------------------------------------------------------------------------------ fetching
+
+    async def select(
+        self,
+        n: int = 1,
+        *,
+        projects: Iterable[str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the blocking client has no other way
+    ) -> list[Task]:
+        """Take up to ``n`` tasks to run, of these projects (None: of any); waits for the first of them.
+
+        Args:
+            timeout: seconds to wait; None: the client's.
+
+        Each has to be ended by ``done``, ``failed`` or ``release`` before its ``timeout``; what this client holds
+        when it is closed goes back.
+
+        Returns:
+            At least one task; none if there was none in time.
+        """
+        await self._exchange.ready()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit(self.timeout if timeout is None else timeout)):
+                return await self._fetching.select(n, projects)
+        return []
+
+    async def tasks(self, projects: Iterable[str] | None = None, *, capacity: int = 16) -> AsyncGenerator[Task, None]:
+        """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
+
+        Args:
+            projects: whose tasks; None is any project's.
+            capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
+        """
+        await self._exchange.ready()
+        consumer = self._fetching.join(projects, capacity)
+        try:
+            while True:
+                for task in await self._fetching.take(consumer, 1):
+                    yield task
+        finally:
+            self._fetching.leave(consumer)
+
+    async def done(self, task: Task, new: Iterable[Item] = ()) -> Finish:
+        """Say that a task succeeded, and which tasks came out of it; both are kept together or not at all.
+
+        Args:
+            new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one.
+
+        Raises:
+            ValueError, TypeError: one of ``new`` is no task; nothing was sent.
+        """
+        followers: list[NewTask | None] = [as_new_task(item) for item in new]
+        return await self._report(task, Finished(task.project, task.taskid, task.token, new=followers))
+
+    async def failed(
+        self,
+        task: Task,
+        error: str = "",
+        *,
+        retry_after: float | None = None,
+        retry: bool = True,
+    ) -> Finish:
+        """Say that a task failed.
+
+        Args:
+            error: why, for people; its last 2048 characters are sent.
+            retry_after: run it again after so many seconds (0 to 86,400), without using up a retry; None: after the
+                delay of the project's table, if it has retries left.
+            retry: False: it has failed for good.
+        """
+        item = Finished(
+            task.project,
+            task.taskid,
+            task.token,
+            ok=False,
+            error=error.encode(errors="replace").decode()[-MAX_ERROR_CHARS:],
+            retry_after=retry_after,
+            retry=retry,
+        )
+        return await self._report(task, item)
+
+    async def release(self, *tasks: Task) -> int:
+        """Hand back tasks that were not started; no retry is used up. Returns how many were still this client's."""
+        for task in tasks:
+            self._fetching.finished(task)
+        counted = 0
+        for tokens in _chunks([task.token for task in tasks]):
+            reply = await self._exchange.ask(Release(session="", n=0, tokens=list(tokens)), TokensReply)
+            counted += reply.counted
+        return counted
+
+    async def extend(self, task: Task, seconds: float | None = None) -> bool:
+        """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not ours any more."""
+        request = Extend(session="", n=0, tokens=[task.token], seconds=seconds)
+        return (await self._exchange.ask(request, TokensReply)).counted == 1
+
+    async def _report(self, task: Task, item: Finished) -> Finish:
+        await self._exchange.ready()
+        self._fetching.finished(task)
+        return await self._finishing.report(item)
+
+    async def _send_done(self, message: Done) -> DoneReply:
+        return await self._exchange.ask(message, DoneReply)
+
+    def _arrive(self, tasks: list[Handed], now: float) -> None:
+        self._fetching.arrive(tasks, now)
+
+    def _release_quietly(self, tasks: list[Task]) -> None:
+        """Hand back what nobody here wants any more; nobody waits for the answer."""
+        for tokens in _chunks([task.token for task in tasks]):
+            self._exchange.post(Release(session="", n=0, tokens=list(tokens)))
+
+    # ------------------------------------------------------------------------------------ administering
+
+    async def status(self, after: str = "", limit: int = 100) -> StatusReply:
+        """How the daemon is, with up to ``limit`` projects by name, from the first one after ``after``."""
+        return await self._exchange.ask(Status(session="", n=0, after=after, limit=limit), StatusReply)
+
+    async def project(self, name: str) -> ProjectView:
+        """A project's state, counts and settings."""
+        return _known(await self._exchange.ask(ProjectShow(session="", n=0, project=name), ProjectReply))
+
+    async def project_set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
+        """Change settings of a project, now and across restarts; an unknown project is made."""
+        request = ProjectSet(session="", n=0, project=name, settings=dict(settings))
+        return _known(await self._exchange.ask(request, ProjectReply))
+
+    async def project_unset(self, name: str, keys: Iterable[str] = ()) -> ProjectView:
+        """Forget what ``project_set`` said of these keys; no keys: of all."""
+        request = ProjectUnset(session="", n=0, project=name, keys=list(keys))
+        return _known(await self._exchange.ask(request, ProjectReply))
+
+    async def project_do(self, name: str, action: Action) -> ProjectView | None:
+        """Pause, resume, stop, start or delete a project; None: it has been deleted."""
+        request = ProjectDo(session="", n=0, project=name, action=action)
+        return (await self._exchange.ask(request, ProjectReply)).project
+
+    async def show_task(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
+        """One task, its body included; named by its taskid, or by the url that its default taskid was made of."""
+        if taskid is None:
+            if url is None:
+                raise ValueError("show_task: give taskid or url")
+            taskid = default_taskid(url)
+        return await self._exchange.ask(TaskShow(session="", n=0, project=project, taskid=taskid), TaskReply)
+
+    async def retry_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
+        """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown`` or ``ignored``."""
+        request = TaskRetry(session="", n=0, project=project, taskids=list(taskids))
+        return list((await self._exchange.ask(request, TasksReply)).outcomes)
+
+    async def cancel_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
+        """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
+        request = TaskCancel(session="", n=0, project=project, taskids=list(taskids))
+        return list((await self._exchange.ask(request, TasksReply)).outcomes)
+
+    async def verify(self) -> list[str]:
+        """Have the daemon check its own invariants; returns what is wrong, in words."""
+        return (await self._exchange.ask(Verify(session="", n=0), VerifyReply)).problems
+
+
+def _known(reply: ProjectReply) -> ProjectView:
+    if reply.project is None:
+        raise ClientError("the daemon answered without the project")
+    return reply.project
+
+
+async def _batches(items: Iterable[Item] | AsyncIterable[Item], packer: Packer) -> AsyncIterator[Batch]:
+    if not isinstance(items, AsyncIterable):
+        for full in packer.pack(items):
+            yield full
+        return
+    async for item in items:
+        if (full_one := packer.add(item)) is not None:
+            yield full_one
+    if (rest := packer.rest()) is not None:
+        yield rest
+
+
+async def _settle(
+    sending: set[asyncio.Task[Pushed]], pushed: Pushed, progress: Callable[[Pushed], object] | None
+) -> None:
+    """Wait for one of them, and count it; raises what one of them raised."""
+    done, pending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+    sending.intersection_update(pending)
+    for each in done:
+        pushed.add(each.result())
+        if progress is not None:
+            progress(pushed)
+
+
+def _chunks(tokens: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(tokens), MAX_BATCH):
+        yield tokens[start : start + MAX_BATCH]

@@ -1,0 +1,178 @@
+"""Pushing many tasks: any iterable in, messages of bounded size out, counts of what became of the tasks.
+
+    url | NewTask | mapping ──► NewTask ──► Packer ──► Batch ──► new-task ──► reply ──► Pushed
+
+Memory holds one batch being packed and those in flight, however long the iterable is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from taskqueue.client.task import new_task
+from taskqueue.core.messages import NewOutcome, NewTask, NewTasksReply
+
+BATCH_BYTES: Final = 1 << 20
+"""About the size at which a batch is full, whatever its count."""
+
+FIRST_ERRORS: Final = 20
+"""Reasons of rejected tasks that ``Pushed`` keeps."""
+
+_FIELDS: Final = frozenset(inspect.signature(new_task).parameters)
+
+Item = str | NewTask | Mapping[str, Any]
+"""A url, a task, or a map of the arguments of ``new_task``."""
+
+
+class Pushed(Struct):
+    """What became of the tasks of one ``push_many``.
+
+    Attributes:
+        errors: reasons of the first rejected ones, each with its place in the iterable, from 0.
+    """
+
+    new: int = 0
+    merged: int = 0
+    replaced: int = 0
+    deferred: int = 0
+    restarted: int = 0
+    cancelled: int = 0
+    ignored: int = 0
+    rejected: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """How many tasks have been answered."""
+        return sum(getattr(self, outcome) for outcome in OUTCOMES)
+
+    def add(self, other: Pushed) -> None:
+        """Count what another one counted, too."""
+        for outcome in OUTCOMES:
+            setattr(self, outcome, getattr(self, outcome) + getattr(other, outcome))
+        self.errors += other.errors[: FIRST_ERRORS - len(self.errors)]
+
+    def reject(self, place: int, reason: str) -> None:
+        """Count a rejected task."""
+        self.rejected += 1
+        if len(self.errors) < FIRST_ERRORS:
+            self.errors.append(f"task {place}: {reason}")
+
+
+OUTCOMES: Final[tuple[NewOutcome, ...]] = (
+    "new",
+    "merged",
+    "replaced",
+    "deferred",
+    "restarted",
+    "cancelled",
+    "ignored",
+    "rejected",
+)
+
+
+class Batch(Struct, eq=False):
+    """Tasks for one message; ``places`` are those in the iterable."""
+
+    tasks: list[NewTask] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    size: int = 0
+
+    def count(self, reply: NewTasksReply) -> Pushed:
+        """What became of these tasks."""
+        pushed = Pushed()
+        reasons = {error.index: error.reason for error in reply.errors}
+        for index, outcome in enumerate(reply.outcomes):
+            if outcome == "rejected":
+                pushed.reject(self.places[index], reasons.get(index, outcome))
+            else:
+                setattr(pushed, outcome, getattr(pushed, outcome) + 1)
+        return pushed
+
+    def rejected(self, reason: str) -> Pushed:
+        """The first of these tasks could not even be sent."""
+        pushed = Pushed()
+        pushed.reject(self.places[0], reason)
+        return pushed
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """For a batch that turned out to be too large."""
+        half = len(self.tasks) // 2
+        return Batch(self.tasks[:half], self.places[:half]), Batch(self.tasks[half:], self.places[half:])
+
+
+class Packer:
+    """Makes batches of items.
+
+    Args:
+        most: tasks in a batch.
+        pushed: told of items that are no tasks.
+    """
+
+    def __init__(self, most: int, pushed: Pushed) -> None:
+        if most < 1:
+            raise ValueError(f"batch: expected at least 1, got {most}")
+        self._most = most
+        self._pushed = pushed
+        self._batch = Batch()
+        self._place = 0
+
+    def pack(self, items: Iterable[Item]) -> Iterator[Batch]:
+        """The batches of an iterable, each as soon as it is full."""
+        for item in items:
+            if (full := self.add(item)) is not None:
+                yield full
+        if (rest := self.rest()) is not None:
+            yield rest
+
+    def add(self, item: Item) -> Batch | None:
+        """Pack one item; returns a batch when one is full."""
+        place, self._place = self._place, self._place + 1
+        try:
+            task = as_new_task(item)
+        except (TypeError, ValueError) as error:
+            self._pushed.reject(place, str(error))
+            return None
+        batch = self._batch
+        batch.tasks.append(task)
+        batch.places.append(place)
+        batch.size += size_of(task)
+        return self.rest() if len(batch.tasks) >= self._most or batch.size >= BATCH_BYTES else None
+
+    def rest(self) -> Batch | None:
+        """What has been packed since the last full batch; None if nothing."""
+        batch, self._batch = self._batch, Batch()
+        return batch if batch.tasks else None
+
+
+def as_new_task(item: Item) -> NewTask:
+    """The task that an item stands for.
+
+    Raises:
+        TypeError, ValueError: it stands for none; the message names the field.
+    """
+    if isinstance(item, str):
+        return new_task(item)
+    if isinstance(item, NewTask):
+        return item
+    if not isinstance(item, Mapping):
+        raise TypeError(f"expected a url, a task or a map, got {type(item).__name__}")
+    return _from_map(item)
+
+
+def _from_map(item: Mapping[str, Any]) -> NewTask:
+    unknown = [key for key in item if key not in _FIELDS]
+    if unknown:
+        raise ValueError(f"{unknown[0]}: unknown field; there are {', '.join(sorted(_FIELDS))}")
+    if "url" not in item:
+        raise ValueError("missing required field url")
+    return new_task(**item)
+
+
+def size_of(task: NewTask) -> int:
+    """About its bytes in a message, rather more than fewer."""
+    return 256 + 2 * len(task.url) + memoryview(task.body).nbytes

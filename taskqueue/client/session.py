@@ -1,0 +1,361 @@
+"""One client session as a value machine: requests in, frames out; frames in, events out.
+
+No socket, no clock, no chance: the session's id and the time are arguments, so a simulator can own them.
+
+    submit ──► unanswered ──frames──► (network) ──receive──► Answered
+                   ▲  └── resend: no answer in time, connected anew, or "unavailable"; same bytes, same n
+    hello_at ──► hello ──frames──► (network) ──receive──► Welcomed
+    (network) ──receive──► select ──► HandedOut | duplicate, ignored | Gap: a new hello is due
+
+Rules:
+1. A request keeps its number and its bytes until it is answered or forgotten; the daemon answers a repeat, so
+   sending again is always safe.
+2. A request is sent only while its number is less than OUTCOME_WINDOW above the oldest unanswered one, because the
+   daemon keeps the outcomes of no more. Callers leave a part of the window to hellos: see ``has_room``.
+3. A hello states facts as they are when it leaves. It is never repeated: a newer one, with a new number, replaces
+   it. One is due at the start, after a change, a gap or a reconnect, when it was not answered, and each third of
+   ``fetcher_timeout`` while there is something to keep.
+4. ``select`` number seen + 1 is taken and no other. A smaller one is a duplicate; a larger one shows a gap.
+5. A token is held from its select until the ``done`` or ``release`` about it is answered, or until so long after its
+   lease ran out that the daemon can't care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import compress
+from math import inf
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from taskqueue.core.kept import OUTCOME_WINDOW
+from taskqueue.core.messages import (
+    AnyReply,
+    AnyRequest,
+    Done,
+    DoneReply,
+    ErrorReply,
+    Extend,
+    Handed,
+    Hello,
+    Release,
+    Select,
+    TokensReply,
+    Welcome,
+)
+from taskqueue.errors import MessageTooLarge, Rejected
+from taskqueue.wire import MAX_MESSAGE_BYTES, decode_said, encode
+
+REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
+"""Requests unanswered at once; the rest of the window is for hellos."""
+
+RESEND_SECONDS: Final = 5.0
+"""Silence after which a request is sent again; doubled each time up to the next. A lost connection doesn't wait."""
+RESEND_MOST_SECONDS: Final = 60.0
+UNAVAILABLE_SECONDS: Final = 1.0
+"""The same for a daemon that says that it is unwell."""
+
+HEARTBEATS: Final = 3
+"""Hellos per ``fetcher_timeout``."""
+
+
+class Answered(NamedTuple):
+    """Request ``n`` has its answer."""
+
+    n: int
+    reply: AnyReply
+
+
+class HandedOut(NamedTuple):
+    """Tasks for this fetcher; none if the message only filled a gap."""
+
+    tasks: list[Handed]
+
+
+class Welcomed(NamedTuple):
+    """A hello was answered; ``restarted``: by a scheduler that has started since the last time."""
+
+    welcome: Welcome
+    restarted: bool
+
+
+class Gap(NamedTuple):
+    """A ``select`` came that is not the next: the missing ones are asked for."""
+
+    expected: int
+    number: int
+
+
+class Refused(NamedTuple):
+    """The daemon could not take something that it can't name (``n`` 0), or a hello."""
+
+    error: ErrorReply
+
+
+class Unreadable(NamedTuple):
+    """A frame that is no message of this protocol."""
+
+    reason: str
+
+
+Event = Answered | HandedOut | Welcomed | Gap | Refused | Unreadable
+
+
+class Call(Struct, gc=False):
+    """A request without an answer.
+
+    Attributes:
+        ends: tokens that its answer ends, those of a ``done`` or ``release``.
+        extends: tokens that its answer prolongs, by ``seconds`` or their own timeouts.
+        due_at: when to send it, next.
+        tries: how often it was sent.
+    """
+
+    frame: bytes
+    ends: list[int]
+    extends: list[int]
+    seconds: float | None
+    due_at: float = -inf
+    tries: int = 0
+
+
+class Lease(Struct, gc=False):
+    """A token that is held; ``until`` is a little later than the daemon's deadline."""
+
+    timeout: float
+    until: float
+
+
+class Session:
+    """See the module. Times are seconds of any one clock that never steps.
+
+    Args:
+        session: random, and never used by another process.
+        name: for people, such as host:pid.
+
+    Attributes:
+        seen: number of the last ``select`` taken.
+        epoch: of the scheduler, 0 before the first welcome.
+        max_message, fetcher_timeout: as the daemon told, or its defaults before the first welcome.
+    """
+
+    def __init__(self, session: str, name: str = "") -> None:
+        self.id = session
+        self.name = name[:128]
+        self.capacity = 0
+        self.projects: list[str] | None = None
+        self.seen = 0
+        self.epoch = 0
+        self.max_message = MAX_MESSAGE_BYTES
+        self.fetcher_timeout = 60.0
+        self._last_n = 0
+        self._unanswered: dict[int, Call] = {}
+        self._leases: dict[int, Lease] = {}
+        self._hello_n = 0
+        self._hello_at = -inf
+        self._hello_tries = 0
+        self._gap_after = -1
+
+    # ------------------------------------------------------------------------------------ what is asked
+
+    @property
+    def has_room(self) -> bool:
+        """One more request would be sent at once, not kept waiting behind others."""
+        return self._last_n + 1 < self._oldest() + REQUEST_WINDOW
+
+    def submit(self, request: AnyRequest) -> int:
+        """Give the request this session's id and its next number, which is returned; ``frames`` sends it.
+
+        Raises:
+            MessageTooLarge: nothing was done.
+        """
+        request.session, request.n = self.id, self._last_n + 1
+        frame = encode(request)
+        if len(frame) > self.max_message:
+            raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon takes {self.max_message}")
+        self._last_n = request.n
+        self._unanswered[request.n] = _call(request, frame)
+        return request.n
+
+    def forget(self, n: int) -> None:
+        """Nobody waits for the answer to request ``n`` any more; it may have been done. Its tokens stay held."""
+        self._unanswered.pop(n, None)
+
+    def want(self, capacity: int, projects: list[str] | None) -> None:
+        """Say from now on that so many leases will be held at once, of these projects (None: of any)."""
+        if (capacity, projects) != (self.capacity, self.projects):
+            self.capacity, self.projects = capacity, projects
+            self._say_hello()
+
+    def leave(self) -> None:
+        """Want nothing and hold nothing: all leases go back unstarted."""
+        self.capacity = 0
+        self._leases.clear()
+        self._say_hello()
+
+    def connected(self) -> None:
+        """There is a new connection: what was sent on an older one may be lost."""
+        for call in self._unanswered.values():
+            call.due_at = -inf
+        self._say_hello()
+
+    def holds(self, token: int) -> bool:
+        """The token's task was handed to this session, and no answer about it has been counted yet."""
+        return token in self._leases
+
+    @property
+    def held(self) -> int:
+        """How many tokens are held."""
+        return len(self._leases)
+
+    # ------------------------------------------------------------------------------------ what is to be sent
+
+    def frames(self, now: float) -> list[bytes]:
+        """Everything that is to be sent now, in order; it counts as sent."""
+        frames = [self._hello(now)] if self._hello_at <= now and self._hello_fits() else []
+        for call in self._in_window():
+            if call.due_at <= now:
+                frames.append(call.frame)
+                call.due_at = now + _patience(RESEND_SECONDS, call.tries)
+                call.tries += 1
+        return frames
+
+    def next_at(self) -> float:
+        """When ``frames`` will have something, if nothing happens before; inf: never."""
+        resend_at = min((call.due_at for call in self._in_window()), default=inf)
+        return min(resend_at, self._hello_at) if self._hello_fits() else resend_at
+
+    def _in_window(self) -> Iterator[Call]:
+        end = self._oldest() + OUTCOME_WINDOW
+        for n, call in self._unanswered.items():
+            if n >= end:
+                return
+            yield call
+
+    def _oldest(self) -> int:
+        """The smallest number that may still be sent again."""
+        return next(iter(self._unanswered), self._last_n + 1)
+
+    def _say_hello(self) -> None:
+        self._hello_at = -inf
+        self._hello_tries = 0
+
+    def _hello_fits(self) -> bool:
+        return self._last_n + 1 < self._oldest() + OUTCOME_WINDOW
+
+    def _hello(self, now: float) -> bytes:
+        self._prune(now)
+        self._last_n += 1
+        self._hello_n = self._last_n
+        self._hello_at = now + _patience(RESEND_SECONDS, self._hello_tries)
+        self._hello_tries += 1
+        return encode(
+            Hello(
+                session=self.id,
+                n=self._hello_n,
+                capacity=self.capacity,
+                projects=self.projects,
+                holds=list(self._leases),
+                seen=self.seen,
+                name=self.name,
+            )
+        )
+
+    def _prune(self, now: float) -> None:
+        """Stop holding what ran out so long ago that the daemon has ended the lease, even if it was restarted."""
+        margin = 2 * self.fetcher_timeout
+        for token in [token for token, lease in self._leases.items() if lease.until + margin < now]:
+            del self._leases[token]
+
+    # ------------------------------------------------------------------------------------ what is heard
+
+    def receive(self, frame: bytes, now: float) -> Event | None:
+        """Take in a frame; None if it tells nothing new."""
+        try:
+            said = decode_said(frame)
+        except Rejected as rejected:
+            return Unreadable(rejected.reason)
+        if isinstance(said, Select):
+            return self._take(said, now)
+        if isinstance(said, Welcome):
+            return self._heed(said, now)
+        if isinstance(said, ErrorReply):
+            return self._refused(said, now)
+        return self._answered(said, now)
+
+    def _take(self, select: Select, now: float) -> Event | None:
+        if select.number <= self.seen:
+            return None
+        if select.number > self.seen + 1:
+            return self._miss(select.number)
+        self.seen = select.number
+        for task in select.tasks:
+            self._leases[task.token] = Lease(task.timeout, now + task.timeout)
+        if self._hello_at == inf:
+            self._hello_at = now + self.fetcher_timeout / HEARTBEATS
+        return HandedOut(select.tasks)
+
+    def _miss(self, number: int) -> Gap | None:
+        """One hello per gap: what follows the first missing message would only ask for the same again."""
+        if self._gap_after == self.seen:
+            return None
+        self._gap_after = self.seen
+        self._say_hello()
+        return Gap(self.seen + 1, number)
+
+    def _heed(self, welcome: Welcome, now: float) -> Welcomed:
+        restarted = self.epoch not in (0, welcome.epoch)
+        self.epoch = welcome.epoch
+        self.max_message = welcome.max_message
+        self.fetcher_timeout = welcome.fetcher_timeout
+        if welcome.n == self._hello_n and self._hello_at > now:
+            self._hello_tries = 0
+            self._hello_at = now + self.fetcher_timeout / HEARTBEATS if self.capacity or self._leases else inf
+        return Welcomed(welcome, restarted)
+
+    def _refused(self, error: ErrorReply, now: float) -> Event | None:
+        call = self._unanswered.get(error.n)
+        if call is None:
+            return Refused(error) if error.n in (0, self._hello_n) else None
+        if error.code != "unavailable":
+            return self._answered(error, now)
+        call.due_at = now + _patience(UNAVAILABLE_SECONDS, call.tries - 1)
+        return None
+
+    def _answered(self, reply: AnyReply, now: float) -> Answered | None:
+        call = self._unanswered.pop(reply.n, None)
+        if call is None:
+            return None
+        if isinstance(reply, DoneReply):
+            counted = [outcome != "rejected" for outcome in reply.outcomes]
+            self._drop(compress(call.ends, counted))
+        elif isinstance(reply, TokensReply):
+            self._drop(call.ends)
+            self._prolong(call, reply, now)
+        return Answered(reply.n, reply)
+
+    def _drop(self, tokens: Iterable[int]) -> None:
+        for token in tokens:
+            self._leases.pop(token, None)
+
+    def _prolong(self, call: Call, reply: TokensReply, now: float) -> None:
+        for token in call.extends:
+            lease = self._leases.get(token)
+            if lease is not None and token not in reply.stale:
+                lease.until = now + (call.seconds or lease.timeout)
+
+
+def _call(request: AnyRequest, frame: bytes) -> Call:
+    if isinstance(request, Done):
+        return Call(frame, [item.token if item else 0 for item in request.tasks], [], None)
+    if isinstance(request, Release):
+        return Call(frame, list(request.tokens), [], None)
+    if isinstance(request, Extend):
+        return Call(frame, [], list(request.tokens), request.seconds)
+    return Call(frame, [], [], None)
+
+
+def _patience(seconds: float, tries: int) -> float:
+    """Seconds to wait for an answer before try ``tries`` + 1; doubled each time, so that a slow daemon recovers."""
+    return float(min(seconds * 2 ** min(tries, 10), RESEND_MOST_SECONDS))

@@ -1,0 +1,187 @@
+"""Tasks as users see them: made by ``new_task``, handed out as ``Task``.
+
+The body that this client sends is a map with those of ``fetch``, ``process`` and ``save`` that were given, or whatever
+``body`` is. The daemon never looks into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import md5
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from taskqueue.core.messages import MAX_TASKID_BYTES, NIL, Handed, NewTask, Schedule, Token
+from taskqueue.wire.reasons import reason_of
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
+_decoder: Final[msgspec.msgpack.Decoder[NewTask]] = msgspec.msgpack.Decoder(NewTask)
+_UNREAD: Final = object()
+"""Stands for a body that has not been decoded yet; None is a body."""
+
+
+class Task:
+    """A task that this client was given to run.
+
+    Attributes:
+        project, taskid: its identity.
+        url: as its producer gave it.
+        token: names this lease of it.
+        timeout: seconds from its hand-out until the lease runs out.
+        retried: how often it has failed before.
+        lastcrawltime: unix seconds of its last attempt's end; 0 is never.
+    """
+
+    __slots__ = ("_body", "_raw", "lastcrawltime", "project", "retried", "taskid", "timeout", "token", "url")
+
+    def __init__(self, handed: Handed) -> None:
+        self.project = handed.project
+        self.taskid = handed.taskid
+        self.url = handed.url
+        self.token: Token = handed.token
+        self.timeout = handed.timeout
+        self.retried = handed.retried
+        self.lastcrawltime = handed.lastcrawltime
+        # Out of the frame, which may hold a thousand other tasks.
+        self._raw = handed.body.copy()
+        self._body: Any = _UNREAD
+
+    @property
+    def body(self) -> Any:
+        """What the producer sent with the task, decoded when it is first looked at; None if nothing.
+
+        Raises:
+            ValueError: it holds text that is not utf-8.
+        """
+        if self._body is _UNREAD:
+            self._body = msgspec.msgpack.decode(self._raw)
+        return self._body
+
+    @property
+    def fetch(self) -> Any:
+        """How to fetch it; an empty map if its producer did not say."""
+        return self._part("fetch")
+
+    @property
+    def process(self) -> Any:
+        """How to process it; an empty map if its producer did not say."""
+        return self._part("process")
+
+    @property
+    def save(self) -> Any:
+        """What its producer wants to see again; an empty map if nothing."""
+        return self._part("save")
+
+    def _part(self, name: str) -> Any:
+        part = self.body.get(name) if isinstance(self.body, dict) else None
+        return {} if part is None else part
+
+    def __repr__(self) -> str:
+        return f"<Task {self.project}/{self.taskid} {self.url}>"
+
+
+def new_task(
+    url: str,
+    *,
+    taskid: str | None = None,
+    fetch: Mapping[str, Any] | None = None,
+    process: Mapping[str, Any] | None = None,
+    save: Any = None,
+    body: Any = None,
+    priority: int = 0,
+    exetime: float | None = None,
+    delay: float | None = None,
+    retries: int | None = None,
+    age: float | None = None,
+    itag: str | None = None,
+    auto_recrawl: bool = False,
+    force_update: bool = False,
+    cancel: bool = False,
+    timeout: float | None = None,
+    project: str | None = None,
+) -> NewTask:
+    """Describe a task, for ``push_many``, for ``done(new=...)`` and for handlers to return.
+
+    Args:
+        url: what to crawl; at most 8192 characters.
+        taskid: its identity in its project, 1 to 128 bytes; None: ``default_taskid`` of the url.
+        fetch, process, save: sent along as they are, as the body's map; any MessagePack-able values.
+        body: sent along instead of that map.
+        priority: larger first, 32 bits.
+        exetime: unix seconds before which it must not run; None is any time.
+        delay: seconds from its arrival at the daemon before which it must not run; wins over exetime.
+        retries: further attempts after a failure; None: the project's setting.
+        age: seconds for which a success stays good; None is for ever.
+        itag: a value that differs from the stored one restarts a task that is over.
+        auto_recrawl: with age: run it again each age.
+        force_update: this schedule and body win over the stored ones.
+        cancel: with force_update: end the task.
+        timeout: seconds that processing may take; None: the project's processing_timeout.
+        project: another project than that of the call it is passed to.
+
+    Raises:
+        ValueError: an argument is out of its range, or body and one of its parts are both given.
+        TypeError: the body can't be encoded as MessagePack.
+    """
+    if body is None:
+        body = _body_of(fetch, process, save)
+    elif fetch is not None or process is not None or save is not None:
+        raise ValueError("body: give either body or fetch, process and save, not both")
+    if taskid is None:
+        taskid = default_taskid(url, fetch)
+    schedule = Schedule(
+        priority, exetime or 0.0, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout
+    )
+    raw = NIL if body is None else Raw(_encoder.encode(body))
+    return _checked(NewTask(taskid, url, schedule, raw, project))
+
+
+def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
+    """The identity of a request: hex MD5 of the url without its fragment, and of method and data if not a plain GET.
+
+    docs/protocol.md says which bytes are hashed, so that other clients come to the same.
+    """
+    hashed = _text("url", url).partition("#")[0].encode()
+    method = str((fetch or {}).get("method") or "GET").upper()
+    data = (fetch or {}).get("data")
+    if method != "GET" or data:
+        hashed += b"\n" + method.encode() + b"\n" + _bytes_of(data)
+    return md5(hashed, usedforsecurity=False).hexdigest()
+
+
+def _bytes_of(data: Any) -> bytes:
+    if data is None:
+        return b""
+    if isinstance(data, str):
+        return data.encode()
+    return data if isinstance(data, bytes) else _sorted_encoder.encode(data)
+
+
+def _body_of(fetch: Any, process: Any, save: Any) -> dict[str, Any] | None:
+    """The map of the parts that were given; None if none was."""
+    parts = {"fetch": fetch, "process": process, "save": save}
+    return {name: part for name, part in parts.items() if part is not None} or None
+
+
+def _checked(task: NewTask) -> NewTask:
+    """The task, if the daemon would take it: a mistake shows where it was made, not in a batch of thousands."""
+    _text("url", task.url)
+    if len(_text("taskid", task.taskid).encode()) > MAX_TASKID_BYTES:
+        raise ValueError(f"taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8")
+    try:
+        return _decoder.decode(_encoder.encode(task))
+    except (ValueError, OverflowError) as error:
+        raise ValueError(reason_of(error)) from None
+
+
+def _text(field: str, value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{field}: expected str, got {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{field}: {value!r} can't be written as utf-8") from None
+    return value

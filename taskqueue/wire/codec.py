@@ -1,0 +1,124 @@
+"""The codec: one frame is one MessagePack map is one message of ``core.messages``.
+
+    frame ──decode──► message                        all is well: one pass, in C
+      └─────error───► envelope ──► version? ──► Rejected
+                         └──► a batch: item by item ──► message, flaws
+
+Rules:
+1. Whatever the bytes, nothing but ``Rejected`` is raised.
+2. A batch with malformed items is not refused: each of them becomes None and its reason a flaw.
+3. A body stays as it came. It is one complete MessagePack value, or the frame would not have decoded (lengths
+   and type bytes are checked while it is skipped); what is inside its strings is not looked at. It shares the
+   frame's memory: whoever keeps it copies it.
+
+What must never come in here: what a message means, and sockets.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from taskqueue.core.messages import NIL, PROTOCOL, AnyRequest, AnySaid, Flaws
+from taskqueue.errors import Rejected
+from taskqueue.wire.apart import done_by_item, new_tasks_by_item
+from taskqueue.wire.flaws import flaws_of
+from taskqueue.wire.reasons import MALFORMED, reason_of
+
+MAX_MESSAGE_BYTES: Final = 8 << 20
+"""Longest message taken unless the daemon's config says another number."""
+
+
+class Envelope(Struct):
+    """What can be read of any message, whatever else is wrong with it."""
+
+    type: Raw = NIL
+    v: Raw = NIL
+    n: Raw = NIL
+
+
+_encoder = Encoder()
+_request: Decoder[AnyRequest] = Decoder(AnyRequest)
+_said: Decoder[AnySaid] = Decoder(AnySaid)
+_envelope: Decoder[Envelope] = Decoder(Envelope)
+_int: Decoder[int] = Decoder(int)
+_str: Decoder[str] = Decoder(str)
+
+
+def encode(message: AnyRequest | AnySaid) -> bytes:
+    """The frame of a message. What a message's fields may hold is not checked here; its receiver does."""
+    return _encoder.encode(message)
+
+
+def decode_said(frame: bytes) -> AnySaid:
+    """What the scheduler said, for its clients. Bodies share the frame's memory.
+
+    Raises:
+        Rejected: with the code ``malformed``; nothing else.
+    """
+    try:
+        return _said.decode(frame)
+    except MALFORMED as error:
+        raise Rejected("malformed", reason_of(error)) from None
+
+
+def decode_request(frame: bytes, max_message: int = MAX_MESSAGE_BYTES) -> tuple[AnyRequest, Flaws]:
+    """What a client asks, and why items of its batch are None.
+
+    Raises:
+        Rejected: with the code ``malformed``, ``version`` or ``too-large``; nothing else.
+    """
+    if len(frame) > max_message:
+        raise Rejected("too-large", f"message: {len(frame)} bytes, at most {max_message} are taken")
+    try:
+        request = _request.decode(frame)
+    except MALFORMED as error:
+        return _decode_apart(frame, error)
+    return request, flaws_of(request)
+
+
+def request_number(frame: bytes) -> int:
+    """The ``n`` of a request that was rejected; 0 if it can't be read."""
+    n = _read_int(_read_envelope(frame).n)
+    return n if n is not None and 0 < n < 2**63 else 0
+
+
+def _decode_apart(frame: bytes, error: Exception) -> tuple[AnyRequest, Flaws]:
+    """Find out what is wrong with a frame; if it is items of a batch, only they are refused."""
+    envelope = _read_envelope(frame)
+    version = _read_int(envelope.v)
+    if version is not None and version != PROTOCOL:
+        raise Rejected("version", f"v: this daemon speaks version {PROTOCOL} of the protocol, not {version}")
+    try:
+        match _read_str(envelope.type):
+            case "new-task":
+                return new_tasks_by_item(frame)
+            case "done":
+                return done_by_item(frame)
+    except MALFORMED as apart:
+        error = apart
+    raise Rejected("malformed", reason_of(error))
+
+
+def _read_envelope(frame: bytes) -> Envelope:
+    """An empty one if nothing can be read."""
+    try:
+        return _envelope.decode(frame)
+    except MALFORMED:
+        return Envelope()
+
+
+def _read_int(raw: Raw) -> int | None:
+    try:
+        return _int.decode(raw)
+    except MALFORMED:
+        return None
+
+
+def _read_str(raw: Raw) -> str | None:
+    try:
+        return _str.decode(raw)
+    except MALFORMED:
+        return None

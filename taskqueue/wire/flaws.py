@@ -1,0 +1,85 @@
+"""What the types of ``core.messages`` can't say of a decoded request: bytes of a taskid, a nil among tasks.
+
+An item with such a flaw becomes None in its batch, as if it had not decoded. msgspec counts characters; only
+ids that could be too many bytes are looked at twice, so that the check costs about 40 ns a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from taskqueue.core.messages import (
+    MAX_TASKID_BYTES,
+    AnyRequest,
+    Done,
+    Finished,
+    Flaws,
+    NewTask,
+    NewTasks,
+    TaskCancel,
+    TaskId,
+    TaskRetry,
+    TaskShow,
+)
+from taskqueue.errors import Rejected
+
+SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
+"""So many characters are never too many bytes."""
+
+
+def flaws_of(request: AnyRequest) -> Flaws:
+    """Put None for items whose taskid is too many bytes; a None that the sender wrote is a flaw too.
+
+    Raises:
+        Rejected: a request about named tasks names one whose taskid is too long.
+    """
+    flaws: Flaws = {}
+    if isinstance(request, NewTasks):
+        _check_new(request.tasks, (), flaws)
+    elif isinstance(request, Done):
+        _check_finished(request.tasks, flaws)
+    elif isinstance(request, TaskShow):
+        _refuse_long([request.taskid], "taskid")
+    elif isinstance(request, TaskRetry | TaskCancel):
+        _refuse_long(request.taskids, "taskids")
+    return flaws
+
+
+def _check_new(tasks: list[NewTask | None], parent: tuple[int, ...], flaws: Flaws) -> None:
+    for index, task in enumerate(tasks):
+        if task is None:
+            flaws[*parent, index] = f"{item_name((*parent, index))}: expected map, got nil"
+        elif len(task.taskid) > SHORT_TASKID and is_too_long(task.taskid):
+            flaws[*parent, index] = long_reason(f"{item_name((*parent, index))}.taskid")
+            tasks[index] = None
+
+
+def _check_finished(items: list[Finished | None], flaws: Flaws) -> None:
+    for index, item in enumerate(items):
+        if item is None:
+            flaws[index,] = f"{item_name((index,))}: expected map, got nil"
+        elif len(item.taskid) > SHORT_TASKID and is_too_long(item.taskid):
+            flaws[index,] = long_reason(f"{item_name((index,))}.taskid")
+            items[index] = None
+        elif item.new:
+            _check_new(item.new, (index,), flaws)
+
+
+def _refuse_long(taskids: Sequence[TaskId], field: str) -> None:
+    if any(is_too_long(taskid) for taskid in taskids):
+        raise Rejected("malformed", long_reason(field))
+
+
+def is_too_long(taskid: str) -> bool:
+    return len(taskid.encode()) > MAX_TASKID_BYTES
+
+
+def long_reason(field: str) -> str:
+    return f"{field}: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
+
+
+def item_name(path: tuple[int, ...]) -> str:
+    """(2,) is ``tasks[2]``, (2, 1) is ``tasks[2].new[1]``."""
+    first, *rest = path
+    return f"tasks[{first}]" + "".join(f".new[{index}]" for index in rest)

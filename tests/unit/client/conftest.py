@@ -1,0 +1,143 @@
+"""A daemon's double at the other end of a real socket: it answers by script and remembers what it heard."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+import zmq
+
+from taskqueue.core.messages import (
+    AnyRequest,
+    AnySaid,
+    Done,
+    DoneReply,
+    ErrorReply,
+    Extend,
+    Handed,
+    Hello,
+    NewTasks,
+    NewTasksReply,
+    Release,
+    Select,
+    Token,
+    TokensReply,
+    Welcome,
+)
+from taskqueue.wire import decode_request, encode
+
+R = TypeVar("R", bound=AnyRequest)
+Script = Callable[[AnyRequest], Iterable[AnySaid]]
+
+WAIT_SECONDS = 20.0
+"""How long a test waits for what must come; it fails then."""
+
+
+def friendly(request: AnyRequest) -> list[AnySaid]:
+    """Answers of a daemon to whom everything is right."""
+    match request:
+        case Hello():
+            return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=8 << 20)]
+        case NewTasks():
+            return [NewTasksReply(n=request.n, outcomes=["new"] * len(request.tasks))]
+        case Done():
+            return [DoneReply(n=request.n, outcomes=["done"] * len(request.tasks))]
+        case Extend() | Release():
+            return [TokensReply(n=request.n, counted=len(request.tokens))]
+    return [ErrorReply(n=request.n, code="malformed", reason="not in the script")]
+
+
+class Daemon:
+    """Hears on a port of its own, in a thread of its own.
+
+    Attributes:
+        script: what it answers.
+        url: where it is reached, also after ``stop`` and ``start``.
+    """
+
+    def __init__(self) -> None:
+        self.script: Script = friendly
+        self.url = "tcp://127.0.0.1:*"
+        self.heard: list[AnyRequest] = []
+        self._news: queue.Queue[AnyRequest] = queue.Queue()
+        self._context = zmq.Context()
+        self._session = ""
+        self._number = 0
+        self._peer = b""
+        self.start()
+
+    def start(self) -> None:
+        """Listen, at the same place as before."""
+        self._router = self._context.socket(zmq.ROUTER)
+        self._router.bind(self.url)
+        self.url = self._router.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._commands = self._context.socket(zmq.PAIR)
+        self._commands.bind("inproc://commands")
+        self._control = self._context.socket(zmq.PAIR)
+        self._control.connect("inproc://commands")
+        self._thread = threading.Thread(target=self._live)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Be gone, as after kill -9."""
+        self._control.send(b"")
+        self._thread.join()
+        self._control.close(0)
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self.stop()
+        self._context.term()
+
+    def hear(self, kind: type[R]) -> R:
+        """The next request of this kind; what is heard before it is passed over."""
+        while True:
+            request = self._news.get(timeout=WAIT_SECONDS)
+            if isinstance(request, kind):
+                return request
+
+    def say(self, message: AnySaid) -> None:
+        """Say something unasked to whom was heard last."""
+        self._control.send(encode(message))
+
+    def hand_out(self, *tokens: int, timeout: float = 600.0, **fields: Any) -> None:
+        """Send the session that was heard last a select with a task for each token."""
+        self._number += 1
+        tasks = [Handed("p", f"t{token}", f"http://a/{token}", Token(token), timeout, **fields) for token in tokens]
+        self.say(Select(number=self._number, tasks=tasks))
+
+    def _live(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._router, zmq.POLLIN)
+        poller.register(self._commands, zmq.POLLIN)
+        while True:
+            ready = dict(poller.poll())
+            if self._router in ready:
+                self._answer(*self._router.recv_multipart())
+            if self._commands in ready:
+                command = self._commands.recv()
+                if not command:
+                    break
+                self._router.send_multipart([self._peer, command])
+        self._router.close(0)
+        self._commands.close(0)
+
+    def _answer(self, peer: bytes, frame: bytes) -> None:
+        request, _ = decode_request(frame)
+        if request.session != self._session:
+            self._session, self._number = request.session, 0
+        self._peer = peer
+        for message in self.script(request):
+            self._router.send_multipart([peer, encode(message)])
+        self.heard.append(request)
+        self._news.put(request)
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    double = Daemon()
+    yield double
+    double.close()

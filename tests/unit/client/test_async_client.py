@@ -1,0 +1,484 @@
+"""AsyncClient against a scripted daemon at the other end of a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from math import inf
+from typing import TypeVar
+
+import pytest
+
+from taskqueue import (
+    AsyncClient,
+    ClientError,
+    Closed,
+    MessageTooLarge,
+    Pushed,
+    RequestRejected,
+    RequestTimeout,
+    new_task,
+)
+from taskqueue.core.messages import (
+    AnyRequest,
+    AnySaid,
+    Done,
+    DoneReply,
+    ErrorReply,
+    Extend,
+    Hello,
+    ItemError,
+    NewTask,
+    NewTasks,
+    NewTasksReply,
+    Release,
+    Welcome,
+)
+from tests.unit.client.conftest import Daemon, friendly
+
+T = TypeVar("T")
+
+
+def run(main: Awaitable[T]) -> T:
+    async def bounded() -> T:
+        return await main
+
+    return asyncio.run(bounded())
+
+
+def using(daemon: Daemon, use: Callable[[AsyncClient], Awaitable[T]], seconds: float = 20.0) -> T:
+    """What ``use`` returns of a client of the daemon."""
+
+    async def main() -> T:
+        async with AsyncClient(daemon.url, timeout=seconds) as client:
+            return await use(client)
+
+    return asyncio.run(main())
+
+
+# ---------------------------------------------------------------------------------------- producing
+
+
+def test_push_returns_what_became_of_the_task(daemon: Daemon) -> None:
+    assert using(daemon, lambda client: client.push("p", "http://a/#top", priority=5, save={"x": 1})) == "new"
+
+    [task] = daemon.hear(NewTasks).tasks
+    assert task is not None
+    assert task == new_task("http://a/#top", priority=5, save={"x": 1})
+
+
+def test_push_raises_when_the_task_is_rejected(daemon: Daemon) -> None:
+    def full(request: AnyRequest) -> list[AnySaid]:
+        if not isinstance(request, NewTasks):
+            return friendly(request)
+        return [NewTasksReply(n=request.n, outcomes=["rejected"], errors=[ItemError(0, "the project is full")])]
+
+    daemon.script = full
+
+    with pytest.raises(RequestRejected, match="the project is full"):
+        using(daemon, lambda client: client.push("p", "http://a/"))
+
+
+def test_a_refused_request_raises_with_its_code(daemon: Daemon) -> None:
+    with pytest.raises(RequestRejected, match="not in the script") as caught:
+        using(daemon, lambda client: client.verify())
+
+    assert caught.value.code == "malformed"
+
+
+def test_a_wrong_argument_is_told_before_anything_is_sent(daemon: Daemon) -> None:
+    with pytest.raises(ValueError, match=r"schedule\.priority: expected int <= 2147483647"):
+        using(daemon, lambda client: client.push("p", "http://a/", priority=2**31))
+
+    assert not any(isinstance(request, NewTasks) for request in daemon.heard)
+
+
+def test_a_daemon_that_is_not_there_is_a_timeout_that_says_where() -> None:
+    async def main() -> None:
+        async with AsyncClient("tcp://127.0.0.1:9", timeout=0.05) as client:
+            await client.verify()
+
+    with pytest.raises(RequestTimeout, match=r"tcp://127\.0\.0\.1:9 in 0\.05 s"):
+        run(main())
+
+
+def test_an_url_that_is_none_is_told() -> None:
+    async def main() -> None:
+        async with AsyncClient("localhost"):
+            raise AssertionError("connected")
+
+    with pytest.raises(ClientError, match="localhost"):
+        run(main())
+
+
+def test_an_answer_that_does_not_come_is_a_timeout(daemon: Daemon) -> None:
+    daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
+
+    with pytest.raises(RequestTimeout):
+        using(daemon, lambda client: client.push("p", "http://a/"), seconds=0.2)
+
+
+def test_a_daemon_of_another_version_is_told_at_once(daemon: Daemon) -> None:
+    daemon.script = lambda request: [ErrorReply(n=request.n, code="version", reason="speaks version 2")]
+
+    with pytest.raises(RequestRejected, match="speaks version 2"):
+        using(daemon, lambda client: client.verify())
+
+
+def test_requests_survive_a_restart_of_the_daemon(daemon: Daemon) -> None:
+    daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
+
+    async def main() -> str:
+        async with AsyncClient(daemon.url, timeout=20) as client:
+            pushing = asyncio.ensure_future(client.push("p", "http://a/"))
+            before = await asyncio.to_thread(daemon.hear, NewTasks)
+            await asyncio.to_thread(daemon.stop)
+            daemon.script = friendly
+            daemon.start()
+            after = await asyncio.to_thread(daemon.hear, NewTasks)
+            assert (after.n, after.session) == (before.n, before.session)
+            return await pushing
+
+    assert run(main()) == "new"
+
+
+def test_a_request_made_while_the_daemon_is_away_waits_for_it(daemon: Daemon) -> None:
+    async def main() -> str:
+        async with AsyncClient(daemon.url, timeout=20) as client:
+            await client.push("p", "http://a/")
+            await asyncio.to_thread(daemon.stop)
+            pushing = asyncio.ensure_future(client.push("p", "http://b/"))
+            daemon.start()
+            return await pushing
+
+    assert run(main()) == "new"
+
+
+def test_more_calls_at_once_than_the_window_are_all_answered(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> list[str]:
+        return list(await asyncio.gather(*(client.push("p", f"http://a/{n}") for n in range(500))))
+
+    assert using(daemon, use) == ["new"] * 500
+
+
+def test_a_call_that_was_cancelled_holds_up_no_other(daemon: Daemon) -> None:
+    daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
+
+    async def use(client: AsyncClient) -> str:
+        calls = [asyncio.ensure_future(client.push("p", f"http://a/{n}")) for n in range(200)]
+        await asyncio.to_thread(daemon.hear, NewTasks)
+        daemon.script = friendly
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+        return await client.push("p", "http://b/")
+
+    assert using(daemon, use) == "new"
+
+
+def test_a_closed_client_says_so(daemon: Daemon) -> None:
+    async def main() -> None:
+        client = AsyncClient(daemon.url)
+        await client.push("p", "http://a/")
+        await client.close()
+        await client.close()
+        await client.push("p", "http://a/")
+
+    with pytest.raises(Closed):
+        run(main())
+
+
+def test_closing_ends_the_calls_that_wait(daemon: Daemon) -> None:
+    async def main() -> list[object]:
+        client = AsyncClient(daemon.url)
+        selecting = asyncio.ensure_future(client.select(1))
+        await asyncio.to_thread(daemon.hear, Hello)
+        daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
+        pushing = asyncio.ensure_future(client.push("p", "http://a/"))
+        await asyncio.to_thread(daemon.hear, NewTasks)
+        await client.close()
+        return list(await asyncio.gather(selecting, pushing, return_exceptions=True))
+
+    assert [type(error) for error in run(main())] == [Closed, Closed]
+
+
+# ---------------------------------------------------------------------------------------- push_many
+
+
+def test_push_many_takes_urls_tasks_and_maps_and_counts_what_became_of_them(daemon: Daemon) -> None:
+    items = ["http://a/", new_task("http://b/"), {"url": "http://c/", "priority": 3}, {"url": "d", "colour": 1}, 5]
+
+    pushed = using(daemon, lambda client: client.push_many("p", items))  # type: ignore[arg-type]
+
+    assert (pushed.new, pushed.rejected, pushed.total) == (3, 2, 5)
+    assert pushed.errors[0].startswith("task 3: colour: unknown field")
+    assert pushed.errors[1] == "task 4: expected a url, a task or a map, got int"
+    assert len(daemon.hear(NewTasks).tasks) == 3
+
+
+def test_push_many_sends_batches_and_tells_its_progress(daemon: Daemon) -> None:
+    totals: list[int] = []
+
+    def progress(pushed: Pushed) -> None:
+        totals.append(pushed.total)
+
+    async def use(client: AsyncClient) -> Pushed:
+        return await client.push_many("p", (f"http://a/{n}" for n in range(1000)), batch=100, progress=progress)
+
+    assert using(daemon, use).new == 1000
+    assert totals == list(range(100, 1001, 100))
+
+
+def test_push_many_takes_an_async_iterable(daemon: Daemon) -> None:
+    async def urls() -> AsyncIterator[str]:
+        for n in range(5):
+            yield f"http://a/{n}"
+
+    assert using(daemon, lambda client: client.push_many("p", urls(), batch=2)).new == 5
+
+
+def test_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:
+    daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
+    read: list[int] = []
+
+    def urls() -> Iterator[str]:
+        for n in range(10_000):
+            read.append(n)
+            yield f"http://a/{n}"
+
+    with pytest.raises(RequestTimeout):
+        using(daemon, lambda client: client.push_many("p", urls(), batch=10, window=3), seconds=0.2)
+
+    assert len(read) == 40
+
+
+def test_push_many_splits_what_is_too_large_and_rejects_only_what_stays_so(daemon: Daemon) -> None:
+    def small(request: AnyRequest) -> list[AnySaid]:
+        if isinstance(request, Hello):
+            return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=2000)]
+        return friendly(request)
+
+    daemon.script = small
+    items = [new_task(f"http://a/{n}", body=b"x" * (5000 if n == 3 else 500)) for n in range(8)]
+
+    pushed = using(daemon, lambda client: client.push_many("p", items))
+
+    assert (pushed.new, pushed.rejected) == (7, 1)
+    assert pushed.errors[0].startswith("task 3: the message has")
+
+
+def test_a_message_that_the_daemon_would_not_take_is_not_sent(daemon: Daemon) -> None:
+    with pytest.raises(MessageTooLarge, match="8388608"):
+        using(daemon, lambda client: client.push("p", "http://a/", body=b"x" * (8 << 20)))
+
+
+# ---------------------------------------------------------------------------------------- fetching
+
+
+def test_select_states_its_capacity_and_takes_it_back(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> list[str]:
+        selecting = asyncio.ensure_future(client.select(3, projects=["p"]))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 3:
+            pass
+        daemon.hand_out(1, 2)
+        tasks = await selecting
+        hello = await asyncio.to_thread(daemon.hear, Hello)
+        assert (hello.capacity, hello.projects, hello.holds) == (2, ["p"], [1, 2])
+        return [task.url for task in tasks]
+
+    assert using(daemon, use) == ["http://a/1", "http://a/2"]
+
+
+def test_select_returns_nothing_when_there_is_nothing_in_time(daemon: Daemon) -> None:
+    assert using(daemon, lambda client: client.select(3, timeout=0.05)) == []
+    assert [request.capacity for request in daemon.heard if isinstance(request, Hello)][-1] == 0
+
+
+def test_a_task_that_comes_when_nobody_waits_any_more_goes_back(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> Release:
+        await client.select(1, timeout=0.05)
+        daemon.hand_out(7)
+        return await asyncio.to_thread(daemon.hear, Release)
+
+    assert using(daemon, use).tokens == [7]
+
+
+def test_finishing_a_selected_task_does_not_ask_for_another(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> None:
+        selecting = asyncio.ensure_future(client.select(1))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 1:
+            pass
+        daemon.hand_out(1)
+        [task] = await selecting
+        await client.done(task)
+
+    using(daemon, use)
+
+    kinds = [request for request in daemon.heard if isinstance(request, Hello | Done)]
+    at = next(index for index, request in enumerate(kinds) if isinstance(request, Done))
+    before = kinds[at - 1]
+    assert isinstance(before, Hello)
+    assert before.capacity == 0
+
+
+def test_reports_made_at_the_same_time_share_one_message(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> list[str]:
+        tasks = client.tasks(capacity=50)
+        first = asyncio.ensure_future(anext(tasks))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 50:
+            pass
+        daemon.hand_out(*range(1, 51))
+        got = [await first] + [await anext(tasks) for _ in range(49)]
+        finishes = await asyncio.gather(*(client.done(task) for task in got))
+        await tasks.aclose()
+        return [finish.outcome for finish in finishes]
+
+    assert using(daemon, use) == ["done"] * 50
+    assert [len(request.tasks) for request in daemon.heard if isinstance(request, Done)] == [50]
+
+
+def test_each_report_gets_its_own_part_of_the_answer(daemon: Daemon) -> None:
+    def mixed(request: AnyRequest) -> list[AnySaid]:
+        if not isinstance(request, Done):
+            return friendly(request)
+        return [
+            DoneReply(
+                n=request.n,
+                outcomes=["done", "stale", "rejected"],
+                new=[["new", "rejected"], [], []],
+                errors=[ItemError(1, "url: too long", parent=0), ItemError(2, "tasks[2].token: expected int")],
+            )
+        ]
+
+    daemon.script = mixed
+
+    async def use(client: AsyncClient) -> list[object]:
+        selecting = asyncio.ensure_future(client.select(3))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 3:
+            pass
+        daemon.hand_out(1, 2, 3)
+        first, second, third = await selecting
+        reports = [client.done(first, ["http://b/", "http://c/"]), client.failed(second, "x"), client.done(third)]
+        return list(await asyncio.gather(*reports, return_exceptions=True))
+
+    done, stale, rejected = using(daemon, use)
+
+    assert done == ("done", ["new", "rejected"], {1: "url: too long"})
+    assert stale == ("stale", [], {})
+    assert isinstance(rejected, RequestRejected)
+    assert rejected.reason == "tasks[2].token: expected int"
+
+
+def test_a_failure_says_why_and_what_next(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> None:
+        selecting = asyncio.ensure_future(client.select(2))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 2:
+            pass
+        daemon.hand_out(1, 2)
+        one, other = await selecting
+        await asyncio.gather(
+            client.failed(one, "x" * 3000 + "\ud800", retry_after=5.0), client.failed(other, "gone", retry=False)
+        )
+
+    using(daemon, use)
+
+    one, other = daemon.hear(Done).tasks
+    assert one is not None
+    assert other is not None
+    assert (one.ok, one.error, one.retry_after, one.retry) == (False, "x" * 2047 + "?", 5.0, True)
+    assert (other.ok, other.error, other.retry_after, other.retry) == (False, "gone", None, False)
+
+
+def test_extend_and_release_tell_whether_the_lease_was_in_force(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> tuple[bool, int]:
+        selecting = asyncio.ensure_future(client.select(1))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 1:
+            pass
+        daemon.hand_out(1)
+        [task] = await selecting
+        return await client.extend(task, 100.0), await client.release(task)
+
+    assert using(daemon, use) == (True, 1)
+    assert daemon.hear(Extend).seconds == 100.0
+
+
+def test_a_generator_of_tasks_keeps_its_capacity_and_gives_back_what_it_did_not_yield(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> list[int]:
+        tasks = client.tasks(["p"], capacity=3)
+        first = asyncio.ensure_future(anext(tasks))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 3:
+            pass
+        daemon.hand_out(1, 2, 3)
+        await client.done(await first)
+        await tasks.aclose()
+        return (await asyncio.to_thread(daemon.hear, Release)).tokens
+
+    assert using(daemon, use) == [2, 3]
+    capacities = [request.capacity for request in daemon.heard if isinstance(request, Hello)]
+    assert capacities[:2] == [0, 3]
+    assert capacities[-1] == 0
+
+
+def test_a_task_whose_lease_ran_out_while_it_waited_is_not_run(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> str:
+        tasks = client.tasks(capacity=3)
+        first = asyncio.ensure_future(anext(tasks))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 3:
+            pass
+        daemon.hand_out(1, timeout=-1.0)
+        daemon.hand_out(2)
+        task = await first
+        await tasks.aclose()
+        return task.taskid
+
+    assert using(daemon, use) == "t2"
+
+
+def test_closing_gives_back_at_once_what_is_held(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> None:
+        selecting = asyncio.ensure_future(client.select(1))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 1:
+            pass
+        daemon.hand_out(1)
+        await selecting
+
+    using(daemon, use)
+
+    last = [request for request in daemon.heard if isinstance(request, Hello)][-1]
+    assert (last.capacity, last.holds, last.seen) == (0, [], 1)
+
+
+def test_a_fetcher_says_hello_again_after_a_restart_of_the_daemon(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> Hello:
+        selecting = asyncio.ensure_future(client.select(2, timeout=inf))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 2:
+            pass
+        daemon.hand_out(1)
+        await selecting
+        while (await asyncio.to_thread(daemon.hear, Hello)).holds != [1]:
+            pass
+        await asyncio.to_thread(daemon.stop)
+        daemon.start()
+        return await asyncio.to_thread(daemon.hear, Hello)
+
+    hello = using(daemon, use)
+    assert (hello.holds, hello.seen, hello.capacity) == ([1], 1, 1)
+
+
+def test_a_name_instead_of_names_is_told(daemon: Daemon) -> None:
+    with pytest.raises(TypeError, match="projects"):
+        using(daemon, lambda client: client.select(1, projects="p"))
+
+
+def test_a_new_task_that_is_none_is_told_before_anything_is_sent(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> None:
+        selecting = asyncio.ensure_future(client.select(1))
+        while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 1:
+            pass
+        daemon.hand_out(1)
+        [task] = await selecting
+        new: list[str | NewTask] = ["", "http://b/"]
+        await client.done(task, new)
+
+    with pytest.raises(ValueError, match="url: expected str of length >= 1"):
+        using(daemon, use)

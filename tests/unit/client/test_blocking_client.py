@@ -1,0 +1,155 @@
+"""Client: the blocking facade, against a scripted daemon."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from taskqueue import Client, Closed, RequestTimeout
+from taskqueue.core.messages import Done, Hello, NewTasks, Release
+from tests.unit.client.conftest import Daemon, friendly
+
+
+@pytest.fixture
+def client(daemon: Daemon) -> Iterator[Client]:
+    with Client(daemon.url, timeout=20) as client:
+        yield client
+
+
+def hand_out_when_wanted(daemon: Daemon, capacity: int, *tokens: int) -> threading.Thread:
+    """Hand tasks out as soon as the daemon has heard of that capacity."""
+
+    def wait() -> None:
+        while daemon.hear(Hello).capacity != capacity:
+            pass
+        daemon.hand_out(*tokens)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_a_task_is_pushed_selected_and_done(daemon: Daemon, client: Client) -> None:
+    assert client.push("p", "http://a/", priority=3) == "new"
+    handing = hand_out_when_wanted(daemon, 2, 1)
+    [task] = client.select(2)
+    handing.join()
+
+    finish = client.done(task, ["http://b/"])
+
+    assert finish.outcome == "done"
+    [item] = daemon.hear(Done).tasks
+    assert item is not None
+    assert [new.url for new in item.new if new] == ["http://b/"]
+
+
+def test_push_many_reads_its_iterable_in_the_callers_thread(daemon: Daemon, client: Client) -> None:
+    threads = set()
+
+    def urls() -> Iterator[str]:
+        for n in range(100):
+            threads.add(threading.current_thread())
+            yield f"http://a/{n}"
+
+    pushed = client.push_many("p", urls(), batch=10, progress=lambda _: threads.add(threading.current_thread()))
+
+    assert pushed.new == 100
+    assert threads == {threading.current_thread()}
+
+
+def test_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:
+    daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
+    read: list[int] = []
+
+    def urls() -> Iterator[str]:
+        for n in range(10_000):
+            read.append(n)
+            yield f"http://a/{n}"
+
+    with Client(daemon.url, timeout=0.2) as client, pytest.raises(RequestTimeout):
+        client.push_many("p", urls(), batch=10, window=3)
+
+    assert len(read) == 40
+
+
+def test_tasks_are_yielded_until_the_loop_is_left(daemon: Daemon, client: Client) -> None:
+    handing = hand_out_when_wanted(daemon, 4, 1, 2, 3)
+    taken = []
+    tasks = client.tasks(capacity=4)
+    for task in tasks:
+        taken.append(task.token)
+        client.done(task)
+        if len(taken) == 2:
+            break
+    tasks.close()  # type: ignore[attr-defined]
+    handing.join()
+
+    assert taken == [1, 2]
+    assert daemon.hear(Release).tokens == [3]
+
+
+def test_any_thread_may_call(daemon: Daemon, client: Client) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        outcomes = list(threads.map(lambda n: client.push("p", f"http://a/{n}"), range(200)))
+
+    assert outcomes == ["new"] * 200
+    numbers = [request.n for request in daemon.heard if isinstance(request, NewTasks)]
+    assert len(set(numbers)) == 200
+
+
+def test_the_url_comes_from_the_environment_when_the_client_is_made(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKQUEUE_URL", daemon.url)
+    with Client() as client:
+        monkeypatch.setenv("TASKQUEUE_URL", "tcp://127.0.0.1:9")
+
+        assert client.push("p", "http://a/") == "new"
+
+
+def test_without_anything_said_the_url_is_the_daemons_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TASKQUEUE_URL", raising=False)
+    with Client() as client:
+        assert client.url == "tcp://127.0.0.1:7400"
+
+
+def test_a_closed_client_says_so_and_leaves_no_thread(daemon: Daemon) -> None:
+    before = threading.active_count()
+    client = Client(daemon.url)
+    client.push("p", "http://a/")
+
+    client.close()
+    client.close()
+
+    assert threading.active_count() == before
+    with pytest.raises(Closed):
+        client.push("p", "http://a/")
+
+
+def test_the_name_is_told_to_the_daemon(daemon: Daemon) -> None:
+    with Client(daemon.url, name="crawler 7") as client:
+        client.push("p", "http://a/")
+
+    assert daemon.hear(Hello).name == "crawler 7"
+
+
+def test_tokens_are_heard_from_while_the_user_computes(daemon: Daemon) -> None:
+    def short(request: object) -> list[object]:
+        replies = friendly(request)  # type: ignore[arg-type]
+        for reply in replies:
+            if hasattr(reply, "fetcher_timeout"):
+                reply.fetcher_timeout = 0.15
+        return list(replies)
+
+    daemon.script = short  # type: ignore[assignment]
+    with Client(daemon.url) as client:
+        handing = hand_out_when_wanted(daemon, 1, 1)
+        client.select(1)
+        handing.join()
+
+        heartbeats = [daemon.hear(Hello) for _ in range(5)]
+
+    assert heartbeats[-1].holds == [1]

@@ -1,0 +1,466 @@
+"""The client's session, without a network: what it sends when, and what it makes of what it hears."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from taskqueue.client.session import (
+    Answered,
+    Gap,
+    HandedOut,
+    Refused,
+    Session,
+    Unreadable,
+    Welcomed,
+)
+from taskqueue.core.kept import OUTCOME_WINDOW
+from taskqueue.core.messages import (
+    AnyReply,
+    AnyRequest,
+    Done,
+    DoneReply,
+    ErrorReply,
+    Extend,
+    Finished,
+    Handed,
+    Hello,
+    NewTask,
+    NewTasks,
+    NewTasksReply,
+    Release,
+    Select,
+    Token,
+    TokensReply,
+    Verify,
+    VerifyReply,
+    Welcome,
+)
+from taskqueue.errors import MessageTooLarge
+from taskqueue.wire import decode_request, encode
+
+
+def heard(session: Session, now: float) -> list[AnyRequest]:
+    """What a daemon would hear now."""
+    return [decode_request(frame)[0] for frame in session.frames(now)]
+
+
+def hellos(session: Session, now: float) -> list[Hello]:
+    return [request for request in heard(session, now) if isinstance(request, Hello)]
+
+
+def welcome(session: Session, n: int, now: float, epoch: int = 1, limit: int = 8 << 20) -> object:
+    reply = Welcome(n=n, epoch=epoch, fetcher_timeout=60.0, max_message=limit)
+    return session.receive(encode(reply), now)
+
+
+def answer(session: Session, reply: AnyReply, now: float = 0.0) -> object:
+    return session.receive(encode(reply), now)
+
+
+def select(session: Session, number: int, *tokens: int, now: float = 0.0) -> object:
+    tasks = [Handed("p", f"t{token}", "http://a/", Token(token), 600.0) for token in tokens]
+    return session.receive(encode(Select(number=number, tasks=tasks)), now)
+
+
+def greeted(capacity: int = 0) -> Session:
+    """A session whose first hello was answered at 0."""
+    session = Session("s", "me")
+    session.want(capacity, None)
+    welcome(session, hellos(session, 0.0)[0].n, 0.0)
+    return session
+
+
+def verify() -> Verify:
+    return Verify(session="", n=0)
+
+
+def done(*tokens: int) -> Done:
+    return Done(session="", n=0, tasks=[Finished("p", f"t{token}", Token(token)) for token in tokens])
+
+
+# ---------------------------------------------------------------------------------------- requests
+
+
+def test_the_first_thing_said_is_hello() -> None:
+    session = Session("s", "me")
+    session.submit(verify())
+
+    first, second = heard(session, 0.0)
+
+    assert isinstance(first, Hello)
+    assert (first.name, first.capacity, first.seen) == ("me", 0, 0)
+    assert isinstance(second, Verify)
+
+
+def test_requests_carry_the_session_and_a_number_that_grows() -> None:
+    session = greeted()
+    numbers = [session.submit(verify()), session.submit(verify())]
+
+    requests = heard(session, 0.0)
+
+    assert [request.n for request in requests] == numbers
+    assert numbers[0] < numbers[1]
+    assert {request.session for request in requests} == {"s"}
+
+
+def test_a_request_is_sent_once_while_its_answer_may_still_come() -> None:
+    session = greeted()
+    session.submit(verify())
+
+    assert len(session.frames(0.0)) == 1
+    assert session.frames(4.9) == []
+
+
+def test_an_unanswered_request_is_sent_again_as_the_same_bytes_ever_more_rarely() -> None:
+    session = greeted()
+    session.submit(verify())
+    [first] = session.frames(0.0)
+
+    times: list[float] = []
+    while len(times) < 5:
+        times.append(session.next_at())
+        assert session.frames(times[-1]) == [first]
+
+    assert times == [5.0, 15.0, 35.0, 75.0, 135.0]
+
+
+def test_an_answer_ends_the_repeats() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    session.frames(0.0)
+
+    event = answer(session, VerifyReply(n=n, problems=[]))
+
+    assert event == Answered(n, VerifyReply(n=n, problems=[]))
+    assert session.next_at() == inf
+
+
+def test_a_second_answer_tells_nothing_new() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    answer(session, VerifyReply(n=n, problems=[]))
+
+    assert answer(session, VerifyReply(n=n, problems=[])) is None
+
+
+def test_a_forgotten_request_is_not_repeated_and_its_late_answer_is_nothing() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    session.frames(0.0)
+
+    session.forget(n)
+
+    assert session.next_at() == inf
+    assert answer(session, VerifyReply(n=n, problems=[])) is None
+
+
+def test_a_new_connection_has_everything_unanswered_sent_again_after_a_new_hello() -> None:
+    session = greeted()
+    session.submit(verify())
+    [first] = session.frames(0.0)
+
+    session.connected()
+    hello, again = session.frames(0.1)
+
+    assert again == first
+    assert isinstance(decode_request(hello)[0], Hello)
+
+
+def test_no_more_is_in_flight_than_the_daemon_remembers() -> None:
+    session = greeted()
+    numbers = [session.submit(verify()) for _ in range(2 * OUTCOME_WINDOW)]
+
+    sent = [request.n for request in heard(session, 0.0)]
+    answer(session, VerifyReply(n=numbers[1], problems=[]))
+    after_the_second = [request.n for request in heard(session, 0.0)]
+    answer(session, VerifyReply(n=numbers[0], problems=[]))
+    after_the_first = [request.n for request in heard(session, 0.0)]
+
+    assert sent == numbers[:OUTCOME_WINDOW]
+    assert after_the_second == []
+    assert after_the_first == numbers[OUTCOME_WINDOW : OUTCOME_WINDOW + 2]
+
+
+def test_a_session_without_room_can_still_say_hello() -> None:
+    session = greeted()
+    while session.has_room:
+        session.submit(verify())
+    session.frames(0.0)
+
+    session.want(5, None)
+
+    assert [hello.capacity for hello in hellos(session, 0.0)] == [5]
+
+
+def test_hellos_never_push_an_unanswered_request_out_of_the_window() -> None:
+    session = greeted(capacity=1)
+    n = session.submit(verify())
+
+    for second in range(10_000):
+        for request in heard(session, float(second)):
+            assert request.n < n + OUTCOME_WINDOW
+
+
+def test_a_daemon_that_is_unwell_is_asked_again() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    [first] = session.frames(0.0)
+
+    event = answer(session, ErrorReply(n=n, code="unavailable", reason="the store is unwell"))
+
+    assert event is None
+    assert session.next_at() == 1.0
+    assert session.frames(1.0) == [first]
+
+
+def test_a_refusal_is_an_answer() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    error = ErrorReply(n=n, code="malformed", reason="x")
+
+    assert answer(session, error) == Answered(n, error)
+
+
+def test_a_refused_hello_is_an_event_of_its_own() -> None:
+    session = Session("s")
+    [hello] = hellos(session, 0.0)
+    error = ErrorReply(n=hello.n, code="version", reason="x")
+
+    assert answer(session, error) == Refused(error)
+
+
+def test_what_the_daemon_would_not_take_is_not_sent_and_takes_no_number() -> None:
+    session = Session("s")
+    [hello] = hellos(session, 0.0)
+    welcome(session, hello.n, 0.0, limit=1000)
+    large = NewTasks(session="", n=0, project="p", tasks=[NewTask("t", "x" * 1000)])
+
+    with pytest.raises(MessageTooLarge, match="1000"):
+        session.submit(large)
+
+    assert session.submit(verify()) == hello.n + 1
+
+
+@pytest.mark.parametrize("frame", [b"", b"\xc1", encode(verify()), b"\x81\xa4type\xa6future"])
+def test_an_unreadable_frame_changes_nothing(frame: bytes) -> None:
+    session = greeted(capacity=1)
+
+    event = session.receive(frame, 0.0)
+
+    assert isinstance(event, Unreadable)
+    assert session.next_at() == 20.0
+
+
+# ---------------------------------------------------------------------------------------- hello
+
+
+def test_an_idle_producer_sleeps_for_ever() -> None:
+    assert greeted().next_at() == inf
+
+
+def test_a_fetcher_says_hello_each_third_of_the_fetcher_timeout() -> None:
+    session = greeted(capacity=3)
+
+    assert session.next_at() == 20.0
+    assert hellos(session, 19.9) == []
+    assert [hello.capacity for hello in hellos(session, 20.0)] == [3]
+
+
+def test_a_changed_wish_is_said_at_once_and_an_unchanged_one_is_not() -> None:
+    session = greeted(capacity=3)
+
+    session.want(3, None)
+    unchanged = hellos(session, 1.0)
+    session.want(4, ["p"])
+    changed = hellos(session, 1.0)
+
+    assert unchanged == []
+    assert [(hello.capacity, hello.projects) for hello in changed] == [(4, ["p"])]
+
+
+def test_an_unanswered_hello_is_followed_by_a_newer_one_with_the_facts_of_then() -> None:
+    session = Session("s")
+    [first] = hellos(session, 0.0)
+    select(session, 1, 7)
+
+    [second] = hellos(session, session.next_at())
+
+    assert second.n > first.n
+    assert (second.seen, second.holds) == (1, [7])
+
+
+def test_a_wish_that_changes_before_the_welcome_is_still_said() -> None:
+    session = Session("s")
+    [first] = hellos(session, 0.0)
+    session.want(2, None)
+
+    welcome(session, first.n, 0.0)
+
+    assert [hello.capacity for hello in hellos(session, 0.0)] == [2]
+
+
+def test_a_new_epoch_shows_that_the_scheduler_was_restarted() -> None:
+    session = Session("s")
+    [hello] = hellos(session, 0.0)
+
+    events = [welcome(session, hello.n, 0.0, epoch=epoch) for epoch in (4, 4, 5)]
+
+    assert [event.restarted for event in events if isinstance(event, Welcomed)] == [False, False, True]
+
+
+# ---------------------------------------------------------------------------------------- tasks
+
+
+def test_the_next_select_is_taken_and_a_repeat_of_it_is_not() -> None:
+    session = greeted(capacity=3)
+
+    first = select(session, 1, 7)
+    repeated = select(session, 1, 7)
+    second = select(session, 2, 8)
+
+    assert isinstance(first, HandedOut)
+    assert [task.token for task in first.tasks] == [7]
+    assert repeated is None
+    assert isinstance(second, HandedOut)
+    assert session.seen == 2
+
+
+def test_a_gap_is_reported_once_and_what_comes_after_it_is_not_taken() -> None:
+    session = greeted(capacity=9)
+    select(session, 1, 7)
+
+    events = [select(session, 3, 9), select(session, 4, 10)]
+    [hello] = hellos(session, 0.0)
+
+    assert events == [Gap(2, 3), None]
+    assert (hello.seen, hello.holds) == (1, [7])
+
+
+def test_after_a_gap_is_filled_a_later_one_is_reported_again() -> None:
+    session = greeted(capacity=9)
+    select(session, 2, 8)
+    hellos(session, 0.0)
+
+    filled = [select(session, 1), select(session, 2, 8)]
+    later = select(session, 9, 9)
+
+    assert [isinstance(event, HandedOut) for event in filled] == [True, True]
+    assert later == Gap(3, 9)
+    assert hellos(session, 0.0)[0].seen == 2
+
+
+def test_a_task_is_held_until_the_answer_about_it_has_come() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    n = session.submit(done(7))
+    session.connected()
+    [meanwhile] = hellos(session, 0.0)
+
+    answer(session, DoneReply(n=n, outcomes=["done"]))
+    session.connected()
+    [afterwards] = hellos(session, 0.0)
+
+    assert meanwhile.holds == [7, 8]
+    assert afterwards.holds == [8]
+
+
+def test_a_stale_task_is_held_no_more_and_a_rejected_report_changes_nothing() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    n = session.submit(done(7, 8))
+
+    answer(session, DoneReply(n=n, outcomes=["stale", "rejected"]))
+
+    assert (session.holds(7), session.holds(8)) == (False, True)
+
+
+def test_a_released_task_is_held_no_more() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    n = session.submit(Release(session="", n=0, tokens=[7]))
+
+    answer(session, TokensReply(n=n, counted=1))
+
+    assert (session.holds(7), session.holds(8)) == (False, True)
+
+
+def test_a_report_that_nobody_waits_for_leaves_the_task_held() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7)
+
+    session.forget(session.submit(done(7)))
+
+    assert session.holds(7)
+
+
+def test_a_refused_report_leaves_the_task_held() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7)
+    n = session.submit(done(7))
+
+    answer(session, ErrorReply(n=n, code="malformed", reason="x"))
+
+    assert session.holds(7)
+
+
+def test_a_lease_that_ran_out_long_ago_is_not_held_any_more() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7)
+
+    just = hellos(session, 600.0 + 2 * 60.0)[0].holds
+    session.connected()
+    long_ago = hellos(session, 600.0 + 2 * 60.0 + 1)[0].holds
+
+    assert just == [7]
+    assert long_ago == []
+
+
+@pytest.mark.parametrize(("seconds", "stale", "held"), [(1000.0, [], True), (None, [], True), (1000.0, [7], False)])
+def test_an_extended_lease_is_held_longer(seconds: float | None, stale: list[int], held: bool) -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7)
+    n = session.submit(Extend(session="", n=0, tokens=[7], seconds=seconds))
+
+    answer(session, TokensReply(n=n, counted=1, stale=stale), now=300.0)
+    session.connected()
+    hellos(session, 600.0 + 2 * 60.0 + 1)
+
+    assert session.holds(7) is held
+
+
+def test_who_still_holds_tasks_goes_on_saying_hello_without_wanting_more() -> None:
+    session = greeted(capacity=1)
+    select(session, 1, 7)
+    session.want(0, None)
+    [hello] = hellos(session, 1.0)
+    welcome(session, hello.n, 1.0)
+
+    assert session.next_at() == 21.0
+
+
+def test_tasks_that_come_after_the_last_wish_are_kept_alive_too() -> None:
+    session = greeted()
+    select(session, 1, 7, now=5.0)
+
+    assert session.next_at() == 25.0
+
+
+def test_leaving_gives_everything_back() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7)
+
+    session.leave()
+    [hello] = hellos(session, 0.0)
+
+    assert (hello.capacity, hello.holds, hello.seen) == (0, [], 1)
+
+
+def test_an_answer_to_new_tasks_comes_back_whole() -> None:
+    session = greeted()
+    n = session.submit(NewTasks(session="", n=0, project="p", tasks=[NewTask("t", "http://a/")]))
+
+    event = answer(session, NewTasksReply(n=n, outcomes=["merged"]))
+
+    assert event == Answered(n, NewTasksReply(n=n, outcomes=["merged"]))

@@ -1,0 +1,132 @@
+"""Tasks as users make and see them."""
+
+from __future__ import annotations
+
+import re
+from hashlib import md5
+from typing import Any
+
+import msgpack
+import pytest
+from msgspec import Raw
+
+from taskqueue import Task, default_taskid, new_task
+from taskqueue.core.messages import Handed, Schedule, Token
+
+
+def body_of(task: Any) -> Any:
+    return msgpack.unpackb(bytes(task.body))
+
+
+def given(body: Any) -> Task:
+    return Task(Handed("p", "t", "http://a/", Token(1), 60.0, Raw(msgpack.packb(body))))
+
+
+def test_the_default_taskid_is_the_md5_of_the_url_without_its_fragment() -> None:
+    assert default_taskid("http://a/b?c#d") == md5(b"http://a/b?c").hexdigest()
+    assert default_taskid("http://a/b?c") == default_taskid("http://a/b?c#")
+
+
+def test_a_plain_get_by_any_other_name_is_the_same_task() -> None:
+    plain = default_taskid("http://a/")
+
+    assert default_taskid("http://a/", {"method": "get", "headers": {"X": "1"}}) == plain
+    assert default_taskid("http://a/", {"data": ""}) == plain
+
+
+def test_method_and_data_make_another_task() -> None:
+    posts = [
+        default_taskid("http://a/", {"method": "POST"}),
+        default_taskid("http://a/", {"method": "PUT"}),
+        default_taskid("http://a/", {"method": "POST", "data": "x=1"}),
+        default_taskid("http://a/", {"method": "POST", "data": "x=2"}),
+        default_taskid("http://a/", {"data": "x=1"}),
+        default_taskid("http://a/"),
+    ]
+
+    assert len(set(posts)) == len(posts)
+    assert posts[2] == md5(b"http://a/\nPOST\nx=1").hexdigest()
+
+
+def test_data_is_the_same_in_any_order_and_as_text_or_bytes() -> None:
+    one = default_taskid("http://a/", {"method": "POST", "data": {"a": 1, "b": 2}})
+    other = default_taskid("http://a/", {"method": "POST", "data": {"b": 2, "a": 1}})
+
+    assert one == other == md5(b"http://a/\nPOST\n" + msgpack.packb({"a": 1, "b": 2})).hexdigest()
+    assert default_taskid("u", {"data": "é"}) == default_taskid("u", {"data": "é".encode()})
+
+
+def test_a_new_task_says_only_what_was_given() -> None:
+    task = new_task("http://a/")
+
+    assert task.schedule == Schedule()
+    assert bytes(task.body) == b"\xc0"
+    assert task.project is None
+
+
+def test_a_new_task_carries_its_schedule_and_parts() -> None:
+    task = new_task(
+        "http://a/", taskid="x", priority=5, delay=60, retries=0, age=86400, itag="v2", timeout=30, save=[1], fetch={}
+    )
+
+    assert task.taskid == "x"
+    assert task.schedule == Schedule(priority=5, delay=60.0, retries=0, age=86400.0, itag="v2", timeout=30.0)
+    assert body_of(task) == {"fetch": {}, "save": [1]}
+
+
+def test_a_body_of_ones_own_is_sent_as_it_is() -> None:
+    assert body_of(new_task("http://a/", body=[1, {"a": b"\xff"}])) == [1, {"a": b"\xff"}]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"priority": "high"}, "schedule.priority: expected int, got str"),
+        ({"priority": 2**70}, "message: "),
+        ({"delay": float("nan")}, "schedule.delay: expected float >= 0"),
+        ({"age": 0.5}, "schedule.age: expected float >= 1"),
+        ({"timeout": 0}, "schedule.timeout: expected float > 0"),
+        ({"retries": -1}, "schedule.retries: expected int >= 0"),
+        ({"auto_recrawl": 1}, "schedule.auto_recrawl: expected bool, got int"),
+        ({"taskid": ""}, "taskid: expected str of length >= 1"),
+        ({"taskid": "é" * 65}, "taskid: expected at most 128 bytes"),
+        ({"taskid": "\ud800"}, "taskid: '\\ud800' can't be written as utf-8"),
+        ({"itag": "\ud800"}, "schedule.itag: '\\ud800' can't be written as utf-8"),
+        ({"project": "a b"}, "project: expected str matching regex"),
+        ({"url": ""}, "url: expected str of length >= 1"),
+        ({"url": "x" * 8193}, "url: expected str of length <= 8192"),
+        ({"url": "http://\udcff/"}, "url: 'http://\\udcff/' can't be written as utf-8"),
+        ({"body": 1, "save": 2}, "body: give either body or"),
+    ],
+)
+def test_a_mistake_is_told_where_it_is_made(said: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
+        new_task(**{"url": "http://a/", **said})
+
+
+@pytest.mark.parametrize("said", [{"url": None}, {"url": b"http://a/"}, {"taskid": 5}, {"body": object()}])
+def test_a_value_of_the_wrong_kind_is_told(said: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        new_task(**{"url": "http://a/", **said})
+
+
+def test_a_task_shows_the_parts_of_its_body() -> None:
+    task = given({"fetch": {"method": "POST"}, "save": 5})
+
+    assert task.body == {"fetch": {"method": "POST"}, "save": 5}
+    assert (task.fetch, task.process, task.save) == ({"method": "POST"}, {}, 5)
+
+
+@pytest.mark.parametrize("body", [None, 5, [1], "text", {}])
+def test_a_body_that_is_no_map_has_no_parts(body: Any) -> None:
+    task = given(body)
+
+    assert task.body == body
+    assert (task.fetch, task.process, task.save) == ({}, {}, {})
+
+
+def test_a_body_that_nobody_looks_at_is_not_decoded() -> None:
+    task = Task(Handed("p", "t", "http://a/", Token(1), 60.0, Raw(b"\xa1\xff")))
+
+    with pytest.raises(ValueError, match="utf-8"):
+        _ = task.body

@@ -1,0 +1,293 @@
+"""Worker: what a handler returns or raises, and how a worker stops; against a scripted daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from taskqueue import AsyncClient, Drop, Retry, Task, Worker, new_task
+from taskqueue.core.messages import Done, Extend, Finished, Hello, Release
+from tests.unit.client.conftest import Daemon
+
+
+def outcome_of(daemon: Daemon, handler: Callable[[Task], Any], **options: Any) -> Finished:
+    """What the daemon hears of one task that the handler was given."""
+
+    async def main() -> Finished:
+        worker = Worker(daemon.url, handler, **options)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1)
+        done = await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+        [item] = done.tasks
+        assert item is not None
+        return item
+
+    return asyncio.run(main())
+
+
+async def wanted(daemon: Daemon) -> int:
+    """The capacity that a worker states when it starts."""
+    while not (capacity := (await asyncio.to_thread(daemon.hear, Hello)).capacity):
+        pass
+    return capacity
+
+
+def urls_of(item: Finished) -> list[str]:
+    return [new.url for new in item.new if new]
+
+
+async def coroutine(task: Task) -> list[str]:
+    return [task.url + "/async"]
+
+
+async def async_generator(task: Task) -> AsyncIterator[str]:
+    yield task.url + "/async"
+
+
+def generator(task: Task) -> Iterator[str]:
+    yield task.url + "/async"
+
+
+class Callee:
+    async def __call__(self, task: Task) -> str:
+        return task.url + "/async"
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        coroutine,
+        async_generator,
+        generator,
+        Callee(),
+        partial(coroutine),
+        lambda task: coroutine(task) if task else None,
+        lambda task: task.url + "/async",
+        lambda task: new_task(task.url + "/async"),
+        lambda task: {"url": task.url + "/async"},
+        lambda task: (task.url + "/async",),
+    ],
+)
+def test_what_a_handler_returns_are_new_tasks(daemon: Daemon, handler: Callable[[Task], Any]) -> None:
+    item = outcome_of(daemon, handler)
+
+    assert item.ok
+    assert urls_of(item) == ["http://a/1/async"]
+
+
+def test_a_handler_that_returns_nothing_is_done(daemon: Daemon) -> None:
+    item = outcome_of(daemon, lambda task: None)
+
+    assert (item.ok, item.new, item.token) == (True, [], 1)
+
+
+def test_a_plain_handler_runs_in_a_thread_and_an_async_one_in_the_loop(daemon: Daemon) -> None:
+    where: list[threading.Thread] = []
+
+    async def note(task: Task) -> None:
+        where.append(threading.current_thread())
+
+    outcome_of(daemon, lambda task: where.append(threading.current_thread()))
+    outcome_of(daemon, note)
+
+    assert where[0] is not threading.current_thread()
+    assert where[1] is threading.current_thread()
+
+
+def raising(error: BaseException) -> Callable[[Task], None]:
+    def handler(task: Task) -> None:
+        raise error
+
+    return handler
+
+
+def test_retry_asks_for_a_pause_and_uses_up_no_retry(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(Retry(after=30.0, reason="429 Too Many Requests")))
+
+    assert (item.ok, item.retry, item.retry_after, item.error) == (False, True, 30.0, "429 Too Many Requests")
+
+
+def test_retry_without_a_time_is_an_ordinary_failure(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(Retry()))
+
+    assert (item.ok, item.retry, item.retry_after) == (False, True, None)
+
+
+@pytest.mark.parametrize("after", [-1.0, 86_401.0, float("nan")])
+def test_a_pause_that_the_daemon_would_refuse_is_told_in_the_handler(after: float) -> None:
+    with pytest.raises(ValueError, match="Retry: after must be 0 to 86400 seconds"):
+        Retry(after=after)
+
+
+def test_drop_is_the_end(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(Drop("404 Not Found")))
+
+    assert (item.ok, item.retry, item.error) == (False, False, "404 Not Found")
+
+
+def test_any_other_error_is_a_failure_with_the_end_of_its_traceback(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(KeyError("x" * 3000)))
+
+    assert (item.ok, item.retry) == (False, True)
+    assert len(item.error) == 2048
+    assert item.error.endswith("x'")
+
+
+@pytest.mark.parametrize("error", [StopIteration(), asyncio.CancelledError(), TimeoutError("slow")])
+def test_no_error_of_a_handler_stops_the_worker(daemon: Daemon, error: BaseException) -> None:
+    assert not outcome_of(daemon, raising(error)).ok
+
+
+@pytest.mark.parametrize("result", [5, b"http://a/", [""], [None], {"link": "x"}])
+def test_a_result_that_is_no_task_is_a_failure(daemon: Daemon, result: Any) -> None:
+    item = outcome_of(daemon, lambda task: result)
+
+    assert not item.ok
+    assert "Error" in item.error
+
+
+def test_no_more_run_at_once_than_the_concurrency(daemon: Daemon) -> None:
+    running: set[int] = set()
+    most = 0
+    full = threading.Event()
+    leave = threading.Event()
+
+    async def handler(task: Task) -> None:
+        nonlocal most
+        running.add(task.token)
+        most = max(most, len(running))
+        if len(running) == 3:
+            full.set()
+        await asyncio.to_thread(leave.wait, 20)
+        running.discard(task.token)
+
+    async def main() -> int:
+        worker = Worker(daemon.url, handler, concurrency=3, prefetch=4)
+        serving = asyncio.ensure_future(worker.serve())
+        capacity = await wanted(daemon)
+        daemon.hand_out(*range(1, 8))
+        await asyncio.to_thread(full.wait, 20)
+        leave.set()
+        ended = 0
+        while ended < 7:
+            ended += len((await asyncio.to_thread(daemon.hear, Done)).tasks)
+        worker.stop()
+        await serving
+        return capacity
+
+    assert asyncio.run(main()) == 7
+    assert most == 3
+
+
+def test_a_stopped_worker_finishes_what_runs_and_hands_back_the_rest(daemon: Daemon) -> None:
+    started = threading.Event()
+    go_on = threading.Event()
+
+    def handler(task: Task) -> None:
+        started.set()
+        go_on.wait(20)
+
+    async def main() -> tuple[list[int], list[int]]:
+        worker = Worker(daemon.url, handler, concurrency=1, prefetch=2)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, 2, 3)
+        await asyncio.to_thread(started.wait, 20)
+        worker.stop()
+        released = await asyncio.to_thread(daemon.hear, Release)
+        go_on.set()
+        done = await asyncio.to_thread(daemon.hear, Done)
+        await serving
+        return released.tokens, [item.token for item in done.tasks if item]
+
+    assert asyncio.run(main()) == ([2, 3], [1])
+    assert [request.capacity for request in daemon.heard if isinstance(request, Hello)][-1] == 0
+
+
+def test_what_does_not_end_in_its_grace_is_handed_back(daemon: Daemon) -> None:
+    started = threading.Event()
+
+    async def handler(task: Task) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, handler, grace=0.05)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1)
+        await asyncio.to_thread(started.wait, 20)
+        worker.stop()
+        await serving
+        return (await asyncio.to_thread(daemon.hear, Release)).tokens
+
+    assert asyncio.run(main()) == [1]
+    assert not any(isinstance(request, Done) for request in daemon.heard)
+
+
+def test_a_worker_with_extend_keeps_the_lease_of_a_slow_task(daemon: Daemon) -> None:
+    extended = threading.Event()
+
+    async def handler(task: Task) -> None:
+        await asyncio.to_thread(extended.wait, 20)
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, handler, extend=True)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, timeout=0.1)
+        tokens = (await asyncio.to_thread(daemon.hear, Extend)).tokens
+        extended.set()
+        await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+        return tokens
+
+    assert asyncio.run(main()) == [1]
+
+
+def test_a_worker_can_share_a_client(daemon: Daemon) -> None:
+    async def main() -> str:
+        async with AsyncClient(daemon.url) as client:
+            worker = Worker(client, coroutine)
+            serving = asyncio.ensure_future(worker.serve())
+            await wanted(daemon)
+            daemon.hand_out(1)
+            await asyncio.to_thread(daemon.hear, Done)
+            worker.stop()
+            await serving
+            return await client.push("p", "http://a/")
+
+    assert asyncio.run(main()) == "new"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_running_worker_cleanly(daemon: Daemon, number: int) -> None:
+    def handler(task: Task) -> None:
+        os.kill(os.getpid(), number)
+
+    def hand_out() -> None:
+        while not daemon.hear(Hello).capacity:
+            pass
+        daemon.hand_out(1)
+
+    handing = threading.Thread(target=hand_out)
+    handing.start()
+    before = signal.getsignal(number)
+
+    Worker(daemon.url, handler).run()
+
+    handing.join()
+    assert daemon.hear(Done).tasks[0] is not None
+    assert signal.getsignal(number) in (before, signal.SIG_DFL)
+    signal.signal(number, before)
