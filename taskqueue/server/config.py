@@ -1,0 +1,229 @@
+"""The config file: TOML, read into values that are checked, with every problem named by file, key and reason.
+
+    [server] [store] [limits]     structs of this module
+    [defaults] [projects.NAME]    layers of project settings, which core.settings knows and checks
+
+Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all.
+
+What the file says takes effect at start; SIGHUP reads it again, and then everything except RESTART_ONLY
+changes at once. A file with a problem changes nothing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from taskqueue.core.messages import ProjectName
+from taskqueue.core.settings import CoreConfig, Layer, Settings, merge
+from taskqueue.errors import ConfigError, Rejected
+from taskqueue.server import schema
+from taskqueue.server.schema import SIZE
+from taskqueue.server.syncer import Durability
+
+Address = Annotated[
+    str,
+    Meta(pattern=r"\A(tcp|ipc)://.+\Z", extra={"words": 'an address such as "tcp://127.0.0.1:7400"'}),
+]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class Server(Struct, frozen=True):
+    """[server]. Attributes of the same names are explained in core.settings.CoreConfig.
+
+    Attributes:
+        bind: ZeroMQ address that it listens on.
+    """
+
+    bind: Address = "tcp://127.0.0.1:7400"
+    max_message: Annotated[int, Meta(ge=4096, le=1 << 30, extra=SIZE)] = 8 << 20
+    log_level: LogLevel = "info"
+    auto_create: bool = False
+    fetcher_timeout: Annotated[float, Meta(gt=0, le=1e6)] = 60.0
+    session_timeout: Annotated[float, Meta(gt=0, le=1e9)] = 3600.0
+    max_sessions: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+
+
+class StoreSection(Struct, frozen=True):
+    """[store].
+
+    Attributes:
+        path: folder of the store; made if it isn't there.
+        durability: commit: acknowledged is on disk; interval: within 50 ms; none: when the system likes.
+        cache: memory for what the store has read.
+    """
+
+    path: Annotated[str, Meta(min_length=1)] = "data"
+    durability: Durability = "commit"
+    cache: Annotated[int, Meta(ge=1 << 20, le=1 << 40, extra=SIZE)] = 256 << 20
+
+
+class Limits(Struct, frozen=True):
+    """[limits]. See core.settings.CoreConfig."""
+
+    head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 4096
+    head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 4 << 20
+    turn_tasks: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048
+    select_bytes: Annotated[int, Meta(ge=1, le=1 << 30, extra=SIZE)] = 1 << 20
+
+
+class Config(Struct, frozen=True):
+    """What the whole file says."""
+
+    server: Server = Server()
+    store: StoreSection = StoreSection()
+    limits: Limits = Limits()
+    defaults: Layer = field(default_factory=dict)
+    projects: Mapping[str, Layer] = field(default_factory=dict)
+
+
+SECTIONS: Final[dict[str, type[Struct]]] = {"server": Server, "store": StoreSection, "limits": Limits}
+
+RESTART_ONLY: Final = (
+    ("server", "bind"),
+    ("server", "max_message"),
+    ("store", "path"),
+    ("store", "durability"),
+    ("store", "cache"),
+)
+"""Settings whose change waits for the next start."""
+
+
+def load(path: str | None) -> Config:
+    """Read a config file; None: all defaults.
+
+    Raises:
+        ConfigError: with all problems of the file, one a line.
+    """
+    if path is None:
+        return Config()
+    return build(_read(path), path)
+
+
+def build(tables: Mapping[str, Any], path: str) -> Config:
+    """Check what a file says; ``path`` is for the error message.
+
+    Raises:
+        ConfigError: with all problems, one a line.
+    """
+    problems = list(_problems(tables))
+    if problems:
+        raise ConfigError("\n".join(f"{path}: {problem}" for problem in problems))
+    return Config(
+        server=schema.convert(tables.get("server", {}), Server),
+        store=schema.convert(tables.get("store", {}), StoreSection),
+        limits=schema.convert(tables.get("limits", {}), Limits),
+        defaults=tables.get("defaults", {}),
+        projects=tables.get("projects", {}),
+    )
+
+
+def core_config(config: Config, version: str) -> CoreConfig:
+    """The part of it that the core is told."""
+    server, limits = config.server, config.limits
+    return CoreConfig(
+        defaults=config.defaults,
+        projects=dict(config.projects),
+        auto_create=server.auto_create,
+        fetcher_timeout=server.fetcher_timeout,
+        session_timeout=server.session_timeout,
+        max_sessions=server.max_sessions,
+        head_tasks=limits.head_tasks,
+        head_bytes=limits.head_bytes,
+        turn_tasks=limits.turn_tasks,
+        # No message of the daemon's is to be longer than it would take itself.
+        select_bytes=min(limits.select_bytes, server.max_message),
+        max_message=server.max_message,
+        version=version,
+    )
+
+
+def reloaded(old: Config, new: Config) -> tuple[Config, list[str]]:
+    """What is in force after a reload, and the names of settings whose change waits for a restart."""
+    waiting = []
+    for section, key in RESTART_ONLY:
+        before, after = getattr(old, section), getattr(new, section)
+        if getattr(before, key) != getattr(after, key):
+            waiting.append(f"{section}.{key}")
+            kept = msgspec.structs.replace(after, **{key: getattr(before, key)})
+            new = msgspec.structs.replace(new, **{section: kept})
+    return new, waiting
+
+
+def override(config: Config, section: str, key: str, value: object) -> Config:
+    """The config with one setting said elsewhere, such as on the command line.
+
+    Raises:
+        ConfigError: the value can't be used.
+    """
+    for problem in schema.problems(section, {key: value}, SECTIONS[section]):
+        raise ConfigError(problem)
+    said = schema.convert({key: value}, SECTIONS[section])
+    changed = msgspec.structs.replace(getattr(config, section), **{key: getattr(said, key)})
+    return msgspec.structs.replace(config, **{section: changed})
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+
+
+def _problems(tables: Mapping[str, Any]) -> Iterator[str]:
+    for name, table in tables.items():
+        if name not in Config.__struct_fields__:
+            yield f"{name} is not a section; there are {', '.join(Config.__struct_fields__)}"
+        elif not isinstance(table, dict):
+            yield f"{name} must be a section, not {table!r}"
+        elif name in SECTIONS:
+            yield from schema.problems(name, table, SECTIONS[name])
+        elif name == "defaults":
+            yield from _layer_problems(name, table)
+        else:
+            yield from _project_problems(table)
+
+
+def _project_problems(projects: Mapping[str, Any]) -> Iterator[str]:
+    for name, layer in projects.items():
+        if not _is_project_name(name):
+            yield f'projects."{name}": a project name is 1 to 64 letters, digits, "_", "-" and "."'
+        elif not isinstance(layer, dict):
+            yield f"projects.{name} must be a section, not {layer!r}"
+        else:
+            yield from _layer_problems(f"projects.{name}", layer)
+
+
+def _layer_problems(where: str, layer: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in layer.items():
+        if isinstance(value, dict) and where != "defaults":
+            yield f'{where}.{key} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
+        elif key not in Settings.__struct_fields__:
+            yield schema.unknown(where, key, Settings)
+        elif not _is_good(key, value):
+            yield schema.wrong(where, key, value, Settings)
+
+
+def _is_project_name(name: str) -> bool:
+    try:
+        msgspec.convert(name, ProjectName)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _is_good(key: str, value: Any) -> bool:
+    try:
+        merge({key: value})
+    except Rejected:
+        return False
+    return True

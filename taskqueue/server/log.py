@@ -1,0 +1,87 @@
+"""The daemon's log on stderr: one line an event, ``name key=value key=value``.
+
+    debug    every request, and every task that changed: new select done failed retry timeout ...
+    info     start, stop, reload, and a summary a minute when something happened
+    warning  the clock stepped back
+    error    the store failed
+
+A turn is told as what it did in the end: a task that changed twice in one turn is shown with both ends. When
+debug is off nothing here is called.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from taskqueue.core.kept import Kept, SpecRef
+from taskqueue.core.messages import Heard, Request
+from taskqueue.core.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
+
+log = logging.getLogger("taskqueue")
+
+ENDS: Final = {PROCESSING: "select", SUCCESS: "done", FAILED: "failed", CANCELLED: "cancelled"}
+"""Event by the state that a task came to; ready and delayed depend on where it came from."""
+
+
+def set_up(level: str) -> None:
+    """Send the log to stderr, from this level up."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    log.handlers[:] = [handler]
+    log.propagate = False
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Change what is logged: debug, info, warning or error."""
+    log.setLevel(level.upper())
+
+
+def turn_lines(heard: Sequence[Heard], kept: Kept, names: Mapping[int, str]) -> Iterator[str]:
+    """What a turn heard and what it changed; ``names`` are the projects' by number."""
+    for message in heard:
+        if isinstance(message.request, Request):
+            yield _heard_line(message.request)
+    for move in kept.moves:
+        yield from _move_lines(move, kept, names)
+
+
+def _heard_line(request: Request) -> str:
+    kind = request.__struct_config__.tag
+    return f"request type={kind} session={shown(request.session)} n={request.n}"
+
+
+def _move_lines(move: Move, kept: Kept, names: Mapping[int, str]) -> Iterator[str]:
+    task, old = move[:2]
+    pairs = {"project": names.get(task.project, str(task.project)), "taskid": task.taskid}
+    if task.spec is not None:
+        pairs["url"] = task.spec.url
+    if error := kept.errors.get(SpecRef(task.project, task.seq)):
+        pairs["error"] = error
+    about = " ".join(f"{key}={shown(value)}" for key, value in pairs.items())
+    for event in _events(old, task):
+        yield f"{event} {about}"
+
+
+def _events(old: int, task: Task) -> Iterator[str]:
+    new = task.state
+    if old == 0:
+        yield "new"
+    if old == PROCESSING and task.timed_out and new != PROCESSING:
+        yield "timeout"
+    if new in ENDS and new != old:
+        yield ENDS[new]
+    elif old == PROCESSING:
+        yield {READY: "ready", DELAYED: "retry", PROCESSING: "changed"}[new]
+    elif old in ENDS:
+        yield "restarted"
+    elif old:
+        yield "due" if (old, new) == (DELAYED, READY) else "changed"
+
+
+def shown(value: str) -> str:
+    """A value as it stands in a line; in quotes if it could be taken for more than one."""
+    return value if value.isprintable() and not {" ", '"', "="} & set(value) else json.dumps(value)

@@ -1,0 +1,228 @@
+"""The turn, over and over: hear, decide, keep, reply; or sleep until there is something to do.
+
+    ┌─► signals ─► hear ──requests, or something is due──► turn ─► say ─┐
+    │      ▲        └──────neither──► sleep ─┐                          │
+    └──────┴───────────────────────◄─────────┴──────────────────────────┘
+
+Rules:
+1. It never polls. It sleeps until a message, a signal, the syncer's progress, or the next time at which the
+   core or the summary has something to do.
+2. Nothing that a peer sends can raise in here; what can't be taken is answered with an error and counted.
+3. Crash only: after a StoreError the waiting replies are dropped and a new epoch is begun from the store,
+   with a growing pause between attempts, during which requests are answered ``unavailable``. Fenced,
+   FormatError and Corrupt end the loop, because no repetition helps.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from taskqueue.core.messages import ErrorReply, Heard, Now, Said, StatusReply
+from taskqueue.core.settings import CoreConfig
+from taskqueue.errors import Fenced, FormatError, Rejected, StoreError
+from taskqueue.server.backoff import Backoff
+from taskqueue.server.clock import Clock, ticks
+from taskqueue.server.epoch import Epoch
+from taskqueue.server.hearing import hear, refusal
+from taskqueue.server.log import shown, turn_lines
+from taskqueue.server.meters import Meters, as_map
+from taskqueue.server.outbox import Outbox
+from taskqueue.server.router import Frame, Router
+from taskqueue.server.signals import RELOAD, STOP, Signals
+from taskqueue.server.sleeper import Sleeper
+from taskqueue.server.summary import Summary
+from taskqueue.wire import encode, request_number
+
+log = logging.getLogger("taskqueue")
+
+
+class Loop:
+    """Runs in the main thread; ``begin`` makes a new epoch, ``reload`` reads the config again."""
+
+    def __init__(
+        self,
+        router: Router,
+        signals: Signals,
+        clock: Clock,
+        meters: Meters,
+        begin: Callable[[CoreConfig], Epoch],
+        reload: Callable[[], CoreConfig | None],
+        config: CoreConfig,
+    ) -> None:
+        self._router = router
+        self._signals = signals
+        self._clock = clock
+        self._meters = meters
+        self._begin = begin
+        self._reload = reload
+        self._config = config
+        self._told: CoreConfig | None = None
+        self._stopping = False
+        self._outbox = Outbox(router.send)
+        self._summary = Summary(meters)
+        self._backoff = Backoff()
+        self._epoch = self._load()
+
+    def run(self) -> None:
+        """Turn until a stop signal comes; then everything said has been sent and a clean stop is marked.
+
+        Raises:
+            StoreError: the daemon can't go on, or its stop was not clean.
+            Corrupt: the core is broken.
+        """
+        try:
+            while not self._stopping:
+                self._pass()
+            self._leave()
+        finally:
+            self._epoch.close()
+
+    @property
+    def epoch(self) -> Epoch:
+        """The one that is under way."""
+        return self._epoch
+
+    # ------------------------------------------------------------------------------------------------ a pass
+
+    def _pass(self) -> None:
+        try:
+            self._cover()
+            self._hear_and_turn()
+        except (Fenced, FormatError):
+            raise
+        except StoreError as error:
+            self._begin_again(error)
+        self._obey()
+
+    def _hear_and_turn(self) -> None:
+        heard, refused = self._hear()
+        now = self._clock.now()
+        due_at = self._epoch.next_event_at(now)
+        if self._summary.due_at <= now.boot:
+            self._summarise()
+        if heard or self._told or due_at <= now.boot:
+            self._turn(now, heard)
+        elif not refused:
+            wake_at = min(due_at, self._summary.due_at)
+            self._sleeper.sleep(wake_at - now.boot, deaf=self._outbox.full)
+        self._say(refused)
+
+    def _hear(self) -> tuple[list[Heard], list[Said]]:
+        """What came in: requests, and replies to what is none. Nothing while too much waits for the disk."""
+        began = ticks()
+        heard: list[Heard] = []
+        refused: list[Said] = []
+        for frame in () if self._outbox.full else self._router.drain():
+            try:
+                heard.append(hear(frame, self._config.max_message))
+            except Rejected as why:
+                self._meters.malformed += 1
+                log.debug("refused code=%s reason=%s", why.code, shown(why.reason))
+                refused.append(refusal(frame, why))
+        self._meters.hear_seconds += ticks() - began
+        return heard, refused
+
+    def _turn(self, now: Now, heard: Sequence[Heard]) -> None:
+        turn = self._epoch.turn(now, heard, self._told)
+        self._told = None
+        if log.isEnabledFor(logging.INFO):
+            self._summary.note(turn.kept.projects, now.boot)
+        if log.isEnabledFor(logging.DEBUG):
+            for line in turn_lines(heard, turn.kept, self._summary.names):
+                log.debug("%s", line)
+        self._say(turn.said)
+
+    def _say(self, said: Sequence[Said]) -> None:
+        began = ticks()
+        self._cover()
+        for message in said:
+            if type(message.message) is StatusReply:
+                self._complete(message.message)
+            ticket = self._epoch.syncer.written if message.kept else None
+            self._outbox.put(message.peer, encode(message.message), ticket)
+        self._meters.reply_seconds += ticks() - began
+
+    def _complete(self, status: StatusReply) -> None:
+        """Fill in what the core can't know."""
+        status.version = self._config.version
+        status.uptime_seconds = self._clock.uptime()
+        status.shell = as_map(self._meters)
+
+    def _cover(self) -> None:
+        """Let go what the syncer has covered."""
+        covered = self._epoch.syncer.check()
+        if covered > self._outbox.covered:
+            self._outbox.cover(covered)
+            self._backoff.reset()
+
+    def _summarise(self) -> None:
+        if line := self._summary.line():
+            log.info("%s", line)
+
+    # ------------------------------------------------------------------------------------------------ signals
+
+    def _obey(self) -> None:
+        for number in self._signals.take():
+            if number in STOP:
+                self._stopping = True
+            elif number == RELOAD and (config := self._reload()) is not None:
+                self._config = self._told = config
+
+    def _leave(self) -> None:
+        self._epoch.finish()
+        self._cover()
+        self._epoch.stop()
+        self._summarise()
+
+    # ------------------------------------------------------------------------------------------------ store failures
+
+    def _load(self) -> Epoch:
+        """A new epoch.
+
+        Raises:
+            StoreError: the store can't be opened, read or written.
+        """
+        epoch = self._begin(self._config)
+        self._told = None
+        self._summary.begin(epoch.projects)
+        self._sleeper = Sleeper(self._meters, self._router.socket, self._signals, epoch.syncer)
+        return epoch
+
+    def _begin_again(self, error: StoreError) -> None:
+        log.error("store-failed error=%s; unanswered requests are dropped and the store is read again", error)
+        self._meters.reloads += 1
+        self._outbox.clear()
+        self._epoch.close()
+        self._refuse_for(self._backoff.next())
+        while not self._stopping and not self._loaded_again():
+            self._refuse_for(self._backoff.next())
+        if self._stopping:
+            raise StoreError(f"stopped while the store could not be used: {error}")
+
+    def _loaded_again(self) -> bool:
+        try:
+            self._epoch = self._load()
+        except (Fenced, FormatError):
+            raise
+        except StoreError as error:
+            log.error("store-still-fails error=%s", error)
+            return False
+        log.info("store-read-again epoch=%d", self._epoch.number)
+        return True
+
+    def _refuse_for(self, seconds: float) -> None:
+        """Answer everything with ``unavailable`` for so long."""
+        sleeper = Sleeper(self._meters, self._router.socket, self._signals)
+        until = self._clock.now().boot + seconds
+        while not self._stopping and (left := until - self._clock.now().boot) > 0:
+            sleeper.sleep(left)
+            for frame in self._router.drain():
+                self._meters.unavailable += 1
+                self._router.send(frame.peer, encode(_unavailable(frame)))
+            self._obey()
+
+
+def _unavailable(frame: Frame) -> ErrorReply:
+    reason = "the store can't be used at the moment; repeat the request later"
+    return ErrorReply(n=request_number(frame.payload), code="unavailable", reason=reason)

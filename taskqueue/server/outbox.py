@@ -1,0 +1,80 @@
+"""Messages on their way out, some of which wait until what they tell of is on disk.
+
+    kept      waits until the write numbered ``ticket`` is covered
+    not kept  leaves at once, unless something for the same peer waits: then it leaves right behind that
+
+so that every peer gets its messages in the order in which they were said. What waits is bounded by
+MAX_WAITING_BYTES: a full outbox makes the loop wait for the disk instead of taking further requests.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from taskqueue.core.messages import Peer
+
+MAX_WAITING_BYTES: Final = 64 << 20
+
+
+class _Waiting(NamedTuple):
+    ticket: int
+    messages: list[tuple[Peer, bytes]]
+
+
+class Outbox:
+    """In front of the socket; ``send`` hands a message to it.
+
+    Attributes:
+        covered: number of the last write for which nothing waits any more.
+    """
+
+    def __init__(self, send: Callable[[Peer, bytes], None]) -> None:
+        self._send = send
+        self.covered = 0
+        self._bytes = 0
+        self._batches: deque[_Waiting] = deque()
+        self._by_peer: dict[Peer, _Waiting] = {}
+
+    @property
+    def full(self) -> bool:
+        """Too much is waiting for the disk."""
+        return self._bytes >= MAX_WAITING_BYTES
+
+    def put(self, peer: Peer, payload: bytes, ticket: int | None) -> None:
+        """Take a message; ``ticket`` numbers the write that it waits for, None: it needn't wait.
+
+        Tickets must not decrease.
+        """
+        batch = self._batch(ticket) if ticket is not None and ticket > self.covered else self._by_peer.get(peer)
+        if batch is None:
+            self._send(peer, payload)
+            return
+        batch.messages.append((peer, payload))
+        self._by_peer[peer] = batch
+        self._bytes += len(payload)
+
+    def cover(self, ticket: int) -> None:
+        """Send everything that waited for writes up to this one."""
+        self.covered = ticket
+        while self._batches and self._batches[0].ticket <= ticket:
+            self._leave(self._batches.popleft())
+
+    def clear(self) -> None:
+        """Drop everything that waits; tickets begin anew."""
+        self.covered = self._bytes = 0
+        self._batches.clear()
+        self._by_peer.clear()
+
+    def _batch(self, ticket: int) -> _Waiting:
+        if not self._batches or self._batches[-1].ticket < ticket:
+            self._batches.append(_Waiting(ticket, []))
+        return self._batches[-1]
+
+    def _leave(self, batch: _Waiting) -> None:
+        for peer, payload in batch.messages:
+            if self._by_peer.get(peer) is batch:
+                del self._by_peer[peer]
+            self._bytes -= len(payload)
+            self._send(peer, payload)

@@ -1,0 +1,123 @@
+"""The daemon's one socket: frames in and frames out, never waiting.
+
+A peer that has gone, or that does not read, is an ordinary event: what was meant for it is dropped and
+counted, and its next ``hello`` puts things right. A frame is one whole message; a peer that sends several
+parts gets an error.
+
+Bounds, a peer:
+* RECEIVE_MARK messages received and not yet taken; beyond it the peer's own sends wait, by TCP.
+* SEND_MARK messages that it hasn't read; beyond it they are dropped.
+* twice ``max_message`` bytes a message; libzmq cuts the connection that sends more. Between the two the peer
+  gets an error reply, which tells more than a connection that breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import zmq
+
+from taskqueue.core.messages import Peer
+from taskqueue.server.clock import ticks
+from taskqueue.server.meters import Meters
+
+DRAIN_BYTES: Final = 4 << 20
+"""Received in one turn, at most; the last message may exceed it."""
+DRAIN_SECONDS: Final = 0.010
+"""Spent on receiving and decoding in one turn, at most; the last message may exceed it."""
+
+RECEIVE_MARK: Final = 64
+"""As many requests as a session may have unanswered."""
+SEND_MARK: Final = 256
+LINGER_MS: Final = 1000
+"""How long a stopping daemon tries to hand what it has said to the network."""
+KEEPALIVE_IDLE_SECONDS: Final = 60
+"""Silence after which the kernel probes a connection, so that those of vanished machines are closed."""
+
+
+class Frame(NamedTuple):
+    """A message as it came.
+
+    Attributes:
+        parts: of the message; the protocol wants 1, ``payload`` is the first.
+    """
+
+    peer: Peer
+    payload: bytes
+    parts: int
+
+
+class Router:
+    """Binds at once.
+
+    Attributes:
+        endpoint: what it listens on, with the port that was chosen if the address left that open.
+
+    Raises:
+        zmq.ZMQError: the address can't be used.
+    """
+
+    def __init__(self, bind: str, max_message: int, meters: Meters) -> None:
+        self._meters = meters
+        self._context = zmq.Context()
+        self.socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._configure(bind, max_message)
+        try:
+            self.socket.bind(bind)
+        except zmq.ZMQError:
+            self.close()
+            raise
+        self.endpoint = self.socket.get_string(zmq.LAST_ENDPOINT)
+
+    def _configure(self, bind: str, max_message: int) -> None:
+        self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self.socket.setsockopt(zmq.RCVHWM, RECEIVE_MARK)
+        self.socket.setsockopt(zmq.SNDHWM, SEND_MARK)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, 2 * max_message)
+        self.socket.setsockopt(zmq.LINGER, LINGER_MS)
+        self.socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+        self.socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_SECONDS)
+        self.socket.setsockopt(zmq.IPV6, int("[" in bind))
+
+    def drain(self) -> Iterator[Frame]:
+        """What is waiting, as far as the bounds of a turn go; the caller's own time counts too."""
+        until, left = ticks() + DRAIN_SECONDS, DRAIN_BYTES
+        while left > 0 and ticks() < until:
+            frame = self._receive()
+            if frame is None:
+                return
+            left -= len(frame.payload)
+            yield frame
+
+    def send(self, peer: Peer, payload: bytes) -> None:
+        """Send now or never."""
+        try:
+            self.socket.send(peer, zmq.SNDMORE | zmq.NOBLOCK)
+            self.socket.send(payload, zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                raise
+            self._meters.undelivered += 1
+        else:
+            self._meters.frames_out += 1
+            self._meters.bytes_out += len(payload)
+
+    def close(self) -> None:
+        """Let go of the address, after LINGER_MS at most."""
+        self.socket.close()
+        self._context.term()
+
+    def _receive(self) -> Frame | None:
+        try:
+            peer = self.socket.recv(zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        payload, parts = self.socket.recv(), 1
+        while self.socket.getsockopt(zmq.RCVMORE):
+            self.socket.recv()
+            parts += 1
+        self._meters.frames_in += 1
+        self._meters.bytes_in += len(payload)
+        return Frame(Peer(peer), payload, parts)

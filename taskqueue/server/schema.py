@@ -1,0 +1,110 @@
+"""Sections of the config file as types: from a setting's type alone it is checked and explained.
+
+So the message and the check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or
+inf", because a number without an upper bound may be inf. A size is a whole number of bytes or a text such as
+"8 MiB".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct, inspect
+
+Section = TypeVar("Section", bound=Struct)
+
+SIZE: Final = {"unit": "bytes"}
+"""``Meta(extra=SIZE)`` marks a size."""
+UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+SIZE_TEXT: Final = re.compile(r"(\d{1,15}) ?(B|KiB|MiB|GiB|TiB)")
+
+
+def problems(where: str, table: Mapping[str, Any], kind: type[Struct]) -> Iterator[str]:
+    """What is wrong with a section of this kind; ``where`` names it."""
+    for key, value in table.items():
+        if key not in kind.__struct_fields__:
+            yield unknown(where, key, kind)
+        elif not _converts(key, value, kind):
+            yield wrong(where, key, value, kind)
+
+
+def convert(table: Mapping[str, Any], kind: type[Section]) -> Section:
+    """A section without problems, as a value."""
+    return msgspec.convert({key: _plain(key, value, kind) for key, value in table.items()}, kind)
+
+
+def unknown(where: str, key: str, kind: type[Struct]) -> str:
+    """The line for a key that there isn't."""
+    return f"{where}.{key} is not a setting; there are {', '.join(kind.__struct_fields__)}"
+
+
+def wrong(where: str, key: str, value: Any, kind: type[Struct]) -> str:
+    """The line for a value that can't be used: ``limits.turn_tasks must be a whole number, not "many"``."""
+    return f"{where}.{key} must be {_words(_type(key, kind))}, not {_shown(value)}"
+
+
+def _converts(key: str, value: Any, kind: type[Struct]) -> bool:
+    try:
+        convert({key: value}, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _plain(key: str, value: Any, kind: type[Struct]) -> Any:
+    """Sizes in bytes; everything else, and what is no size, as it is."""
+    if not isinstance(value, str) or not _is_size(_type(key, kind)):
+        return value
+    match = SIZE_TEXT.fullmatch(value)
+    return int(match[1]) * UNITS[match[2]] if match else value
+
+
+def _type(key: str, kind: type[Struct]) -> inspect.Type:
+    return next(inspect.type_info(field.type) for field in msgspec.structs.fields(kind) if field.name == key)
+
+
+def _is_size(kind: inspect.Type) -> bool:
+    return isinstance(kind, inspect.Metadata) and kind.extra == SIZE
+
+
+def _words(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.Metadata(type=inspect.IntType() as number) if _is_size(kind):
+            return f'a size such as "8 MiB"{_range(number, size_text)}'
+        case inspect.Metadata(extra={"words": str(words)}):
+            return words
+        case inspect.FloatType():
+            return f"a number{_range(kind, _number)}" + (" or inf" if kind.le is None else "")
+        case inspect.IntType():
+            return f"a whole number{_range(kind, _number)}"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.LiteralType():
+            return "one of " + ", ".join(f'"{value}"' for value in kind.values)
+        case inspect.VarTupleType():
+            return f"a list of {kind.min_length} to {kind.max_length} items, each {_words(kind.item_type)}"
+    return "a text"
+
+
+def _range(kind: inspect.IntType | inspect.FloatType, shown: Callable[[float], str]) -> str:
+    bounds = (("at least", kind.ge), ("more than", kind.gt), ("at most", kind.le))
+    said = " and ".join(f"{words} {shown(bound)}" for words, bound in bounds if bound is not None)
+    return f" of {said}" if said else ""
+
+
+def size_text(size: float) -> str:
+    """``8388608`` as ``8 MiB``; what is no whole number of a unit in the next smaller one."""
+    unit = next(unit for unit in reversed(UNITS) if size % UNITS[unit] == 0)
+    return f"{int(size) // UNITS[unit]} {unit}"
+
+
+def _number(bound: float) -> str:
+    return f"{bound:,.0f}".replace(",", "_") if float(bound).is_integer() else str(bound)
+
+
+def _shown(value: Any) -> str:
+    """As the file has it, near enough."""
+    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,231 @@
+"""Real daemons, and peers that speak the protocol with plain zmq and msgpack.
+
+daemon()                    a started daemon on a free loopback port with a store of its own
+daemon(durability=...)      settings of [server], [store] and [limits] by their names; projects={...}
+it.kill() it.start()        kill -9, and start again on the same port and store
+it.hangup() it.stop()       SIGHUP; SIGTERM, which returns the exit code
+peer(it)                    a DEALER of a session of its own: ask(), receive()
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+import zmq
+
+WAIT_SECONDS = 30
+"""How long a test waits for something that must happen; it goes on as soon as it has."""
+
+ENTRY = "import sys; from taskqueue.server.main import run; sys.exit(run(sys.argv[1]))"
+
+SECTION_OF = {
+    "bind": "server", "max_message": "server", "log_level": "server", "auto_create": "server",
+    "fetcher_timeout": "server", "session_timeout": "server", "max_sessions": "server",
+    "path": "store", "durability": "store", "cache": "store",
+    "head_tasks": "limits", "head_bytes": "limits", "turn_tasks": "limits", "select_bytes": "limits",
+}  # fmt: skip
+
+Message = dict[str, Any]
+
+
+class Daemon:
+    """A daemon in a process of its own.
+
+    Attributes:
+        url: where it listens; stays the same over restarts.
+        config_file, log_file, store_path: its files, in a folder of its own.
+        started_with: the line that it printed at its last start.
+        process: the running one, or the last.
+    """
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.config_file = folder / "taskqueue.toml"
+        self.log_file = folder / "stderr"
+        self.store_path = Path(settings.get("path", folder / "data"))
+        self.url = "tcp://127.0.0.1:*"
+        self.started_with = ""
+        self.process: subprocess.Popen[str] | None = None
+        self._settings: dict[str, Any] = {"path": str(self.store_path), "auto_create": True} | settings
+        self._peers: list[Peer] = []
+
+    def start(self) -> Daemon:
+        """Start it, and wait until it listens."""
+        self.configure(bind=self.url)
+        with self.log_file.open("a") as log:
+            arguments = [sys.executable, "-c", ENTRY, str(self.config_file)]
+            self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout is not None
+        self.started_with = self.process.stdout.readline()
+        assert " listens on " in self.started_with, self.log()
+        self.url = self.started_with.split(" listens on ")[1].split(",")[0]
+        return self
+
+    def configure(self, **settings: Any) -> None:
+        """Write its config file; what was said before stays. None takes a setting back."""
+        self._settings |= settings
+        lines = []
+        for section in ("server", "store", "limits"):
+            lines.append(f"[{section}]")
+            lines += [_line(key, value) for key, value in self._settings.items() if SECTION_OF.get(key) == section]
+        lines += ["[defaults]", *_lines({"rate": float("inf")} | self._settings.get("defaults", {}))]
+        for name, layer in self._settings.get("projects", {}).items():
+            lines += [f'[projects."{name}"]', *_lines(layer)]
+        self.config_file.write_text("\n".join(lines) + "\n")
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._end(signal.SIGKILL)
+
+    def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop; returns its exit code."""
+        return self._end(with_signal)
+
+    def hangup(self) -> None:
+        """Let it read its config file again; see ``wait_for_log``."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
+
+    def log(self) -> str:
+        """What it has written to stderr in all its starts."""
+        return self.log_file.read_text()
+
+    def wait_for_log(self, text: str) -> str:
+        """The first line of the log with this text, as soon as there is one."""
+        assert self.process is not None
+        command = ["timeout", str(WAIT_SECONDS), "tail", "-n", "+1", "-F", str(self.log_file)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tail:
+            assert tail.stdout is not None
+            line = next((line for line in tail.stdout if text in line), "")
+            tail.kill()
+        assert line, f"{text!r} is not in the log:\n{self.log()}"
+        return line
+
+    def cpu_seconds(self) -> float:
+        """CPU time that it has used, in user and system mode."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _end(self, with_signal: signal.Signals) -> int:
+        assert self.process is not None
+        self.process.send_signal(with_signal)
+        code = self.process.wait(WAIT_SECONDS)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+class Peer:
+    """A DEALER socket and a session.
+
+    Attributes:
+        aside: messages that came while another one was waited for.
+        seen: number of the last ``select`` that ``receive`` returned.
+    """
+
+    def __init__(self, url: str, session: str | None = None, routing_id: bytes = b"") -> None:
+        self.session = session or uuid.uuid4().hex
+        self.n = self.seen = 0
+        self.aside: list[Message] = []
+        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        for direction in (zmq.RCVTIMEO, zmq.SNDTIMEO):
+            self.socket.setsockopt(direction, WAIT_SECONDS * 1000)
+        if routing_id:
+            self.socket.setsockopt(zmq.ROUTING_ID, routing_id)
+        self.socket.connect(url)
+
+    def send(self, kind: str, **fields: Any) -> int:
+        """Send a request and return its number."""
+        self.n += 1
+        request = {"type": kind, "v": 1, "session": self.session, "n": self.n} | fields
+        self.send_raw(msgpack.packb(request))
+        return self.n
+
+    def send_raw(self, *frames: bytes) -> None:
+        """Send any frames."""
+        self.socket.send_multipart(frames)
+
+    def receive(self) -> Message:
+        """The next message."""
+        message = self.aside.pop(0) if self.aside else self._receive()
+        if message["type"] == "select":
+            self.seen = message["number"]
+        return message
+
+    def has_message(self, milliseconds: int) -> bool:
+        """A message is there, or comes within so many milliseconds."""
+        return bool(self.aside or self.socket.poll(milliseconds))
+
+    def ask(self, kind: str, **fields: Any) -> Message:
+        """Send a request and return its answer; what else comes before it is put aside."""
+        n = self.send(kind, **fields)
+        while (message := self._receive()).get("n") != n:
+            self.aside.append(message)
+        return message
+
+    def push(self, project: str, *taskids: str, **schedule: Any) -> list[str]:
+        """Push tasks of these ids and return what became of them."""
+        tasks = [{"taskid": each, "url": f"http://site/{each}", "schedule": schedule} for each in taskids]
+        return list(self.ask("new-task", project=project, tasks=tasks)["outcomes"])
+
+    def shell(self) -> dict[str, float]:
+        """The daemon's counters."""
+        return dict(self.ask("status")["shell"])
+
+    def close(self) -> None:
+        """Leave without a word."""
+        self.socket.close()
+
+    def _receive(self) -> Message:
+        return dict(msgpack.unpackb(self.socket.recv()))
+
+
+DaemonFactory = Callable[..., Daemon]
+PeerFactory = Callable[..., Peer]
+
+
+@pytest.fixture
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonFactory]:
+    """Start a daemon; at the end of the test those that still run are killed."""
+    with ExitStack() as stack:
+
+        def start(**settings: Any) -> Daemon:
+            it = Daemon(tmp_path_factory.mktemp("daemon"), **settings).start()
+            stack.callback(lambda: it.kill() if it.process and it.process.poll() is None else None)
+            return it
+
+        yield start
+
+
+@pytest.fixture
+def peer() -> Iterator[PeerFactory]:
+    """Connect a peer to a daemon, or to an address."""
+    with ExitStack() as stack:
+
+        def connect(to: Daemon | str, session: str | None = None, routing_id: bytes = b"") -> Peer:
+            it = Peer(to if isinstance(to, str) else to.url, session, routing_id)
+            stack.callback(it.close)
+            return it
+
+        yield connect
+
+
+def _lines(layer: dict[str, Any]) -> list[str]:
+    return [_line(key, value) for key, value in layer.items()]
+
+
+def _line(key: str, value: Any) -> str:
+    shown = "inf" if value == float("inf") else json.dumps(value)
+    return f"{key} = {shown}"

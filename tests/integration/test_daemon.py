@@ -1,0 +1,397 @@
+"""The daemon as a process: it starts, answers, reloads, stops, is killed, and forgets nothing."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgpack
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import DaemonFactory, PeerFactory
+
+MAX_MESSAGE = 1 << 16
+HELLO_MS = 100
+
+
+def start_refused(config: Path) -> subprocess.CompletedProcess[str]:
+    """Run a daemon that must not start."""
+    code = "import sys; from taskqueue.server.main import run; sys.exit(run(sys.argv[1]))"
+    arguments = [sys.executable, "-c", code, str(config)]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
+
+
+# ---------------------------------------------------------------------------------------- start and answer
+
+
+def test_at_start_it_says_where_it_listens_and_what_it_knows(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    peer(it).push("news", "a", "b")
+    it.stop()
+
+    it.start()
+
+    assert f"listens on {it.url}, store={it.store_path} durability=commit" in it.started_with
+    assert "projects=1 ready=2 delayed=0 processing=0" in it.started_with
+
+
+def test_a_task_goes_the_whole_way(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    producer, fetcher = peer(it), peer(it)
+
+    pushed = producer.push("news", "a")
+    fetcher.ask("hello", capacity=1)
+    (task,) = fetcher.receive()["tasks"]
+    done = fetcher.ask("done", tasks=[{"project": "news", "taskid": "a", "token": task["token"]}])
+
+    assert (pushed, task["taskid"], done["outcomes"]) == (["new"], "a", ["done"])
+    assert producer.ask("status")["counts"] == {"success": 1}
+
+
+def test_a_waiting_fetcher_gets_a_task_unasked(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    fetcher = peer(it)
+    fetcher.ask("hello", capacity=1)
+
+    peer(it).push("news", "a")
+
+    assert fetcher.receive()["tasks"][0]["taskid"] == "a"
+
+
+def test_status_tells_of_the_process_too(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    client = peer(daemon())
+    client.push("news", "a")
+
+    status = client.ask("status")
+
+    assert status["version"]
+    assert status["uptime_seconds"] > 0
+    assert (status["shell"]["frames_in"], status["shell"]["writes"], status["shell"]["syncs"]) == (2, 1, 1)
+
+
+# ---------------------------------------------------------------------------------------- asleep
+
+
+def test_an_idle_daemon_sleeps(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    client, fetcher = peer(it), peer(it)
+    fetcher.ask("hello", capacity=10)
+    client.push("news", "a", delay=3600)
+    before = client.shell()
+
+    after = client.shell()
+
+    # The second status request is all that happened, however long it took to come.
+    assert after["wakeups"] - before["wakeups"] <= 1
+    assert [after[name] - before[name] for name in ("turns", "frames_in", "frames_out")] == [1, 1, 1]
+
+
+def test_a_daemon_wakes_up_for_a_task_that_becomes_due(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    client, fetcher = peer(it), peer(it)
+    fetcher.ask("hello", capacity=10)
+    client.push("news", "later", delay=3600)
+    client.push("news", "soon", delay=1)
+    before = client.shell()
+
+    selected = fetcher.receive()
+
+    after = client.shell()
+    assert [task["taskid"] for task in selected["tasks"]] == ["soon"]
+    # One for the task, one for its sync, one for this status request; no more, because it never polls.
+    assert after["wakeups"] - before["wakeups"] <= 3
+
+
+# ---------------------------------------------------------------------------------------- bad peers
+
+
+@pytest.mark.parametrize(
+    ("frames", "code"),
+    [
+        ([b""], "malformed"),
+        ([b"\xc1"], "malformed"),
+        ([b"hello?"], "malformed"),
+        ([msgpack.packb({"type": "dance", "v": 1, "session": "s", "n": 7})], "malformed"),
+        ([msgpack.packb({"type": "hello", "v": 2, "session": "s", "n": 7})], "version"),
+        ([msgpack.packb({"type": "hello", "v": 1, "session": "s", "n": 7})] * 2, "malformed"),
+        ([bytes(MAX_MESSAGE + 1)], "too-large"),
+    ],
+)
+def test_what_is_no_request_is_answered_and_counted(
+    daemon: DaemonFactory, peer: PeerFactory, frames: list[bytes], code: str
+) -> None:
+    it = daemon(max_message=MAX_MESSAGE)
+    bad, good = peer(it), peer(it)
+
+    bad.send_raw(*frames)
+    answer = bad.receive()
+
+    assert (answer["type"], answer["code"]) == ("error", code)
+    assert answer["reason"]
+    assert good.push("news", "a") == ["new"]
+    assert good.shell()["malformed"] == 1
+
+
+def test_an_error_names_the_request_if_it_can_be_read(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    client = peer(daemon())
+
+    answer = client.ask("hello", capacity="many")
+
+    assert answer["type"] == "error"
+    assert "capacity" in answer["reason"]
+
+
+def test_an_absurdly_long_message_costs_its_sender_the_connection_and_nobody_else(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(max_message=MAX_MESSAGE)
+    bad, good = peer(it), peer(it)
+
+    bad.send_raw(bytes(100 * MAX_MESSAGE))
+
+    assert good.push("news", "a") == ["new"]
+    assert good.shell()["frames_in"] == 2
+
+
+def test_noise_on_the_port_disturbs_nobody(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    address = urlsplit(it.url)
+
+    for noise in (b"GET / HTTP/1.1\r\n\r\n", struct.pack("<64Q", *range(64)), b""):
+        with socket.create_connection((address.hostname, address.port)) as connection:
+            connection.sendall(noise)
+
+    assert peer(it).push("news", "a") == ["new"]
+
+
+def test_what_is_meant_for_a_peer_that_has_gone_is_counted_and_offered_again(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(fetcher_timeout=1)
+    gone, client = peer(it), peer(it)
+    gone.ask("hello", capacity=10_000)
+    gone.close()
+
+    # Until the daemon has noticed that the peer is gone it may still send to it, so tasks come until one can't leave.
+    for n in range(1000):
+        client.push("news", f"task{n}")
+        if client.shell()["undelivered"]:
+            break
+    else:
+        pytest.fail("nothing was counted as undelivered")
+    handed: dict[str, int] = {}
+    fetcher = peer(it)
+    while "task0" not in handed:
+        fetcher.ask("hello", capacity=10_000, holds=list(handed.values()), seen=fetcher.seen)
+        while fetcher.has_message(HELLO_MS):
+            for task in fetcher.receive()["tasks"]:
+                assert task["taskid"] not in handed
+                handed[task["taskid"]] = task["token"]
+
+
+def test_a_peer_that_comes_back_under_its_old_routing_id_takes_it_over(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon()
+    peer(it, routing_id=b"me").push("news", "a")
+
+    new = peer(it, routing_id=b"me")
+
+    assert new.push("news", "b") == ["new"]
+
+
+# ---------------------------------------------------------------------------------------- signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_signal_ends_it_cleanly(daemon: DaemonFactory, peer: PeerFactory, number: signal.Signals) -> None:
+    it = daemon()
+    peer(it).push("news", "a")
+
+    assert it.stop(number) == 0
+    assert "error" not in it.log().lower()
+
+
+def test_after_a_clean_stop_everything_is_there_again(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    peer(it).push("news", "a", "b")
+    it.stop()
+
+    it.start()
+
+    assert peer(it).push("news", "a", "c") == ["ignored", "new"]
+
+
+def test_a_reload_changes_the_rate_and_keeps_every_task(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon(projects={"news": {"rate": 0}})
+    client, fetcher = peer(it), peer(it)
+    client.push("news", *"abcdefgh")
+    fetcher.ask("hello", capacity=10)
+
+    it.configure(projects={"news": {"rate": float("inf")}})
+    it.hangup()
+
+    assert [task["taskid"] for task in fetcher.receive()["tasks"]] == [*"abcdefgh"]
+    assert client.ask("status")["counts"] == {"processing": 8}
+
+
+def test_a_bad_reload_keeps_the_old_config_and_says_why(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon(projects={"news": {"rate": 5}})
+
+    it.configure(projects={"news": {"rate": "fast"}})
+    it.hangup()
+    line = it.wait_for_log("config-refused")
+
+    assert f'{it.config_file}: projects.news.rate must be a number of at least 0 or inf, not "fast"' in line
+    assert peer(it).ask("project-show", project="news")["project"]["settings"]["rate"] == 5.0
+
+
+def test_a_reload_says_which_changes_wait_for_a_restart(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+
+    it.configure(durability="none")
+    it.hangup()
+
+    assert "setting=store.durability" in it.wait_for_log("config-waits")
+    assert peer(it).push("news", "a") == ["new"]
+    assert peer(it).shell()["syncs"] == 1
+
+
+def test_a_reload_changes_what_is_logged(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+
+    it.configure(log_level="debug")
+    it.hangup()
+    it.wait_for_log("config-reloaded")
+    peer(it).push("news", "a")
+
+    assert it.wait_for_log("new project").endswith("new project=news taskid=a url=http://site/a\n")
+
+
+def test_at_the_end_it_sums_up_what_it_did(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    peer(it).push("news", "a", "b")
+
+    it.stop()
+
+    assert "new=2 selected=0 success=0 failed=0 retried=0 timeout=0 busiest=news:2" in it.log()
+
+
+# ---------------------------------------------------------------------------------------- kill -9
+
+
+@pytest.mark.parametrize("durability", ["commit", "interval", "none"])
+def test_after_kill_9_everything_acknowledged_is_there(
+    daemon: DaemonFactory, peer: PeerFactory, durability: str
+) -> None:
+    it = daemon(durability=durability)
+    pushed = [f"task{n}" for n in range(500)]
+    assert peer(it).push("news", *pushed) == ["new"] * 500
+
+    it.kill()
+    it.start()
+
+    assert peer(it).push("news", *pushed) == ["ignored"] * 500
+
+
+def test_after_kill_9_a_repeated_request_is_answered_and_not_done_again(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon()
+    peer(it, "my-session").push("news", "a")
+
+    it.kill()
+    it.start()
+
+    assert peer(it, "my-session").push("news", "a") == ["new"]
+
+
+def test_after_kill_9_a_connected_client_goes_on_by_itself(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    client = peer(it)
+    client.push("news", "a")
+
+    it.kill()
+    it.start()
+
+    assert client.push("news", "b") == ["new"]
+
+
+def test_after_kill_9_nothing_handed_out_is_handed_out_again(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    client, fetcher = peer(it), peer(it)
+    client.push("news", "a", "b")
+    fetcher.ask("hello", capacity=1)
+    (held,) = fetcher.receive()["tasks"]
+
+    it.kill()
+    it.start()
+    other = peer(it)
+    other.ask("hello", capacity=10)
+
+    assert (held["taskid"], [task["taskid"] for task in other.receive()["tasks"]]) == ("a", ["b"])
+    assert fetcher.ask("done", tasks=[_finished(held)])["outcomes"] == ["done"]
+
+
+# ---------------------------------------------------------------------------------------- what can't start
+
+
+def test_a_bad_config_is_refused_line_by_line(tmp_path: Path) -> None:
+    config = tmp_path / "bad.toml"
+    config.write_text("[server]\nport = 7400\n[projects.news]\nburst = 0\n")
+
+    ended = start_refused(config)
+
+    assert ended.returncode == 1
+    assert [line.split(" ")[:3] for line in ended.stderr.splitlines()] == [
+        ["taskqueue:", f"{config}:", "server.port"],
+        ["taskqueue:", f"{config}:", "projects.news.burst"],
+    ]
+
+
+def test_an_address_in_use_is_named(daemon: DaemonFactory, tmp_path: Path) -> None:
+    it = daemon()
+    config = tmp_path / "second.toml"
+    config.write_text(f'[server]\nbind = "{it.url}"\n[store]\npath = "{tmp_path}/data"\n')
+
+    ended = start_refused(config)
+
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        f"taskqueue: can't listen on {it.url}: Address already in use; is another daemon running?\n"
+    )
+
+
+def test_a_store_that_another_daemon_has_open_is_refused_in_one_line(daemon: DaemonFactory, tmp_path: Path) -> None:
+    it = daemon()
+    config = tmp_path / "second.toml"
+    config.write_text(f'[server]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{it.store_path}"\n')
+
+    ended = start_refused(config)
+
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1
+    assert str(it.store_path) in ended.stderr
+
+
+def test_a_store_that_cant_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    config = tmp_path / "taskqueue.toml"
+    config.write_text(f'[server]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{tmp_path}/file/data"\n')
+
+    ended = start_refused(config)
+
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1
+    assert f"{tmp_path}/file/data" in ended.stderr
+
+
+def _finished(task: dict[str, Any]) -> dict[str, Any]:
+    return {key: task[key] for key in ("project", "taskid", "token")}

@@ -1,0 +1,126 @@
+"""100,000 frames thrown at a live daemon, most of them mutants of valid messages inside live sessions.
+
+Meanwhile a producer and a fetcher do honest work through the same daemon. Nobody's speed is measured: the fuzzers stop
+after each chunk until another round of honest work has been done from end to end, so the whole ends only if others are
+served all the time.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import DaemonFactory, Peer, PeerFactory
+
+ROOT = Path(__file__).parents[2]
+FRAMES = 50_000
+"""Of each of the two fuzzers."""
+PROJECT = "honest-work"
+ROUND = 20
+
+
+class Fuzzer:
+    """A process that throws frames, a chunk at a time.
+
+    Attributes:
+        thrown: how many frames of which kind; empty until it has ended.
+    """
+
+    def __init__(self, url: str, seed: int, stack: ExitStack) -> None:
+        command = [sys.executable, "-m", "tests.integration.fuzzer_main", url, str(FRAMES), str(seed)]
+        self._process = stack.enter_context(
+            subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        )
+        stack.callback(self._process.kill)
+        self.thrown: dict[str, int] = {}
+
+    def next_chunk(self) -> None:
+        """If it has thrown a chunk, let it throw the next one."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if self.thrown or not select.select([self._process.stdout], [], [], 0)[0]:
+            return
+        line = self._process.stdout.readline()
+        if line == b"chunk\n":
+            self._process.stdin.write(b"\n")
+        else:
+            self.thrown = json.loads(line)
+
+
+class Honest:
+    """A producer and a fetcher, and the ledger of what they did."""
+
+    def __init__(self, producer: Peer, fetcher: Peer) -> None:
+        self._producer = producer
+        self._fetcher = fetcher
+        self.pushed: list[str] = []
+        self.done: Counter[str] = Counter()
+        fetcher.ask("hello", capacity=ROUND, projects=[PROJECT])
+
+    def round(self) -> None:
+        """Push some tasks, be handed all of them, and report each of them done."""
+        taskids = [f"task{len(self.pushed) + n}" for n in range(ROUND)]
+        assert self._producer.push(PROJECT, *taskids) == ["new"] * ROUND
+        self.pushed += taskids
+        left = ROUND
+        while left:
+            tasks = self._fetcher.receive()["tasks"]
+            items = [{key: task[key] for key in ("project", "taskid", "token")} for task in tasks]
+            assert self._fetcher.ask("done", tasks=items)["outcomes"] == ["done"] * len(tasks)
+            self.done.update(task["taskid"] for task in tasks)
+            left -= len(tasks)
+
+    def assert_kept(self) -> None:
+        """Nothing was lost, nothing done twice, and the daemon thinks so too."""
+        assert self.done == Counter(self.pushed)
+        view = self._producer.ask("project-show", project=PROJECT)["project"]
+        count = len(self.pushed)
+        assert view["counts"] == {"success": count}
+        assert view["totals"] == {"new": count, "selected": count, "success": count}
+
+
+@pytest.mark.timeout(180)
+def test_100000_bad_frames_cost_nobody_anything(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    producer, fetcher = peer(it), peer(it)
+    honest = Honest(producer, fetcher)
+    process = it.process
+
+    with ExitStack() as stack:
+        fuzzers = [Fuzzer(it.url, seed, stack) for seed in (1, 2)]
+        while not all(fuzzer.thrown for fuzzer in fuzzers):
+            honest.round()
+            for fuzzer in fuzzers:
+                fuzzer.next_chunk()
+
+    thrown = sum((Counter(fuzzer.thrown) for fuzzer in fuzzers), Counter[str]())
+    sent = thrown.total() - thrown["sessions"]
+    assert sent >= 2 * FRAMES
+    assert thrown["mutants"] >= FRAMES
+    honest.assert_kept()
+    assert producer.ask("verify")["problems"] == []
+    shell = producer.shell()
+    assert shell["frames_in"] == sent + producer.n + fetcher.n
+    # Everything has been answered, but for this request when its answer was made.
+    assert shell["frames_out"] + shell["undelivered"] >= shell["frames_in"] - 1
+    assert shell["reloads"] == 0
+    assert it.process is process
+    assert process is not None
+    assert process.poll() is None
+    assert "Traceback" not in it.log()
+
+    it.kill()
+    it.start()
+
+    honest.assert_kept()
+    honest.round()
+    assert producer.ask("verify")["problems"] == []

@@ -1,0 +1,253 @@
+"""20,000 tasks in, selected and done by processes that are killed: in the right order, none lost, none done twice.
+
+What happened is not asked of the daemon but read from ledgers outside: files in which the producers wrote what was
+answered, and the fetchers what they were given, before they started it, and what was counted. Tokens grow with every
+hand-out, so that the starts of all fetchers, sorted by token, are the order in which the daemon handed out.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
+
+pytestmark = pytest.mark.timeout(180)
+
+ROOT = Path(__file__).parents[2]
+WAIT_SECONDS = 60
+
+CAPACITY = 200
+
+SOLOS = {"one": (1, 1000), "seven": (7, 2000), "hundred": (100, 3000)}
+"""Projects with one fetcher: its capacity, their tasks. All are pushed before it starts, so their order is known."""
+SHARED = 7000
+"""Tasks of each of the two producers of the project that three fetchers share, while these work."""
+KILLS = 4
+TASKS = sum(tasks for _, tasks in SOLOS.values()) + 2 * SHARED
+
+
+class Pushed(NamedTuple):
+    """A task in a producer's ledger; ``nth`` counts those of the same producer."""
+
+    producer: str
+    nth: int
+    priority: int
+    outcome: str
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The task's place in the order of hand-outs."""
+        return (-self.priority, self.nth)
+
+
+class Start(NamedTuple):
+    """A task in a fetcher's ledger: it was given it."""
+
+    token: int
+    taskid: str
+
+
+class Crew:
+    """Processes around one daemon, and what they have written.
+
+    Attributes:
+        counted: tasks that were answered as done, as the fetchers have told so far.
+    """
+
+    def __init__(self, url: str, folder: Path, stack: ExitStack) -> None:
+        self._url = url
+        self._folder = folder
+        self._stack = stack
+        read_end, self._write_end = os.pipe()
+        self._told: IO[str] = stack.enter_context(os.fdopen(read_end))
+        stack.callback(os.close, self._write_end)
+        self._fetchers: list[tuple[subprocess.Popen[bytes], Path]] = []
+        self._producers: list[tuple[subprocess.Popen[bytes], Path]] = []
+        self.counted = 0
+
+    def fetch(self, project: str, capacity: int) -> int:
+        """Start a fetcher; returns its place among the fetchers."""
+        place = len(self._fetchers)
+        record = self._folder / f"fetcher-{place}"
+        self._fetchers.append((self._start("fetcher", project, capacity, record, place), record))
+        return place
+
+    def produce(self, project: str, name: str, count: int) -> None:
+        """Start a producer."""
+        record = self._folder / f"producer-{name}"
+        self._producers.append((self._start("producer", project, name, count, record), record))
+
+    def wait_for_producers(self) -> None:
+        """Until everything has been pushed and answered."""
+        assert [process.wait(WAIT_SECONDS) for process, _ in self._producers] == [0] * len(self._producers)
+
+    def wait_until_counted(self, count: int) -> None:
+        """Until so many tasks have been answered as done."""
+        while self.counted < count:
+            self.wait_for_more()
+
+    def wait_for_more(self) -> None:
+        """Until more tasks have been answered as done."""
+        self.counted += int(self._told.readline())
+
+    def kill_fetcher(self, place: int) -> None:
+        """kill -9."""
+        process = self._fetchers[place][0]
+        process.kill()
+        process.wait(WAIT_SECONDS)
+
+    def dismiss(self) -> None:
+        """Let the living fetchers end, when they know what became of all that they have reported."""
+        living = [process for process, _ in self._fetchers if process.poll() is None]
+        for process in living:
+            process.terminate()
+        assert [process.wait(WAIT_SECONDS) for process in living] == [0] * len(living)
+
+    def pushed(self) -> dict[str, Pushed]:
+        """Each task that was pushed, and what became of it."""
+        lines = [line.split() for _, record in self._producers for line in record.read_text().splitlines()]
+        assert len({taskid for taskid, _, _ in lines}) == len(lines)
+        return {taskid: _pushed(taskid, int(priority), outcome) for taskid, priority, outcome in lines}
+
+    def starts(self, place: int | None = None) -> list[Start]:
+        """What was handed out, to one fetcher or to all, in the order of the hand-outs."""
+        lines = self._lines("start", place)
+        return sorted(Start(int(token), taskid) for taskid, token in lines)
+
+    def done(self, place: int | None = None) -> list[str]:
+        """Taskids answered as done, to one fetcher or to all; every other answer fails the test."""
+        lines = self._lines("done", place)
+        assert {outcome for _, outcome in lines} == {"done"}
+        return [taskid for taskid, _ in lines]
+
+    def _lines(self, kind: str, place: int | None) -> list[list[str]]:
+        fetchers = self._fetchers if place is None else [self._fetchers[place]]
+        lines = [line.split() for _, record in fetchers for line in record.read_text().splitlines()]
+        return [line[1:] for line in lines if line[0] == kind]
+
+    def _start(self, what: str, *arguments: object) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"tests.integration.{what}_main", self._url, *map(str, arguments)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=self._write_end)
+        self._stack.callback(process.wait, WAIT_SECONDS)
+        self._stack.callback(process.kill)
+        return process
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as it:
+        yield it
+
+
+def _pushed(taskid: str, priority: int, outcome: str) -> Pushed:
+    producer, nth = taskid.rsplit("-", 1)
+    return Pushed(producer, int(nth), priority, outcome)
+
+
+def assert_first_in_first_out(handed: list[Pushed]) -> None:
+    """Among equal priorities of one producer; tasks of others may come in between."""
+    order: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for task in handed:
+        order[task.producer, task.priority].append(task.nth)
+    assert all(each == sorted(each) for each in order.values())
+
+
+def assert_healthy(it: Daemon, client: Peer) -> None:
+    assert client.ask("verify")["problems"] == []
+    assert client.shell()["reloads"] == 0
+    assert "Traceback" not in it.log()
+    assert it.stop() == 0
+
+
+# ---------------------------------------------------------------------------------------- the daemon is killed
+
+
+@pytest.mark.parametrize(("seed", "durability"), [(1, "commit"), (2, "commit"), (3, "none")])
+def test_however_often_the_daemon_is_killed_each_of_20000_tasks_is_started_once_in_order_and_done_once(
+    daemon: DaemonFactory, peer: PeerFactory, stack: ExitStack, tmp_path: Path, seed: int, durability: str
+) -> None:
+    it = daemon(head_tasks=300, durability=durability)
+    crew = Crew(it.url, tmp_path, stack)
+    for project, (_, count) in SOLOS.items():
+        crew.produce(project, project, count)
+    crew.wait_for_producers()
+
+    for project, (capacity, _) in SOLOS.items():
+        crew.fetch(project, capacity)
+    for _ in range(3):
+        crew.fetch("shared", CAPACITY)
+    crew.produce("shared", "left", SHARED)
+    crew.produce("shared", "right", SHARED)
+    for moment in sorted(random.Random(seed).sample(range(TASKS * 9 // 10), KILLS)):
+        crew.wait_until_counted(moment)
+        it.kill()
+        it.start()
+    crew.wait_until_counted(TASKS)
+    crew.wait_for_producers()
+    crew.dismiss()
+
+    client = peer(it)
+    pushed, starts = crew.pushed(), crew.starts()
+    assert (len(pushed), {task.outcome for task in pushed.values()}) == (TASKS, {"new"})
+    assert Counter(start.taskid for start in starts) == Counter(pushed.keys())
+    assert Counter(crew.done()) == Counter(pushed.keys())
+    assert client.ask("status")["counts"] == {"success": TASKS}
+    assert client.ask("status")["totals"] == {"new": TASKS, "selected": TASKS, "success": TASKS}
+    for place, _ in enumerate(SOLOS):
+        places = [pushed[start.taskid].place for start in crew.starts(place)]
+        assert places == sorted(places)
+    assert_first_in_first_out([pushed[start.taskid] for start in starts])
+    assert_healthy(it, client)
+
+
+# ---------------------------------------------------------------------------------------- a fetcher is killed
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_when_a_fetcher_is_killed_at_most_what_it_held_is_started_twice_and_everything_is_done_once(
+    daemon: DaemonFactory, peer: PeerFactory, stack: ExitStack, tmp_path: Path, seed: int
+) -> None:
+    it = daemon(fetcher_timeout=5)
+    crew, chance = Crew(it.url, tmp_path, stack), random.Random(seed)
+    crew.produce("shared", "left", TASKS // 2)
+    crew.produce("shared", "right", TASKS // 2)
+    for _ in range(3):
+        crew.fetch("shared", CAPACITY)
+
+    crew.wait_until_counted(chance.randrange(TASKS // 4, TASKS // 2))
+    crew.kill_fetcher(0)
+    held = {start.taskid for start in crew.starts(0)} - set(crew.done(0))
+    crew.wait_until_counted(crew.counted + chance.randrange(TASKS // 4))
+    it.kill()
+    it.start()
+    client = peer(it)
+    crew.wait_until_counted(TASKS - len(held))
+    # What the killed one had reported, without knowing, has been counted too, but nobody tells of it.
+    while client.ask("status")["counts"] != {"success": TASKS}:
+        crew.wait_for_more()
+    crew.wait_for_producers()
+    crew.dismiss()
+
+    times = Counter(start.taskid for start in crew.starts())
+    done = Counter(crew.done())
+    twice = {taskid for taskid, count in times.items() if count > 1}
+    assert times.keys() == crew.pushed().keys()
+    assert 0 < len(held) <= CAPACITY
+    assert (twice <= held, max(times.values()) <= 2) == (True, True)
+    assert (times.keys() - done.keys() <= held, max(done.values())) == (True, 1)
+    totals = client.ask("status")["totals"]
+    assert (totals["new"], totals["success"]) == (TASKS, TASKS)
+    # Beside what was started twice there is what was on its way to the killed one.
+    assert TASKS + len(twice) <= totals["selected"] <= TASKS + CAPACITY
+    assert_healthy(it, client)

@@ -1,0 +1,164 @@
+"""Nobody asks whether there is something to do: wake-ups and messages are counted, idle and loaded.
+
+Each window is bounded by an event, a task that becomes due, so that it is as long as it takes and no test sleeps. The
+daemon's own counters are checked against the kernel's (voluntary context switches) and against a relay that counts
+what really goes over the wire.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Daemon, DaemonFactory, Message, Peer, PeerFactory
+
+QUIET_SECONDS = 2
+"""How long an idle window is, at least: many times what anybody would poll at."""
+
+TASKS = 10_000
+BATCH = 250
+CAPACITY = 1000
+
+COUNTERS = ("turns", "wakeups", "frames_in", "frames_out")
+
+
+def counted(client: Peer, before: dict[str, float]) -> dict[str, float]:
+    """What the daemon has done since ``before``, the status request that asks for it included."""
+    after = client.shell()
+    return {name: after[name] - before[name] for name in COUNTERS}
+
+
+def assert_woken_once(client: Peer, before: dict[str, float]) -> None:
+    """Since ``before`` there was one wake-up, one turn and one message; and then this status request."""
+    used = counted(client, before)
+    assert (used["turns"], used["frames_in"], used["frames_out"]) == (2, 1, 2)
+    # The request may come before the daemon has fallen asleep again, and so find it awake.
+    assert 1 <= used["wakeups"] <= 2
+
+
+def switches(daemon: Daemon) -> int:
+    """How often a thread of the daemon went to sleep, as the kernel counts it."""
+    assert daemon.process is not None
+    threads = Path(f"/proc/{daemon.process.pid}/task").glob("*/status")
+    lines = [line for thread in threads for line in thread.read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+
+def waiting_fetcher(it: Daemon, peer: PeerFactory, capacity: int = 10) -> Peer:
+    fetcher = peer(it)
+    fetcher.ask("hello", capacity=capacity)
+    return fetcher
+
+
+# ---------------------------------------------------------------------------------------- idle
+
+
+def test_of_four_delayed_tasks_the_one_due_first_comes_in_its_time_from_a_daemon_that_was_asleep(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(durability="none")
+    client, fetcher = peer(it), waiting_fetcher(it, peer)
+    client.push("news", "a", "b", "c", delay=3600)
+    due_at = time.time() + 1
+    client.push("news", "soon", exetime=due_at)
+    before = client.shell()
+
+    handed = fetcher.receive()["tasks"]
+
+    assert [task["taskid"] for task in handed] == ["soon"]
+    assert time.time() >= due_at
+    assert_woken_once(client, before)
+    assert client.ask("status")["counts"] == {"delayed": 3, "processing": 1}
+
+
+@pytest.mark.parametrize("durability", ["commit", "interval", "none"])
+def test_an_idle_daemon_neither_wakes_up_nor_computes(
+    daemon: DaemonFactory, peer: PeerFactory, durability: str
+) -> None:
+    it = daemon(durability=durability)
+    client, fetchers = peer(it), [waiting_fetcher(it, peer) for _ in range(3)]
+    client.push("news", "soon", delay=QUIET_SECONDS)
+    before, slept, cpu = client.shell(), switches(it), it.cpu_seconds()
+
+    fetchers[0].receive()
+
+    slept, cpu = switches(it) - slept, it.cpu_seconds() - cpu
+    # With "commit" the end of a sync is one more thing to wake up for; a poll of 10 a second would be 20.
+    assert counted(client, before)["wakeups"] <= 3
+    assert slept < 20
+    assert cpu < 0.2
+
+
+def test_a_project_without_tokens_does_not_keep_the_daemon_awake(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon(durability="none", projects={"slow": {"rate": 0.5, "burst": 1}, "shut": {"rate": 0}})
+    client, fetcher = peer(it), waiting_fetcher(it, peer)
+    client.push("shut", *(f"task{n}" for n in range(100)))
+    client.push("slow", "first", "second")
+    first = fetcher.receive()["tasks"]
+    before = client.shell()
+
+    second = fetcher.receive()["tasks"]
+
+    assert [task["taskid"] for task in first + second] == ["first", "second"]
+    assert_woken_once(client, before)
+
+
+def test_a_lease_that_runs_out_wakes_the_daemon_up_once(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon(durability="none")
+    client, fetcher = peer(it), waiting_fetcher(it, peer)
+    client.push("news", "a", timeout=1)
+    fetcher.receive()
+    before = client.shell()
+
+    (again,) = fetcher.receive()["tasks"]
+
+    assert (again["taskid"], again["retried"]) == ("a", 1)
+    assert_woken_once(client, before)
+
+
+# ---------------------------------------------------------------------------------------- loaded
+
+
+def test_a_thousand_tasks_take_a_handful_of_messages(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    producer, fetcher = peer(it), peer(it)
+    for start in range(0, TASKS, BATCH):
+        producer.push("news", *(f"task{n}" for n in range(start, start + BATCH)))
+    before = producer.shell()
+
+    fetcher.ask("hello", capacity=CAPACITY)
+    selects = [fetcher.receive()]
+    while sum(len(select["tasks"]) for select in selects) < TASKS:
+        finish(fetcher, selects[-1])
+        selects.append(fetcher.receive())
+    finish(fetcher, selects[-1])
+
+    used = counted(producer, before)
+    assert [len(select["tasks"]) for select in selects] == [CAPACITY] * (TASKS // CAPACITY)
+    # One hello in all; for each thousand tasks one select, one done and its answer.
+    assert used["frames_in"] == 1 + TASKS / CAPACITY + 1
+    assert used["frames_out"] == 1 + 2 * TASKS / CAPACITY + 1
+    # At most one wake-up for each message, and one for each sync that a message waits for.
+    assert used["wakeups"] <= 2 * used["frames_in"] + 1
+
+
+def test_a_fetcher_that_waits_gets_each_push_without_asking(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    producer, fetcher = peer(it), waiting_fetcher(it, peer, capacity=TASKS)
+
+    for start in range(0, 2000, BATCH):
+        producer.push("news", *(f"task{n}" for n in range(start, start + BATCH)))
+        select = fetcher.receive()
+        assert [task["taskid"] for task in select["tasks"]] == [f"task{n}" for n in range(start, start + BATCH)]
+
+    assert fetcher.n == 1
+
+
+def finish(fetcher: Peer, select: Message) -> None:
+    """Report the tasks of a message as done; the next message may come before the answer."""
+    done = [{key: task[key] for key in ("project", "taskid", "token")} for task in select["tasks"]]
+    assert fetcher.ask("done", tasks=done)["outcomes"] == ["done"] * len(done)

@@ -1,0 +1,114 @@
+"""Lines of the log: events of tasks, and the summary of a minute."""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+import pytest
+
+from taskqueue.core.kept import Kept, ProjectRecord, SpecRef
+from taskqueue.core.messages import NIL, Heard, Hello, Peer, Schedule, Totals
+from taskqueue.core.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Spec, Task
+from taskqueue.server.log import turn_lines
+from taskqueue.server.meters import Meters
+from taskqueue.server.summary import SUMMARY_SECONDS, Summary
+
+
+def lines(old: int, new: int, *, timed_out: bool = False, error: str = "", url: str = "http://site/a") -> list[str]:
+    task = Task(7, "a", new, key=1, seq=1, timed_out=timed_out, spec=Spec(url, Schedule(), NIL))
+    kept = Kept(moves=[(task, old, 1, 1, False, False)], errors={SpecRef(7, 1): error} if error else {})
+    return list(turn_lines([], kept, {7: "news"}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "events"),
+    [
+        (0, READY, ["new"]),
+        (0, DELAYED, ["new"]),
+        (0, PROCESSING, ["new", "select"]),
+        (READY, PROCESSING, ["select"]),
+        (READY, READY, ["changed"]),
+        (DELAYED, READY, ["due"]),
+        (PROCESSING, SUCCESS, ["done"]),
+        (PROCESSING, FAILED, ["failed"]),
+        (PROCESSING, DELAYED, ["retry"]),
+        (PROCESSING, READY, ["ready"]),
+        (SUCCESS, READY, ["restarted"]),
+    ],
+)
+def test_every_change_of_a_task_has_its_event(old: int, new: int, events: list[str]) -> None:
+    assert lines(old, new) == [f"{event} project=news taskid=a url=http://site/a" for event in events]
+
+
+def test_a_timeout_is_told_with_what_came_of_it() -> None:
+    assert [line.split()[0] for line in lines(PROCESSING, DELAYED, timed_out=True)] == ["timeout", "retry"]
+
+
+def test_a_failure_is_told_with_its_error() -> None:
+    assert lines(PROCESSING, FAILED, error="404 not found")[0].endswith('error="404 not found"')
+
+
+def test_what_a_client_sends_stays_on_one_line() -> None:
+    (line,) = lines(0, READY, url="http://site/\nnew project=fake")
+
+    assert "\n" not in line
+    assert line.endswith(r'url="http://site/\nnew project=fake"')
+
+
+def test_a_request_is_told_with_its_session_and_number() -> None:
+    heard = Heard(Peer(b"p"), Hello(session="s1", n=4))
+
+    assert list(turn_lines([heard], Kept(), {})) == ["request type=hello session=s1 n=4"]
+
+
+# ---------------------------------------------------------------------------------------- summary
+
+
+def record(number: int, **totals: int) -> ProjectRecord:
+    return ProjectRecord(number, f"p{number}", totals=Totals(**totals))
+
+
+def test_the_summary_tells_what_happened_since_the_last_one() -> None:
+    summary = Summary(Meters(turns=3, frames_in=4))
+    summary.begin([record(1, new=100, success=50)])
+    summary.note([record(1, new=103, success=51), record(2, new=1)], 10.0)
+    first = summary.line()
+    summary.note([record(1, new=104, success=51)], 90.0)
+
+    assert first == (
+        "summary turns=3 requests=4 new=4 selected=0 success=1 failed=0 retried=0 timeout=0 busiest=p1:4,p2:1"
+    )
+    assert summary.line() == (
+        "summary turns=0 requests=0 new=1 selected=0 success=0 failed=0 retried=0 timeout=0 busiest=p1:1"
+    )
+
+
+def test_the_summary_names_the_five_busiest_projects() -> None:
+    summary = Summary(Meters())
+    summary.note([record(number, new=number) for number in range(1, 8)], 0.0)
+
+    line = summary.line()
+
+    assert line is not None
+    assert line.endswith("busiest=p7:7,p6:6,p5:5,p4:4,p3:3")
+
+
+def test_a_summary_is_due_a_minute_after_the_first_change_and_never_if_there_is_none() -> None:
+    summary = Summary(Meters())
+    idle = summary.due_at
+    summary.note([record(1, new=1)], 10.0)
+    summary.note([record(1, new=2)], 50.0)
+    busy = summary.due_at
+
+    summary.line()
+
+    assert (idle, busy, summary.due_at) == (inf, 10.0 + SUMMARY_SECONDS, inf)
+
+
+def test_changes_without_an_event_make_no_line() -> None:
+    summary = Summary(Meters())
+    summary.begin([record(1, new=5)])
+    summary.note([msgspec.structs.replace(record(1, new=5), state="paused")], 0.0)
+
+    assert summary.line() is None

@@ -1,0 +1,83 @@
+"""What may leave when, and in which order."""
+
+from __future__ import annotations
+
+from taskqueue.core.messages import Peer
+from taskqueue.server.outbox import MAX_WAITING_BYTES, Outbox
+
+A, B = Peer(b"a"), Peer(b"b")
+
+
+class Wire:
+    """Where messages leave to."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Peer, bytes]] = []
+        self.outbox = Outbox(lambda peer, payload: self.sent.append((peer, payload)))
+
+
+def test_what_is_kept_waits_for_its_write() -> None:
+    wire = Wire()
+    wire.outbox.put(A, b"1", 1)
+    wire.outbox.put(A, b"2", 2)
+
+    wire.outbox.cover(1)
+
+    assert wire.sent == [(A, b"1")]
+
+
+def test_what_is_covered_already_leaves_at_once() -> None:
+    wire = Wire()
+    wire.outbox.cover(3)
+
+    wire.outbox.put(A, b"a repeat", 3)
+
+    assert wire.sent == [(A, b"a repeat")]
+
+
+def test_what_is_not_kept_leaves_at_once() -> None:
+    wire = Wire()
+    wire.outbox.put(A, b"kept", 1)
+
+    wire.outbox.put(B, b"select", None)
+
+    assert wire.sent == [(B, b"select")]
+
+
+def test_a_peer_gets_its_messages_in_the_order_in_which_they_were_said() -> None:
+    wire = Wire()
+    wire.outbox.put(A, b"1 kept", 1)
+    wire.outbox.put(A, b"2", None)
+    wire.outbox.put(A, b"3 kept", 2)
+    wire.outbox.put(A, b"4", None)
+
+    wire.outbox.cover(1)
+    first = list(wire.sent)
+    wire.outbox.cover(2)
+    wire.outbox.put(A, b"5", None)
+
+    assert first == [(A, b"1 kept"), (A, b"2")]
+    assert wire.sent == [(A, b"1 kept"), (A, b"2"), (A, b"3 kept"), (A, b"4"), (A, b"5")]
+
+
+def test_it_is_full_while_too_many_bytes_wait() -> None:
+    wire = Wire()
+    before = wire.outbox.full
+    wire.outbox.put(A, bytes(MAX_WAITING_BYTES), 1)
+    waiting = wire.outbox.full
+
+    wire.outbox.cover(1)
+
+    assert (before, waiting, wire.outbox.full) == (False, True, False)
+
+
+def test_what_is_cleared_never_leaves() -> None:
+    wire = Wire()
+    wire.outbox.put(A, b"1", 1)
+    wire.outbox.put(A, b"2", None)
+
+    wire.outbox.clear()
+    wire.outbox.cover(1)
+    wire.outbox.put(A, b"3", None)
+
+    assert wire.sent == [(A, b"3")]

@@ -1,0 +1,236 @@
+"""The loop when its store fails: what waited is dropped, the core is loaded again, nothing acknowledged is lost.
+
+The real loop on a real socket; only the disk is made to fail. The client runs in a second thread, because the loop's
+signals belong to the first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+import zmq
+
+from taskqueue.core.settings import CoreConfig
+from taskqueue.errors import Corrupt, Fenced, StoreError
+from taskqueue.server.clock import Clock, boot_id
+from taskqueue.server.epoch import Epoch
+from taskqueue.server.loop import Loop
+from taskqueue.server.meters import Meters
+from taskqueue.server.router import Router
+from taskqueue.server.signals import Signals
+from taskqueue.store.contract import Batch, Family
+from taskqueue.store.ledger import Ledger
+from taskqueue.store.rocks import RocksStore
+
+REPEAT_MS = 100
+REPEATS = 300
+
+
+class Trouble:
+    """What goes wrong with a disk: errors to raise, by what is called, each once."""
+
+    def __init__(self) -> None:
+        self.coming: dict[str, list[Exception]] = {}
+
+    def let_fail(self, what: str, *errors: Exception) -> None:
+        self.coming.setdefault(what, []).extend(errors)
+
+    def may_fail(self, what: str) -> None:
+        if self.coming.get(what):
+            raise self.coming[what].pop(0)
+
+
+class FailingStore:
+    """A RocksStore on a disk that has trouble. What ``begin`` writes always works; to open may fail."""
+
+    def __init__(self, path: Path, trouble: Trouble) -> None:
+        trouble.may_fail("open")
+        self._store = RocksStore(path)
+        self._trouble = trouble
+        self._begun = False
+
+    def begin(self) -> int:
+        return self._store.begin()
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        return self._store.get(family, keys)
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        return self._store.scan(family, start, end, limit)
+
+    def write(self, epoch: int, batch: Batch) -> None:
+        if self._begun:
+            self._trouble.may_fail("write")
+        self._store.write(epoch, batch)
+
+    def sync(self) -> None:
+        if self._begun:
+            self._trouble.may_fail("sync")
+        self._store.sync()
+        self._begun = True
+
+    def close(self) -> None:
+        self._store.close()
+
+
+class Client:
+    """Repeats its request, as clients do, until it is answered.
+
+    Attributes:
+        refused: codes of errors that it got instead of an answer.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._session = uuid.uuid4().hex
+        self._n = 0
+        self.refused: list[str] = []
+        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.connect(url)
+
+    def ask(self, kind: str, **fields: Any) -> dict[str, Any]:
+        self.send(kind, **fields)
+        while (answer := self.answer())["type"] == "error":
+            self.refused.append(answer["code"])
+        return answer
+
+    def answer(self) -> dict[str, Any]:
+        """The next message, whatever it is."""
+        for _ in range(REPEATS):
+            if self._socket.poll(REPEAT_MS):
+                return dict(msgpack.unpackb(self._socket.recv()))
+            self._socket.send(self._last)
+        raise AssertionError("no answer")
+
+    def push(self, taskid: str) -> list[str]:
+        task = {"taskid": taskid, "url": "http://site/"}
+        return list(self.ask("new-task", project="news", tasks=[task])["outcomes"])
+
+    def send(self, kind: str, **fields: Any) -> None:
+        self._n += 1
+        self._last = msgpack.packb({"type": kind, "v": 1, "session": self._session, "n": self._n} | fields)
+        self._socket.send(self._last)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def serve(path: Path, trouble: Trouble, script: Callable[[Client], None]) -> None:
+    """Run a loop while the client follows its script; then stop it as SIGTERM does."""
+    clock, meters = Clock(), Meters()
+
+    def begin(config: CoreConfig) -> Epoch:
+        ledger = Ledger(FailingStore(path, trouble))
+        return Epoch(ledger, boot_id(), config, clock.now(), "commit", meters)
+
+    def follow(url: str) -> None:
+        with closing(Client(url)) as client:
+            try:
+                script(client)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    with (
+        Signals() as signals,
+        closing(Router("tcp://127.0.0.1:*", 1 << 20, meters)) as router,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        config = CoreConfig(auto_create=True)
+        loop = Loop(router, signals, clock, meters, begin, lambda: None, config)
+        script_run = pool.submit(follow, router.endpoint)
+        loop.run()
+        script_run.result()
+
+
+def test_after_a_failed_write_the_repeated_request_is_done(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        trouble.let_fail("write", StoreError("no space left"))
+
+        assert client.push("a") == ["new"]
+        assert client.push("a") == ["ignored"]
+        assert client.ask("status")["shell"]["reloads"] == 1
+
+    serve(tmp_path, trouble, script)
+
+
+def test_after_a_failed_sync_nothing_unsafe_was_acknowledged_and_the_repeat_is_answered_once(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        assert client.push("a") == ["new"]
+        trouble.let_fail("sync", StoreError("i/o error"))
+
+        assert client.push("b") == ["new"]
+        status = client.ask("status")
+        assert status["counts"] == {"ready": 2}
+        assert status["shell"]["reloads"] == 1
+
+    serve(tmp_path, trouble, script)
+
+
+def test_while_the_store_stays_unwell_requests_are_answered_unavailable(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        trouble.let_fail("open", StoreError("no such disk"), StoreError("no such disk"))
+        trouble.let_fail("write", StoreError("no such disk"))
+
+        assert client.push("a") == ["new"]
+        assert "unavailable" in client.refused
+
+    serve(tmp_path, trouble, script)
+
+
+def test_an_epoch_grows_with_each_reload(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        before = client.ask("status")["epoch"]
+        trouble.let_fail("write", StoreError("no space left"))
+        client.push("a")
+
+        assert client.ask("status")["epoch"] > before
+
+    serve(tmp_path, trouble, script)
+
+
+def test_a_scheduler_that_was_replaced_stops(tmp_path: Path) -> None:
+    trouble = Trouble()
+    trouble.let_fail("write", Fenced("epoch 7 has begun"))
+
+    with pytest.raises(Fenced):
+        serve(tmp_path, trouble, lambda client: client.send("project-do", project="news", action="start"))
+
+
+def test_a_corrupt_store_stops_the_daemon(tmp_path: Path) -> None:
+    trouble = Trouble()
+    trouble.let_fail("write", Corrupt("a record can't be read"))
+
+    with pytest.raises(Corrupt):
+        serve(tmp_path, trouble, lambda client: client.send("project-do", project="news", action="start"))
+
+
+def test_a_stop_while_the_store_is_unwell_is_not_called_clean(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        client.ask("status")
+        trouble.let_fail("open", *[StoreError("no such disk")] * 100)
+        trouble.let_fail("write", StoreError("no such disk"))
+        client.send("project-do", project="news", action="start")
+
+        assert client.answer()["code"] == "unavailable"
+
+    with pytest.raises(StoreError, match="stopped while the store could not be used"):
+        serve(tmp_path, trouble, script)
