@@ -1,0 +1,1 @@
+"""The ``taskqueue`` command: one module a command group, see ``main``."""

@@ -1,0 +1,76 @@
+"""How commands reach the daemon: its address, how long to wait, and the line to print when nobody answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import click
+
+from taskqueue.errors import RequestTimeout, TaskQueueError
+
+if TYPE_CHECKING:
+    from taskqueue import Client
+    from taskqueue.core.messages import StatusReply
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+URL = "tcp://127.0.0.1:7400"
+TIMEOUT_SECONDS = 5.0
+
+
+class Silent(TaskQueueError):
+    """The daemon did not answer. The message says where it was looked for and how to start it."""
+
+
+class Daemon(NamedTuple):
+    """Where the daemon is and how many seconds it may take to answer."""
+
+    url: str
+    timeout: float
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """A client of it.
+
+        Raises:
+            Silent: it didn't answer in time.
+        """
+        from taskqueue import Client
+
+        with Client(self.url, timeout=self.timeout) as client:
+            try:
+                yield client
+            except RequestTimeout:
+                raise Silent(self._silence()) from None
+
+    def _silence(self) -> str:
+        return (
+            f"no answer from {self.url} within {self.timeout:g} s. Is the daemon running there? Start it with "
+            "`taskqueue scheduler`, or name another address with --url or TASKQUEUE_URL"
+        )
+
+
+def full_status(client: Client) -> StatusReply:
+    """The daemon's status with all projects, page by page."""
+    reply = page = client.status()
+    while page.more:
+        page = client.status(after=page.projects[-1].name)
+        reply.projects.extend(page.projects)
+    return reply
+
+
+def reaches_daemon(command: Command) -> Command:
+    """Give a command the options --url and --timeout."""
+    url = click.option(
+        "--url", envvar="TASKQUEUE_URL", default=URL, show_default=True, help="The daemon's address; or TASKQUEUE_URL."
+    )
+    timeout = click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=TIMEOUT_SECONDS,
+        show_default=True,
+        help="Seconds to wait for an answer.",
+    )
+    return url(timeout(command))

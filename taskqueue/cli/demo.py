@@ -1,0 +1,50 @@
+"""``taskqueue demo``: see it work before reading on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+RATE = 50.0
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="End when the crawl is finished; exit 0 only if all went as it must.")
+@click.option(
+    "--site",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Serve and crawl this folder of HTML pages, from its index.html.",
+)
+@click.option(
+    "--data",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("data/demo"),
+    show_default=True,
+    help="Keep the store, the config and the logs there.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=RATE,
+    show_default=True,
+    help="Pages a second; inf is unlimited.",
+)
+def demo(once: bool, site: Path | None, data: Path, rate: float) -> int:
+    """Crawl a small site on this machine and show it live.
+
+    Starts a real daemon, a web site on loopback and two fetchers. Kill any of them: it goes on. Ctrl-C stops them all;
+    the next start goes on with an unfinished crawl.
+
+    \b
+    Example:
+      taskqueue demo
+      taskqueue demo --once --site /usr/share/doc/python3/html
+    """
+    from rich.console import Console
+
+    from taskqueue.demo.show import Options, show
+
+    return show(Options(once, site, data, rate), Console())

@@ -1,0 +1,121 @@
+"""Tasks as lines of text: what ``taskqueue push --file`` reads.
+
+A line is a url, or a JSON object. An object needs a ``url``; its other keys are the arguments of
+``taskqueue.new_task``; those that belong to the schedule may also stand in an object ``schedule``, as on the wire:
+
+    https://example.com/
+    {"url": "https://example.com/a", "priority": 5, "save": {"page": 1}}
+    {"url": "https://example.com/b", "schedule": {"delay": 60}, "fetch": {"method": "POST", "data": "x=1"}}
+
+Empty lines are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import Any, Final, NoReturn
+
+from taskqueue.client.task import new_task
+from taskqueue.core.messages import NewTask, Schedule
+
+PARTS: Final = ("url", "taskid", "fetch", "process", "save", "body")
+KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
+
+
+class Lines:
+    """The tasks of lines, in order; those that are none are complained about, counted and skipped.
+
+    Iterated once. Memory holds no more than the places at which lines were skipped.
+
+    Args:
+        name: what stands before the number of a line, such as "tasks.jsonl:".
+        source: the lines.
+        defaults: arguments of ``new_task`` that a line may say otherwise.
+        complain: told of each line that is no task.
+
+    Attributes:
+        bad: how many lines were no tasks, so far.
+        total: how many lines there are; None if nobody knows.
+    """
+
+    def __init__(
+        self, name: str, source: Iterable[str], defaults: Mapping[str, Any], complain: Callable[[str], None]
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._defaults = defaults
+        self._complain = complain
+        self._after_skip: list[int] = []
+        self.bad = 0
+        self.total = len(source) if isinstance(source, Sized) else None
+
+    def __iter__(self) -> Iterator[NewTask]:
+        place = 0
+        for number, line in enumerate(self._source, 1):
+            if (task := self._task(number, line.strip())) is None:
+                self._after_skip.append(place)
+                continue
+            place += 1
+            yield task
+
+    def _task(self, number: int, line: str) -> NewTask | None:
+        if not line:
+            return None
+        try:
+            return parse(line, self._defaults)
+        except ValueError as error:
+            self.bad += 1
+            self._complain(f"{self._name}{number}: {error}")
+            return None
+
+    def where(self, place: int) -> str:
+        """The line of the task that was the ``place``-th one, from 0."""
+        return f"{self._name}{place + 1 + bisect_right(self._after_skip, place)}"
+
+
+def parse(line: str, defaults: Mapping[str, Any]) -> NewTask:
+    """The task of a line; ``defaults`` are arguments of ``new_task`` that the line may say otherwise.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    said = _object(line) if line.startswith("{") else {"url": line}
+    try:
+        return new_task(**{**defaults, **said})
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        said: dict[str, Any] = json.loads(line, parse_constant=_refuse)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    _know("a task", said, KEYS)
+    schedule, fetch = said.pop("schedule", {}), said.get("fetch", {})
+    for name, part in (("schedule", schedule), ("fetch", fetch)):
+        if not isinstance(part, dict):
+            raise ValueError(f"{name} must be an object")
+    _know("a schedule", schedule, Schedule.__struct_fields__)
+    return _joined(schedule, said)
+
+
+def _joined(schedule: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    if "url" not in said:
+        raise ValueError("there is no url")
+    for key in schedule:
+        if key in said:
+            raise ValueError(f"{key} is given twice")
+    return {**schedule, **said}
+
+
+def _know(what: str, said: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    for key in said:
+        if key not in keys:
+            raise ValueError(f"{key} is no field of {what}; there are {', '.join(keys)}")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")

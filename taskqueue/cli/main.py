@@ -1,0 +1,137 @@
+"""The ``taskqueue`` command: finds the module of a command, and turns every error into one line.
+
+    0    it worked
+    1    it did not: one line on stderr says what, where, and what to do
+    2    the command was not understood
+    130  Ctrl-C
+
+Commands live in one module each and are imported when they are called, the client, the server and rich only inside of
+them, so that ``taskqueue --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Final
+
+import click
+
+from taskqueue.errors import ConfigError, TaskQueueError
+
+COMMANDS: Final = {
+    "scheduler": "Run the scheduler, the daemon that decides which task runs next.",
+    "push": "Push tasks to a project.",
+    "work": "Run a handler on tasks as they become ready: a fetcher.",
+    "status": "Show the daemon's projects and fetchers.",
+    "top": "Show them live.",
+    "project": "List, set up, pause, stop and delete projects.",
+    "task": "Show, retry and cancel tasks.",
+    "config": "Check a config file.",
+    "demo": "Crawl a small site on this machine and show it live.",
+}
+"""By name, the short help. The command is the function of that name in the module of that name; both ways of looking
+at the daemon are in ``status``."""
+
+MODULES: Final = {"top": "status"}
+"""Where the module has another name than the command."""
+
+DISTRIBUTION: Final = "taskqueue-scheduler"
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"taskqueue.cli.{MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version(DISTRIBUTION), prog_name="taskqueue", message="%(prog)s %(version)s")
+def taskqueue() -> None:
+    """A durable task scheduler for web crawlers.
+
+    TASKQUEUE_URL names the daemon for all commands, such as tcp://127.0.0.1:7400.
+
+    \b
+    Example:
+      taskqueue scheduler -c conf/taskqueue.toml
+      taskqueue project start news
+      taskqueue push news https://example.com/
+      taskqueue work crawler:crawl -p news
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name (None: those of the process); return its exit status."""
+    try:
+        return _exit_status(taskqueue.main(arguments, prog_name="taskqueue", standalone_mode=False))
+    except click.Abort:
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _leave_pipe()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+    except click.UsageError as error:
+        return _complain(_where(error), [f"{error.format_message()} {_hint(error)}"], error.exit_code)
+    except click.ClickException as error:
+        return _complain("taskqueue", [error.format_message()], error.exit_code)
+    except ConfigError as error:
+        return _complain("taskqueue", str(error).splitlines(), 1)
+    except (TaskQueueError, OSError) as error:
+        return _complain("taskqueue", [_words(error)], 1)
+
+
+def _exit_status(returned: object) -> int:
+    return returned if isinstance(returned, int) else 0
+
+
+def _complain(where: str, problems: Sequence[str], status: int) -> int:
+    """Say each problem on stderr, in one line whatever it holds."""
+    for problem in problems:
+        click.echo(f"{where}: {' '.join(problem.split())}", err=True)
+    return status
+
+
+def _where(error: click.UsageError) -> str:
+    return error.ctx.command_path if error.ctx else "taskqueue"
+
+
+def _hint(error: click.UsageError) -> str:
+    return f"See `{_where(error)} --help`."
+
+
+def _words(error: TaskQueueError | OSError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def _leave_pipe() -> int:
+    """Nobody reads any more, as in ``taskqueue status | head -1``: go, without a word."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

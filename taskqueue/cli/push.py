@@ -1,0 +1,107 @@
+"""``taskqueue push``: tasks from the command line, from a file or from a pipe."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from taskqueue.cli.daemon import Daemon, reaches_daemon
+
+if TYPE_CHECKING:
+    from taskqueue.cli.lines import Lines
+    from taskqueue.client.pushing import Pushed
+
+STDIN: Final = "-"
+OUTCOMES: Final = ("new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected")
+ALWAYS: Final = ("new", "merged", "ignored", "rejected")
+"""Outcomes that are told even if there were none."""
+
+
+@click.command()
+@click.argument("project")
+@click.argument("urls", metavar="[URL... | -]", nargs=-1)
+@click.option("--file", "-f", metavar="FILE", type=click.Path(), help="Read tasks from it, one a line.")
+@click.option("--priority", type=int, help="Larger first.")
+@click.option("--delay", type=float, metavar="SECONDS", help="Not before so long after their arrival.")
+@click.option("--retries", type=int, help="Further attempts after a failure.")
+@click.option("--age", type=float, metavar="SECONDS", help="A success stays good for so long.")
+@click.option("--itag", help="Another one than last time runs a task again that is over.")
+@click.option("--force-update", is_flag=True, help="These tasks win over stored ones; those that are over run again.")
+@reaches_daemon
+def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeout: float, **schedule: Any) -> int:
+    """Push tasks to a project: urls, or a file of tasks, or - for stdin.
+
+    A line of a file is a url or a JSON object with url and any of taskid, priority, exetime, delay, retries, age, itag,
+    auto_recrawl, force_update, cancel, timeout, fetch, process, save. What is wrong with a line is said with its
+    number; the others are pushed. The exit status is 1 if a task was rejected.
+
+    \b
+    Example:
+      taskqueue push news https://example.com/ https://example.com/about --priority 5
+      taskqueue push news --file tasks.jsonl
+      sort -u urls.txt | taskqueue push news -
+    """
+    from taskqueue.cli.lines import Lines
+
+    said = {name: value for name, value in schedule.items() if value is not None and value is not False}
+    with _source(urls, file) as (name, source), Daemon(url, timeout).client() as client:
+        lines = Lines(name, source, said, _complain)
+        with _progress(lines) as progress:
+            pushed = client.push_many(project, lines, progress=progress)
+    _tell_rejected(lines, pushed)
+    click.echo(_counts(pushed, lines.bad))
+    return 1 if pushed.rejected or lines.bad else 0
+
+
+@contextmanager
+def _source(urls: tuple[str, ...], file: str | None) -> Iterator[tuple[str, Iterable[str]]]:
+    """Where the tasks come from: what stands before the number of a line, and the lines."""
+    if bool(urls) == bool(file):
+        raise click.UsageError("name urls, or a file with --file, or - for stdin.")
+    if file and file != STDIN:
+        with open(file, encoding="utf-8", errors="surrogateescape") as lines:
+            yield f"{file}:", lines
+    elif file or urls == (STDIN,):
+        yield "stdin:", io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape")
+    else:
+        yield "argument ", urls
+
+
+@contextmanager
+def _progress(lines: Lines) -> Iterator[Callable[[Pushed], object] | None]:
+    """A bar on stderr while tasks go out; nothing where nobody sees it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.completed:,} tasks"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        row = bar.add_task("", total=lines.total)
+        yield lambda pushed: bar.update(row, completed=pushed.total + lines.bad)
+
+
+def _complain(problem: str) -> None:
+    click.echo(f"taskqueue push: {problem}", err=True)
+
+
+def _tell_rejected(lines: Lines, pushed: Pushed) -> None:
+    """The reasons of the daemon, with the lines that they are about."""
+    for error in pushed.errors:
+        place, _, reason = error.removeprefix("task ").partition(": ")
+        _complain(f"{lines.where(int(place))}: {reason}")
+    if unnamed := pushed.rejected - len(pushed.errors):
+        _complain(f"and {unnamed:,} more were rejected")
+
+
+def _counts(pushed: Pushed, bad: int) -> str:
+    """``3 new, 1 merged, 0 ignored, 0 rejected``, and of other outcomes those that there were."""
+    counts = {name: getattr(pushed, name) for name in OUTCOMES}
+    counts["rejected"] += bad
+    return ", ".join(f"{counts[name]:,} {name}" for name in OUTCOMES if counts[name] or name in ALWAYS)

@@ -1,0 +1,126 @@
+"""``taskqueue status`` and ``taskqueue top``: the daemon as it is, once or live."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from taskqueue.cli.daemon import Daemon, full_status, reaches_daemon
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from taskqueue.cli.tables import Speeds
+    from taskqueue.core.messages import ProjectView, StatusReply, Totals
+
+JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
+"""What ``status --json`` prints besides the url; keys are added over time, never renamed."""
+
+NO_PROJECTS: Final = "No projects yet. Make one: taskqueue project start NAME"
+NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION -p PROJECT"
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object, with every field.")
+@reaches_daemon
+def status(as_json: bool, url: str, timeout: float) -> None:
+    """Show the daemon's projects and fetchers.
+
+    \b
+    Example:
+      taskqueue status
+      taskqueue status --json | jq '.projects[] | {name, ready: .counts.ready}'
+    """
+    with Daemon(url, timeout).client() as client:
+        reply = full_status(client)
+    if as_json:
+        click.echo(_as_json(url, reply))
+        return
+    from taskqueue.cli import tables
+
+    tables.console().print(_drawn(url, reply))
+
+
+@click.command()
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=1.0,
+    show_default=True,
+    help="Seconds between two looks.",
+)
+@reaches_daemon
+def top(interval: float, url: str, timeout: float) -> None:
+    """Show projects and fetchers live, with tasks per second. Ctrl-C ends it.
+
+    \b
+    Example:
+      taskqueue top --interval 2
+    """
+    from rich.live import Live
+
+    from taskqueue.cli import tables
+
+    console = tables.console()
+    if not console.is_terminal:
+        raise click.UsageError("top needs a terminal; use `taskqueue status`")
+    watch = _Watch()
+    with Daemon(url, timeout).client() as client:
+        seen = _screen(url, full_status(client), watch)
+        with suppress(KeyboardInterrupt), Live(seen, console=console, auto_refresh=False, screen=True) as live:
+            while True:
+                time.sleep(interval)
+                live.update(_screen(url, full_status(client), watch), refresh=True)
+
+
+class _Watch:
+    """Turns totals that are looked at now and then into speeds."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+        self._totals: dict[str, Totals] = {}
+
+    def look(self, at: float, views: Sequence[ProjectView]) -> dict[str, Speeds]:
+        """Speeds since the last look, by project; at the first one there are none."""
+        elapsed, before = at - self._at, self._totals
+        self._at, self._totals = at, {view.name: view.totals for view in views}
+        return {view.name: _speeds(before[view.name], view.totals, elapsed) for view in views if view.name in before}
+
+
+def _speeds(before: Totals, now: Totals, elapsed: float) -> Speeds:
+    from taskqueue.cli.tables import Speeds
+
+    names = Speeds.__struct_fields__
+    # Totals shrink when a project is deleted and made again; that is no speed.
+    return Speeds(*(max(0, getattr(now, name) - getattr(before, name)) / elapsed for name in names))
+
+
+def _screen(url: str, reply: StatusReply, watch: _Watch) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    speeds = watch.look(time.monotonic(), reply.projects)
+    return Group(_drawn(url, reply, speeds), Text("\nCtrl-C ends", style="dim"))
+
+
+def _drawn(url: str, reply: StatusReply, speeds: dict[str, Speeds] | None = None) -> RenderableType:
+    """What there is to see: the daemon in one line, its projects, its fetchers."""
+    from rich.console import Group
+
+    from taskqueue.cli import tables
+
+    head = f"{url}  taskqueue {reply.version}, up {tables.duration(reply.uptime_seconds)}, epoch {reply.epoch}\n"
+    projects = tables.of_projects(reply.projects, speeds) if reply.projects else NO_PROJECTS
+    fetchers = tables.of_fetchers(reply.fetchers) if reply.fetchers else NO_FETCHERS
+    return Group(head, projects, "", fetchers)
+
+
+def _as_json(url: str, reply: StatusReply) -> str:
+    from taskqueue.cli.tables import as_plain
+
+    return json.dumps({"url": url} | {key: as_plain(getattr(reply, key)) for key in JSON_KEYS}, indent=2)

@@ -1,0 +1,89 @@
+"""``taskqueue work``: a fetcher that runs somebody's handler."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import click
+
+from taskqueue.cli.daemon import Daemon, Silent, reaches_daemon
+
+CONCURRENCY = 10
+
+
+@click.command()
+@click.argument("handler", metavar="MODULE:FUNCTION")
+@click.option("-p", "--project", "projects", multiple=True, help="Take its tasks only; may be given several times.")
+@click.option(
+    "-j",
+    "--concurrency",
+    type=click.IntRange(min=1),
+    default=CONCURRENCY,
+    show_default=True,
+    help="Tasks at once.",
+)
+@reaches_daemon
+def work(handler: str, projects: tuple[str, ...], concurrency: int, url: str, timeout: float) -> None:
+    """Run a handler on tasks as they become ready: a fetcher.
+
+    The handler is called with a task; what it returns are new tasks, what it raises decides what becomes of the task.
+    It may be a plain function or `async def`. The module is looked for in the current folder, too. Ctrl-C and SIGTERM
+    finish what was started and hand back the rest.
+
+    \b
+    Example:
+      taskqueue work crawler:crawl -p news -j 20
+    """
+    function = load(handler)
+    from taskqueue import Worker
+
+    _greet(Daemon(url, timeout))
+    Worker(url, function, projects=projects or None, concurrency=concurrency).run()
+
+
+def _greet(daemon: Daemon) -> None:
+    """Say so if the daemon isn't there; a fetcher waits for it as long as it takes."""
+    try:
+        with daemon.client() as client:
+            client.status(limit=1)
+    except Silent as silent:
+        click.echo(f"taskqueue work: {silent}. Waiting for it", err=True)
+
+
+def load(name: str) -> Callable[..., Any]:
+    """The function that MODULE:FUNCTION names; the current folder comes first, as in ``python -m``.
+
+    Raises:
+        click.ClickException: there is none; the message says what is missing, or what is wrong with the module.
+    """
+    module_name, colon, function_name = name.partition(":")
+    if not (module_name and colon and function_name):
+        raise click.UsageError(f'"{name}" is not of the form module:function.')
+    sys.path.insert(0, os.getcwd())
+    function: Callable[..., Any] | None = getattr(_import(module_name), function_name, None)
+    if not callable(function):
+        raise click.ClickException(f'{module_name} has no function "{function_name}"')
+    return function
+
+
+def _import(name: str) -> object:
+    try:
+        return import_module(name)
+    except Exception as error:
+        # Somebody else's module, so anything may be wrong with it; the person at the terminal wrote it.
+        raise click.ClickException(f"can't import {name}: {type(error).__name__}: {error}{_where(error)}") from None
+
+
+def _where(error: Exception) -> str:
+    """The line of the module at which it went wrong, if it was in a file of somebody's."""
+    trace, place = error.__traceback__, ""
+    while trace:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith("<frozen") and file != __file__ and "importlib" not in file:
+            place = f" ({file}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return place

@@ -1,0 +1,1 @@
+"""The demo: a crawl of a small site on loopback, through a real daemon and two real fetchers."""

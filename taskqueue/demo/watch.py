@@ -1,0 +1,107 @@
+"""Watches a crawl: looks at the scheduler a few times a second, shows what it sees, starts again what died."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from taskqueue import Client
+from taskqueue.core.messages import Counts, ProjectView
+from taskqueue.demo.live import Scene, Screen, Speed
+from taskqueue.demo.pace import Look
+from taskqueue.demo.processes import Processes
+from taskqueue.demo.stage import PROJECT
+from taskqueue.errors import RequestTimeout
+
+LOOK_SECONDS = 0.1
+
+
+class Watcher:
+    """One start of the demo, as it is seen from outside.
+
+    Args:
+        pages: how many the site has.
+
+    Attributes:
+        looks: for the judgement of the pace; none are added once the crawl is finished.
+    """
+
+    def __init__(self, client: Client, processes: Processes, console: Console, pages: int) -> None:
+        self._client = client
+        self._processes = processes
+        self._console = console
+        self._pages = pages
+        self._speeds: dict[str, Speed] = {}
+        self.looks: list[Look] = []
+        self.counts = Counts()
+        self.started_at = time.monotonic()
+
+    @property
+    def was_interrupted(self) -> bool:
+        """A process died on the way."""
+        return self._processes.restarts > 0
+
+    def look(self) -> list[ProjectView]:
+        """Ask once; [] if the scheduler doesn't answer."""
+        asked_at = time.monotonic()
+        try:
+            views = list(self._client.status().projects)
+        except RequestTimeout:
+            return []
+        for view in views:
+            if view.name == PROJECT:
+                self._note(asked_at, view)
+        return views
+
+    def until_finished(self, screen: Screen) -> None:
+        """Watch until no page is left to fetch."""
+        for _ in self._moments(screen, self._pages):
+            if is_finished(self.counts):
+                return
+
+    def forever(self, screen: Screen) -> None:
+        """Watch until somebody interrupts."""
+        for _ in self._moments(screen, 0):
+            self.looks.clear()
+
+    def _moments(self, screen: Screen, pages: int) -> Iterator[None]:
+        while True:
+            self._revive()
+            if views := self.look():
+                screen.show(self._scene(views, pages))
+                yield
+            time.sleep(LOOK_SECONDS)
+
+    def _note(self, asked_at: float, view: ProjectView) -> None:
+        settings = view.settings
+        rate, burst = float(settings["rate"]), float(settings["burst"])  # type: ignore[arg-type]
+        self.looks.append(Look(asked_at, view.totals.selected, rate, burst))
+        self.counts = view.counts
+
+    def _scene(self, views: list[ProjectView], pages: int) -> Scene:
+        now = time.monotonic()
+        rows = [(view, self._speed(view, now)) for view in views]
+        return Scene(now - self.started_at, rows, over(self.counts), pages)
+
+    def _speed(self, view: ProjectView, now: float) -> float:
+        return self._speeds.setdefault(view.name, Speed()).tell(now, over(view.counts))
+
+    def _revive(self) -> None:
+        for name, ending in self._processes.dead().items():
+            pid = self._processes.pid(name)
+            self._processes.revive(name)
+            again = f"started again as pid {self._processes.pid(name)}, goes on where it was"
+            self._console.print(f"  {name} (pid {pid}) {ending}: {again}", highlight=False, soft_wrap=True)
+
+
+def over(counts: Counts) -> int:
+    """Pages that need no more work."""
+    return counts.success + counts.failed + counts.cancelled
+
+
+def is_finished(counts: Counts) -> bool:
+    """There was something to do and nothing is left. New tasks are kept in the commit that ends the task that
+    they came out of, so this can't be true between a page and its links."""
+    return over(counts) > 0 and counts.ready + counts.delayed + counts.processing == 0

@@ -1,0 +1,60 @@
+"""Lines of a file of tasks: what they mean, and what is said of those that mean nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from taskqueue.cli.lines import parse
+from taskqueue.client.task import default_taskid, new_task
+
+
+def test_a_line_that_is_no_object_is_a_url() -> None:
+    assert parse("http://site/a", {}) == new_task("http://site/a")
+
+
+def test_an_object_says_what_new_task_takes() -> None:
+    line = json.dumps({"url": "http://site/", "taskid": "a", "priority": 5, "fetch": {"method": "POST"}, "save": 1})
+
+    assert parse(line, {}) == new_task("http://site/", taskid="a", priority=5, fetch={"method": "POST"}, save=1)
+
+
+def test_the_schedule_may_stand_in_an_object_of_its_own() -> None:
+    line = '{"url": "http://site/", "schedule": {"delay": 60, "itag": "v2"}}'
+
+    assert parse(line, {}) == new_task("http://site/", delay=60, itag="v2")
+
+
+def test_a_line_wins_over_what_is_said_for_all() -> None:
+    task = parse('{"url": "http://site/", "priority": 1}', {"priority": 9, "age": 60.0})
+
+    assert (task.schedule.priority, task.schedule.age) == (1, 60.0)
+
+
+def test_the_taskid_is_that_of_the_request() -> None:
+    assert parse('{"url": "http://site/#part"}', {}).taskid == default_taskid("http://site/")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"url": ', "not JSON: "),
+        ('{"taskid": "a"}', "there is no url"),
+        ('{"url": 5}', "url: expected str, got int"),
+        ('{"url": ""}', "url: "),
+        ('{"url": "http://site/", "speed": 5}', "speed is no field of a task"),
+        ('{"url": "http://site/", "schedule": 5}', "schedule must be an object"),
+        ('{"url": "http://site/", "schedule": {"url": "x"}}', "url is no field of a schedule"),
+        ('{"url": "http://site/", "priority": 5, "schedule": {"priority": 6}}', "priority is given twice"),
+        ('{"url": "http://site/", "priority": "high"}', "priority: expected int"),
+        ('{"url": "http://site/", "fetch": "GET"}', "fetch must be an object"),
+        ('{"url": "http://site/", "delay": NaN}', "NaN is no number"),
+    ],
+)
+def test_a_line_that_is_no_task_is_refused_with_the_reason(line: str, says: str) -> None:
+    with pytest.raises(ValueError, match=r"\w") as caught:
+        parse(line, {})
+
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)

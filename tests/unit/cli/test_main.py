@@ -1,0 +1,166 @@
+"""The command as a whole: every command explains itself, every error is one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+
+from taskqueue.cli.main import COMMANDS, main, taskqueue
+
+NOBODY = ["--url", "tcp://127.0.0.1:9", "--timeout", "0.05"]
+
+
+def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from walk(child, (*path, name))
+
+
+EVERY = list(walk(taskqueue))
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_the_help_of_every_command_has_an_example_of_it(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*path, "--help"]) == 0
+
+    shown = capsys.readouterr().out
+    assert f"Example:\n    taskqueue {' '.join(path)}".rstrip() in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+    command = taskqueue.get_command(click.Context(taskqueue), name)
+
+    assert command is not None
+    assert (command.help or "").splitlines()[0].removesuffix(" Ctrl-C ends it.") != ""
+
+
+def test_the_help_loads_neither_zeromq_nor_the_client_nor_rich() -> None:
+    heavy = "{'zmq', 'rich', 'rocksdict', 'msgspec', 'taskqueue.client', 'taskqueue.server'}"
+    code = (
+        f"import sys; from taskqueue.cli.main import main; main(['--help']); sys.exit(bool({heavy} & set(sys.modules)))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+
+    assert capsys.readouterr().out == f"taskqueue {version('taskqueue-scheduler')}\n"
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+
+    assert "Commands:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["fly"], "taskqueue: No such command 'fly'. See `taskqueue --help`."),
+        (["push"], "taskqueue push: Missing argument 'PROJECT'. See `taskqueue push --help`."),
+        (["push", "news"], "taskqueue push: name urls, or a file with --file, or - for stdin."),
+        (["push", "news", "--file", "/no/such/file"], "/no/such/file: No such file or directory"),
+        (["project", "set", "news", "rate"], '"rate" is not of the form name=value, such as rate=5'),
+        (["project", "set", "news", "rate=fast"], 'rate must be a number, not "fast"'),
+        (["work", "nonsense", "-p", "news"], '"nonsense" is not of the form module:function'),
+        (["work", "no.such.module:crawl", "-p", "news"], "no.such.module"),
+        (["work", "json:crawl", "-p", "news"], 'json has no function "crawl"'),
+        (["config", "check", "/no/such/file"], "/no/such/file: can't be read"),
+        (["scheduler", "-c", "/no/such/file"], "/no/such/file: can't be read"),
+        (["demo", "--site", "/"], "no index.html there"),
+        (["top"], "top needs a terminal"),
+    ],
+)
+def test_an_error_is_one_line_that_says_what_is_wrong(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) in (1, 2)
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert says in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status"],
+        ["status", "--json"],
+        ["push", "news", "http://site/"],
+        ["project", "list"],
+        ["project", "show", "news"],
+        ["project", "set", "news", "rate=1"],
+        ["project", "unset", "news"],
+        ["project", "pause", "news"],
+        ["project", "resume", "news"],
+        ["project", "stop", "news"],
+        ["project", "start", "news"],
+        ["project", "delete", "news", "--yes"],
+        ["task", "show", "news", "id"],
+        ["task", "retry", "news", "id"],
+        ["task", "cancel", "news", "id"],
+    ],
+    ids=" ".join,
+)
+def test_a_daemon_that_does_not_answer_is_named_and_how_to_start_it(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, *NOBODY]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("taskqueue: no answer from tcp://127.0.0.1:9 within 0.05 s.")
+    assert "`taskqueue scheduler`" in err
+    assert err.count("\n") == 1
+
+
+def test_the_environment_names_the_daemon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TASKQUEUE_URL", "tcp://127.0.0.1:10")
+
+    main(["status", "--timeout", "0.05"])
+
+    assert "tcp://127.0.0.1:10" in capsys.readouterr().err
+
+
+def test_an_address_that_is_none_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--url", "7400"]) in (1, 2)
+
+    err = capsys.readouterr().err
+    assert "7400" in err
+    assert err.count("\n") == 1
+
+
+def test_every_problem_of_a_config_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text('[server]\nbind = 7\n[projects.news]\nburst = "many"\nspeed = 1\n')
+
+    assert main(["config", "check", str(file)]) == 1
+
+    err = capsys.readouterr().err
+    assert err.count("\n") == 3
+    assert f"taskqueue: {file}: projects.news.burst must be " in err
+
+
+def test_a_good_config_is_called_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "good.toml"
+    file.write_text("[projects.news]\nrate = 5\n")
+
+    assert main(["config", "check", str(file)]) == 0
+
+    assert capsys.readouterr().out == f"{file}: good, 1 project: news\n"
