@@ -1,0 +1,72 @@
+"""Play seeds of the simulation by hand.
+
+    .venv/bin/python -m tests.simulation --seed 17               one seed; says what happened, or which law broke
+    .venv/bin/python -m tests.simulation --seed 17 --trace       with everything that happened
+    .venv/bin/python -m tests.simulation --seed 17 --store rocks
+    .venv/bin/python -m tests.simulation --seed 0 --count 1000   many seeds, and which of them fail
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+from tests.simulation.play import Play, Played, report
+from tests.simulation.storage import MemoryDisk, RocksDisk
+from tests.simulation.world import Violation
+
+
+def main() -> int:
+    """Exit with 1 if a law is broken."""
+    options = _options()
+    seeds = range(options.seed, options.seed + options.count)
+    failed = [seed for seed in seeds if not _play(seed, options)]
+    if options.count > 1:
+        print(f"{len(failed)} of {options.count} seeds failed: {' '.join(map(str, failed)) or 'none'}")
+    return 1 if failed else 0
+
+
+def _options() -> Namespace:
+    parser = ArgumentParser(prog="python -m tests.simulation", description="Play seeds of the simulation.")
+    parser.add_argument("--seed", type=int, default=0, help="the seed, or the first of many")
+    parser.add_argument("--count", type=int, default=1, help="how many seeds to play")
+    parser.add_argument("--store", choices=("memory", "rocks"), default="memory")
+    parser.add_argument("--lossless", action="store_true", help="power cuts lose nothing, as with rocks")
+    parser.add_argument("--trace", action="store_true", help="print everything that happens")
+    parser.add_argument("--digest", action="store_true", help="print the digest of the trace and nothing else")
+    return parser.parse_args()
+
+
+def _play(seed: int, options: Namespace) -> bool:
+    with TemporaryDirectory() as folder:
+        rocks = options.store == "rocks"
+        disk = RocksDisk(Path(folder) / "store") if rocks else MemoryDisk()
+        began = perf_counter()
+        one = Play(seed, disk, forgetful=not (rocks or options.lossless))
+        try:
+            played = one.run()
+        except Exception as error:
+            print(report(one.world, error, options.store))
+            if not isinstance(error, Violation):
+                raise
+            return False
+        finally:
+            if options.trace:
+                print("\n".join(one.world.trace.lines), file=sys.stderr)
+        print(played.digest if options.digest else _tell(seed, played, perf_counter() - began))
+        return True
+
+
+def _tell(seed: int, played: Played, seconds: float) -> str:
+    return (
+        f"seed {seed}: {played.digest}  {played.turns} turns ({played.crowded:.0%} crowded), "
+        f"{played.handed} hand-outs of {played.accepted} tasks, {played.crashes} crashes, "
+        f"{played.seconds:.0f} s in {seconds:.2f} s"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

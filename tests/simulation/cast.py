@@ -1,0 +1,288 @@
+"""Who lives in the world: producers, fetchers, an operator, and the bad luck that befalls them.
+
+Each behaves as docs/protocol.md asks, and, in bad weather, as processes do: it stalls, dies, comes back as another
+session, answers late, twice or never. When the world is calm they behave well, so that everything can come to its end.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+from tests.simulation.client import Client, Message, Told
+from tests.simulation.tasks import FETCHER_TIMEOUT, PROJECTS, draw_task
+from tests.simulation.world import World
+
+MOST_PENDING: Final = 6
+"""Requests that a producer has unanswered at once."""
+
+
+class Producer:
+    """Pushes batches of tasks, often the same ones again; now and then an item that can't be decoded."""
+
+    def __init__(self, world: World, name: str, told: Told, pool: int, mean_seconds: float) -> None:
+        self._world = world
+        self._rng = world.rng(name)
+        self._client = Client(world, name, told)
+        self._pool = pool
+        self._mean = mean_seconds
+        self._wait()
+
+    def _wait(self) -> None:
+        self._world.clock.after(self._world.wait(self._rng, self._mean), self._push)
+
+    def _push(self) -> None:
+        if self._world.is_calm:
+            return
+        if len(self._client.pending) < MOST_PENDING:
+            project = self._rng.choice(PROJECTS)
+            self._client.ask("new-task", project=project, tasks=self._draw(project))
+        self._wait()
+
+    def _draw(self, project: str) -> list[Message]:
+        rng, wall = self._rng, self._world.machine.now().wall
+        tasks = [draw_task(rng, project, self._pool, wall) for _ in range(rng.choice((1, 1, 3, 8)))]
+        if rng.random() < 0.05:
+            tasks.insert(rng.randrange(len(tasks) + 1), {"taskid": "broken", "url": 7})
+        return tasks
+
+
+class Fetcher:
+    """Holds up to its capacity of tasks and does them; see ``_plan`` for how it may fail to.
+
+    Attributes:
+        holds: what it has and has had no answer for, by token.
+    """
+
+    def __init__(self, world: World, name: str, told: Told, pool: int) -> None:
+        self._world = world
+        self._name = name
+        self._told = told
+        self._rng = world.rng(name)
+        self._pool = pool
+        self._lives = 0
+        self._wants = self._rng.choice((None, None, list(PROJECTS[:1]), list(PROJECTS[1:])))
+        self._work_seconds = self._rng.choice((0.5, 4.0, 15.0))
+        self._live()
+        self._plan_bad_luck("die_every", self._die)
+        self._plan_bad_luck("stall_every", self._stall)
+
+    # ------------------------------------------------------------------------------------ life and death
+
+    def _live(self) -> None:
+        self._lives += 1
+        self.holds: dict[int, Message] = {}
+        self._seen = 0
+        self._finished: list[Message] = []
+        self._capacity = self._rng.choice((1, 2, 4, 8))
+        self._client = Client(self._world, f"{self._name}.{self._lives}", self._told)
+        self._client.on_select = self._select
+        self._beat(self._client)
+
+    def _plan_bad_luck(self, kind: str, befall: Any) -> None:
+        mean = getattr(self._world.weather, kind)
+        if mean:
+            self._world.clock.after(self._world.wait(self._rng, mean), lambda: self._befall(kind, befall))
+
+    def _befall(self, kind: str, befall: Any) -> None:
+        if not self._world.is_calm:
+            befall()
+            self._plan_bad_luck(kind, befall)
+
+    def _die(self) -> None:
+        if self._client.alive:
+            self._world.trace.note(self._client.session, f"dies with {len(self.holds)} tasks")
+            self._client.die()
+            self._world.clock.after(self._rng.choice((1.0, 30.0, 100.0)), self._live)
+
+    def _stall(self) -> None:
+        client = self._client
+        client.silent = True
+
+        def wake() -> None:
+            client.silent = False
+
+        self._world.clock.after(self._rng.choice((10.0, FETCHER_TIMEOUT + 5.0, 150.0)), wake)
+
+    # ------------------------------------------------------------------------------------ facts
+
+    def _beat(self, client: Client) -> None:
+        """Say hello every now and then, for as long as this life lasts."""
+        if not client.alive:
+            return
+        if not self._world.is_calm and self._rng.random() < 0.05:
+            self._capacity = self._rng.choice((0, 1, 3, 8))
+        elif self._world.is_calm:
+            self._capacity = max(2, self._capacity)
+        self._state()
+        self._world.clock.after(self._rng.uniform(8, 16), lambda: self._beat(client))
+
+    def _state(self) -> None:
+        wants = None if self._world.is_calm else self._wants
+        self._client.state(capacity=self._capacity, projects=wants, holds=list(self.holds), seen=self._seen)
+
+    # ------------------------------------------------------------------------------------ work
+
+    def _select(self, message: Message) -> None:
+        if message["number"] > self._seen + 1:
+            self._state()
+        if message["number"] != self._seen + 1:
+            return
+        self._seen += 1
+        for task in message["tasks"]:
+            self.holds[task["token"]] = task
+            self._plan(task)
+
+    def _plan(self, task: Message) -> None:
+        """What will become of a task that has just arrived."""
+        rng, token, client = self._rng, task["token"], self._client
+        luck = 0.0 if self._world.is_calm else rng.random()
+        seconds = rng.expovariate(1 / self._work_seconds)
+        if luck > 0.97:  # it is given back, not started
+            self._later(client, seconds, lambda: self._release(token))
+        elif luck > 0.94:  # it never ends
+            self._later(client, task["timeout"] + 30, lambda: self.holds.pop(token, None))
+        elif luck > 0.90:  # its answer comes too late
+            self._later(client, task["timeout"] + rng.uniform(-2, 60), lambda: self._finish(task))
+        else:
+            self._later(client, min(seconds, task["timeout"]), lambda: self._finish(task))
+        if luck > 0.80:
+            self._later(client, 0.5 * task["timeout"], lambda: self._extend(token))
+        if luck > 0.98 or 0.5 < luck < 0.52:  # it is answered once more
+            self._later(client, rng.uniform(1, 200), lambda: self._answer([self._result(task)]))
+
+    def _later(self, client: Client, seconds: float, action: Any) -> None:
+        self._world.clock.after(seconds, lambda: action() if client.alive and client is self._client else None)
+
+    def _finish(self, task: Message) -> None:
+        self._finished.append(self._result(task))
+        if len(self._finished) == 1:
+            self._later(self._client, self._rng.choice((0.0, 1.0, 3.0)), self._flush)
+
+    def _flush(self) -> None:
+        finished, self._finished = self._finished, []
+        self._answer(finished)
+
+    def _answer(self, results: list[Message]) -> None:
+        tokens = [result["token"] for result in results]
+        self._client.ask("done", lambda reply: self._let_go(tokens), tasks=results)
+
+    def _result(self, task: Message) -> Message:
+        rng = self._rng
+        result: Message = {key: task[key] for key in ("project", "taskid", "token")}
+        luck = 0.0 if self._world.is_calm else rng.random()
+        if luck > 0.8:
+            result.update(ok=False, error="HTTP 500")
+        if luck > 0.95:
+            result["retry_after"] = float(rng.randrange(120))
+        elif luck > 0.92:
+            result["retry"] = False
+        if 0.5 < luck < 0.6 or 0.85 < luck < 0.87:
+            result["new"] = self._follow_ups(task)
+        return result
+
+    def _follow_ups(self, task: Message) -> list[Message]:
+        rng, wall = self._rng, self._world.machine.now().wall
+        new = [draw_task(rng, task["project"], self._pool, wall) for _ in range(rng.randrange(1, 4))]
+        if rng.random() < 0.2:  # the page links to itself
+            new.append({"taskid": task["taskid"], "url": task["url"], "schedule": {"priority": 1}})
+        if rng.random() < 0.1:
+            new.append({"taskid": "", "url": "a follow-up that can't be decoded"})
+        return new
+
+    def _let_go(self, tokens: list[int]) -> None:
+        for token in tokens:
+            self.holds.pop(token, None)
+
+    def _release(self, token: int) -> None:
+        self._client.ask("release", lambda reply: self._let_go([token]), tokens=[token])
+
+    def _extend(self, token: int) -> None:
+        if token in self.holds:
+            seconds = self._rng.choice((None, 5.0, 40.0, 400.0))
+            self._client.ask("extend", tokens=[token], **({"seconds": seconds} if seconds else {}))
+
+
+class Operator:
+    """Changes rates, pauses, stops and deletes projects, cancels and retries tasks; tidies up when all is calm."""
+
+    def __init__(self, world: World, told: Told, pool: int, mean_seconds: float) -> None:
+        self._world = world
+        self._rng = world.rng("operator")
+        self._client = Client(world, "operator", told)
+        self._pool = pool
+        self._mean = mean_seconds
+        self._wait()
+
+    def _wait(self) -> None:
+        self._world.clock.after(self._world.wait(self._rng, self._mean), self._act)
+
+    def _act(self) -> None:
+        if self._world.is_calm:
+            return
+        _ACTS[self._rng.randrange(len(_ACTS))](self, self._rng.choice(PROJECTS))
+        self._wait()
+
+    def _re_rate(self, project: str) -> None:
+        rate = self._rng.choice((0.0, 0.2, 1.0, 5.0, float("inf")))
+        burst = self._rng.choice((1.0, 2.0, 10.0))
+        settings: Message = self._rng.choice(({"rate": rate}, {"burst": burst}, {"rate": rate, "burst": burst}))
+        self._client.ask("project-set", project=project, settings=settings)
+
+    def _crowd(self, project: str) -> None:
+        self._client.ask("project-set", project=project, settings={"max_queue": 20.0})
+
+    def _unset(self, project: str) -> None:
+        self._client.ask("project-unset", project=project, keys=[])
+
+    def _pause(self, project: str) -> None:
+        self._there_and_back(project, "pause", "resume")
+
+    def _stop(self, project: str) -> None:
+        self._there_and_back(project, "stop", "start")
+
+    def _there_and_back(self, project: str, there: str, back: str) -> None:
+        self._client.ask("project-do", project=project, action=there)
+        seconds = self._rng.uniform(5, 120)
+        self._world.clock.after(seconds, lambda: self._client.ask("project-do", project=project, action=back))
+
+    def _delete(self, project: str) -> None:
+        if self._rng.random() < 0.3:
+            self._client.ask("project-do", project=project, action="delete")
+            self._world.clock.after(5.0, lambda: self._client.ask("project-do", project=project, action="start"))
+
+    def _cancel(self, project: str) -> None:
+        self._client.ask("task-cancel", project=project, taskids=self._names(project))
+
+    def _retry(self, project: str) -> None:
+        self._client.ask("task-retry", project=project, taskids=self._names(project))
+
+    def _look(self, project: str) -> None:
+        self._client.ask("status", limit=1)
+        self._client.ask("project-show", project=project)
+        self._client.ask("task-show", project=project, taskid=self._names(project)[0])
+
+    def _names(self, project: str) -> list[str]:
+        wall = self._world.machine.now().wall
+        drawn = [draw_task(self._rng, project, self._pool, wall) for _ in range(self._rng.randrange(1, 5))]
+        return [str(task["taskid"]) for task in drawn]
+
+    # ------------------------------------------------------------------------------------ when all is calm
+
+    def open_everything(self) -> None:
+        """Let every project hand out as fast as it may."""
+        for project in PROJECTS:
+            self._client.ask("project-do", project=project, action="start")
+            settings = {"rate": 100.0, "burst": 100.0, "max_queue": 1e9}
+            self._client.ask("project-set", project=project, settings=settings)
+
+    def end_for_good(self, project: str, taskids: list[str]) -> None:
+        """Cancel what would recur for ever."""
+        self._client.ask("task-cancel", project=project, taskids=taskids)
+
+
+_ACTS: Final = (
+    Operator._re_rate, Operator._re_rate, Operator._re_rate, Operator._crowd, Operator._unset, Operator._pause,
+    Operator._stop, Operator._delete, Operator._cancel, Operator._cancel, Operator._retry, Operator._retry,
+    Operator._look,
+)  # fmt: skip

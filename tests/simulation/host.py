@@ -1,0 +1,407 @@
+"""The daemon without its socket, clock and threads: the turn, as the real server takes it, and all ways to die.
+
+    inbox ─► decode ─► needs ─► find ─► step ─► keep ─► outbox ─► sync ─► network
+                                              ▲      ▲                 ▲
+                                        crash before, after     between two sends
+
+The core, the ledger, the codec and the outbox are the real ones. A turn takes a while, so that the next one finds
+several messages.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgpack
+
+from taskqueue.core.kept import Kept, Needs, TaskRef
+from taskqueue.core.messages import ErrorReply, Heard, Now, Peer, Said
+from taskqueue.core.scheduler import Scheduler, Turn
+from taskqueue.core.settings import CoreConfig
+from taskqueue.errors import Rejected, StoreError
+from taskqueue.server.outbox import Outbox
+from taskqueue.store.ledger import Ledger
+from taskqueue.wire import decode_request, encode, request_number
+
+from tests.simulation.laws import Judge, Round
+from tests.simulation.rule3 import compare_with_store, snapshot_equals_reload
+from tests.simulation.storage import Fault, FaultyStore, Plan, Storage
+from tests.simulation.world import Crash, Violation, World
+
+Frame = tuple[bytes, bytes]
+"""(peer, payload)."""
+
+MOST_HEARD: Final = 200
+COMPARE_SHARE: Final = 0.02
+"""Of the turns after which the store is compared with the scheduler as a whole."""
+
+
+class Host:
+    """One process of the daemon, from its start to its death.
+
+    Attributes:
+        is_up: it lives.
+        turns, crowded: turns that heard something; those that heard more than one message.
+    """
+
+    def __init__(self, site: Site, store: FaultyStore, number: int) -> None:
+        self.site = site
+        self.world = site.world
+        self.judge = site.judge
+        self.name = f"daemon.{number}"
+        self.is_up = True
+        self.is_succeeded = False
+        self._rng = self.world.rng(self.name)
+        self._store = store
+        self._ledger = Ledger(store)
+        self._inbox: list[Frame] = []
+        self._told: CoreConfig | None = None
+        self._outbox = Outbox(self._send)
+        self._written = self._covered = 0
+        self._syncing = False
+        self._busy_until = self.world.clock.now
+        self._planned = 0
+        self._sends_left = -1
+        self._load()
+
+    # ------------------------------------------------------------------------------------ life
+
+    def hear(self, peer: bytes, frame: bytes) -> None:
+        """A frame arrives."""
+        if self.is_up:
+            self._inbox.append((peer, frame))
+            self._plan(self._busy_until)
+
+    def configure(self, config: CoreConfig) -> None:
+        """Use another config from the next turn on."""
+        self._told = config
+        self._plan(self._busy_until)
+
+    def stop(self) -> None:
+        """An orderly end: everything said leaves, and the store says so."""
+        self._ledger.sync()
+        self.judge.synced()
+        self._covered = self._written
+        self._outbox.cover(self._covered)
+        self._ledger.stop()
+        self.die("stops")
+
+    def die(self, how: str) -> None:
+        """The process is no more."""
+        self.world.trace.note(self.name, how)
+        self.is_up = False
+        self._inbox.clear()
+
+    def _load(self) -> None:
+        loaded = self._ledger.begin(self.world.machine.boot_id)
+        self.judge.synced()
+        now = self.world.machine.now()
+        self._core = Scheduler(loaded, self.site.config, now)
+        self.world.trace.note(self.name, f"begins epoch {loaded.epoch} with {len(loaded.leased)} leases")
+        self.judge.restarted(self.site.config, same_boot=loaded.same_boot)
+        self._plan(self._busy_until)
+
+    # ------------------------------------------------------------------------------------ when
+
+    def _plan(self, at: float) -> None:
+        """Take a turn at ``at``, instead of whenever it was planned."""
+        self._planned += 1
+        planned = self._planned
+        self.world.clock.at(at, lambda: self._wake() if planned == self._planned else None)
+
+    def _wake(self) -> None:
+        if not self.is_up:
+            return
+        try:
+            self._turn()
+        except Crash as crash:
+            self.site.died(self, f"dies: {crash}")
+            return
+        except StoreError as error:
+            self.site.failed(self, error)
+            return
+        self._rest()
+
+    def _rest(self) -> None:
+        """A turn took its time; the next one is due then, or later."""
+        mean = self.world.weather.turn_seconds
+        self._busy_until = self.world.clock.now + self._rng.uniform(0.0005, 2 * mean)
+        now = self.world.machine.now()
+        due_at = self._core.next_event_at(now)
+        if not self.is_succeeded:
+            self.judge.asleep_until(now, due_at)
+        if self._inbox:
+            self._plan(self._busy_until)
+        elif due_at < float("inf"):
+            self._plan(max(self._busy_until, self.world.machine.when(due_at)))
+
+    # ------------------------------------------------------------------------------------ the turn
+
+    def _turn(self) -> None:
+        frames, self._inbox = self._inbox[:MOST_HEARD], self._inbox[MOST_HEARD:]
+        heard, refused, understood = _decode(frames)
+        now = self.world.machine.now()
+        self._store.unreadable = self._rng.random() < self.world.weather.read_fails
+        found = self._ledger.find(self._core.needs(now, heard))
+        self._store.unreadable = False
+        config, self._told = self._told, None
+        if config is not None:
+            self.judge.configured(config)
+        turn = self._core.step(now, heard, found, config)
+        self._keep(now, understood, turn)
+        self._verify(now)
+        self.site.count(len(frames))
+        self._say([*turn.said, *refused])
+
+    def _keep(self, now: Now, understood: list[Frame], turn: Turn) -> None:
+        """Write; whatever comes of it, the judge learns what is in the store now."""
+        said = [(bytes(each.peer), msgpack.unpackb(encode(each.message))) for each in turn.said]
+        requests = [(peer, msgpack.unpackb(frame)) for peer, frame in understood]
+        before = self._store.writes
+        self._store.fault = self._draw_fault()
+        try:
+            self._ledger.keep(turn.kept)
+        finally:
+            written = self._store.writes > before
+            if written and self.is_succeeded:
+                self.judge.fenced_write(self.name)
+            if written:
+                self._written += 1
+                self.judge.turned(Round(now, requests, said, turn.kept, True))
+        self._store.fault = ""
+        if not written and not self.is_succeeded:
+            self.judge.turned(Round(now, requests, said, Kept(), False))
+        self._trace(turn)
+        self._begin_sync()
+
+    def _draw_fault(self) -> Fault:
+        weather, rng = self.world.weather, self._rng
+        luck = rng.random()
+        self._sends_left = rng.randrange(4) if rng.random() < weather.crash_between else -1
+        faults: tuple[tuple[Fault, float], ...] = (
+            ("crash before", weather.crash_before),
+            ("crash after", weather.crash_after),
+            ("fails", weather.write_fails),
+            ("unknown", weather.outcome_unknown),
+        )
+        for fault, share in faults:
+            luck -= share
+            if luck < 0:
+                return fault
+        return ""
+
+    def _verify(self, now: Now) -> None:
+        """Laws S9 and S8."""
+        try:
+            self._core.verify()
+        except Exception as error:
+            raise Violation("S9", str(error).split("task ")[-1][:12].strip("'\" "), str(error)) from error
+        if self._rng.random() < COMPARE_SHARE and not self.is_succeeded:
+            compare_with_store(self._core, self._ledger)
+            copy = self.site.storage.copy()
+            if copy is not None and self._core.next_event_at(now) > now.boot:
+                snapshot_equals_reload(self._core, copy, self.world.machine.boot_id, now)
+
+    def _trace(self, turn: Turn) -> None:
+        for task, old_state, *_ in turn.kept.moves:
+            what = f"{old_state}>{task.state} token {task.token:x} key {task.key:x} retried {task.retried}"
+            self.world.trace.note(self.name, f"{task.taskid} {what}")
+
+    # ------------------------------------------------------------------------------------ saying
+
+    def _say(self, said: list[Said]) -> None:
+        for each in said:
+            waits_for = self._written if each.kept and self.site.durability == "commit" else None
+            self._outbox.put(each.peer, encode(each.message), waits_for)
+
+    def _send(self, peer: Peer, payload: bytes) -> None:
+        if self._sends_left == 0:
+            raise Crash("between two sends")
+        self._sends_left -= 1
+        self.judge.leaving(peer.decode(), msgpack.unpackb(payload), self._knows)
+        self.world.network.say(bytes(peer), payload)
+
+    def _knows(self, number: int, taskid: str) -> bool:
+        ref = TaskRef(number, taskid)
+        return ref in self._ledger.find(Needs(tasks=[ref])).tasks
+
+    # ------------------------------------------------------------------------------------ syncing
+
+    def _begin_sync(self) -> None:
+        """At most one sync is under way; it covers what was written when it began."""
+        if self._syncing or self._covered == self._written or self.site.durability == "none":
+            return
+        self._syncing = True
+        written = self._written
+        seconds = self._rng.uniform(0.001, 2 * self.world.weather.sync_seconds)
+        self.world.clock.after(seconds, lambda: self._end_sync(written))
+
+    def _end_sync(self, written: int) -> None:
+        if not self.is_up or self.is_succeeded:
+            return
+        self._syncing = False
+        self._store.unsyncable = self._rng.random() < self.world.weather.sync_fails
+        try:
+            self._ledger.sync()
+            self.judge.synced()
+            self._covered = written
+            self._outbox.cover(written)
+            self._begin_sync()
+        except Crash as crash:
+            self.site.died(self, f"dies: {crash}")
+        except StoreError as error:
+            self.site.failed(self, error)
+        finally:
+            self._store.unsyncable = False
+
+
+class Site:
+    """Where daemons run, one after the other, sometimes two at once: the machine, its disk, the config.
+
+    Attributes:
+        crashes: deaths of daemons.
+        turns, crowded: that heard something; that heard more than one message.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        storage: Storage,
+        judge: Judge,
+        config: CoreConfig,
+        durability: str,
+        *,
+        forgetful: bool = True,
+        plan: Plan | None = None,
+    ) -> None:
+        self.world = world
+        self.storage = storage
+        self.judge = judge
+        self.config = config
+        self.durability = durability
+        self.plan = plan or Plan()
+        self.turns = self.crowded = self.crashes = 0
+        self._forgetful = forgetful
+        self._rng = world.rng("site")
+        self._hosts = 0
+        self.host: Host | None = None
+        self._begin()
+        self._plan_bad_luck("stop_every", self._restart)
+        self._plan_bad_luck("usurp_every", self._usurp)
+        self._plan_bad_luck("wall_step_every", self._step_forward)
+
+    def count(self, frames: int) -> None:
+        """A turn heard so many frames."""
+        self.turns += frames > 0
+        self.crowded += frames > 1
+
+    def configure(self, config: CoreConfig) -> None:
+        """Use another config, at once or when the next daemon starts."""
+        self.config = config
+        if self.host is not None:
+            self.host.configure(config)
+
+    def close(self) -> None:
+        """Let go of the store; no daemon runs any more."""
+        self.host = None
+        self._store.close()
+
+    # ------------------------------------------------------------------------------------ deaths and births
+
+    def died(self, host: Host, how: str) -> None:
+        """A daemon died, or its whole machine."""
+        self.crashes += 1
+        host.die(how)
+        if host is not self.host:
+            return
+        if self._rng.random() < self.world.weather.power_cut:
+            self._cut_power()
+        self._begin_later()
+
+    def failed(self, host: Host, error: StoreError) -> None:
+        """The store failed a daemon, which begins again from what the store has."""
+        host.die(f"gives up: {error}")
+        if host is self.host:
+            self._begin_later()
+
+    def _begin_later(self) -> None:
+        self.host = None
+        self._store.close()
+        if not self.world.is_calm and self._rng.random() < 0.3:
+            self.world.machine.wall_offset -= self._rng.choice((0.5, 30.0, 500.0))
+        self.world.clock.after(self._rng.choice((0.1, 5.0, 40.0)), self._begin)
+
+    def _begin(self) -> None:
+        self._store = FaultyStore(self.storage.open(), self.plan)
+        self._start()
+
+    def _start(self) -> None:
+        self._hosts += 1
+        try:
+            self.host = Host(self, self._store, self._hosts)
+        except Crash as crash:
+            self.crashes += 1
+            self.world.trace.note("machine", f"a daemon dies as it begins: {crash}")
+            self._begin_later()
+            return
+        self.world.network.scheduler = self.host.hear
+
+    def _cut_power(self) -> None:
+        journal = self.judge.truth.journal
+        lucky = self._rng.randrange(journal.unsynced + 1) if self._forgetful else journal.unsynced
+        self.world.trace.note("machine", "loses its power")
+        self.storage.power_cut(lucky)
+        self.judge.power_cut(lucky)
+        self.world.machine.boot(self._rng.choice((10.0, 5000.0)))
+
+    # ------------------------------------------------------------------------------------ bad luck
+
+    def _plan_bad_luck(self, kind: str, befall: Any) -> None:
+        mean = getattr(self.world.weather, kind)
+        if mean:
+            self.world.clock.after(self.world.wait(self._rng, mean), lambda: self._befall(kind, befall))
+
+    def _befall(self, kind: str, befall: Any) -> None:
+        if not self.world.is_calm:
+            befall()
+            self._plan_bad_luck(kind, befall)
+
+    def _restart(self) -> None:
+        """An orderly stop, sometimes of the machine as well."""
+        if self.host is None:
+            return
+        try:
+            self.host.stop()
+        except Crash as crash:
+            self.host.die(f"dies: {crash}")
+        if self._rng.random() < 0.3:
+            self.world.machine.boot(100.0)
+        self._begin_later()
+
+    def _usurp(self) -> None:
+        """A second scheduler starts, while the first, which only seemed dead, still has messages to work on."""
+        old = self.host
+        if old is not None:
+            old.is_succeeded = True
+            self.world.trace.note(old.name, "is succeeded")
+            self._start()
+
+    def _step_forward(self) -> None:
+        self.world.machine.wall_offset += self._rng.choice((0.5, 30.0, 400.0))
+
+
+def _decode(frames: list[Frame]) -> tuple[list[Heard], list[Said], list[Frame]]:
+    """What the frames ask, the answers to those that can't be understood, and the frames that can."""
+    heard: list[Heard] = []
+    refused: list[Said] = []
+    understood: list[Frame] = []
+    for peer, frame in frames:
+        try:
+            request, flaws = decode_request(frame)
+        except Rejected as why:
+            reply = ErrorReply(n=request_number(frame), code=why.code, reason=why.reason)
+            refused.append(Said(Peer(peer), reply, kept=False))
+        else:
+            heard.append(Heard(Peer(peer), request, flaws))
+            understood.append((peer, frame))
+    return heard, refused, understood

@@ -1,0 +1,247 @@
+"""One seed from beginning to end: bad weather, then calm, then the reckoning.
+
+    0 ────────── bad weather ──────────► STORM_SECONDS ── calm: everything accepted comes to its end ──► reckoning
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Final, Literal, NamedTuple
+
+from taskqueue.core.kept import Needs, TaskRef
+from taskqueue.core.settings import CoreConfig, Layer
+from taskqueue.core.task import SUCCESS
+from taskqueue.store.ledger import Ledger
+
+from tests.simulation.cast import Fetcher, Operator, Producer
+from tests.simulation.host import Site
+from tests.simulation.laws import Judge
+from tests.simulation.storage import MemoryDisk, Plan, RocksDisk, Storage
+from tests.simulation.tasks import FETCHER_TIMEOUT, PROCESSING_TIMEOUT, PROJECTS, RETRY_DELAY, recurs
+from tests.simulation.truth import Name
+from tests.simulation.world import Violation, Weather, World
+
+STORM_SECONDS: Final = 900.0
+SETTLE_SECONDS: Final = 100.0
+"""After these, nothing that was sent in the storm is still on its way."""
+
+CALM_SECONDS: Final = 3600.0
+"""Law L1: within these everything accepted is over."""
+
+LOOK_SECONDS: Final = 50.0
+
+StoreName = Literal["memory", "rocks"]
+
+
+class Played(NamedTuple):
+    """What a world came to.
+
+    Attributes:
+        digest: of its trace; law D1: the same for the same seed, for any PYTHONHASHSEED and any store.
+        crowded: part of the turns that heard several messages, of those that heard any.
+        writes: batches that were to be written.
+    """
+
+    digest: str
+    seconds: float
+    turns: int
+    crowded: float
+    handed: int
+    accepted: int
+    crashes: int
+    writes: int
+
+
+class Play:
+    """A world and everybody in it.
+
+    Args:
+        forgetful: a power cut loses what was not synced; False lets the memory behave like a directory.
+        plan: a fault for one particular write.
+    """
+
+    def __init__(
+        self,
+        seed: int | str,
+        storage: Storage | None = None,
+        *,
+        forgetful: bool = True,
+        weather: Weather | None = None,
+        storm_seconds: float = STORM_SECONDS,
+        plan: Plan | None = None,
+    ) -> None:
+        self.world = World(seed, weather)
+        self._rng = self.world.rng("play")
+        self._storm_seconds = storm_seconds
+        config = draw_config(self._rng)
+        durability = self._rng.choice(("commit", "commit", "commit", "interval", "none"))
+        self.judge = Judge(self.world, config, durability == "commit")
+        self.site = Site(
+            self.world, storage or MemoryDisk(), self.judge, config, durability, forgetful=forgetful, plan=plan
+        )
+        self._people()
+        self._plan_reload()
+        self._plan_partition()
+
+    def run(self) -> Played:
+        """Play to the end.
+
+        Raises:
+            Violation: a law is broken.
+        """
+        clock = self.world.clock
+        clock.run_until(self._storm_seconds)
+        self.world.calm_down()
+        clock.run_until(clock.now + SETTLE_SECONDS)
+        self._operator.open_everything()
+        end = clock.now + CALM_SECONDS
+        while clock.now < end and (rest := self._not_over()):
+            self._cancel_recurring(rest)
+            clock.run_until(clock.now + LOOK_SECONDS)
+        self._reckon()
+        return self._played()
+
+    def _people(self) -> None:
+        rng, told = self._rng, self.judge.told
+        pool = rng.choice((15, 40, 80))
+        pace = rng.choice((3.0, 8.0, 20.0))
+        for number in range(rng.choice((1, 2, 3))):
+            Producer(self.world, f"producer{number}", told, pool, pace)
+        for number in range(rng.choice((1, 3, 5))):
+            Fetcher(self.world, f"fetcher{number}", told, pool)
+        self._operator = Operator(self.world, told, pool, rng.choice((20.0, 60.0, 300.0)))
+
+    # ------------------------------------------------------------------------------------ bad luck
+
+    def _plan_reload(self) -> None:
+        self.world.clock.after(self.world.wait(self._rng, 400), self._reload)
+
+    def _reload(self) -> None:
+        if not self.world.is_calm:
+            self.site.configure(_with_other_rates(self.site.config, self._rng))
+            self._plan_reload()
+
+    def _plan_partition(self) -> None:
+        mean = self.world.weather.partition_every
+        if mean:
+            self.world.clock.after(self.world.wait(self._rng, mean), self._part)
+
+    def _part(self) -> None:
+        if not self.world.is_calm:
+            peer = self._rng.choice(sorted(self.world.network.peers()))
+            self.world.network.block(peer, self._rng.random() < 0.5, self._rng.choice((5.0, 30.0, 90.0)))
+            self._plan_partition()
+
+    # ------------------------------------------------------------------------------------ the end
+
+    def _not_over(self) -> list[Name]:
+        return [name for name, held in self.judge.truth.tasks.items() if held.state < SUCCESS]
+
+    def _cancel_recurring(self, rest: list[Name]) -> None:
+        for project in PROJECTS:
+            taskids = [name.taskid for name in rest if name.project == project and recurs(name.taskid)]
+            if taskids:
+                self._operator.end_for_good(project, taskids)
+
+    def _reckon(self) -> None:
+        """Law L1, and law S1 against the store as somebody else finds it."""
+        self._must_be_over(self._not_over())
+        truth = self.judge.truth
+        for name in self.judge.accepted():
+            if name not in truth.tasks:
+                raise Violation("S1", name.taskid, "it was accepted and is lost")
+        self._reopen()
+
+    def _must_be_over(self, rest: list[Name]) -> None:
+        for name in rest:
+            held = self.judge.truth.tasks[name]
+            reason = f"in state {held.state} after {CALM_SECONDS:.0f} s of calm; {len(rest)} tasks like it"
+            raise Violation("L1", name.taskid, reason)
+
+    def _reopen(self) -> None:
+        """What the store has after everybody has gone is what was kept."""
+        if self.site.host is None:
+            raise Violation("L1", "daemon", "no daemon runs after all this calm")
+        self.site.host.stop()
+        self.site.close()
+        ledger = Ledger(self.site.storage.open())
+        refs = {name: TaskRef(held.number, name.taskid) for name, held in self.judge.truth.tasks.items()}
+        found = ledger.find(Needs(tasks=list(refs.values()))).tasks
+        ledger.close()
+        for name, ref in refs.items():
+            if ref not in found or found[ref].state != self.judge.truth.tasks[name].state:
+                raise Violation("S1", name.taskid, f"the store has {found.get(ref)} at the end")
+
+    def _played(self) -> Played:
+        return Played(
+            digest=self.world.trace.digest(),
+            seconds=self.world.clock.now,
+            turns=self.site.turns,
+            crowded=self.site.crowded / max(1, self.site.turns),
+            handed=self.judge.handed,
+            accepted=len(self.judge.truth.tasks),
+            crashes=self.site.crashes,
+            writes=self.site.plan.tried,
+        )
+
+
+def play(
+    seed: int | str, store: StoreName = "memory", *, forgetful: bool = True, storm_seconds: float = STORM_SECONDS
+) -> Played:
+    """Play one seed; print what is needed to understand it if a law is broken.
+
+    Raises:
+        Violation: a law is broken.
+    """
+    if store == "memory":
+        return _play(Play(seed, forgetful=forgetful, storm_seconds=storm_seconds), store)
+    with TemporaryDirectory() as folder:
+        disk = RocksDisk(Path(folder) / "store")
+        return _play(Play(seed, disk, forgetful=False, storm_seconds=storm_seconds), store)
+
+
+def _play(one: Play, store: StoreName) -> Played:
+    try:
+        return one.run()
+    except BaseException as error:
+        print(report(one.world, error, store), file=sys.stderr)
+        raise
+
+
+def report(world: World, error: BaseException, store: StoreName) -> str:
+    """Law, seed, the last lines of the trace of the task that it is about, and how to see it again."""
+    law = error.law if isinstance(error, Violation) else type(error).__name__
+    task = error.task if isinstance(error, Violation) else ""
+    command = f".venv/bin/python -m tests.simulation --seed {world.seed}"
+    option = "" if store == "memory" else f" --store {store}"
+    lines = [f"law {law}, seed {world.seed}, at {world.clock.now:.3f} s: {error}", ""]
+    return "\n".join([*lines, *world.trace.about(task), "", f"see it again: {command}{option}"])
+
+
+def draw_config(rng: Random) -> CoreConfig:
+    """The config of one world; some have heads of two entries, some turns of three tasks."""
+    defaults: Layer = {"processing_timeout": PROCESSING_TIMEOUT, "retry_delay": RETRY_DELAY, "retries": 2}
+    config = CoreConfig(
+        defaults=defaults,
+        projects={project: {} for project in PROJECTS},
+        auto_create=rng.random() < 0.5,
+        fetcher_timeout=FETCHER_TIMEOUT,
+        head_tasks=rng.choice((2, 2, 8, 4096)),
+        turn_tasks=rng.choice((3, 2048, 2048)),
+        select_bytes=rng.choice((1, 2000, 1 << 20)),
+    )
+    return _with_other_rates(config, rng)
+
+
+def _with_other_rates(config: CoreConfig, rng: Random) -> CoreConfig:
+    paces: tuple[Layer, ...] = (
+        {"rate": float("inf")},
+        {"rate": 5.0, "burst": 10.0},
+        {"rate": 1.0, "burst": 3.0},
+        {"rate": 0.3, "burst": 1.0},
+    )
+    projects = {project: rng.choice(paces) for project in PROJECTS}
+    return CoreConfig(**{**{key: getattr(config, key) for key in config.__struct_fields__}, "projects": projects})

@@ -1,0 +1,112 @@
+"""Law S8: what the store says and what the scheduler has in memory are the same, order included.
+
+Two looks: the heads in memory against the whole orders in the store, read through the ledger that is in use; and a
+scheduler that is loaded anew from a copy of the store against the running one. Capacities and the fairness of
+projects are not kept, so they are not compared.
+"""
+
+from __future__ import annotations
+
+from math import isclose
+from typing import Any, Final
+
+from taskqueue.core.kept import Needs, OrderRef
+from taskqueue.core.messages import Now
+from taskqueue.core.project import Project
+from taskqueue.core.queues import PriorityQueue
+from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.task import DELAYED, READY, Task
+from taskqueue.store.contract import Store
+from taskqueue.store.ledger import Ledger
+
+from tests.simulation.world import Violation
+
+EVERYTHING: Final = 1 << 40
+REFILLS: Final = 100
+
+
+def compare_with_store(core: Scheduler, ledger: Ledger) -> None:
+    """The heads hold exactly the stored entries below their floors, and the counts are those of the store."""
+    for project in core._state.projects.values():
+        for state, order in ((READY, project.queue.ready), (DELAYED, project.queue.delayed)):
+            ref = OrderRef(project.number, state, 0, EVERYTHING, EVERYTHING)
+            stored = ledger.find(Needs(orders=[ref])).orders[0].tasks
+            below = [task for task in stored if task.key < order.floor]
+            _same(project, f"order {state}", [_row(task) for task in below], [_row(task) for task in _held(order)])
+            _same(project, f"count {state}", len(stored), project.queue.counts[state])
+
+
+def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now) -> None:
+    """A scheduler that is loaded from a copy of the store is the running one."""
+    ledger, config = Ledger(copy), core._state.config
+    fresh = Scheduler(ledger.begin(boot_id), config, now)
+    for _ in range(REFILLS):
+        turn = fresh.step(now, [], ledger.find(fresh.needs(now, [])))
+        ledger.keep(turn.kept)
+        if fresh.next_event_at(now) > now.boot:
+            break
+    running, loaded = core._state.projects, fresh._state.projects
+    missing = [name for name in loaded if name not in running and name not in config.projects]
+    if missing or any(name not in loaded for name in running):
+        raise Violation("S8", "", f"projects: {sorted(running)} are loaded as {sorted(loaded)}")
+    for name, project in running.items():
+        _compare(project, loaded[name], now)
+
+
+def _compare(running: Project, loaded: Project, now: Now) -> None:
+    _same(running, "state", loaded.state, running.state)
+    _same(running, "overrides", loaded.overrides, running.overrides)
+    _same(running, "totals", loaded.totals, running.totals)
+    _same(running, "counts", loaded.queue.counts, running.queue.counts)
+    _same(running, "leases", _leases(loaded), _leases(running))
+    tokens = loaded.bucket.available(now.boot), running.bucket.available(now.boot)
+    if not isclose(*tokens, abs_tol=1e-6):
+        _same(running, "tokens", *tokens)
+    for state, fresh, order in (
+        (READY, loaded.queue.ready, running.queue.ready),
+        (DELAYED, loaded.queue.delayed, running.queue.delayed),
+    ):
+        common = min(len(fresh), len(order))
+        _same(running, f"head {state}", _rows(fresh, common), _rows(order, common))
+
+
+def _held(order: PriorityQueue) -> list[Task]:
+    return [order.entries[key] for key in sorted(order.entries)]
+
+
+def _rows(order: PriorityQueue, count: int) -> list[dict[str, Any]]:
+    return [_row(task) for task in _held(order)[:count]]
+
+
+_FIELDS: Final = (
+    "taskid", "key", "seq", "state", "priority", "exetime", "token", "retried", "lastcrawltime", "held_back",
+    "timed_out", "itag",
+)  # fmt: skip
+
+
+def _row(task: Task) -> dict[str, Any]:
+    """Everything of a task that the store keeps; its spec may have to be read yet."""
+    return {field: getattr(task, field) for field in _FIELDS}
+
+
+def _leases(project: Project) -> dict[str, Any]:
+    return {
+        task.taskid: (_row(task), task.lease.session, task.lease.number, task.lease.deferred)
+        for token, task in sorted(project.queue.processing.leased.items())
+        if task.lease is not None
+    }
+
+
+def _same(project: Project, what: str, stored: Any, running: Any) -> None:
+    if stored == running:
+        return
+    raise Violation("S8", project.name, f"{what}: the store has {_first(stored, running)}")
+
+
+def _first(stored: Any, running: Any) -> str:
+    """The first difference, for people."""
+    if not (isinstance(stored, list) and isinstance(running, list)):
+        return f"{stored}, the scheduler {running}"
+    pairs = zip(stored, running, strict=False)
+    one, other = next(((one, other) for one, other in pairs if one != other), (len(stored), len(running)))
+    return f"{one}, the scheduler {other}"

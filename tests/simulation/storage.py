@@ -1,0 +1,149 @@
+"""Where the scheduler keeps its state: a real store, behind faults.
+
+    MemoryDisk   forgets what was not synced when the machine dies
+    RocksDisk    a directory, really closed and opened again; it keeps what was written, because a power cut of the
+                 machine that runs the test can't be had. To compare the two, let the memory keep it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from taskqueue.errors import StoreError
+from taskqueue.store.contract import Batch, Family, Store
+from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.store.rocks import RocksStore
+
+from tests.simulation.world import Crash
+
+ROCKS_CACHE_BYTES: Final = 8 << 20
+
+Fault = Literal["", "crash before", "crash after", "fails", "unknown"]
+"""What happens to the next write: it, or the whole process; ``unknown`` fails after having been written."""
+
+
+class Storage(Protocol):
+    """What outlives every process."""
+
+    def open(self) -> Store:
+        """A store on it."""
+
+    def power_cut(self, lucky: int) -> None:
+        """Lose what was not synced, but for the first ``lucky`` writes."""
+
+    def copy(self) -> Store | None:
+        """A store with the same content that nobody else uses, if that is cheap."""
+
+
+class MemoryDisk:
+    """Storage in memory."""
+
+    def __init__(self) -> None:
+        self._disk = Disk()
+
+    def open(self) -> Store:
+        return MemoryStore(self._disk)
+
+    def power_cut(self, lucky: int) -> None:
+        self._disk.power_cut(lucky)
+
+    def copy(self) -> Store | None:
+        return MemoryStore(deepcopy(self._disk))
+
+
+class RocksDisk:
+    """Storage in a directory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def open(self) -> Store:
+        return RocksStore(self._path, cache_bytes=ROCKS_CACHE_BYTES)
+
+    def power_cut(self, lucky: int) -> None:
+        pass
+
+    def copy(self) -> Store | None:
+        return None
+
+
+class Plan:
+    """A fault planned for one write, counted over all daemons, those that begin and end an epoch included.
+
+    Attributes:
+        tried: writes so far.
+    """
+
+    def __init__(self, write: int = 0, fault: Fault = "") -> None:
+        self._write = write
+        self._fault: Fault = fault
+        self.tried = 0
+
+    def next(self) -> Fault:
+        """What is to befall the next write."""
+        self.tried += 1
+        return self._fault if self.tried == self._write else ""
+
+
+class FaultyStore:
+    """A store that fails when it is told to.
+
+    Attributes:
+        fault: of the next write; then there is none, unless the plan has one.
+        unreadable: reads fail.
+        unsyncable: syncs fail.
+        writes: batches that have reached the store.
+    """
+
+    def __init__(self, store: Store, plan: Plan) -> None:
+        self._store = store
+        self._plan = plan
+        self.fault: Fault = ""
+        self.unreadable = False
+        self.unsyncable = False
+        self.writes = 0
+
+    def begin(self) -> int:
+        fault = self._plan.next()
+        if fault == "crash before":
+            raise Crash(fault)
+        epoch = self._store.begin()
+        if fault == "crash after":
+            raise Crash(fault)
+        return epoch
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        self._read()
+        return self._store.get(family, keys)
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        self._read()
+        return self._store.scan(family, start, end, limit)
+
+    def write(self, epoch: int, batch: Batch) -> None:
+        fault, self.fault = self._plan.next() or self.fault, ""
+        if fault == "crash before":
+            raise Crash(fault)
+        if fault == "fails":
+            raise StoreError("the disk is full")
+        self._store.write(epoch, batch)
+        self.writes += 1
+        if fault == "crash after":
+            raise Crash(fault)
+        if fault == "unknown":
+            raise StoreError("the disk does not say whether it has written")
+
+    def sync(self) -> None:
+        if self.unsyncable:
+            raise StoreError("the disk does not sync")
+        self._store.sync()
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _read(self) -> None:
+        if self.unreadable:
+            raise StoreError("the disk does not read")

@@ -1,0 +1,73 @@
+"""Tasks that the cast pushes: what is true of a task by its name alone, and what varies from message to message.
+
+A taskid is ``p1.t07``: its project and its number. By the number: some have a short timeout of their own, and some
+(``r`` at the end) recur until they are cancelled. Everything else is drawn anew for each message.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+PROJECTS: Final = ("p0", "p1", "p2")
+PROCESSING_TIMEOUT: Final = 90.0
+SHORT_TIMEOUT: Final = 20.0
+RETRY_DELAY: Final = [5.0, 40.0, 200.0]
+FETCHER_TIMEOUT: Final = 60.0
+
+
+def name_of(project: str, number: int) -> str:
+    """The taskid of a number."""
+    return f"{project}.t{number:02}{'r' if number % 17 == 16 else ''}"
+
+
+def recurs(taskid: str) -> bool:
+    """It runs again and again."""
+    return taskid.endswith("r")
+
+
+def own_timeout(taskid: str) -> float | None:
+    """Seconds of processing that the task asks for, in every message."""
+    return SHORT_TIMEOUT if taskid[-1] in "05" else None
+
+
+def timeout_of(taskid: str) -> float:
+    """Seconds of processing that the task gets."""
+    return own_timeout(taskid) or PROCESSING_TIMEOUT
+
+
+def draw_task(rng: Random, project: str, pool: int, wall: float) -> dict[str, Any]:
+    """A task for a ``new-task`` or a follow-up: one of ``pool`` names, so that many are already known."""
+    taskid = name_of(project, rng.randrange(pool))
+    schedule = _draw_schedule(rng, taskid, wall)
+    task: dict[str, Any] = {"taskid": taskid, "url": f"http://{project}/{taskid}"}
+    if schedule:
+        task["schedule"] = schedule
+    if rng.random() < 0.7:
+        task["body"] = {"depth": rng.randrange(9), "note": "x" * rng.randrange(40)}
+    return task
+
+
+def _draw_schedule(rng: Random, taskid: str, wall: float) -> dict[str, Any]:
+    schedule: dict[str, Any] = {}
+    if rng.random() < 0.5:
+        schedule["priority"] = rng.randrange(-2, 6)
+    if rng.random() < 0.2:
+        schedule["delay"] = float(rng.randrange(200))
+    elif rng.random() < 0.1:
+        schedule["exetime"] = wall + rng.randrange(-50, 200)
+    if rng.random() < 0.2:
+        schedule["retries"] = rng.randrange(3)
+    if rng.random() < 0.2:
+        schedule["age"] = float(rng.randrange(1, 300))
+    if rng.random() < 0.1:
+        schedule["itag"] = rng.choice("abc")
+    if rng.random() < 0.12:
+        schedule["force_update"] = True
+    if rng.random() < 0.05:
+        schedule["cancel"] = True
+    if own_timeout(taskid):
+        schedule["timeout"] = own_timeout(taskid)
+    if recurs(taskid):
+        schedule.update(auto_recrawl=True, age=float(rng.randrange(20, 120)))
+    return schedule

@@ -1,0 +1,168 @@
+"""What is true: kept by the judge from what was written to the store and what was heard, not from what was said.
+
+Everything that a power cut takes back lies in journaled tables, so that the truth can be taken back with the disk:
+
+    put … put | commit | put … put | commit | put …      synced ──► can't be taken back any more
+                                                          cut(k) ─► only k of the unsynced commits remain
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final, NamedTuple, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_ABSENT: Final = object()
+
+
+class Journal:
+    """Changes of tables, commit by commit, while they can still be taken back."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._commits: list[list[tuple[dict[Any, Any], Any, Any]]] = []
+
+    @property
+    def unsynced(self) -> int:
+        """Commits that a power cut may take back."""
+        return len(self._commits)
+
+    def put(self, table: dict[K, V], key: K, value: V) -> None:
+        """Set an entry."""
+        self._open.append((table, key, table.get(key, _ABSENT)))
+        table[key] = value
+
+    def drop(self, table: dict[K, V], key: K) -> None:
+        """Remove an entry, if it is there."""
+        if key in table:
+            self._open.append((table, key, table.pop(key)))
+
+    def commit(self) -> None:
+        """Everything put since the last commit was written in one batch."""
+        self._commits.append(self._open)
+        self._open = []
+
+    def synced(self) -> None:
+        """Nothing committed so far can be lost."""
+        self._commits.clear()
+
+    def cut(self, lucky: int) -> None:
+        """Take back all unsynced commits but the first ``lucky`` ones."""
+        lost = [change for commit in (*self._commits[lucky:], self._open) for change in commit]
+        for table, key, before in reversed(lost):
+            if before is _ABSENT:
+                del table[key]
+            else:
+                table[key] = before
+        self._commits, self._open = [], []
+
+
+class Name(NamedTuple):
+    """A task by its names."""
+
+    project: str
+    taskid: str
+
+
+class Held(NamedTuple):
+    """A task in the store: the number of its project, its state, its last token, its place in the order."""
+
+    number: int
+    state: int
+    token: int
+    key: int
+
+
+class Lease(NamedTuple):
+    """A hand-out.
+
+    Attributes:
+        number: of the select message that carried it.
+        until: true time until which it is surely in force, unless something ends it.
+        latest: true time at which it has surely run out.
+        ended: something may have ended it.
+    """
+
+    name: Name
+    session: str
+    number: int
+    until: float
+    latest: float
+    ended: bool = False
+
+
+class Answer(NamedTuple):
+    """The first answer to a request, and the true time of its turn."""
+
+    at: float
+    request: dict[str, Any]
+    reply: dict[str, Any]
+
+
+class Facts(NamedTuple):
+    """A project in the store."""
+
+    number: int
+    state: str
+    overrides: dict[str, Any]
+
+
+@dataclass
+class Pace:
+    """A bucket filled step by step: what a project may have been given."""
+
+    rate: float
+    burst: float
+    level: float
+    at: float
+
+    def settle(self, at: float) -> None:
+        """Gain what there is to gain until ``at``."""
+        gained = inf if self.rate == inf else self.rate * (at - self.at)
+        self.level = min(self.burst, self.level + gained)
+        self.at = at
+
+    def change(self, rate: float, burst: float, at: float) -> None:
+        """Go on with another rate and burst."""
+        self.settle(at)
+        self.rate, self.burst = rate, burst
+        self.level = min(self.level, burst)
+
+    def next_at(self) -> float:
+        """When there will be a token."""
+        if self.level >= 1 or self.rate == inf:
+            return self.at if self.rate else inf
+        return self.at + (1 - self.level) / self.rate if self.rate else inf
+
+
+class Truth:
+    """The tables.
+
+    Attributes:
+        tasks: everything that the store knows.
+        projects: by name.
+        leases: by token.
+        in_force: tokens of leases that nothing may have ended.
+        deferred: tasks with a force_update that waits for the end of their lease.
+        answers: by (session, n).
+        counted: tokens of which an answer has counted.
+        dropped_at: true time at which a project of that name was deleted last.
+        ceilings: by project number, the pace that must never be exceeded; a crash takes nothing back.
+        floors: by project number, the pace that is surely granted.
+    """
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        self.tasks: dict[Name, Held] = {}
+        self.projects: dict[str, Facts] = {}
+        self.leases: dict[int, Lease] = {}
+        self.in_force: dict[int, bool] = {}
+        self.deferred: dict[Name, bool] = {}
+        self.answers: dict[tuple[str, int], Answer] = {}
+        self.counted: dict[int, bool] = {}
+        self.dropped_at: dict[str, float] = {}
+        self.ceilings: dict[int, Pace] = {}
+        self.floors: dict[int, Pace] = {}
