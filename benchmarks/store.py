@@ -10,8 +10,8 @@ them random; one task in ten is delayed, to a random time. All but the last layo
 differ in nothing else; the last one is the first one through the Ledger, with all that Python does to a real task.
 
 CPU is that of the process, RocksDB's own threads included, without what it takes to make up the tasks. Bytes written
-are what the process gave to the operating system: log, flushes and compactions. Reads are per second of CPU too, so that
-what else the machine does counts less; files come from the operating system's cache, not from a cold disk.
+are what the process gave to the operating system: log, flushes and compactions. Reads are per second of CPU too, so
+that other work on the machine counts less; files come from the operating system's cache, not from a cold disk.
 """
 
 from __future__ import annotations

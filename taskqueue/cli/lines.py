@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from taskqueue.client.task import new_task
@@ -37,7 +37,6 @@ class Lines:
 
     Attributes:
         bad: how many lines were no tasks, so far.
-        total: how many lines there are; None if nobody knows.
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class Lines:
         self._complain = complain
         self._after_skip: list[int] = []
         self.bad = 0
-        self.total = len(source) if isinstance(source, Sized) else None
 
     def __iter__(self) -> Iterator[NewTask]:
         place = 0

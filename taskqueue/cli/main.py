@@ -16,7 +16,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import Final
+from io import TextIOWrapper
+from typing import Final, TextIO
 
 import click
 
@@ -81,6 +82,7 @@ def taskqueue() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name (None: those of the process); return its exit status."""
+    _forgive(sys.stdout, sys.stderr)
     try:
         return _exit_status(taskqueue.main(arguments, prog_name="taskqueue", standalone_mode=False))
     except click.Abort:
@@ -93,13 +95,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(error.format_message(), err=True)
         return error.exit_code
     except click.UsageError as error:
-        return _complain(_where(error), [f"{error.format_message()} {_hint(error)}"], error.exit_code)
+        return _complain(_where(error), [f"{error.format_message().rstrip('.')}. {_hint(error)}"], error.exit_code)
     except click.ClickException as error:
         return _complain("taskqueue", [error.format_message()], error.exit_code)
     except ConfigError as error:
         return _complain("taskqueue", str(error).splitlines(), 1)
     except (TaskQueueError, OSError) as error:
         return _complain("taskqueue", [_words(error)], 1)
+
+
+def _forgive(*streams: TextIO) -> None:
+    """Let what a terminal or a log can't write be a question mark, not an error."""
+    for stream in streams:
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _exit_status(returned: object) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import io
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from io import BufferedReader, TextIOWrapper
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import click
 
@@ -49,31 +50,56 @@ def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeou
     from taskqueue.cli.lines import Lines
 
     said = {name: value for name, value in schedule.items() if value is not None and value is not False}
-    with _source(urls, file) as (name, source), Daemon(url, timeout).client() as client:
-        lines = Lines(name, source, said, _complain)
-        with _progress(lines) as progress:
+    with _source(urls, file) as source, Daemon(url, timeout).client() as client:
+        lines = Lines(source.name, source.lines, said, _complain)
+        with _progress(source) as progress:
             pushed = client.push_many(project, lines, progress=progress)
     _tell_rejected(lines, pushed)
     click.echo(_counts(pushed, lines.bad))
     return 1 if pushed.rejected or lines.bad else 0
 
 
+class Source(NamedTuple):
+    """Where tasks come from.
+
+    Attributes:
+        name: what stands before the number of a line.
+        total: bytes or lines that there are; None if nobody knows.
+        read: how many of them have been read.
+    """
+
+    name: str
+    lines: Iterable[str]
+    total: int | None = None
+    read: Callable[[], int] = int
+
+
 @contextmanager
-def _source(urls: tuple[str, ...], file: str | None) -> Iterator[tuple[str, Iterable[str]]]:
-    """Where the tasks come from: what stands before the number of a line, and the lines."""
+def _source(urls: tuple[str, ...], file: str | None) -> Iterator[Source]:
     if bool(urls) == bool(file):
-        raise click.UsageError("name urls, or a file with --file, or - for stdin.")
+        raise click.UsageError("name urls, or a file with --file, or - for stdin")
     if file and file != STDIN:
-        with open(file, encoding="utf-8", errors="surrogateescape") as lines:
-            yield f"{file}:", lines
+        with open(file, "rb") as lines:
+            yield _of_file(file, lines)
     elif file or urls == (STDIN,):
-        yield "stdin:", io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape")
+        yield Source("stdin:", _text(sys.stdin.buffer))
     else:
-        yield "argument ", urls
+        yield Source("argument ", urls)
+
+
+def _of_file(file: str, lines: BufferedReader) -> Source:
+    size = os.fstat(lines.fileno()).st_size
+    # A named pipe has neither a size nor a position.
+    return Source(f"{file}:", _text(lines), size, lines.raw.tell) if size else Source(f"{file}:", _text(lines))
+
+
+def _text(lines: BinaryIO) -> Iterable[str]:
+    """Lines; what is no utf-8 is left to be complained about where it stands."""
+    return TextIOWrapper(lines, encoding="utf-8", errors="surrogateescape")
 
 
 @contextmanager
-def _progress(lines: Lines) -> Iterator[Callable[[Pushed], object] | None]:
+def _progress(source: Source) -> Iterator[Callable[[Pushed], object] | None]:
     """A bar on stderr while tasks go out; nothing where nobody sees it."""
     if not sys.stderr.isatty():
         yield None
@@ -81,10 +107,10 @@ def _progress(lines: Lines) -> Iterator[Callable[[Pushed], object] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(), TextColumn("{task.completed:,} tasks"), TimeElapsedColumn())
+    columns = (BarColumn(), TextColumn("{task.fields[tasks]:,} tasks"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        row = bar.add_task("", total=lines.total)
-        yield lambda pushed: bar.update(row, completed=pushed.total + lines.bad)
+        row = bar.add_task("", total=source.total, tasks=0)
+        yield lambda pushed: bar.update(row, completed=source.read(), tasks=pushed.total)
 
 
 def _complain(problem: str) -> None:

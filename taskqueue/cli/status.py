@@ -68,7 +68,7 @@ def top(interval: float, url: str, timeout: float) -> None:
 
     console = tables.console()
     if not console.is_terminal:
-        raise click.UsageError("top needs a terminal; use `taskqueue status`")
+        raise click.ClickException("top needs a terminal; use `taskqueue status`")
     watch = _Watch()
     with Daemon(url, timeout).client() as client:
         seen = _screen(url, full_status(client), watch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -107,7 +108,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-def as_plain(value: object) -> object:
+def as_plain(value: object) -> Any:
     """A message's view as JSON can hold it: every field, in order; infinite numbers as text."""
     if isinstance(value, msgspec.Struct):
         return {name: as_plain(part) for name, part in msgspec.structs.asdict(value).items()}

@@ -98,7 +98,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
     from taskqueue.cli.tables import as_plain, duration
 
     schedule = as_plain(task.schedule)
-    said = schedule if isinstance(schedule, dict) else {}
+
     fields = {
         "project": task.project,
         "taskid": task.taskid,
@@ -111,7 +111,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "last crawled": _moment(task.lastcrawltime),
         "finished": _moment(task.finished_at),
         "lease": f"{duration(task.lease_seconds)} left, held by {task.session}" if task.session else "",
-        "schedule": " ".join(f"{name}={value}" for name, value in said.items() if value),
+        "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
         "body": _body(task),
     }
     return {name: value for name, value in fields.items() if value}

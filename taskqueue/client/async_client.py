@@ -290,6 +290,7 @@ class AsyncClient:
         """Hand back tasks that were not started; no retry is used up. Returns how many were still this client's."""
         for task in tasks:
             self._fetching.finished(task)
+        self._fetching.state()
         counted = 0
         for tokens in _chunks([task.token for task in tasks]):
             reply = await self._exchange.ask(Release(session="", n=0, tokens=list(tokens)), TokensReply)

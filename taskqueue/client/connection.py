@@ -95,9 +95,7 @@ async def _read(socket: zmq.asyncio.Socket, on_frame: Callable[[bytes], None]) -
         on_frame(await socket.recv())
 
 
-async def _watch(
-    monitor: zmq.asyncio.Socket, socket: zmq.asyncio.Socket, on_connected: Callable[[], None]
-) -> None:
+async def _watch(monitor: zmq.asyncio.Socket, socket: zmq.asyncio.Socket, on_connected: Callable[[], None]) -> None:
     with suppress(zmq.ZMQError):
         while True:
             parse_monitor_message(await monitor.recv_multipart())

@@ -80,6 +80,8 @@ class Exchange:
 
     async def ready(self) -> None:
         """Wait until the daemon has said hello; from then on its limits are known."""
+        if self._welcomed.is_set() and self._refusal is None and not self._closed:
+            return
         async with self._in_time():
             await self._greet()
 
@@ -141,7 +143,6 @@ class Exchange:
         self._check_open()
         if self._connection is None:
             self._connection = Connection(self._url, self._on_frame, self._on_connected)
-            self.pump()
 
     def _check_open(self) -> None:
         if self._closed:

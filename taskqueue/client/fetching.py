@@ -61,6 +61,7 @@ class Fetching:
         self._buffer: deque[Waiting] = deque()
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
+        self._stating = False
         self._sleepers: list[asyncio.Future[None]] = []
 
     def join(self, projects: Iterable[str] | None, standing: int = 0) -> Consumer:
@@ -104,21 +105,31 @@ class Fetching:
 
     def arrive(self, handed: Sequence[Handed], now: float) -> None:
         """Tasks have been handed to this client."""
-        tasks = [Task(each) for each in handed]
-        self._buffer.extend(Waiting(task, now + task.timeout) for task in tasks if self._wanted(task))
-        unwanted = [task for task in tasks if not self._wanted(task)]
+        unwanted = []
+        for task in map(Task, handed):
+            if self._wanted(task):
+                self._buffer.append(Waiting(task, now + task.timeout))
+            else:
+                unwanted.append(task)
         if unwanted:
             self._release(unwanted)
         self._wake()
 
     def finished(self, task: Task) -> None:
-        """Its caller is done with a selected task: the capacity that it took is not to be filled again."""
-        if task.token in self._selected:
-            self._selected.discard(task.token)
-            self.state()
+        """Its caller is done with a selected task: the capacity that it took is not to be filled again.
+
+        That is stated at the end of the loop's turn, once for all that end in it, and before what is reported of them.
+        """
+        if task.token not in self._selected:
+            return
+        self._selected.discard(task.token)
+        if not self._stating:
+            self._stating = True
+            asyncio.get_running_loop().call_soon(self.state)
 
     def state(self) -> None:
         """Tell the session what is wanted now."""
+        self._stating = False
         self._session.want(self._capacity(), self._projects())
         self._restate()
 

@@ -317,11 +317,16 @@ class Session:
     def _refused(self, error: ErrorReply, now: float) -> Event | None:
         call = self._unanswered.get(error.n)
         if call is None:
-            return Refused(error) if error.n in (0, self._hello_n) else None
+            return self._refused_hello(error, now) if error.n in (0, self._hello_n) else None
         if error.code != "unavailable":
             return self._answered(error, now)
         call.due_at = now + _patience(UNAVAILABLE_SECONDS, call.tries - 1)
         return None
+
+    def _refused_hello(self, error: ErrorReply, now: float) -> Refused:
+        if error.code == "unavailable" and self._hello_at > now:
+            self._hello_at = now + _patience(UNAVAILABLE_SECONDS, self._hello_tries - 1)
+        return Refused(error)
 
     def _answered(self, reply: AnyReply, now: float) -> Answered | None:
         call = self._unanswered.pop(reply.n, None)

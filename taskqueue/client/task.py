@@ -171,6 +171,8 @@ def _checked(task: NewTask) -> NewTask:
     _text("url", task.url)
     if len(_text("taskid", task.taskid).encode()) > MAX_TASKID_BYTES:
         raise ValueError(f"taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8")
+    if task.schedule.itag is not None:
+        _text("schedule.itag", task.schedule.itag)
     try:
         return _decoder.decode(_encoder.encode(task))
     except (ValueError, OverflowError) as error:

@@ -3,10 +3,12 @@
 Capacity, not credit: a hello states facts, so a lost, repeated or late one does no harm. Of what a fetcher was sent
 
     number <= seen, not in holds      is lost: given back at once
-    number >  seen                    has not arrived: sent again, under the same number
+    number >  seen                    has not arrived: sent again, under the same number, RESENT_MOST at a time
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from taskqueue.core.endings import give_back
 from taskqueue.core.handout import as_handed
@@ -16,6 +18,11 @@ from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.task import Lease, Task
 from taskqueue.errors import Corrupt
+
+RESENT_MOST: Final = 64
+"""Messages sent again for one hello; the next hello asks for more. More would only be dropped by a socket whose peer
+can't read so fast, the welcome with them. What a fetcher claims to have seen is only its word: one that says 2^62 today
+and 0 tomorrow must not be sent all that lies between."""
 
 
 def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
@@ -88,10 +95,11 @@ def _give_back_lost(state: State, now: Now, session: Session, message: Hello) ->
 
 def _send_unseen(state: State, now: Now, session: Session, seen: int) -> None:
     """Send again what has not arrived; empty messages fill the gaps, so that the numbers have none."""
-    unseen: dict[int, list[Handed]] = {number: [] for number in range(seen + 1, session.number + 1)}
+    last = min(session.number, seen + RESENT_MOST)
+    unseen: dict[int, list[Handed]] = {number: [] for number in range(seen + 1, last + 1)}
     for task in session.leases.values():
         lease = _lease(task)
-        if lease.number > seen:
+        if seen < lease.number <= last:
             left = lease.deadline - now.boot
             unseen[lease.number].append(as_handed(_project(state, task), task, state.spec_of(task), left))
     for number, tasks in unseen.items():

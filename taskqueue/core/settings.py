@@ -94,7 +94,8 @@ def merge(*layers: Layer) -> Settings:
 
 def as_layer(settings: Settings) -> dict[str, Setting]:
     """All settings as a map, for people."""
-    return msgspec.to_builtins(settings)  # type: ignore[no-any-return]
+    layer = {key: getattr(settings, key) for key in Settings.__struct_fields__}
+    return layer | {"retry_delay": list(settings.retry_delay)}
 
 
 def _plain(message: str) -> str:

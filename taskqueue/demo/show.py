@@ -195,7 +195,10 @@ class _Show:
 
 def _command() -> str:
     """How to call the taskqueue command from here."""
-    return "taskqueue" if shutil.which("taskqueue") else os.path.relpath(sys.argv[0])
+    if shutil.which("taskqueue"):
+        return "taskqueue"
+    beside_python = os.path.join(os.path.dirname(sys.executable), "taskqueue")
+    return min(beside_python, os.path.relpath(beside_python), key=len)
 
 
 def _previously(before: Run | None, run: Run, done: int) -> str:

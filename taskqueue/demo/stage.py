@@ -41,7 +41,7 @@ CONFIG = """\
 
 [server]
 bind = {bind}
-fetcher_timeout = 5
+fetcher_timeout = 10
 
 [store]
 path = {store}

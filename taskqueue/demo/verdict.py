@@ -112,7 +112,7 @@ def _gone(evidence: Evidence) -> Claim:
         return Claim("404s", False, f"{len(wrong)} not as they must be, such as {target}: {state}, {error!r}")
     if not gone:
         return Claim("404s", True, "none: every link leads to a page")
-    return Claim("404s", True, f'all {len(gone)} are failed, with the reason: "{evidence.ended[gone[0]][1]}"')
+    return Claim("404s", True, f'{len(gone)} of {len(gone)} failed, with the reason: "{evidence.ended[gone[0]][1]}"')
 
 
 def _says_why(evidence: Evidence, target: str) -> bool:

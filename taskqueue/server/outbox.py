@@ -1,10 +1,11 @@
 """Messages on their way out, some of which wait until what they tell of is on disk.
 
     kept      waits until the write numbered ``ticket`` is covered
-    not kept  leaves at once, unless something for the same peer waits: then it leaves right behind that
+    not kept  leaves at once
 
-so that every peer gets its messages in the order in which they were said. What waits is bounded by
-MAX_WAITING_BYTES: a full outbox makes the loop wait for the disk instead of taking further requests.
+Replies that wait leave in the order in which they were said; a ``select`` does not wait behind them, so that a
+fetcher has its next task while the disk still syncs its last answer. What waits is bounded by MAX_WAITING_BYTES: a full
+outbox makes the loop wait for the disk instead of taking further requests.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ class Outbox:
         self.covered = 0
         self._bytes = 0
         self._batches: deque[_Waiting] = deque()
-        self._by_peer: dict[Peer, _Waiting] = {}
 
     @property
     def full(self) -> bool:
@@ -47,12 +47,10 @@ class Outbox:
 
         Tickets must not decrease.
         """
-        batch = self._batch(ticket) if ticket is not None and ticket > self.covered else self._by_peer.get(peer)
-        if batch is None:
+        if ticket is None or ticket <= self.covered:
             self._send(peer, payload)
             return
-        batch.messages.append((peer, payload))
-        self._by_peer[peer] = batch
+        self._batch(ticket).messages.append((peer, payload))
         self._bytes += len(payload)
 
     def cover(self, ticket: int) -> None:
@@ -65,7 +63,6 @@ class Outbox:
         """Drop everything that waits; tickets begin anew."""
         self.covered = self._bytes = 0
         self._batches.clear()
-        self._by_peer.clear()
 
     def _batch(self, ticket: int) -> _Waiting:
         if not self._batches or self._batches[-1].ticket < ticket:
@@ -74,7 +71,5 @@ class Outbox:
 
     def _leave(self, batch: _Waiting) -> None:
         for peer, payload in batch.messages:
-            if self._by_peer.get(peer) is batch:
-                del self._by_peer[peer]
             self._bytes -= len(payload)
             self._send(peer, payload)

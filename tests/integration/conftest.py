@@ -202,9 +202,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonFactory]:
     with ExitStack() as stack:
 
         def start(**settings: Any) -> Daemon:
-            it = Daemon(tmp_path_factory.mktemp("daemon"), **settings).start()
+            it = Daemon(tmp_path_factory.mktemp("daemon"), **settings)
             stack.callback(lambda: it.kill() if it.process and it.process.poll() is None else None)
-            return it
+            return it.start()
 
         yield start
 

@@ -2,7 +2,7 @@
 
 Throws FRAMES frames at a daemon, most of them mutants of valid messages inside sessions that the daemon has welcomed.
 After each chunk it writes a line, and goes on when it has read one: so its caller knows that others are served
-meanwhile. At the end it writes what it has thrown, by kind, as JSON.
+meanwhile. At the end it writes what it has thrown and heard, by kind, as JSON.
 
 It works on projects named fuzz-…; a hello that wants the tasks of all projects is not thrown, because work of others
 that is handed to it would be lost until its lease ends, rightly.
@@ -15,6 +15,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Final
 
 import msgpack
@@ -22,10 +23,11 @@ import zmq
 
 CHUNK = 2500
 SOCKETS = 3
-SESSION_FRAMES = 300
-"""Thrown inside one session; a mutant may have made it useless, with a request number of 2^63 for instance."""
+SESSION_FRAMES = 100
+"""Thrown inside one session; a mutant may have made it useless, with a request number of 2^62 for instance."""
 WELCOME_MS = 2000
-TASKIDS = [f"task{n}" for n in range(300)]
+TASKIDS = [f"task{n}" for n in range(3000)]
+ENVELOPE = ("type", "v", "session", "n")
 PROJECTS = [f"fuzz-{n}" for n in range(4)]
 
 ODD_VALUES: Final[list[Any]] = [
@@ -57,18 +59,25 @@ class Session:
         holds = [task["token"] for task in self.tasks]
         return self.request("hello", capacity=40, projects=PROJECTS, holds=holds, seen=self.seen)
 
+    def bye(self) -> Message:
+        """Whatever mutants have made of this session: it has seen everything, holds nothing, and wants nothing."""
+        last = 2**63 - 1
+        return self.request("hello", capacity=0, projects=PROJECTS, seen=last) | {"n": last}
+
     def take(self, frame: bytes) -> str:
-        """Take in what the daemon says; returns its type."""
-        message = msgpack.unpackb(frame, strict_map_key=False)
+        """Take in what the daemon says; returns what it was."""
+        message = _read(frame)
+        if message is None:
+            return "unreadable"
         if message["type"] == "select" and message["number"] == self.seen + 1:
             self.seen += 1
             self.tasks += message["tasks"]
-        return str(message["type"])
+        return str(message.get("code", message["type"]))
 
-    def drain(self) -> None:
-        """Take in what has come."""
-        while self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
-            self.take(self.socket.recv())
+    def drain(self, heard: Counter[str]) -> None:
+        """Take in, and count, what has come."""
+        while self.socket.poll(0):
+            heard[self.take(self.socket.recv())] += 1
 
 
 class Fuzzer:
@@ -79,9 +88,11 @@ class Fuzzer:
         self._seed = seed
         self._sockets = [self._socket(url) for _ in range(SOCKETS)]
         self._sessions: list[Session] = []
+        self._begun = 0
         self._tokens: list[int] = [1]
         self._older: list[bytes] = [b"\xc0"]
         self.thrown: Counter[str] = Counter()
+        self.heard: Counter[str] = Counter()
 
     def throw(self) -> None:
         """Throw one frame."""
@@ -90,7 +101,7 @@ class Fuzzer:
         if any(_wants_everything(frame) for frame in frames):
             return
         session.socket.send_multipart(frames)
-        session.drain()
+        session.drain(self.heard)
         session.left -= 1
         self.thrown[kind] += 1
 
@@ -100,11 +111,14 @@ class Fuzzer:
             self._begin(socket, f"last-{number}")
 
     def _session(self) -> Session:
+        for session in self._sessions:
+            if session.left <= 0:
+                session.socket.send(msgpack.packb(session.bye()))
+                self.thrown["hello"] += 1
         self._sessions = [session for session in self._sessions if session.left > 0]
         while len(self._sessions) < 2 * SOCKETS:
-            number = self.thrown["sessions"]
-            self._sessions.append(self._begin(self._sockets[number % SOCKETS], str(number)))
-            self.thrown["sessions"] += 1
+            self._begun += 1
+            self._sessions.append(self._begin(self._sockets[self._begun % SOCKETS], str(self._begun)))
         return self._chance.choice(self._sessions)
 
     def _begin(self, socket: zmq.Socket[bytes], name: str) -> Session:
@@ -114,8 +128,9 @@ class Fuzzer:
             socket.send(msgpack.packb(session.hello()))
             self.thrown["hello"] += 1
             while not welcomed and socket.poll(WELCOME_MS):
-                message = msgpack.unpackb(frame := socket.recv(), strict_map_key=False)
-                welcomed = message["type"] == "welcome" and session.take(frame) == "welcome"
+                what = session.take(socket.recv())
+                welcomed = what == "welcome"
+                self.heard[what] += 1
         return session
 
     def _choose(self, session: Session) -> tuple[str, list[bytes]]:
@@ -144,7 +159,7 @@ class Fuzzer:
             case "project-unset":
                 return session.request("project-unset", project=project, keys=["rate"])
             case "project-do":
-                action = self._chance.choice(["pause", "resume", "stop", "start", "delete"])
+                action = self._chance.choice(["pause", "resume", "stop", "start", "start", "start", "delete"])
                 return session.request("project-do", project=project, action=action)
             case "task-show":
                 return session.request("task-show", project=project, taskid=taskid)
@@ -178,7 +193,8 @@ class Fuzzer:
     # ------------------------------------------------------------------------------------ mutants
 
     def _mutant(self, session: Session) -> bytes:
-        message = self._valid(session)
+        # A copy, of what it shares with others too: what is mutated here must stay whole elsewhere.
+        message = deepcopy(self._valid(session))
         if self._chance.random() < 0.6:
             for _ in range(self._chance.randint(1, 2)):
                 self._chance.choice(FIELD_MUTATIONS)(self, message)
@@ -191,7 +207,7 @@ class Fuzzer:
 
     def _odd_field(self, message: Message) -> None:
         place, key = self._place(message)
-        place[key] = self._chance.choice(ODD_VALUES)
+        place[key] = deepcopy(self._chance.choice(ODD_VALUES))
 
     def _no_field(self, message: Message) -> None:
         place, key = self._place(message)
@@ -199,7 +215,7 @@ class Fuzzer:
 
     def _more_fields(self, message: Message) -> None:
         key = self._chance.choice(["project", "tasks", "tokens", "taskids", "x", "capacity", "settings"])
-        message[key] = self._chance.choice(ODD_VALUES)
+        message[key] = deepcopy(self._chance.choice(ODD_VALUES))
 
     def _swapped_fields(self, message: Message) -> None:
         first, second = self._chance.choices(sorted(message), k=2)
@@ -210,8 +226,8 @@ class Fuzzer:
 
     def _other_number(self, message: Message) -> None:
         n = message.get("n")
-        last = n if isinstance(n, int) else 1
-        message["n"] = self._chance.choice([1, last - 1, last - 63, last - 64, last - 65, last + 1, last + 64, 2**62])
+        last = n if isinstance(n, int) and 0 < n < 2**60 else 1
+        message["n"] = last + self._chance.choice([0, -1, -63, -64, -65, 1, 2, 63, 64, 2**61])
 
     def _other_session(self, message: Message) -> None:
         message["session"] = self._chance.choice([*(session.name for session in self._sessions), "nobody"])
@@ -229,14 +245,18 @@ class Fuzzer:
         place[key] = deep
 
     def _place(self, message: Message) -> tuple[Any, Any]:
-        """Somewhere in the message: a map or a list, and a key or an index that it has."""
+        """Somewhere in the message, mostly deep: a map or a list, and a key or an index that it has."""
         place: Any = message
+        keys: list[Any] = [key for key in sorted(message) if key not in ENVELOPE]
+        if not keys or self._chance.random() < 0.2:
+            keys = sorted(message)
         while True:
-            key = self._chance.choice(sorted(place) if isinstance(place, dict) else range(len(place)))
+            key = self._chance.choice(keys)
             inside = place[key]
-            if not isinstance(inside, dict | list) or not inside or self._chance.random() < 0.3:
+            if not isinstance(inside, dict | list) or not inside or self._chance.random() < 0.15:
                 return place, key
             place = inside
+            keys = sorted(place) if isinstance(place, dict) else list(range(len(place)))
 
     def _flipped(self, frame: bytes) -> bytes:
         flipped = bytearray(frame)
@@ -298,6 +318,14 @@ BYTE_MUTATIONS: Final[list[Callable[[Fuzzer, bytes], bytes]]] = [
 ]  # fmt: skip
 
 
+def _read(frame: bytes) -> Message | None:
+    """The message; None if a mutant's body, which the daemon passes on as it came, is too much for this decoder."""
+    try:
+        return dict(msgpack.unpackb(frame, strict_map_key=False, unicode_errors="surrogateescape"))
+    except (ValueError, TypeError):
+        return None
+
+
 def _wants_everything(frame: bytes) -> bool:
     """It is, or may be, a hello without projects."""
     if b"hello" not in frame:
@@ -318,7 +346,7 @@ def main(url: str, frames: int, seed: int) -> None:
         print("chunk", flush=True)
         sys.stdin.readline()
     fuzzer.settle()
-    print(json.dumps(fuzzer.thrown), flush=True)
+    print(json.dumps({"thrown": fuzzer.thrown, "heard": fuzzer.heard}), flush=True)
 
 
 if __name__ == "__main__":

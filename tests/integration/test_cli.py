@@ -378,3 +378,14 @@ def test_an_address_that_is_taken_is_one_line(url: str, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f"can't listen on {url}" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_what_a_terminal_can_not_write_is_no_error(url: str) -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    subprocess.run([*COMMAND, "push", "news", "http://é/", "--delay", "60"], check=True, stdout=subprocess.DEVNULL)
+
+    done = subprocess.run(
+        [*COMMAND, "task", "show", "news", "http://é/"], stdout=subprocess.PIPE, env=environment, text=True, check=True
+    )
+
+    assert "http://?/" in done.stdout

@@ -86,7 +86,7 @@ def test_once_crawls_every_page_exactly_once_at_the_pace_and_says_so(demo: DemoF
     assert "Crawl 1: the bundled site, 557 pages\n" in output
     assert "✓ pages      all 557 fetched, each exactly once: 513 × 200, 12 × 404, 32 redirects" in output
     assert "✓ tasks      545 success, 12 failed, 0 left" in output
-    assert '✓ 404s       all 12 are failed, with the reason: "404 Not Found"' in output
+    assert '✓ 404s       12 of 12 failed, with the reason: "404 Not Found"' in output
     assert "✓ pace       fastest window: " in output
     assert processes_of(data) == []
 

@@ -33,6 +33,7 @@ class Fuzzer:
 
     Attributes:
         thrown: how many frames of which kind; empty until it has ended.
+        heard: how many answers of which type or error code.
     """
 
     def __init__(self, url: str, seed: int, stack: ExitStack) -> None:
@@ -41,7 +42,8 @@ class Fuzzer:
             subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         )
         stack.callback(self._process.kill)
-        self.thrown: dict[str, int] = {}
+        self.thrown: Counter[str] = Counter()
+        self.heard: Counter[str] = Counter()
 
     def next_chunk(self) -> None:
         """If it has thrown a chunk, let it throw the next one."""
@@ -53,7 +55,8 @@ class Fuzzer:
         if line == b"chunk\n":
             self._process.stdin.write(b"\n")
         else:
-            self.thrown = json.loads(line)
+            ended = json.loads(line)
+            self.thrown, self.heard = Counter(ended["thrown"]), Counter(ended["heard"])
 
 
 class Honest:
@@ -64,7 +67,12 @@ class Honest:
         self._fetcher = fetcher
         self.pushed: list[str] = []
         self.done: Counter[str] = Counter()
-        fetcher.ask("hello", capacity=ROUND, projects=[PROJECT])
+        self._seen = 0
+        self.hello()
+
+    def hello(self) -> None:
+        """Say what the fetcher wants, at the start and to a daemon that has been restarted."""
+        self._fetcher.ask("hello", capacity=ROUND, projects=[PROJECT], seen=self._seen)
 
     def round(self) -> None:
         """Push some tasks, be handed all of them, and report each of them done."""
@@ -73,7 +81,8 @@ class Honest:
         self.pushed += taskids
         left = ROUND
         while left:
-            tasks = self._fetcher.receive()["tasks"]
+            message = self._fetcher.receive()
+            self._seen, tasks = message["number"], message["tasks"]
             items = [{key: task[key] for key in ("project", "taskid", "token")} for task in tasks]
             assert self._fetcher.ask("done", tasks=items)["outcomes"] == ["done"] * len(tasks)
             self.done.update(task["taskid"] for task in tasks)
@@ -102,10 +111,12 @@ def test_100000_bad_frames_cost_nobody_anything(daemon: DaemonFactory, peer: Pee
             for fuzzer in fuzzers:
                 fuzzer.next_chunk()
 
-    thrown = sum((Counter(fuzzer.thrown) for fuzzer in fuzzers), Counter[str]())
-    sent = thrown.total() - thrown["sessions"]
+    thrown, heard = fuzzers[0].thrown + fuzzers[1].thrown, fuzzers[0].heard + fuzzers[1].heard
+    sent = thrown.total()
     assert sent >= 2 * FRAMES
     assert thrown["mutants"] >= FRAMES
+    # The sessions were live: much of what was thrown was taken, and they were handed tasks.
+    assert min(heard[kind] for kind in ("done-reply", "new-task-reply", "tokens-reply", "select")) >= FRAMES // 100
     honest.assert_kept()
     assert producer.ask("verify")["problems"] == []
     shell = producer.shell()
@@ -122,5 +133,21 @@ def test_100000_bad_frames_cost_nobody_anything(daemon: DaemonFactory, peer: Pee
     it.start()
 
     honest.assert_kept()
+    honest.hello()
     honest.round()
     assert producer.ask("verify")["problems"] == []
+
+
+def test_a_fetcher_that_lies_about_what_it_has_seen_is_not_sent_all_that_lies_between(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon()
+    liar, fetcher = peer(it), peer(it)
+
+    liar.ask("hello", capacity=1, projects=["none"], seen=2**62)
+    liar.ask("hello", capacity=1, projects=["none"], seen=0)
+    liar.ask("hello", capacity=1, projects=["none"], seen=2**63 - 1)
+    liar.ask("hello", capacity=1, projects=["none"], seen=2)
+
+    Honest(fetcher, fetcher).round()
+    assert fetcher.shell()["frames_out"] < 1000

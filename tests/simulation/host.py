@@ -10,6 +10,7 @@ several messages.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgpack
@@ -117,8 +118,8 @@ class Host:
         except Crash as crash:
             self.site.died(self, f"dies: {crash}")
             return
-        except StoreError as error:
-            self.site.failed(self, error)
+        except StoreError:
+            self.site.failed(self)
             return
         self._rest()
 
@@ -141,17 +142,28 @@ class Host:
         frames, self._inbox = self._inbox[:MOST_HEARD], self._inbox[MOST_HEARD:]
         heard, refused, understood = _decode(frames)
         now = self.world.machine.now()
-        self._store.unreadable = self._rng.random() < self.world.weather.read_fails
-        found = self._ledger.find(self._core.needs(now, heard))
-        self._store.unreadable = False
-        config, self._told = self._told, None
-        if config is not None:
-            self.judge.configured(config)
-        turn = self._core.step(now, heard, found, config)
+        turn = self._decide(now, heard)
         self._keep(now, understood, turn)
         self._verify(now)
         self.site.count(len(frames))
         self._say([*turn.said, *refused])
+
+    def _decide(self, now: Now, heard: list[Heard]) -> Turn:
+        config, self._told = self._told, None
+        if config is not None:
+            self.judge.configured(config)
+        self._store.unreadable = self._rng.random() < self.world.weather.read_fails
+        try:
+            found = self._ledger.find(self._core.needs(now, heard))
+            return self._core.step(now, heard, found, config)
+        except StoreError:
+            raise
+        except Exception as error:
+            if self.is_succeeded:
+                raise Crash("it stumbles over what its successor has written") from error
+            raise _broken(error) from error
+        finally:
+            self._store.unreadable = False
 
     def _keep(self, now: Now, understood: list[Frame], turn: Turn) -> None:
         """Write; whatever comes of it, the judge learns what is in the store now."""
@@ -195,7 +207,7 @@ class Host:
         try:
             self._core.verify()
         except Exception as error:
-            raise Violation("S9", str(error).split("task ")[-1][:12].strip("'\" "), str(error)) from error
+            raise _broken(error) from error
         if self._rng.random() < COMPARE_SHARE and not self.is_succeeded:
             compare_with_store(self._core, self._ledger)
             copy = self.site.storage.copy()
@@ -249,8 +261,8 @@ class Host:
             self._begin_sync()
         except Crash as crash:
             self.site.died(self, f"dies: {crash}")
-        except StoreError as error:
-            self.site.failed(self, error)
+        except StoreError:
+            self.site.failed(self)
         finally:
             self._store.unsyncable = False
 
@@ -301,6 +313,15 @@ class Site:
         if self.host is not None:
             self.host.configure(config)
 
+    def stop(self) -> None:
+        """Stop the daemon that runs, in good order if that can be had."""
+        if self.host is None:
+            return
+        try:
+            self.host.stop()
+        except (Crash, StoreError):
+            self.host.die("dies as it stops")
+
     def close(self) -> None:
         """Let go of the store; no daemon runs any more."""
         self.host = None
@@ -318,9 +339,9 @@ class Site:
             self._cut_power()
         self._begin_later()
 
-    def failed(self, host: Host, error: StoreError) -> None:
+    def failed(self, host: Host) -> None:
         """The store failed a daemon, which begins again from what the store has."""
-        host.die(f"gives up: {error}")
+        host.die("gives up: the store failed")
         if host is self.host:
             self._begin_later()
 
@@ -339,9 +360,9 @@ class Site:
         self._hosts += 1
         try:
             self.host = Host(self, self._store, self._hosts)
-        except Crash as crash:
+        except (Crash, StoreError):
             self.crashes += 1
-            self.world.trace.note("machine", f"a daemon dies as it begins: {crash}")
+            self.world.trace.note("machine", "a daemon dies as it begins")
             self._begin_later()
             return
         self.world.network.scheduler = self.host.hear
@@ -370,10 +391,7 @@ class Site:
         """An orderly stop, sometimes of the machine as well."""
         if self.host is None:
             return
-        try:
-            self.host.stop()
-        except Crash as crash:
-            self.host.die(f"dies: {crash}")
+        self.stop()
         if self._rng.random() < 0.3:
             self.world.machine.boot(100.0)
         self._begin_later()
@@ -388,6 +406,12 @@ class Site:
 
     def _step_forward(self) -> None:
         self.world.machine.wall_offset += self._rng.choice((0.5, 30.0, 400.0))
+
+
+def _broken(error: Exception) -> Violation:
+    """Law S9: the scheduler found itself out, or stumbled; about the first task that it names."""
+    named = re.search(r"p\d\.t\d+r?", str(error))
+    return Violation("S9", named.group() if named else "", f"{type(error).__name__}: {error}")
 
 
 def _decode(frames: list[Frame]) -> tuple[list[Heard], list[Said], list[Frame]]:

@@ -61,7 +61,9 @@ READS: Final = ("hello", "status", "project-show", "task-show", "verify")
 KEPT: Final = ("new-task-reply", "done-reply", "tasks-reply", "tokens-reply")
 """Replies that only requests that keep something have."""
 
-SPINS: Final = 500
+SPINS: Final = 50
+"""Turns that had nothing to do and wanted another one at once."""
+
 LONGEST_LEASE: Final = 1000.0
 """Seconds; more than any extension that the cast asks for."""
 
@@ -103,7 +105,8 @@ class Judge:
         self._facts: dict[str, tuple[int, int, list[str] | None]] = {}
         self._takers: dict[str, bool] = {}
         self._heard_at: dict[str, float] = {}
-        self._idle_turns = 0
+        self._was_idle = False
+        self._spins = 0
         self._may_be: dict[Name, frozenset[str]] = {}
         self._tokens: dict[Name, int] = {}
 
@@ -119,7 +122,7 @@ class Judge:
         self._write(turn)
         if turn.written:
             self._journal.commit()
-        self._count_idle(turn)
+        self._was_idle = not (turn.requests or turn.said or turn.written)
 
     def synced(self) -> None:
         """Everything written so far is safe."""
@@ -501,6 +504,7 @@ class Judge:
 
     def asleep_until(self, now: Now, boot: float) -> None:
         """The scheduler will sleep until then if nothing is heard."""
+        self._count_spin(awake=boot <= now.boot)
         wakes_at = self._world.machine.when(boot)
         for due_at, task, reason in self._due():
             if wakes_at > max(due_at, self._world.clock.now) + EPSILON:
@@ -542,10 +546,12 @@ class Judge:
                 return session
         return ""
 
-    def _count_idle(self, turn: Round) -> None:
-        self._idle_turns = 0 if turn.requests or turn.said or turn.written else self._idle_turns + 1
-        if self._idle_turns >= SPINS:
-            self._fail("L3", "", f"{SPINS} turns in a row had nothing to do")
+    def _count_spin(self, *, awake: bool) -> None:
+        if not self._was_idle:
+            return
+        self._spins = self._spins + 1 if awake else 0
+        if self._spins >= SPINS:
+            self._fail("L3", "", f"{SPINS} turns had nothing to do, and each wanted another one at once")
 
     # ------------------------------------------------------------------------------------ help
 

@@ -98,8 +98,8 @@ class Play:
         clock.run_until(clock.now + SETTLE_SECONDS)
         self._operator.open_everything()
         end = clock.now + CALM_SECONDS
-        while clock.now < end and (rest := self._not_over()):
-            self._cancel_recurring(rest)
+        while clock.now < end and (self._not_over() or self.site.host is None):
+            self._cancel_recurring(self._not_over())
             clock.run_until(clock.now + LOOK_SECONDS)
         self._reckon()
         return self._played()
@@ -107,10 +107,10 @@ class Play:
     def _people(self) -> None:
         rng, told = self._rng, self.judge.told
         pool = rng.choice((15, 40, 80))
-        pace = rng.choice((3.0, 8.0, 20.0))
-        for number in range(rng.choice((1, 2, 3))):
+        pace = rng.choice((3.0, 6.0, 15.0))
+        for number in range(rng.choice((2, 3, 4))):
             Producer(self.world, f"producer{number}", told, pool, pace)
-        for number in range(rng.choice((1, 3, 5))):
+        for number in range(rng.choice((2, 4, 6))):
             Fetcher(self.world, f"fetcher{number}", told, pool)
         self._operator = Operator(self.world, told, pool, rng.choice((20.0, 60.0, 300.0)))
 
@@ -165,7 +165,7 @@ class Play:
         """What the store has after everybody has gone is what was kept."""
         if self.site.host is None:
             raise Violation("L1", "daemon", "no daemon runs after all this calm")
-        self.site.host.stop()
+        self.site.stop()
         self.site.close()
         ledger = Ledger(self.site.storage.open())
         refs = {name: TaskRef(held.number, name.taskid) for name, held in self.judge.truth.tasks.items()}

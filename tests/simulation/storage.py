@@ -108,11 +108,9 @@ class FaultyStore:
 
     def begin(self) -> int:
         fault = self._plan.next()
-        if fault == "crash before":
-            raise Crash(fault)
+        _before(fault)
         epoch = self._store.begin()
-        if fault == "crash after":
-            raise Crash(fault)
+        _after(fault)
         return epoch
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -125,16 +123,10 @@ class FaultyStore:
 
     def write(self, epoch: int, batch: Batch) -> None:
         fault, self.fault = self._plan.next() or self.fault, ""
-        if fault == "crash before":
-            raise Crash(fault)
-        if fault == "fails":
-            raise StoreError("the disk is full")
+        _before(fault)
         self._store.write(epoch, batch)
         self.writes += 1
-        if fault == "crash after":
-            raise Crash(fault)
-        if fault == "unknown":
-            raise StoreError("the disk does not say whether it has written")
+        _after(fault)
 
     def sync(self) -> None:
         if self.unsyncable:
@@ -147,3 +139,19 @@ class FaultyStore:
     def _read(self) -> None:
         if self.unreadable:
             raise StoreError("the disk does not read")
+
+
+def _before(fault: Fault) -> None:
+    """What happens instead of a write."""
+    if fault == "crash before":
+        raise Crash(fault)
+    if fault == "fails":
+        raise StoreError("the disk is full")
+
+
+def _after(fault: Fault) -> None:
+    """What happens when a write has reached the disk."""
+    if fault == "crash after":
+        raise Crash(fault)
+    if fault == "unknown":
+        raise StoreError("the disk does not say whether it has written")

@@ -140,7 +140,7 @@ class Weather(NamedTuple):
     stop_every: float = 0.0
 
 
-CALM: Final = Weather()
+CALM: Final = Weather(turn_seconds=5.0)
 
 
 def forecast(rng: Random) -> Weather:
@@ -159,7 +159,7 @@ def forecast(rng: Random) -> Weather:
         stall_every=some(500, 100),
         wall_step_every=some(500, 100),
         die_every=some(500, 60),
-        turn_seconds=rng.choice((0.01, 1.5, 3.0, 3.0, 5.0)),
+        turn_seconds=rng.choice((0.3, 3.0, 5.0, 5.0, 8.0, 8.0)),
         sync_seconds=rng.choice((0.005, 0.5, 3.0)),
         crash_before=some(0.02),
         crash_after=some(0.02),

@@ -63,7 +63,6 @@ class Daemon:
         self.url = "tcp://127.0.0.1:*"
         self.heard: list[AnyRequest] = []
         self._news: queue.Queue[AnyRequest] = queue.Queue()
-        self._context = zmq.Context()
         self._session = ""
         self._number = 0
         self._peer = b""
@@ -71,6 +70,7 @@ class Daemon:
 
     def start(self) -> None:
         """Listen, at the same place as before."""
+        self._context = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         self._router.bind(self.url)
         self.url = self._router.getsockopt_string(zmq.LAST_ENDPOINT)
@@ -86,10 +86,7 @@ class Daemon:
         self._control.send(b"")
         self._thread.join()
         self._control.close(0)
-
-    def close(self) -> None:
-        if self._thread.is_alive():
-            self.stop()
+        # Only then is the port free again.
         self._context.term()
 
     def hear(self, kind: type[R]) -> R:
@@ -140,4 +137,4 @@ class Daemon:
 def daemon() -> Iterator[Daemon]:
     double = Daemon()
     yield double
-    double.close()
+    double.stop()

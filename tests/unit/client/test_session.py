@@ -231,6 +231,15 @@ def test_a_refused_hello_is_an_event_of_its_own() -> None:
     assert answer(session, error) == Refused(error)
 
 
+def test_a_hello_to_a_daemon_that_is_unwell_is_followed_by_another_soon() -> None:
+    session = Session("s")
+    [hello] = hellos(session, 0.0)
+
+    answer(session, ErrorReply(n=hello.n, code="unavailable", reason="x"))
+
+    assert session.next_at() == 1.0
+
+
 def test_what_the_daemon_would_not_take_is_not_sent_and_takes_no_number() -> None:
     session = Session("s")
     [hello] = hellos(session, 0.0)

@@ -156,6 +156,13 @@ def test_a_result_that_is_no_task_is_a_failure(daemon: Daemon, result: Any) -> N
     assert "Error" in item.error
 
 
+def test_new_tasks_that_the_daemon_would_not_take_are_a_failure(daemon: Daemon) -> None:
+    item = outcome_of(daemon, lambda task: new_task("http://b/", body=b"x" * (8 << 20)))
+
+    assert not item.ok
+    assert "8388608" in item.error
+
+
 def test_no_more_run_at_once_than_the_concurrency(daemon: Daemon) -> None:
     running: set[int] = set()
     most = 0

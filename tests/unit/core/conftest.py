@@ -175,9 +175,13 @@ class World:
 
     def fetcher(self, capacity: int = 100, projects: list[str] | None = None, name: str = "fetcher") -> Fetcher:
         """A fetcher that has just said hello."""
-        fetcher = Fetcher(self, name, capacity, projects)
-        self._fetchers[fetcher.session.encode()] = fetcher
+        fetcher = self.know(Fetcher(self, name, capacity, projects))
         fetcher.hello()
+        return fetcher
+
+    def know(self, fetcher: Fetcher) -> Fetcher:
+        """Deliver to the fetcher what is sent to it."""
+        self._fetchers[fetcher.session.encode()] = fetcher
         return fetcher
 
     def show(self, taskid: str, project: str = "news") -> TaskReply:

@@ -46,7 +46,7 @@ def test_in_an_hour_it_gives_burst_and_rate_times_the_hour(rate: float, burst: f
     bucket = Bucket(rate, burst, burst, at=0)
 
     given = sum(count for _, count in run(bucket, HOUR))
-    assert given == int(burst + rate * HOUR + 1e-6)
+    assert burst + rate * HOUR - 1.001 <= given <= burst + rate * HOUR + 1e-6
 
 
 @pytest.mark.parametrize("booted", [0.0, 1e6, 1e8])

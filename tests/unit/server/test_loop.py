@@ -1,4 +1,5 @@
-"""The loop when its store fails: what waited is dropped, the core is loaded again, nothing acknowledged is lost.
+"""The loop when its store fails or is slow: what waited is dropped, the core is loaded again, nothing acknowledged is
+lost.
 
 The real loop on a real socket; only the disk is made to fail. The client runs in a second thread, because the loop's
 signals belong to the first.
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgpack
@@ -33,6 +35,7 @@ from taskqueue.store.rocks import RocksStore
 
 REPEAT_MS = 100
 REPEATS = 300
+SLOW_SECONDS = 0.2
 
 
 class Trouble:
@@ -40,13 +43,22 @@ class Trouble:
 
     def __init__(self) -> None:
         self.coming: dict[str, list[Exception]] = {}
+        self.stop_comes = False
 
     def let_fail(self, what: str, *errors: Exception) -> None:
         self.coming.setdefault(what, []).extend(errors)
 
+    def let_stop(self) -> None:
+        """At the next sync, which is a slow one, the daemon is told to stop."""
+        self.stop_comes = True
+
     def may_fail(self, what: str) -> None:
         if self.coming.get(what):
             raise self.coming[what].pop(0)
+        if what == "sync" and self.stop_comes:
+            self.stop_comes = False
+            os.kill(os.getpid(), signal.SIGTERM)
+            Event().wait(SLOW_SECONDS)
 
 
 class FailingStore:
@@ -94,7 +106,7 @@ class Client:
         self._n = 0
         self.refused: list[str] = []
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.LINGER, 1000)
         self._socket.connect(url)
 
     def ask(self, kind: str, **fields: Any) -> dict[str, Any]:
@@ -124,8 +136,8 @@ class Client:
         self._socket.close()
 
 
-def serve(path: Path, trouble: Trouble, script: Callable[[Client], None]) -> None:
-    """Run a loop while the client follows its script; then stop it as SIGTERM does."""
+def serve(path: Path, trouble: Trouble, script: Callable[[Client], None], *, ends_itself: bool = False) -> None:
+    """Run a loop while the client follows its script; then stop it by SIGTERM, unless it ends by itself."""
     clock, meters = Clock(), Meters()
 
     def begin(config: CoreConfig) -> Epoch:
@@ -137,7 +149,8 @@ def serve(path: Path, trouble: Trouble, script: Callable[[Client], None]) -> Non
             try:
                 script(client)
             finally:
-                os.kill(os.getpid(), signal.SIGTERM)
+                if not ends_itself:
+                    os.kill(os.getpid(), signal.SIGTERM)
 
     with (
         Signals() as signals,
@@ -149,6 +162,10 @@ def serve(path: Path, trouble: Trouble, script: Callable[[Client], None]) -> Non
         script_run = pool.submit(follow, router.endpoint)
         loop.run()
         script_run.result()
+
+
+def start_project(client: Client) -> None:
+    client.send("project-do", project="news", action="start")
 
 
 def test_after_a_failed_write_the_repeated_request_is_done(tmp_path: Path) -> None:
@@ -210,7 +227,7 @@ def test_a_scheduler_that_was_replaced_stops(tmp_path: Path) -> None:
     trouble.let_fail("write", Fenced("epoch 7 has begun"))
 
     with pytest.raises(Fenced):
-        serve(tmp_path, trouble, lambda client: client.send("project-do", project="news", action="start"))
+        serve(tmp_path, trouble, start_project, ends_itself=True)
 
 
 def test_a_corrupt_store_stops_the_daemon(tmp_path: Path) -> None:
@@ -218,7 +235,7 @@ def test_a_corrupt_store_stops_the_daemon(tmp_path: Path) -> None:
     trouble.let_fail("write", Corrupt("a record can't be read"))
 
     with pytest.raises(Corrupt):
-        serve(tmp_path, trouble, lambda client: client.send("project-do", project="news", action="start"))
+        serve(tmp_path, trouble, start_project, ends_itself=True)
 
 
 def test_a_stop_while_the_store_is_unwell_is_not_called_clean(tmp_path: Path) -> None:
@@ -234,3 +251,21 @@ def test_a_stop_while_the_store_is_unwell_is_not_called_clean(tmp_path: Path) ->
 
     with pytest.raises(StoreError, match="stopped while the store could not be used"):
         serve(tmp_path, trouble, script)
+
+
+def test_a_stop_waits_for_the_disk_and_sends_what_waited_for_it(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        trouble.let_stop()
+
+        assert client.push("a") == ["new"]
+
+    serve(tmp_path, trouble, script, ends_itself=True)
+
+
+def test_a_stop_is_marked_as_a_clean_one(tmp_path: Path) -> None:
+    serve(tmp_path, Trouble(), lambda client: None)
+
+    with closing(Ledger(RocksStore(tmp_path))) as ledger:
+        assert ledger.begin("another boot").clean

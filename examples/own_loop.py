@@ -1,0 +1,19 @@
+"""A fetcher without Worker, for a crawler that has an event loop of its own. Start a daemon first."""
+
+import asyncio
+
+from taskqueue import AsyncClient
+
+
+async def main() -> None:
+    """Take tasks of the project demo one by one; while one is done, the next ones are on their way."""
+    async with AsyncClient() as client:
+        async for task in client.tasks(["demo"], capacity=8):
+            if task.retried > 1:
+                await client.failed(task, "given up by examples/own_loop.py", retry=False)
+            else:
+                await client.done(task, new=[f"{task.url}?page=2"] if "?" not in task.url else [])
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

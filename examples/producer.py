@@ -1,0 +1,17 @@
+"""Push tasks with a schedule, and see what became of them. Start a daemon and `taskqueue project start demo` first."""
+
+from taskqueue import Client, new_task
+
+SECTIONS = ("news", "sport", "weather")
+
+
+def main() -> None:
+    """Push one urgent page, and a few that are crawled again each hour."""
+    with Client() as client:
+        print(client.push("demo", "https://example.com/", priority=10))
+        pages = (new_task(f"https://example.com/{name}", age=3600, auto_recrawl=True) for name in SECTIONS)
+        print(client.push_many("demo", pages))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""docs/protocol.md says what the code does: every message, every field, every default, every byte of its examples.
+
+The examples are checked with the plain msgpack package, as a client in another language would see them, and with our
+own codec, both ways.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from hashlib import md5
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import msgpack
+import msgspec
+import pytest
+from msgspec import NODEFAULT, Struct
+
+from taskqueue import default_taskid
+from taskqueue.core import messages
+from taskqueue.core.messages import (
+    NIL,
+    PLAIN,
+    AnyReply,
+    AnyRequest,
+    Counts,
+    FetcherView,
+    Finished,
+    Handed,
+    ItemError,
+    NewTask,
+    ProjectView,
+    Reply,
+    Request,
+    Schedule,
+    Select,
+    Totals,
+)
+from taskqueue.wire import decode_request, decode_said, encode
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+
+REQUESTS: tuple[type[Struct], ...] = get_args(AnyRequest)
+REPLIES: tuple[type[Struct], ...] = get_args(AnyReply)
+
+PARTS: dict[type[Struct], str] = {
+    NewTask: "new-task",
+    Schedule: "new-task",
+    Finished: "done",
+    ItemError: "new-task-reply",
+    FetcherView: "status-reply",
+    ProjectView: "status-reply",
+    Handed: "select",
+}
+"""What messages are made of, and the section whose tables list its fields."""
+
+DEFAULTS: dict[str, Any] = {
+    "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "100": 100, "true": True, "false": False,
+}  # fmt: skip
+"""The words of the column ``default``."""
+
+
+class Example(NamedTuple):
+    """A message, the bytes beside it, and the section that they stand in."""
+
+    section: str
+    value: dict[str, Any]
+    frame: bytes
+
+
+class Row(NamedTuple):
+    """One field in a table."""
+
+    field: str
+    default: str
+
+
+def sections() -> dict[str, str]:
+    """The text under each heading."""
+    parts = re.split(r"^#{1,3} (.+)$", PAGE, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+SECTIONS = sections()
+
+
+def examples() -> Iterator[Example]:
+    for section, text in SECTIONS.items():
+        for value, octets in re.findall(r"```json\n(.*?)```\s*```hex\n(.*?)```", text, flags=re.S):
+            yield Example(section, json.loads(value), bytes.fromhex(octets))
+
+
+EXAMPLES = list(examples())
+
+
+def rows(section: str) -> list[Row]:
+    """The fields in the tables of a section; one row may be about several."""
+    found: list[Row] = []
+    for names, default in re.findall(r"^\| (`[^|]+`) \|[^|]*\| ?([^|]*?) ?\|[^|]*\|$", SECTIONS[section], flags=re.M):
+        found += [Row(name, default) for name in re.findall(r"`([^`]+)`", names)]
+    return found
+
+
+def tag_of(kind: type[Struct]) -> str:
+    tag = kind.__struct_config__.tag
+    assert isinstance(tag, str)
+    return tag
+
+
+REQUEST_TAGS = {tag_of(kind) for kind in REQUESTS}
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> Any:
+    value = field.default if field.default_factory is NODEFAULT else field.default_factory()
+    if value is NIL:
+        return None
+    if value == {} or value is PLAIN:
+        return []
+    return int(value) if isinstance(value, float) else value
+
+
+def defaults_of(kind: type[Struct], common: type[Struct] | None = None) -> dict[str, Any]:
+    """Fields of a struct and their defaults, those of its base apart."""
+    known = set() if common is None else set(common.__struct_fields__)
+    return {field.encode_name: default_of(field) for field in msgspec.structs.fields(kind) if field.name not in known}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.section)
+def test_the_bytes_of_an_example_are_its_message_in_plain_msgpack(example: Example) -> None:
+    assert msgpack.unpackb(example.frame) == example.value
+    shortest = msgpack.packb(example.value)
+    # Of a message that may have more than 15 fields, the codec writes the map's length in two bytes, always.
+    longer = b"\xde\x00" + bytes([len(example.value)]) + shortest[1:]
+    assert example.frame in (shortest, longer)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.section)
+def test_the_codec_reads_and_writes_an_example_byte_for_byte(example: Example) -> None:
+    if example.value["type"] in REQUEST_TAGS:
+        request, flaws = decode_request(example.frame)
+        assert flaws == {}
+        assert encode(request) == example.frame
+    else:
+        assert encode(decode_said(example.frame)) == example.frame
+
+
+def test_every_message_has_a_section_with_an_example_of_it() -> None:
+    shown = {(example.section, example.value["type"]) for example in EXAMPLES}
+    tags = {tag_of(kind) for kind in REQUESTS + REPLIES} | {tag_of(Select)}
+
+    assert shown == {(tag, tag) for tag in tags}
+
+
+def undocumented(kind: type[Struct], section: str, common: type[Struct] | None = None) -> list[str]:
+    """Fields that no table of the section lists with their defaults."""
+    documented = {(row.field, repr(DEFAULTS[row.default])) for row in rows(section) if row.default in DEFAULTS}
+    return [name for name, default in defaults_of(kind, common).items() if (name, repr(default)) not in documented]
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_every_field_of_a_request_is_documented_with_its_default(kind: type[Struct]) -> None:
+    assert undocumented(kind, tag_of(kind), Request) == []
+
+
+@pytest.mark.parametrize("kind", REPLIES)
+def test_every_field_of_a_reply_is_documented_with_its_default(kind: type[Struct]) -> None:
+    assert undocumented(kind, tag_of(kind), Reply) == []
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_every_field_of_a_part_is_documented_with_its_default(kind: type[Struct]) -> None:
+    assert undocumented(kind, PARTS[kind]) == []
+
+
+@pytest.mark.parametrize(("kind", "section"), [(Request, "Requests"), (Reply, "Replies"), (Select, "select")])
+def test_what_all_messages_share_is_documented(kind: type[Struct], section: str) -> None:
+    assert {row.field for row in rows(section)} >= {"type", *kind.__struct_fields__}
+
+
+@pytest.mark.parametrize("kind", [Counts, Totals])
+def test_every_count_is_named(kind: type[Struct]) -> None:
+    for name in kind.__struct_fields__:
+        assert f"`{name}`" in SECTIONS["status-reply"]
+
+
+@pytest.mark.parametrize(
+    ("section", "values"),
+    [
+        ("new-task-reply", get_args(messages.NewOutcome)),
+        ("done-reply", get_args(messages.DoneOutcome)),
+        ("status-reply", get_args(messages.ProjectState)),
+        ("project-do", get_args(messages.Action)),
+    ],
+)
+def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, ...]) -> None:
+    for value in values:
+        assert f"`{value}`" in SECTIONS[section]
+
+
+def test_no_part_of_a_message_was_forgotten_here() -> None:
+    structs = {kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, Struct)}
+    inside = {messages.Heard, messages.Said, messages.Now}
+
+    assert structs - {Struct, Request, Reply, Select, Counts, Totals, *REQUESTS, *REPLIES} - inside == set(PARTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("MAX_TASKID_BYTES", "1 to 128 bytes"),
+        ("MAX_URL_CHARS", "| `url` | 8,192 characters |"),
+        ("MAX_ERROR_CHARS", "| `error` | 2,048 characters |"),
+        ("MAX_RETRY_AFTER_SECONDS", "number to 86,400"),
+        ("MAX_CAPACITY", "| `capacity`, `holds` | 100,000 |"),
+        ("MAX_BATCH", "| `tasks`, `tokens`, `taskids` of one message | 10,000 |"),
+        ("PROTOCOL", "Version **1**"),
+    ],
+)
+def test_every_limit_is_documented(name: str, said: str) -> None:
+    assert said in PAGE
+    assert f"{getattr(messages, name):,.0f}" in said
+
+
+def test_every_error_code_is_documented() -> None:
+    source = "".join(
+        path.read_text(encoding="utf-8")
+        for part in ("core", "wire", "server")
+        for path in (ROOT / "taskqueue" / part).glob("*.py")
+    )
+    used = set(re.findall(r'Rejected\(\s*"([a-z-]+)"|code="([a-z-]+)"', source))
+    # A full project rejects tasks, each with its reason; it never refuses a message.
+    codes = {code or other for code, other in used} - {"full"}
+
+    assert codes == set(re.findall(r"^\| `([a-z-]+)` \|", SECTIONS["error"], flags=re.M)) - {"code", "reason"}
+
+
+def test_the_default_taskids_are_those_of_the_table() -> None:
+    table = re.findall(
+        r"^\| `(.*?)` \| ?`?(.*?)`? ?\| ?`?(.*?)`? ?\| `(.*?)` \| `([0-9a-f]{32})` \|$", PAGE, flags=re.M
+    )
+
+    assert len(table) == 2
+    for url, method, data, hashed, taskid in table:
+        assert md5(hashed.replace("\\n", "\n").encode()).hexdigest() == taskid
+        assert default_taskid(url, {"method": method, "data": data}) == taskid

@@ -1,0 +1,517 @@
+"""Client, AsyncClient and Worker against a real daemon: what users call does what the daemon says it did."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from taskqueue import (
+    AsyncClient,
+    Client,
+    ClientError,
+    Closed,
+    Drop,
+    MessageTooLarge,
+    RequestRejected,
+    RequestTimeout,
+    Retry,
+    Task,
+    Worker,
+    new_task,
+)
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Daemon, DaemonFactory
+
+MANY = 50_000
+
+ClientFactory = Callable[..., Client]
+
+
+@pytest.fixture
+def client() -> Iterator[ClientFactory]:
+    """Make a blocking client of a daemon."""
+    with ExitStack() as stack:
+        yield lambda it, **options: stack.enter_context(Client(it.url, **options))
+
+
+@pytest.fixture
+def thread() -> Iterator[ThreadPoolExecutor]:
+    """Somewhere for calls that wait."""
+    with ThreadPoolExecutor() as it:
+        yield it
+
+
+def urls(count: int) -> list[str]:
+    return [f"http://site/{n}" for n in range(count)]
+
+
+def states(client: Client, *pages: str) -> list[str]:
+    return [client.show_task("news", url=page).state for page in pages]
+
+
+def counts(client: Client) -> dict[str, int]:
+    view = client.project("news").counts
+    return {name: count for name in view.__struct_fields__ if (count := getattr(view, name))}
+
+
+# ---------------------------------------------------------------------------------------- producing
+
+
+def test_push_says_what_became_of_the_task(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = client(daemon())
+
+    pushed = [
+        it.push("news", "http://a/"),
+        it.push("news", "http://a/#top"),
+        it.push("news", "http://a/", priority=3),
+        it.push("news", "http://a/", force_update=True, save={"depth": 1}),
+        it.push("news", "http://a/", fetch={"method": "POST", "data": "x"}),
+        it.push("news", "http://a/", force_update=True, cancel=True),
+    ]
+
+    assert pushed == ["new", "ignored", "merged", "replaced", "new", "cancelled"]
+
+
+def test_push_many_takes_a_generator_of_any_length(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = client(daemon())
+    so_far: list[int] = []
+
+    pushed = it.push_many("news", (f"http://site/{n % 40_000}" for n in range(MANY)), progress=_note(so_far))
+
+    assert (pushed.new, pushed.ignored, pushed.total) == (40_000, 10_000, MANY)
+    assert so_far == sorted(so_far)
+    assert len(so_far) > MANY // 1000
+    assert counts(it) == {"ready": 40_000}
+
+
+def test_push_many_counts_what_is_no_task_and_pushes_the_rest(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = client(daemon(projects={"full": {"max_queue": 2}}))
+    items: list[Any] = ["http://a/", {"url": "http://b/", "priority": 1}, {"link": "http://c/"}, new_task("http://d/")]
+
+    mixed = it.push_many("news", items)
+    full = it.push_many("full", urls(5))
+
+    assert (mixed.new, mixed.rejected) == (3, 1)
+    assert "link" in mixed.errors[0]
+    assert (full.new, full.rejected) == (2, 3)
+    assert "max_queue is 2" in full.errors[0]
+
+
+def test_what_was_pushed_comes_out_as_it_went_in(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = client(daemon())
+    it.push("news", "http://a/", fetch={"headers": {"X": "é"}}, save=[1, None, b"\xff"], timeout=30, taskid="mine")
+
+    (task,) = it.select(projects=["news"])
+
+    assert (task.project, task.taskid, task.url, task.timeout) == ("news", "mine", "http://a/", 30)
+    assert (task.fetch, task.process, task.save) == ({"headers": {"X": "é"}}, {}, [1, None, b"\xff"])
+    assert (task.retried, task.lastcrawltime) == (0, 0)
+
+
+# ---------------------------------------------------------------------------------------- fetching
+
+
+def test_done_keeps_the_new_tasks_and_says_what_became_of_each(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = client(daemon())
+    it.push("news", "http://a/")
+    (task,) = it.select()
+
+    finish = it.done(task, new=["http://b/", "http://a/", {"url": "http://c/", "delay": 60}])
+
+    assert (finish.outcome, finish.new) == ("done", ["new", "ignored", "new"])
+    assert states(it, "http://a/", "http://b/", "http://c/") == ["success", "ready", "delayed"]
+    assert it.done(task).outcome == "stale"
+
+
+def test_a_failure_is_retried_later_or_never(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = client(daemon())
+    it.push_many("news", urls(3))
+    first, second, third = it.select(3)
+
+    it.failed(first, "500", retry_after=600)
+    it.failed(second, "no such page", retry=False)
+    it.failed(third, "timeout")
+
+    shown = [it.show_task("news", url=page) for page in urls(3)]
+    assert [task.state for task in shown] == ["delayed", "failed", "delayed"]
+    assert [task.retried for task in shown] == [0, 0, 1]
+    assert [task.error for task in shown] == ["500", "no such page", "timeout"]
+
+
+def test_select_takes_what_there_is_and_waits_for_the_first(
+    daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
+) -> None:
+    it = daemon()
+    producer, fetcher = client(it), client(it)
+
+    waiting = thread.submit(fetcher.select, 10)
+    producer.push("news", "http://a/")
+
+    assert [task.url for task in waiting.result()] == ["http://a/"]
+    assert fetcher.select(timeout=0.01) == []
+
+
+def test_a_released_task_goes_to_somebody_else_without_using_up_a_retry(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon()
+    one, other = client(it), client(it)
+    one.push_many("news", urls(2))
+    first, second = one.select(2)
+
+    assert one.release(first) == 1
+    (again,) = other.select(5)
+
+    assert (again.url, again.retried) == (first.url, 0)
+    assert one.done(first).outcome == "stale"
+    assert one.done(second).outcome == "done"
+
+
+def test_an_extended_lease_outlives_its_timeout(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = daemon()
+    one, other = client(it), client(it)
+    one.push_many("news", [new_task(page, timeout=2) for page in urls(2)])
+    extended, left = one.select(2)
+
+    assert one.extend(extended, 60)
+    (expired,) = other.select(5)
+
+    assert (expired.url, expired.retried) == (left.url, 1)
+    assert other.done(expired).outcome == "done"
+    assert not one.extend(left)
+    assert one.done(extended).outcome == "done"
+
+
+def test_tasks_goes_through_everything_and_what_it_had_fetched_ahead_goes_back(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon()
+    one, other = client(it), client(it)
+    one.push_many("news", urls(300))
+
+    for n, task in enumerate(one.tasks(capacity=50)):
+        one.done(task)
+        if n == 199:
+            break
+    rest = [task.url for _ in range(100) for task in other.select()]
+
+    assert Counter(rest) == Counter(urls(300)[200:])
+    assert counts(one) == {"success": 200, "processing": 100}
+
+
+def test_closing_gives_back_what_a_client_holds(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = daemon()
+    other = client(it)
+    with Client(it.url) as one:
+        one.push_many("news", urls(3))
+        held = one.select(3)
+
+    again = [task for _ in held for task in other.select()]
+
+    assert sorted(task.url for task in again) == sorted(task.url for task in held)
+    assert {task.retried for task in again} == {0}
+
+
+def test_reports_made_at_the_same_time_share_a_message(daemon: DaemonFactory) -> None:
+    it = daemon()
+
+    async def main() -> float:
+        async with AsyncClient(it.url) as one:
+            await one.push_many("news", urls(500))
+            tasks = await one.select(500)
+            before = (await one.status()).shell["frames_in"]
+            finished = await asyncio.gather(*(one.done(task) for task in tasks))
+            assert {finish.outcome for finish in finished} == {"done"}
+            return (await one.status()).shell["frames_in"] - before
+
+    # A hello about the capacity that is no longer wanted, one done, and the status request that asks.
+    assert asyncio.run(main()) == 3
+
+
+# ---------------------------------------------------------------------------------------- the daemon is away
+
+
+def test_a_call_waits_for_a_daemon_that_comes_back(
+    daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
+) -> None:
+    it = daemon()
+    one = client(it)
+    one.push("news", "http://a/")
+
+    it.kill()
+    pushing = thread.submit(one.push, "news", "http://b/")
+    it.start()
+
+    assert pushing.result() == "new"
+    assert counts(one) == {"ready": 2}
+
+
+def test_push_many_goes_on_through_kills_and_counts_each_task_once(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon()
+    one = client(it)
+
+    def pages() -> Iterator[str]:
+        for n, page in enumerate(urls(MANY)):
+            if n in (MANY // 3, MANY // 2):
+                it.kill()
+                it.start()
+            yield page
+
+    pushed = one.push_many("news", pages())
+
+    assert (pushed.new, pushed.total) == (MANY, MANY)
+    assert one.project("news").totals.new == MANY
+
+
+def test_a_fetcher_keeps_what_it_holds_and_is_served_on_by_a_restarted_daemon(
+    daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
+) -> None:
+    it = daemon()
+    producer, fetcher = client(it), client(it)
+    producer.push("news", "http://a/")
+    (held,) = fetcher.select()
+    waiting = thread.submit(fetcher.select)
+
+    it.kill()
+    it.start()
+    producer.push("news", "http://b/")
+
+    assert [task.url for task in waiting.result()] == ["http://b/"]
+    assert fetcher.done(held).outcome == "done"
+
+
+def test_without_a_daemon_a_call_ends_in_time_and_names_the_address(daemon: DaemonFactory) -> None:
+    it = daemon()
+    it.kill()
+
+    with Client(it.url, timeout=0.2) as one, pytest.raises(RequestTimeout) as caught:
+        one.push("news", "http://a/")
+
+    assert it.url in str(caught.value)
+
+
+def test_without_a_daemon_select_says_so_and_does_not_look_empty(daemon: DaemonFactory) -> None:
+    it = daemon()
+    it.kill()
+
+    with Client(it.url, timeout=0.2) as one, pytest.raises(RequestTimeout):
+        one.select()
+
+
+def test_what_the_daemon_refuses_is_raised_with_its_reason(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon(auto_create=False))
+
+    with pytest.raises(RequestRejected, match='"news" is unknown'):
+        one.push("news", "http://a/")
+    with pytest.raises(RequestRejected, match='"news" is unknown') as caught:
+        one.project("news")
+    with pytest.raises(RequestRejected, match="rate: expected"):
+        one.project_set("news", {"rate": "fast"})
+
+    assert caught.value.code == "unknown-project"
+
+
+def test_what_is_too_long_for_the_daemon_is_not_sent(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon(max_message=1 << 16))
+
+    with pytest.raises(MessageTooLarge, match="65536"):
+        one.push("news", "http://a/", body=bytes(1 << 17))
+
+    assert one.push("news", "http://a/", body=bytes(1 << 15)) == "new"
+    assert one.push_many("news", [new_task(page, body=bytes(1 << 13)) for page in urls(50)]).new == 50
+
+
+def test_a_closed_client_and_a_wrong_url_are_told_apart(daemon: DaemonFactory) -> None:
+    one = Client(daemon().url)
+    one.close()
+
+    with pytest.raises(Closed):
+        one.push("news", "http://a/")
+    with Client("localhost:7400") as wrong, pytest.raises(ClientError, match="localhost:7400"):
+        wrong.push("news", "http://a/")
+
+
+# ---------------------------------------------------------------------------------------- Worker
+
+LINKS = {
+    "http://site/": ["http://site/a", "http://site/b", "http://site/#top"],
+    "http://site/a": ["http://site/", "http://site/c"],
+    "http://site/b": ["http://site/a", "http://site/c"],
+    "http://site/c": [],
+}
+"""A site with cycles, by page."""
+
+
+def crawl(it: Daemon, make: Callable[[list[str]], Callable[[Task], Any]], **options: Any) -> list[str]:
+    """Let a worker crawl the site; what it fetched, in order. The handler that ``make`` makes notes each page."""
+    fetched: list[str] = []
+
+    async def main() -> None:
+        async with AsyncClient(it.url) as one:
+            worker = Worker(one, make(fetched), projects=["news"], **options)
+            serving = asyncio.ensure_future(worker.serve())
+            await one.push("news", "http://site/")
+            while (await one.project("news")).counts.success < len(LINKS):
+                assert not serving.done()
+            worker.stop()
+            await serving
+
+    asyncio.run(main())
+    return fetched
+
+
+def plain(fetched: list[str]) -> Callable[[Task], Any]:
+    def handle(task: Task) -> list[str]:
+        fetched.append(task.url)
+        return LINKS[task.url]
+
+    return handle
+
+
+def coroutine(fetched: list[str]) -> Callable[[Task], Any]:
+    async def handle(task: Task) -> list[str]:
+        fetched.append(task.url)
+        await asyncio.sleep(0)
+        return LINKS[task.url]
+
+    return handle
+
+
+def generator(fetched: list[str]) -> Callable[[Task], Any]:
+    async def handle(task: Task) -> AsyncIterator[str]:
+        fetched.append(task.url)
+        for link in LINKS[task.url]:
+            yield link
+
+    return handle
+
+
+@pytest.mark.parametrize("make", [plain, coroutine, generator])
+def test_a_worker_follows_every_link_once(daemon: DaemonFactory, make: Any) -> None:
+    fetched = crawl(daemon(), make, concurrency=3)
+
+    assert sorted(fetched) == sorted(LINKS)
+
+
+def test_what_a_handler_raises_decides_the_outcome(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = daemon()
+    one = client(it)
+    one.push_many("news", urls(4))
+
+    async def main() -> None:
+        ended: asyncio.Queue[None] = asyncio.Queue()
+
+        async def handle(task: Task) -> None:
+            ended.put_nowait(None)
+            match task.url[-1]:
+                case "0":
+                    raise Retry(after=600, reason="429")
+                case "1":
+                    raise Drop("gone")
+                case "2":
+                    raise ValueError("a bug")
+
+        worker = Worker(it.url, handle)
+        serving = asyncio.ensure_future(worker.serve())
+        for _ in range(4):
+            await ended.get()
+        worker.stop()
+        await serving
+
+    asyncio.run(main())
+
+    shown = [one.show_task("news", url=page) for page in urls(4)]
+    assert [(task.state, task.retried) for task in shown] == [
+        ("delayed", 0), ("failed", 0), ("delayed", 1), ("success", 0)
+    ]  # fmt: skip
+    assert [task.error for task in shown[:2]] == ["429", "gone"]
+    assert shown[2].error.endswith("ValueError: a bug")
+
+
+def test_a_stopped_worker_finishes_what_runs_and_hands_back_what_was_not_started(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon()
+    one = client(it)
+    one.push_many("news", urls(20))
+
+    async def main() -> None:
+        async def handle(task: Task) -> None:
+            worker.stop()
+
+        worker = Worker(it.url, handle, concurrency=1, prefetch=9)
+        await worker.serve()
+
+    asyncio.run(main())
+
+    totals = one.project("news").totals
+    assert counts(one) == {"ready": 19, "success": 1}
+    assert (totals.retried, totals.timeout) == (0, 0)
+
+
+WORKER = """
+import sys
+from taskqueue import Worker
+
+def handle(task):
+    print(task.url, flush=True)
+    sys.stdin.readline()
+
+Worker(sys.argv[1], handle, concurrency=1, prefetch=4).run()
+"""
+"""A process that says which page it works on, and works until it is told a line."""
+
+
+def test_a_worker_process_told_to_stop_ends_its_page_and_loses_nothing(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon()
+    one = client(it)
+    one.push_many("news", urls(10))
+
+    command = [sys.executable, "-c", WORKER, it.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        started = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.wait(30) == 0
+
+    assert started == "http://site/0\n"
+    assert counts(one) == {"ready": 9, "success": 1}
+
+
+def test_a_worker_process_that_is_killed_costs_a_repetition_of_what_it_held(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon(fetcher_timeout=2)
+    one = client(it)
+    one.push_many("news", urls(10))
+
+    command = [sys.executable, "-c", WORKER, it.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+    rest = [task for _ in range(10) for task in one.select()]
+
+    assert sorted(task.url for task in rest) == sorted(urls(10))
+    assert {task.retried for task in rest} == {0}
+
+
+def _note(so_far: list[int]) -> Callable[[Any], None]:
+    return lambda pushed: so_far.append(pushed.total)

@@ -1,0 +1,21 @@
+"""How hypothesis looks for counterexamples.
+
+By default it is not random: the same examples in each run, so that a build that turns red does so because of the change
+that it builds. To look further: ``pytest tests/properties --hypothesis-profile=explore``.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, Phase, settings
+
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+"""How long an example takes depends on the machine; it is not what these tests are about."""
+
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
+"""All but ``explain``, which traces every line and makes a failing state machine take minutes."""
+
+settings.register_profile(
+    "same", derandomize=True, deadline=None, database=None, phases=PHASES, suppress_health_check=QUIET
+)
+settings.register_profile("explore", deadline=None, max_examples=3000, phases=PHASES, suppress_health_check=QUIET)
+settings.load_profile("same")

@@ -1,0 +1,297 @@
+"""Who watches the watchers: bugs planted in the real code, each of which a law must notice.
+
+    .venv/bin/python -m tests.simulation.mutants            all of them; 1 if one survives
+    .venv/bin/python -m tests.simulation.mutants zombie     those with that word in their name
+
+A bug is planted by replacing a function of the running program for as long as some seeds are played. A new law comes
+with a mutant; a new fault of the weather comes with a mutant that only it reveals.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from taskqueue.core import endings, loading, scheduler
+from taskqueue.core.agenda import Agenda
+from taskqueue.core.changes import Changes
+from taskqueue.core.messages import DoneOutcome, Finished, Hello, Now
+from taskqueue.core.project import Project
+from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
+from taskqueue.core.scheduler import Scheduler, Turn
+from taskqueue.core.sessions import Session
+from taskqueue.core.state import State
+from taskqueue.core.task import PROCESSING, Lease, Task
+from taskqueue.core.task_queue import TaskQueue
+from taskqueue.errors import Fenced, StoreError
+from taskqueue.store import memory
+from taskqueue.store.ledger import Ledger
+
+from tests.simulation import host
+from tests.simulation.host import Host
+from tests.simulation.play import Play
+from tests.simulation.world import Violation
+
+SEEDS: Final = 60
+"""A mutant that survives so many is said to survive."""
+
+Replace = Callable[[Any, str, Any], Any]
+"""Replaces an attribute of an object until the mutant is healed; returns the original."""
+
+
+class Mutant(NamedTuple):
+    """A planted bug and the laws that must catch it."""
+
+    name: str
+    laws: str
+    plant: Callable[[Replace], None]
+
+
+class Catch(NamedTuple):
+    """How a mutant was caught: by which law, in which of the seeds."""
+
+    law: str
+    seeds: int
+
+
+@contextmanager
+def planted(mutant: Mutant) -> Iterator[None]:
+    """The program with the bug in it."""
+    originals: list[tuple[Any, str, Any]] = []
+
+    def replace_(owner: Any, name: str, value: Any) -> Any:
+        original = getattr(owner, name)
+        originals.append((owner, name, original))
+        setattr(owner, name, value)
+        return original
+
+    try:
+        mutant.plant(replace_)
+        yield
+    finally:
+        for owner, name, original in reversed(originals):
+            setattr(owner, name, original)
+
+
+def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
+    """Play seeds until one of the mutant's laws is broken; None if none of them breaks one."""
+    with planted(mutant):
+        for seed in range(seeds):
+            try:
+                Play(seed).run()
+            except Violation as violation:
+                if violation.law in mutant.laws.split():
+                    return Catch(violation.law, seed + 1)
+    return None
+
+
+# ---------------------------------------------------------------------------------------- answers and leases
+
+
+def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
+    def finish(state: State, now: Now, item: Finished) -> DoneOutcome:
+        project = state.projects.get(item.project)
+        task = project.queue.find(project.number, item.taskid) if project else None
+        if task is not None and task.state == PROCESSING:
+            item = replace(item, token=task.token)
+        return original(state, now, item)  # type: ignore[no-any-return]
+
+    original = replace_(endings, "finish", finish)
+
+
+def _an_answer_counts_twice(replace_: Replace) -> None:
+    def finish(state: State, now: Now, item: Finished) -> DoneOutcome:
+        outcome: DoneOutcome = original(state, now, item)
+        project = state.projects.get(item.project)
+        task = project.queue.find(project.number, item.taskid) if project else None
+        if outcome == "done" and task is not None:
+            task.token = item.token
+        return outcome
+
+    original = replace_(endings, "finish", finish)
+
+
+def _leases_never_expire(replace_: Replace) -> None:
+    replace_(Processing, "next_at", lambda self: inf)
+
+
+def _leases_end_early(replace_: Replace) -> None:
+    def lease(self: TaskQueue, task: Task, token: Any, lease: Lease) -> None:
+        lease.deadline -= 0.3 * (lease.deadline - lease.selected_at)
+        original(self, task, token, lease)
+
+    original = replace_(TaskQueue, "lease", lease)
+
+
+def _additive_credit(replace_: Replace) -> None:
+    def state(self: Session, hello: Hello) -> None:
+        before = self.capacity
+        original(self, hello)
+        self.capacity += before
+
+    original = replace_(Session, "state", state)
+
+
+# ---------------------------------------------------------------------------------------- restarts
+
+
+def _bucket_full_after_a_restart(replace_: Replace) -> None:
+    def init(self: Project, *args: Any) -> None:
+        original(self, *args)
+        self.bucket.level = self.bucket.burst
+
+    original = replace_(Project, "__init__", init)
+    replace_(host, "COMPARE_SHARE", 0.0)  # or else S8 would find it before S6 can
+
+
+def _numbers_restart_at_0(replace_: Replace) -> None:
+    def init(self: State, *args: Any) -> None:
+        original(self, *args)
+        self._n = 0
+
+    original = replace_(State, "__init__", init)
+
+
+def _forget_who_holds_what(replace_: Replace) -> None:
+    def load(*args: Any) -> State:
+        state: State = original(*args)
+        for project in state.projects.values():
+            for task in list(project.queue.processing.leased.values()):
+                endings.give_back(state, args[2], project, task)
+        return state
+
+    original = replace_(loading, "load", load)
+    replace_(scheduler, "load", load)
+
+
+def _retry_not_kept(replace_: Replace) -> None:
+    def retry(state: State, now: Now, project: Project, task: Task, *args: Any) -> None:
+        original(state, now, project, task, *args)
+        state.changes._touched.remove(task)
+        task.touched = False
+
+    original = replace_(endings, "_retry", retry)
+
+
+# ---------------------------------------------------------------------------------------- the turn
+
+
+def _reply_before_commit(replace_: Replace) -> None:
+    def keep(self: Host, now: Now, understood: Any, turn: Turn) -> None:
+        self._say(turn.said)
+        turn.said = []
+        original(self, now, understood, turn)
+
+    original = replace_(Host, "_keep", keep)
+
+
+def _reply_before_sync(replace_: Replace) -> None:
+    def answer(self: Scheduler, session: Session, reply: Any, *, kept: bool) -> None:
+        self._state.say(session, reply, kept=False)
+
+    replace_(Scheduler, "_answer", answer)
+
+
+def _carry_on_after_a_failed_commit(replace_: Replace) -> None:
+    def keep(self: Ledger, kept: Any) -> None:
+        try:
+            original(self, kept)
+        except Fenced:
+            raise
+        except StoreError:
+            pass
+
+    original = replace_(Ledger, "keep", keep)
+
+
+def _look_up_older_than_decision(replace_: Replace) -> None:
+    replace_(Changes, "left", lambda self, task: None)
+
+
+def _zombie_scheduler(replace_: Replace) -> None:
+    replace_(memory, "refuse_older", lambda *args: None)
+
+
+# ---------------------------------------------------------------------------------------- order and time
+
+
+def _priority_merged_without_re_sorting(replace_: Replace) -> None:
+    def reprioritise(self: TaskQueue, task: Task, priority: int) -> None:
+        task.priority = priority
+        self._changes.touch(task)
+
+    replace_(TaskQueue, "reprioritise", reprioritise)
+
+
+def _floor_ignored(replace_: Replace) -> None:
+    def add(self: PriorityQueue, task: Task) -> bool:
+        floor, self.floor = self.floor, 1 << 200
+        try:
+            return bool(original(self, task))
+        finally:
+            self.floor = floor
+
+    original = replace_(PriorityQueue, "add", add)
+
+
+def _timer_forgotten(replace_: Replace) -> None:
+    def note(self: Agenda[Any], key: Any, at: float) -> None:
+        if key[0] != "due":
+            original(self, key, at)
+
+    original = replace_(Agenda, "note", note)
+
+
+def _delayed_tasks_run_early(replace_: Replace) -> None:
+    original = replace_(TimeQueue, "first_due", lambda self, now: original(self, now + 1))
+
+
+def _never_asleep(replace_: Replace) -> None:
+    replace_(Scheduler, "next_event_at", lambda self, now: now.boot)
+
+
+MUTANTS: Final = (
+    Mutant("a late answer ends the newer lease", "S4", _late_answer_ends_the_newer_lease),
+    Mutant("the bucket is full after a restart", "S6", _bucket_full_after_a_restart),
+    Mutant("reply before commit", "S5", _reply_before_commit),
+    Mutant("carry on after a failed commit", "S2 S5", _carry_on_after_a_failed_commit),
+    Mutant("numbers restart at 0", "S4", _numbers_restart_at_0),
+    Mutant("priority merged without re-sorting", "S8 S9", _priority_merged_without_re_sorting),
+    Mutant("a retry is not kept", "S8 S9", _retry_not_kept),
+    Mutant("additive credit", "S7", _additive_credit),
+    Mutant("forget who holds what after a restart", "S3", _forget_who_holds_what),
+    Mutant("leases never expire", "L1 L2", _leases_never_expire),
+    Mutant("leases end early", "S3", _leases_end_early),
+    Mutant("a timer is forgotten", "L2", _timer_forgotten),
+    Mutant("a look-up older than its decision", "S2", _look_up_older_than_decision),
+    Mutant("a zombie scheduler writes", "S10", _zombie_scheduler),
+    Mutant("an answer counts twice", "S4", _an_answer_counts_twice),
+    Mutant("reply before sync", "S5", _reply_before_sync),
+    Mutant("the floor is ignored", "S8 S9", _floor_ignored),
+    Mutant("delayed tasks run early", "S11", _delayed_tasks_run_early),
+    Mutant("never asleep", "L3", _never_asleep),
+)
+"""The first fourteen are those that the prototype of this simulation was tried with."""
+
+
+def main() -> int:
+    """Print the table; 1 if a mutant survives."""
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    survivors = 0
+    print(f"{'mutant':<42} {'must be caught by':<18} caught by")
+    for mutant in MUTANTS:
+        if word in mutant.name:
+            caught = hunt(mutant)
+            survivors += caught is None
+            how = f"{caught.law} with seed {caught.seeds - 1}" if caught else f"NOTHING in {SEEDS} seeds"
+            print(f"{mutant.name:<42} {mutant.laws:<18} {how}", flush=True)
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""Bugs planted on purpose are noticed; ``make mutants`` tries all of them with more seeds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Mutant, hunt
+
+QUICK: Final = 8
+"""Seeds in which the easy ones are caught."""
+
+HARD: Final = ("the bucket is full after a restart", "carry on after a failed commit", "an answer counts twice")
+"""They need a rare coincidence."""
+
+
+@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one.name not in HARD], ids=lambda one: one.name)
+def test_a_planted_bug_breaks_its_law(mutant: Mutant) -> None:
+    assert hunt(mutant, QUICK) is not None

@@ -1,0 +1,53 @@
+"""Years of faults: 200 seeds of bad weather, and the same trace for the same seed whatever else differs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.simulation.play import play
+
+SEEDS: Final = 200
+CHUNK: Final = 10
+ROOT: Final = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_law_holds_in_any_weather(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        play(seed)
+
+
+def test_most_turns_hold_several_messages() -> None:
+    played = [play(seed) for seed in range(CHUNK)]
+
+    crowded = [one for one in played if one.crowded > 0.5]
+
+    assert len(crowded) > CHUNK / 2
+
+
+@pytest.mark.parametrize("seed", [3, 4, 7, 10, 12, 18])
+def test_a_world_on_rocksdb_is_the_same_to_the_last_line(seed: int) -> None:
+    on_rocks = play(seed, "rocks")
+    in_memory = play(seed, forgetful=False)
+
+    assert on_rocks.digest == in_memory.digest
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_a_world_is_the_same_whatever_the_order_of_hashes(seed: int) -> None:
+    digests = [_digest(seed, hash_seed) for hash_seed in ("0", "1", "4711")]
+
+    assert len(set(digests)) == 1
+
+
+def _digest(seed: int, hash_seed: str) -> str:
+    command = [sys.executable, "-m", "tests.simulation", "--seed", str(seed), "--digest"]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -1,0 +1,94 @@
+"""Documents tell the truth: what they name exists, and what exists is named."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from taskqueue.cli.main import taskqueue
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FOLDERS = "taskqueue|core|store|server|client|wire|cli|demo|tests|docs|benchmarks|conf|examples"
+PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)")
+CODE = re.compile(r"Rejected\(\s*\"([\w-]+)\"|code=\"([\w-]+)\"")
+
+
+def commands(group: click.Group, prefix: str = "taskqueue") -> Iterator[tuple[str, click.Command]]:
+    """Every command with its full name."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix} {name}")
+        else:
+            yield f"{prefix} {name}", command
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_each_file_that_a_document_names_exists(document: Path) -> None:
+    named = {found.rstrip("./") for found in PATH.findall(document.read_text())}
+
+    missing = [name for name in named if not (ROOT / name).exists() and not (ROOT / "taskqueue" / name).exists()]
+
+    assert not missing
+
+
+def test_each_command_that_the_readme_shows_exists() -> None:
+    shown = set(re.findall(r"^    (taskqueue [a-z]+(?: [a-z]+)?)", (ROOT / "README.md").read_text(), re.MULTILINE))
+    known = {name for name, _ in commands(taskqueue)}
+
+    unknown = {name for name in shown if name not in known and name.rsplit(" ", 1)[0] not in known}
+
+    assert shown
+    assert not unknown
+
+
+def test_each_target_that_a_document_shows_is_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z]+(?: [a-z]+)*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    known = {name for names in targets for name in names.split()}
+    shown = set(re.findall(r"(?:`|^    )make ([a-z]+)", _all_documents(), re.MULTILINE))
+
+    assert {"run", "test"} <= shown
+    assert shown <= known
+
+
+def test_each_error_code_is_in_the_protocol() -> None:
+    protocol = (ROOT / "docs" / "protocol.md").read_text()
+    codes = {
+        first or second
+        for source in (ROOT / "taskqueue").rglob("*.py")
+        for first, second in CODE.findall(source.read_text())
+        if source.parent.name in {"core", "wire", "server"}
+    }
+
+    assert codes
+    assert not {code for code in codes if f"`{code}`" not in protocol}
+
+
+def test_each_public_thing_has_a_docstring() -> None:
+    bare = [
+        f"{source.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for source in sorted((ROOT / "taskqueue").rglob("*.py"))
+        for node in _public(ast.parse(source.read_text()))
+        if ast.get_docstring(node) is None
+    ]
+
+    assert not bare
+
+
+def _public(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Public classes and functions of a module; what implements a contract is described there."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            yield node
+
+
+def _all_documents() -> str:
+    return "\n".join(document.read_text() for document in DOCUMENTS)
