@@ -19,7 +19,8 @@ $(STAMP): setup.cfg setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@echo "installing into $(VENV), which takes half a minute …"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
 	@touch $@
 
 run: $(STAMP) ## crawl the demo site through a real daemon; ONCE=1 ends with the crawl, SITE=DIR serves your pages
@@ -36,13 +37,21 @@ types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy
 
 unit contract properties simulation integration: $(STAMP)
-	$(BIN)/pytest tests/$@
+	$(BIN)/pytest $(ALSO) tests/$@
 
+unit: ALSO := tests/test_architecture.py tests/test_docs.py
 unit: ## one piece at a time, plain numbers for time
 contract: ## what every store promises; the protocol, byte for byte
 properties: ## the real thing beside a naive model
 simulation: ## hours of faults from one seed, 200 seeds
 integration: ## real sockets, processes and disk
+
+mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation must catch
+	@$(BIN)/python -m tests.simulation.mutants
+
+bench: $(STAMP) ## lifecycles a second through a real daemon, and what the store costs, in a few minutes
+	$(BIN)/python benchmarks/lifecycle.py
+	$(BIN)/python benchmarks/store.py --quick
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli.daemon import Daemon, full_status, reaches_daemon
+from taskqueue.cli.names import project_name
 from taskqueue.cli.settings import in_words, parse
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def list_projects(url: str, timeout: float) -> None:
 
 
 @project.command()
-@click.argument("name")
+@click.argument("name", type=project_name)
 @reaches_daemon
 def show(name: str, url: str, timeout: float) -> None:
     """Show a project: its counts, and its settings with where they come from.
@@ -62,7 +63,7 @@ def show(name: str, url: str, timeout: float) -> None:
 
 
 @project.command("set")
-@click.argument("name")
+@click.argument("name", type=project_name)
 @click.argument("settings", nargs=-1, required=True, metavar="SETTING=VALUE...")
 @reaches_daemon
 def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float) -> None:
@@ -81,7 +82,7 @@ def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float)
 
 
 @project.command()
-@click.argument("name")
+@click.argument("name", type=project_name)
 @click.argument("keys", nargs=-1)
 @reaches_daemon
 def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
@@ -97,7 +98,7 @@ def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
 
 
 @project.command()
-@click.argument("name")
+@click.argument("name", type=project_name)
 @reaches_daemon
 def pause(name: str, url: str, timeout: float) -> None:
     """Hand out no more tasks of a project until `resume`; new ones are still taken.
@@ -110,7 +111,7 @@ def pause(name: str, url: str, timeout: float) -> None:
 
 
 @project.command()
-@click.argument("name")
+@click.argument("name", type=project_name)
 @reaches_daemon
 def resume(name: str, url: str, timeout: float) -> None:
     """Hand out tasks of a paused project again.
@@ -123,7 +124,7 @@ def resume(name: str, url: str, timeout: float) -> None:
 
 
 @project.command()
-@click.argument("name")
+@click.argument("name", type=project_name)
 @reaches_daemon
 def stop(name: str, url: str, timeout: float) -> None:
     """Stop a project until `start`: it keeps and takes tasks, and hands out none.
@@ -136,7 +137,7 @@ def stop(name: str, url: str, timeout: float) -> None:
 
 
 @project.command()
-@click.argument("name")
+@click.argument("name", type=project_name)
 @reaches_daemon
 def start(name: str, url: str, timeout: float) -> None:
     """Start a stopped project, or make a new one.
@@ -149,7 +150,7 @@ def start(name: str, url: str, timeout: float) -> None:
 
 
 @project.command()
-@click.argument("name")
+@click.argument("name", type=project_name)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @reaches_daemon
 def delete(name: str, yes: bool, url: str, timeout: float) -> None:

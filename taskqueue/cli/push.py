@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 import click
 
 from taskqueue.cli.daemon import Daemon, reaches_daemon
+from taskqueue.cli.names import project_name
 
 if TYPE_CHECKING:
     from taskqueue.cli.lines import Lines
@@ -24,7 +25,7 @@ ALWAYS: Final = ("new", "merged", "ignored", "rejected")
 
 
 @click.command()
-@click.argument("project")
+@click.argument("project", type=project_name)
 @click.argument("urls", metavar="[URL... | -]", nargs=-1)
 @click.option("--file", "-f", metavar="FILE", type=click.Path(), help="Read tasks from it, one a line.")
 @click.option("--priority", type=int, help="Larger first.")
@@ -78,6 +79,8 @@ class Source(NamedTuple):
 def _source(urls: tuple[str, ...], file: str | None) -> Iterator[Source]:
     if bool(urls) == bool(file):
         raise click.UsageError("name urls, or a file with --file, or - for stdin")
+    if not all(url.strip() for url in urls):
+        raise click.UsageError("one of the urls is empty")
     if file and file != STDIN:
         with open(file, "rb") as lines:
             yield _of_file(file, lines)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli.daemon import Daemon, reaches_daemon
+from taskqueue.cli.names import project_name
 
 if TYPE_CHECKING:
     from taskqueue.core.messages import TaskReply
@@ -28,7 +29,7 @@ def task() -> None:
 
 
 @task.command()
-@click.argument("project")
+@click.argument("project", type=project_name)
 @click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
 @reaches_daemon
 def show(project: str, taskids: tuple[str, ...], url: str, timeout: float) -> None:
@@ -47,7 +48,7 @@ def show(project: str, taskids: tuple[str, ...], url: str, timeout: float) -> No
 
 
 @task.command()
-@click.argument("project")
+@click.argument("project", type=project_name)
 @click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
 @reaches_daemon
 def retry(project: str, taskids: tuple[str, ...], url: str, timeout: float) -> int:
@@ -63,7 +64,7 @@ def retry(project: str, taskids: tuple[str, ...], url: str, timeout: float) -> i
 
 
 @task.command()
-@click.argument("project")
+@click.argument("project", type=project_name)
 @click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
 @reaches_daemon
 def cancel(project: str, taskids: tuple[str, ...], url: str, timeout: float) -> int:
@@ -98,7 +99,6 @@ def _fields(task: TaskReply) -> dict[str, str]:
     from taskqueue.cli.tables import as_plain, duration
 
     schedule = as_plain(task.schedule)
-
     fields = {
         "project": task.project,
         "taskid": task.taskid,

@@ -11,13 +11,21 @@ from typing import Any
 import click
 
 from taskqueue.cli.daemon import Daemon, Silent, reaches_daemon
+from taskqueue.cli.names import project_name
 
 CONCURRENCY = 10
 
 
 @click.command()
 @click.argument("handler", metavar="MODULE:FUNCTION")
-@click.option("-p", "--project", "projects", multiple=True, help="Take its tasks only; may be given several times.")
+@click.option(
+    "-p",
+    "--project",
+    "projects",
+    type=project_name,
+    multiple=True,
+    help="Take its tasks only; may be given several times.",
+)
 @click.option(
     "-j",
     "--concurrency",

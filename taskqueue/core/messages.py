@@ -102,7 +102,7 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     project: ProjectName | None = None
 
 
-class Handed(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+class Handed(Struct, frozen=True, omit_defaults=True, gc=False):
     """A task as a fetcher gets it.
 
     Attributes:

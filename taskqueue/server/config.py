@@ -57,7 +57,7 @@ class StoreSection(Struct, frozen=True):
         cache: memory for what the store has read.
     """
 
-    path: Annotated[str, Meta(min_length=1)] = "data"
+    path: Annotated[str, Meta(min_length=1)] = "data/store"
     durability: Durability = "commit"
     cache: Annotated[int, Meta(ge=1 << 20, le=1 << 40, extra=SIZE)] = 256 << 20
 

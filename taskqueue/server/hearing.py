@@ -16,9 +16,7 @@ def hear(frame: Frame, max_message: int) -> Heard:
     """
     if frame.parts != 1:
         raise Rejected("malformed", f"a message is one frame after the routing id, not {frame.parts}")
-    if len(frame.payload) > max_message:
-        raise Rejected("too-large", f"{len(frame.payload)} bytes; this daemon takes at most {max_message}")
-    request, flaws = decode_request(frame.payload)
+    request, flaws = decode_request(frame.payload, max_message)
     return Heard(frame.peer, request, flaws)
 
 

@@ -1,9 +1,9 @@
 """Play seeds of the simulation by hand.
 
-    .venv/bin/python -m tests.simulation --seed 17               one seed; says what happened, or which law broke
-    .venv/bin/python -m tests.simulation --seed 17 --trace       with everything that happened
-    .venv/bin/python -m tests.simulation --seed 17 --store rocks
-    .venv/bin/python -m tests.simulation --seed 0 --count 1000   many seeds, and which of them fail
+.venv/bin/python -m tests.simulation --seed 17               one seed; says what happened, or which law broke
+.venv/bin/python -m tests.simulation --seed 17 --trace       with everything that happened
+.venv/bin/python -m tests.simulation --seed 17 --store rocks
+.venv/bin/python -m tests.simulation --seed 0 --count 1000   many seeds, and which of them fail
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ session, answers late, twice or never. When the world is calm they behave well, 
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any, Final
 
 from tests.simulation.client import Client, Message, Told
@@ -199,8 +198,7 @@ class Fetcher:
 
     def _extend(self, token: int) -> None:
         if token in self.holds:
-            seconds = self._rng.choice((None, 5.0, 40.0, 400.0))
-            self._client.ask("extend", tokens=[token], **({"seconds": seconds} if seconds else {}))
+            self._client.ask("extend", tokens=[token], seconds=self._rng.choice((None, 5.0, 40.0, 400.0)))
 
 
 class Operator:

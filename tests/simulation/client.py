@@ -102,7 +102,7 @@ def _gist(message: Message) -> str:
 def _new_gist(task: Any) -> str:
     marks = {"force_update": "!", "cancel": "x", "delay": "~", "exetime": "~"}
     schedule = task.get("schedule", {})
-    return task["taskid"] + "".join(mark for key, mark in marks.items() if schedule.get(key))
+    return str(task["taskid"]) + "".join(mark for key, mark in marks.items() if schedule.get(key))
 
 
 def _outcome(task: Message) -> str:

@@ -5,14 +5,16 @@ S2   a task is over at most once between two restarts; every outcome fits what t
 S3   two leases of one task are never in force at once; a lease ends only for a reason
 S4   a token is counted at most once, and only while it is the task's; numbers grow
 S5   nothing is told that is not kept; a repeat is told the same
-S6   in any window a project hands out at most burst + rate * t, across restarts
-S7   a fetcher never gets more than its capacity, nor what it doesn't want
+S6   in any window a project hands out at most burst + rate * t, across restarts       (paces)
+S7   a fetcher never gets more than its capacity, nor what it doesn't want            (leases)
+S8   the scheduler is what is loaded from the store, order included                    (rule3)
+S9   the scheduler finds nothing wrong with itself                                     (host)
 S10  a scheduler that was succeeded keeps nothing
 S11  a delayed task is not handed out before its time
-L2   asleep never past something due
-L3   awake only if there is something to do
-
-(S8 and S9 are in ``rule3`` and in the scheduler's own ``verify``; S1 at the end and L1 in ``play``.)
+L1   in calm, everything accepted comes to its end                                     (play)
+L2   asleep never past something due                                                   (sleep)
+L3   awake only if there is something to do                                            (sleep)
+D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
 Within a turn a task may go through several states. What it may be is a set, which every event narrows:
 
@@ -27,16 +29,18 @@ and what the turn writes must be in the set.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import inf
 from typing import Any, Final, NamedTuple
 
 from taskqueue.core.kept import Kept
 from taskqueue.core.messages import Now
 from taskqueue.core.settings import CoreConfig
-from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Move, Task, key_time
-
-from tests.simulation.tasks import FETCHER_TIMEOUT, recurs, timeout_of
-from tests.simulation.truth import Answer, Facts, Held, Lease, Name, Pace, Truth
+from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Move, key_time
+from tests.simulation.leases import Leases
+from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
+from tests.simulation.paces import Paces
+from tests.simulation.sleep import Sleep
+from tests.simulation.tasks import recurs
+from tests.simulation.truth import EPSILON, Answer, Facts, Held, Name, Truth
 from tests.simulation.world import Violation, World
 
 Message = dict[str, Any]
@@ -60,14 +64,6 @@ READS: Final = ("hello", "status", "project-show", "task-show", "verify")
 
 KEPT: Final = ("new-task-reply", "done-reply", "tasks-reply", "tokens-reply")
 """Replies that only requests that keep something have."""
-
-SPINS: Final = 50
-"""Turns that had nothing to do and wanted another one at once."""
-
-LONGEST_LEASE: Final = 1000.0
-"""Seconds; more than any extension that the cast asks for."""
-
-EPSILON: Final = 1e-3
 
 
 class Round(NamedTuple):
@@ -95,18 +91,15 @@ class Judge:
 
     def __init__(self, world: World, config: CoreConfig, durable: bool) -> None:
         self.truth = Truth()
+        self.sleep = Sleep(world, self.truth)
+        self.paces = Paces(world, self.truth, config)
+        self.leases = Leases(world, self.truth)
         self.handed = 0
         self._world = world
-        self._config = config
         self._durable = durable
         self._journal = self.truth.journal
         self._greatest = 0
         self._left: set[tuple[str, int]] = set()
-        self._facts: dict[str, tuple[int, int, list[str] | None]] = {}
-        self._takers: dict[str, bool] = {}
-        self._heard_at: dict[str, float] = {}
-        self._was_idle = False
-        self._spins = 0
         self._may_be: dict[Name, frozenset[str]] = {}
         self._tokens: dict[Name, int] = {}
 
@@ -115,14 +108,14 @@ class Judge:
     def turned(self, turn: Round) -> None:
         """A turn was decided and, if there was anything to write, written."""
         self._may_be, self._tokens = {}, {}
-        self._end_leases_by_time()
-        replies = _by_request(turn.said)
+        self.leases.end_by_time()
+        replies = by_request(turn.said)
         for peer, request in turn.requests:
             self._hear(request, replies.get((peer, request["n"]), []))
         self._write(turn)
         if turn.written:
             self._journal.commit()
-        self._was_idle = not (turn.requests or turn.said or turn.written)
+        self.sleep.turned(idle=not (turn.requests or turn.said or turn.written))
 
     def synced(self) -> None:
         """Everything written so far is safe."""
@@ -130,9 +123,7 @@ class Judge:
 
     def configured(self, config: CoreConfig) -> None:
         """From this turn on another config is in force."""
-        self._config = config
-        for name, facts in self.truth.projects.items():
-            self._re_pace(name, facts)
+        self.paces.configured(config)
 
     def power_cut(self, lucky: int) -> None:
         """The machine died; so many unsynced writes had reached the disk."""
@@ -141,28 +132,17 @@ class Judge:
         lost = before.keys() - self.truth.answers.keys()
         told = sorted(lost & self._left)
         if told and self._durable:
-            task = _first_task(before[told[0]].request)
+            task = first_task(before[told[0]].request)
             self._fail("S5", task, f"the answer to {told[0]} had left, but a power cut undid what it told")
         self._left -= lost
-        for pace in self.truth.floors.values():
-            pace.level = -inf
+        self.paces.power_cut()
 
     def restarted(self, config: CoreConfig, *, same_boot: bool) -> None:
         """A scheduler has loaded the store."""
-        at = self._world.clock.now
-        self._config = config
-        self._facts.clear()
-        self._takers.clear()
-        for session in self._heard_at:
-            self._heard_at[session] = at
-        for name, facts in self.truth.projects.items():
-            self._doubt_pace(name, facts)
-            self._re_pace(name, facts)
-        for pace in self.truth.floors.values():
-            pace.level = pace.level if same_boot else 0.0
-        for held in self.truth.tasks.values():
-            if held.state == PROCESSING:
-                self._restart_lease(held.token, self.truth.leases[held.token], at, same_boot)
+        self.truth.facts.clear()
+        self.truth.takers.clear()
+        self.paces.restarted(config, same_boot=same_boot)
+        self.leases.restarted(same_boot=same_boot)
 
     def leaving(self, session: str, message: Message, knows: Callable[[int, str], bool]) -> None:
         """A message leaves for a client; ``knows`` asks the store for a task, by its project's number."""
@@ -173,7 +153,7 @@ class Judge:
         if answer is None:
             self._fail("S5", session, f"the answer to #{message['n']} leaves, but nothing of it is kept")
             return
-        for name, outcome in _outcomes(answer.request, answer.reply):
+        for name, outcome in outcomes(answer.request, answer.reply):
             facts = self.truth.projects.get(name.project)
             gone = facts is None or self.truth.dropped_at.get(name.project, -1.0) >= answer.at
             if outcome in ACCEPTED and not gone and facts and not knows(facts.number, name.taskid):
@@ -185,9 +165,9 @@ class Judge:
             return
         answer = self.truth.answers.get((session, reply["n"]))
         if answer is None and self._durable:
-            self._fail("S5", _first_task(request), f"{session} #{reply['n']} was answered, which is not kept")
+            self._fail("S5", first_task(request), f"{session} #{reply['n']} was answered, which is not kept")
         if answer is not None and self._durable and answer.reply != reply:
-            self._fail("S5", _first_task(request), f"{session} #{reply['n']}: {reply} but kept {answer.reply}")
+            self._fail("S5", first_task(request), f"{session} #{reply['n']}: {reply} but kept {answer.reply}")
 
     def fenced_write(self, who: str) -> None:
         """A scheduler that was succeeded has written."""
@@ -196,7 +176,7 @@ class Judge:
     def accepted(self) -> Iterable[Name]:
         """Tasks that were accepted and must still be known."""
         for answer in self.truth.answers.values():
-            for name, outcome in _outcomes(answer.request, answer.reply):
+            for name, outcome in outcomes(answer.request, answer.reply):
                 if outcome in ACCEPTED and self.truth.dropped_at.get(name.project, -1.0) < answer.at:
                     yield name
 
@@ -204,7 +184,7 @@ class Judge:
 
     def _hear(self, request: Message, replies: list[Message]) -> None:
         session = request["session"]
-        self._heard_at[session] = self._world.clock.now
+        self.truth.heard_at[session] = self._world.clock.now
         if request["type"] == "hello":
             self._hear_hello(session, request)
         reply = replies.pop(0) if replies else None
@@ -220,37 +200,37 @@ class Judge:
 
     def _hear_repeat(self, first: Answer, reply: Message) -> None:
         if reply != first.reply:
-            task = _first_task(first.request)
+            task = first_task(first.request)
             self._fail("S5", task, f"a repeat was answered {reply}, the first time {first.reply}")
 
     def _hear_other(self, request: Message, reply: Message) -> None:
         pass
 
     def _hear_hello(self, session: str, hello: Message) -> None:
-        n, _, _ = self._facts.get(session, (0, 0, None))
+        n, _, _ = self.truth.facts.get(session, (0, 0, None))
         if hello["n"] < n:
             return
-        self._facts[session] = hello["n"], hello["capacity"], hello["projects"]
-        self._takers[session] = True
+        self.truth.facts[session] = hello["n"], hello["capacity"], hello["projects"]
+        self.truth.takers[session] = True
         holds = set(hello["holds"])
-        for token, lease in self._leases_of(session):
+        for token, lease in self.leases.of(session):
             if lease.number <= hello["seen"] and token not in holds:
-                self._end(token, lease)
+                self.leases.end(token)
                 self._widen(lease.name, WAITING)
 
     def _hear_new_tasks(self, request: Message, reply: Message) -> None:
-        for name, outcome in _outcomes(request, reply):
+        for name, outcome in outcomes(request, reply):
             self._become(name, outcome)
 
     def _hear_done(self, request: Message, reply: Message) -> None:
-        follow_ups = iter(_follow_ups(request, reply))
+        came_out = iter(follow_ups(request, reply))
         for item, outcome in zip(request["tasks"], reply["outcomes"], strict=True):
             name = Name(item["project"], item["taskid"])
             if outcome == "done":
                 self._count(name, item)
             elif outcome == "stale":
                 self._refuse(name, item)
-            for follow_up, became in next(follow_ups):
+            for follow_up, became in next(came_out):
                 self._become(follow_up, became)
 
     def _hear_tokens(self, request: Message, reply: Message) -> None:
@@ -259,11 +239,11 @@ class Judge:
             if lease is None or lease.session != request["session"] or token in reply["stale"]:
                 continue
             if request["type"] == "release":
-                self._end(token, lease)
+                self.leases.end(token)
                 self._may_be[lease.name] = frozenset((WAITING,))
                 self._tokens[lease.name] = 0
             else:
-                self._extend(token, lease, request.get("seconds"))
+                self.leases.extend(token, lease, request.get("seconds"))
 
     def _hear_tasks(self, request: Message, reply: Message) -> None:
         become = OVER if request["type"] == "task-cancel" else WAITING
@@ -281,8 +261,7 @@ class Judge:
             if name.project == request["project"]:
                 self._may_be[name] = frozenset((UNKNOWN,))
                 self._tokens[name] = 0
-                if held.token in self.truth.leases:
-                    self._end(held.token, self.truth.leases[held.token])
+                self.leases.end(held.token)
         for name in list(self._may_be):
             if name.project == request["project"]:
                 self._may_be[name] = frozenset((UNKNOWN,))
@@ -316,8 +295,7 @@ class Judge:
             self._fail("S2", name.taskid, f"its answer counted, but it was {_words(may_be)}")
         self._put(self.truth.counted, token, True)
         self._may_be[name] = self._after_answer(name, item, ok)
-        if token in self.truth.leases:
-            self._end(token, self.truth.leases[token])
+        self.leases.end(token)
 
     def _after_answer(self, name: Name, item: Message, ok: bool) -> frozenset[str]:
         if name in self.truth.deferred:
@@ -336,9 +314,7 @@ class Judge:
 
     def _revoke(self, name: Name) -> None:
         """Whatever lease there was, it is no more."""
-        token = self._token(name)
-        if token in self.truth.leases:
-            self._end(token, self.truth.leases[token])
+        self.leases.end(self._token(name))
         self._tokens[name] = 0
 
     def _states(self, name: Name) -> frozenset[str]:
@@ -388,12 +364,9 @@ class Judge:
             return
         self._put(self.truth.projects, name, facts)
         if before is None or before.number != facts.number:
-            at = self._world.clock.now
-            rate, burst = self._settings(name, facts.overrides)
-            self.truth.ceilings[facts.number] = Pace(rate, burst, burst, at)
-            self.truth.floors[facts.number] = Pace(rate, burst, burst, at)
+            self.paces.made(name, facts)
         else:
-            self._re_pace(name, facts)
+            self.paces.changed(name, facts)
 
     def _write_task(self, name: Name, move: Move, now: Now, greatest: int) -> None:
         task, old_state, old_key, *_ = move
@@ -402,7 +375,9 @@ class Judge:
             self._check_due(name, key_time(old_key), now)
         if task.state == PROCESSING and (was is None or was.token != task.token or was.state != PROCESSING):
             self._check_hand_out(name, may_be, greatest, task.token)
-            self._hand_out(name, task)
+            self.paces.pay(name)
+            self.leases.begin(name, task)
+            self.handed += 1
             self._journal.drop(self.truth.deferred, name)
         elif _class(task.state) not in may_be:
             self._fail("S3", name.taskid, f"it is {_class(task.state)} now, but it was {_words(may_be)}")
@@ -420,138 +395,6 @@ class Judge:
     def _check_due(self, name: Name, due_at: float, now: Now) -> None:
         if due_at > now.wall + EPSILON:
             self._fail("S11", name.taskid, f"it runs {due_at - now.wall:.3f} s before its time")
-
-    # ------------------------------------------------------------------------------------ S3, S6, S7: leases
-
-    def _hand_out(self, name: Name, task: Task) -> None:
-        at = self._world.clock.now
-        session, number = (task.lease.session, task.lease.number) if task.lease else ("", 0)
-        _, capacity, projects = self._facts.get(session, (0, 0, None))
-        held = sum(1 for _ in self._leases_of(session)) + 1
-        if held > capacity:
-            self._fail("S7", name.taskid, f"{session} has {held} tasks but a capacity of {capacity}")
-        if projects is not None and name.project not in projects:
-            self._fail("S7", name.taskid, f"{session} does not want tasks of {name.project}")
-        self._pay(name)
-        timeout = timeout_of(name.taskid)
-        self._put(self.truth.leases, task.token, Lease(name, session, number, at + timeout, at + timeout))
-        self._put(self.truth.in_force, task.token, True)
-        self.handed += 1
-
-    def _pay(self, name: Name) -> None:
-        number = self.truth.projects[name.project].number
-        for pace in (self.truth.ceilings[number], self.truth.floors[number]):
-            pace.settle(self._world.clock.now)
-            pace.level -= 1
-        ceiling = self.truth.ceilings[number]
-        if ceiling.level < -EPSILON:
-            self._fail("S6", name.taskid, f"{name.project} is {-ceiling.level:.4f} tokens beyond its pace")
-
-    def _extend(self, token: int, lease: Lease, seconds: float | None) -> None:
-        """Also of a lease whose time was up, if nobody has taken note of that yet."""
-        until = self._world.clock.now + (seconds or timeout_of(lease.name.taskid))
-        latest = max(until, lease.latest)
-        self._put(self.truth.leases, token, lease._replace(until=until, latest=latest, ended=False))
-        self._put(self.truth.in_force, token, True)
-
-    def _restart_lease(self, token: int, lease: Lease, at: float, same_boot: bool) -> None:
-        """Its deadline is capped at its length from now, and its fetcher has time to be heard."""
-        length = timeout_of(lease.name.taskid)
-        until = max(min(lease.until, at + length), at + FETCHER_TIMEOUT)
-        latest = max(lease.latest if same_boot else at + LONGEST_LEASE, at + FETCHER_TIMEOUT)
-        self.truth.leases[token] = lease._replace(until=until, latest=latest, ended=False)
-        self.truth.in_force[token] = True
-
-    def _end_leases_by_time(self) -> None:
-        at = self._world.clock.now
-        for session, since in self._heard_at.items():
-            if at >= since + FETCHER_TIMEOUT - EPSILON:
-                self._takers.pop(session, None)
-        for token, lease in self._active():
-            silent_since = self._heard_at.get(lease.session, 0.0)
-            if at >= lease.until - EPSILON or at >= silent_since + FETCHER_TIMEOUT - EPSILON:
-                self._end(token, lease)
-
-    def _end(self, token: int, lease: Lease) -> None:
-        self._put(self.truth.leases, token, lease._replace(ended=True))
-        self._journal.drop(self.truth.in_force, token)
-
-    def _active(self) -> list[tuple[int, Lease]]:
-        return [(token, self.truth.leases[token]) for token in self.truth.in_force]
-
-    def _leases_of(self, session: str) -> list[tuple[int, Lease]]:
-        return [(token, lease) for token, lease in self._active() if lease.session == session]
-
-    # ------------------------------------------------------------------------------------ pace
-
-    def _settings(self, name: str, overrides: dict[str, Any]) -> tuple[float, float]:
-        layers = {**self._config.defaults, **self._config.projects.get(name, {}), **overrides}
-        return float(layers.get("rate", 1.0)), float(layers.get("burst", 3.0))  # type: ignore[arg-type]
-
-    def _re_pace(self, name: str, facts: Facts) -> None:
-        rate, burst = self._settings(name, facts.overrides)
-        for pace in (self.truth.ceilings[facts.number], self.truth.floors[facts.number]):
-            pace.change(rate, burst, self._world.clock.now)
-
-    def _doubt_pace(self, name: str, facts: Facts) -> None:
-        """The settings may have changed at any time while no scheduler ran."""
-        rate, burst = self._settings(name, facts.overrides)
-        ceiling, floor = self.truth.ceilings[facts.number], self.truth.floors[facts.number]
-        ceiling.rate, ceiling.burst = max(ceiling.rate, rate), max(ceiling.burst, burst)
-        floor.rate, floor.burst = min(floor.rate, rate), min(floor.burst, burst)
-
-    # ------------------------------------------------------------------------------------ L2, L3: sleep
-
-    def asleep_until(self, now: Now, boot: float) -> None:
-        """The scheduler will sleep until then if nothing is heard."""
-        self._count_spin(awake=boot <= now.boot)
-        wakes_at = self._world.machine.when(boot)
-        for due_at, task, reason in self._due():
-            if wakes_at > max(due_at, self._world.clock.now) + EPSILON:
-                late = wakes_at - due_at
-                self._fail("L2", task, f"{reason} at {due_at:.3f}, {late:.3f} s before the next turn")
-
-    def _due(self) -> Iterable[tuple[float, str, str]]:
-        """Rows of (true time, taskid, reason): everything that needs a turn, by looking at everything."""
-        offset = self._world.machine.wall_offset
-        ready: dict[str, str] = {}
-        holding: dict[str, int] = {}
-        for name, held in self.truth.tasks.items():
-            if held.state == READY:
-                ready[name.project] = name.taskid
-            elif held.state == DELAYED:
-                yield key_time(held.key) - offset, name.taskid, "it is due"
-            elif held.state == PROCESSING:
-                lease = self.truth.leases[held.token]
-                holding[lease.session] = holding.get(lease.session, 0) + 1
-                yield lease.latest, name.taskid, "its lease runs out"
-                silent_since = self._heard_at.get(lease.session, 0.0)
-                yield silent_since + FETCHER_TIMEOUT, name.taskid, f"{lease.session} is silent for too long"
-        yield from self._wanted(ready, holding)
-
-    def _wanted(self, ready: dict[str, str], holding: dict[str, int]) -> Iterable[tuple[float, str, str]]:
-        for project, taskid in ready.items():
-            facts = self.truth.projects[project]
-            if facts.state == "running" and (session := self._taker(project, holding)):
-                pace = self.truth.floors[facts.number]
-                pace.settle(self._world.clock.now)
-                yield pace.next_at() + EPSILON, taskid, f"{session} could have it"
-
-    def _taker(self, project: str, holding: dict[str, int]) -> str:
-        """A session that has said that it would take a task of the project now."""
-        for session in self._takers:
-            _, capacity, projects = self._facts[session]
-            heard_lately = self._heard_at[session] + FETCHER_TIMEOUT > self._world.clock.now + EPSILON
-            if capacity > holding.get(session, 0) and heard_lately and (projects is None or project in projects):
-                return session
-        return ""
-
-    def _count_spin(self, *, awake: bool) -> None:
-        if not self._was_idle:
-            return
-        self._spins = self._spins + 1 if awake else 0
-        if self._spins >= SPINS:
-            self._fail("L3", "", f"{SPINS} turns had nothing to do, and each wanted another one at once")
 
     # ------------------------------------------------------------------------------------ help
 
@@ -571,43 +414,6 @@ _HEAR: Final = {
     "task-retry": Judge._hear_tasks,
     "project-do": Judge._hear_action,
 }
-
-
-def _outcomes(request: Message, reply: Message) -> Iterable[tuple[Name, str]]:
-    """What became of each new task of a request, follow-ups included."""
-    if reply["type"] == "new-task-reply":
-        yield from _paired(request["tasks"], reply["outcomes"], request["project"])
-    elif reply["type"] == "done-reply":
-        for pairs in _follow_ups(request, reply):
-            yield from pairs
-
-
-def _follow_ups(request: Message, reply: Message) -> list[list[tuple[Name, str]]]:
-    """Per item of a ``done``, what became of its follow-ups."""
-    lists = reply.get("new") or [[] for _ in request["tasks"]]
-    return [
-        list(_paired(item.get("new", []), outcomes, item["project"]) if outcomes else [])
-        for item, outcomes in zip(request["tasks"], lists, strict=True)
-    ]
-
-
-def _paired(items: list[Message], outcomes: list[str], project: str) -> Iterable[tuple[Name, str]]:
-    for item, outcome in zip(items, outcomes, strict=True):
-        yield Name(item.get("project") or project, item["taskid"]), outcome
-
-
-def _by_request(said: list[tuple[bytes, Message]]) -> dict[tuple[bytes, int], list[Message]]:
-    replies: dict[tuple[bytes, int], list[Message]] = {}
-    for peer, message in said:
-        if message["type"] != "select":
-            replies.setdefault((peer, message["n"]), []).append(message)
-    return replies
-
-
-def _first_task(request: Message) -> str:
-    tasks = request.get("tasks") or [{}]
-    taskids = request.get("taskids") or [tasks[0].get("taskid", "")]
-    return str(taskids[0])
 
 
 def _class(state: int) -> str:

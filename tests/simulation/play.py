@@ -1,6 +1,6 @@
 """One seed from beginning to end: bad weather, then calm, then the reckoning.
 
-    0 ────────── bad weather ──────────► STORM_SECONDS ── calm: everything accepted comes to its end ──► reckoning
+0 ────────── bad weather ──────────► STORM_SECONDS ── calm: everything accepted comes to its end ──► reckoning
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from taskqueue.core.kept import Needs, TaskRef
 from taskqueue.core.settings import CoreConfig, Layer
 from taskqueue.core.task import SUCCESS
 from taskqueue.store.ledger import Ledger
-
 from tests.simulation.cast import Fetcher, Operator, Producer
-from tests.simulation.host import Site
 from tests.simulation.laws import Judge
+from tests.simulation.site import Site
 from tests.simulation.storage import MemoryDisk, Plan, RocksDisk, Storage
 from tests.simulation.tasks import FETCHER_TIMEOUT, PROCESSING_TIMEOUT, PROJECTS, RETRY_DELAY, recurs
 from tests.simulation.truth import Name

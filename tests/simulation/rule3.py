@@ -18,7 +18,6 @@ from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.task import DELAYED, READY, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
-
 from tests.simulation.world import Violation
 
 EVERYTHING: Final = 1 << 40

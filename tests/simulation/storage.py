@@ -1,8 +1,8 @@
 """Where the scheduler keeps its state: a real store, behind faults.
 
-    MemoryDisk   forgets what was not synced when the machine dies
-    RocksDisk    a directory, really closed and opened again; it keeps what was written, because a power cut of the
-                 machine that runs the test can't be had. To compare the two, let the memory keep it too.
+MemoryDisk   forgets what was not synced when the machine dies
+RocksDisk    a directory, really closed and opened again; it keeps what was written, because a power cut of the
+             machine that runs the test can't be had. To compare the two, let the memory keep it too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.memory import Disk, MemoryStore
 from taskqueue.store.rocks import RocksStore
-
 from tests.simulation.world import Crash
 
 ROCKS_CACHE_BYTES: Final = 8 << 20

@@ -65,7 +65,7 @@ def _draw_schedule(rng: Random, taskid: str, wall: float) -> dict[str, Any]:
     if rng.random() < 0.12:
         schedule["force_update"] = True
     if rng.random() < 0.05:
-        schedule["cancel"] = True
+        schedule.update(cancel=True, force_update=rng.random() < 0.7)
     if own_timeout(taskid):
         schedule["timeout"] = own_timeout(taskid)
     if recurs(taskid):

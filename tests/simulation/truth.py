@@ -15,6 +15,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
+EPSILON: Final = 1e-3
+"""Seconds, or tokens, by which clocks and sums may differ."""
+
 _ABSENT: Final = object()
 
 
@@ -150,6 +153,9 @@ class Truth:
         answers: by (session, n).
         counted: tokens of which an answer has counted.
         dropped_at: true time at which a project of that name was deleted last.
+        facts: by session, (number of its last hello, capacity, projects that it wants); since the last restart.
+        takers: sessions that have stated facts and have not been silent for too long since.
+        heard_at: by session, true time at which it was heard last.
         ceilings: by project number, the pace that must never be exceeded; a crash takes nothing back.
         floors: by project number, the pace that is surely granted.
     """
@@ -164,5 +170,8 @@ class Truth:
         self.answers: dict[tuple[str, int], Answer] = {}
         self.counted: dict[int, bool] = {}
         self.dropped_at: dict[str, float] = {}
+        self.facts: dict[str, tuple[int, int, list[str] | None]] = {}
+        self.takers: dict[str, bool] = {}
+        self.heard_at: dict[str, float] = {}
         self.ceilings: dict[int, Pace] = {}
         self.floors: dict[int, Pace] = {}

@@ -49,6 +49,24 @@ def test_an_answer_counts_once(world: World) -> None:
     assert world.project().totals.success == 1
 
 
+def test_a_success_after_the_same_lease_was_answered_with_a_failure_is_stale(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher()
+    token = fetcher.held["a"].token
+
+    assert [fetcher.forge("a", token, ok=ok) for ok in (False, True)] == ["done", "stale"]
+    assert world.show("a").state == "delayed"
+
+
+def test_the_success_of_a_recurring_task_counts_once_for_each_lease(world: World) -> None:
+    world.push("news", task("a", age=HOUR, auto_recrawl=True))
+    fetcher = world.fetcher()
+    token = fetcher.held["a"].token
+
+    assert [fetcher.forge("a", token) for _ in range(2)] == ["done", "stale"]
+    assert world.project().totals.success == 1
+
+
 def test_two_answers_in_one_request_count_once(world: World) -> None:
     world.push("news", task("a"))
     fetcher = world.fetcher()

@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import Any
 
 import msgpack
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from taskqueue.core.messages import Done, NewTasks
+from taskqueue.core.messages import Done, Handed, NewTask, NewTasks, Select, Token
 from taskqueue.errors import Rejected
-from taskqueue.wire import decode_request, decode_said, request_number
+from taskqueue.wire import decode_request, decode_said, encode, request_number
 
 TASK: dict[str, Any] = {
     "taskid": "é" * 20,
@@ -120,6 +121,29 @@ def test_a_body_nested_too_deep_is_refused() -> None:
 
     with pytest.raises(Rejected, match="nested too deep"):
         decode_request(raw)
+
+
+@pytest.mark.parametrize("depth", range(100, 1100, 7))
+def test_a_body_that_is_taken_can_be_read_from_deeper_in_the_stack(depth: int) -> None:
+    body = msgspec.Raw(b"\x91" * depth + b"\xc0")
+    request = encode(NewTasks(session="s", n=1, project="p", tasks=[NewTask("a", "u", body=body)]))
+    select = encode(Select(number=1, tasks=[Handed("p", "a", "u", Token(1), 1.0, body)]))
+
+    def read(frames: int) -> object:
+        return read(frames - 1) if frames else decode_said(select)
+
+    taken = False
+    with suppress(Rejected):
+        taken = bool(decode_request(request))
+
+    assert not taken or isinstance(read(150), Select)
+
+
+def test_a_body_of_a_hundred_levels_is_taken() -> None:
+    body = msgspec.Raw(b"\x91" * 100 + b"\xa3" + b"xxx")
+    tasks: list[NewTask | None] = [NewTask(f"t{n}", "u", body=body) for n in range(10)]
+
+    assert decode_request(encode(NewTasks(session="s", n=1, project="p", tasks=tasks)))[1] == {}
 
 
 @pytest.mark.parametrize("cut", range(1, 40))

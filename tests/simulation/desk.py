@@ -1,0 +1,104 @@
+"""A scheduler on a desk, for scenarios written by hand: one turn at a time, at times that the scenario names.
+
+The core, the ledger, the memory store and the codec are the real ones; every message goes through bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+
+from taskqueue.core.messages import Heard, Now, Peer, Setting
+from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.settings import CoreConfig
+from taskqueue.store.ledger import Ledger
+from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.wire import decode_request, encode
+from tests.simulation.world import BEGINNING
+
+Message = dict[str, Any]
+
+
+class Desk:
+    """One scheduler with a project ``p`` on one disk.
+
+    Attributes:
+        at: seconds since the beginning, on both clocks.
+        boot: number of the machine's run; its boot clock starts anew with it.
+    """
+
+    def __init__(self, **settings: Setting) -> None:
+        self.at = 0.0
+        self.boot = 1
+        self._booted_at = 0.0
+        self._n: dict[str, int] = {}
+        self._disk = Disk()
+        self._config = CoreConfig(projects={"p": {"rate": float("inf"), **settings}}, head_tasks=2)
+        self.restart()
+
+    def turn(self, *requests: Message, at: float | None = None) -> list[Message]:
+        """Take one turn that hears these requests; return what was said, in order."""
+        self.at = self.at if at is None else at
+        heard = [self._hear(request) for request in requests]
+        now = self._now()
+        turn = self._core.step(now, heard, self._ledger.find(self._core.needs(now, heard)))
+        self._ledger.keep(turn.kept)
+        self._core.verify()
+        return [msgpack.unpackb(encode(said.message)) for said in turn.said]
+
+    def settle(self, at: float | None = None) -> list[Message]:
+        """Take turns for as long as something is due; return what was said."""
+        said = self.turn(at=at)
+        while self.wakes_at() <= self.at:
+            said += self.turn()
+        return said
+
+    def wakes_at(self) -> float:
+        """When the next turn is due, in seconds since the beginning."""
+        return self._core.next_event_at(self._now()) + self._booted_at
+
+    def restart(self, *, reboot_to: float | None = None) -> None:
+        """Kill -9, and start again; or cut the power and boot, so that the boot clock shows ``reboot_to``."""
+        if reboot_to is not None:
+            self._disk.power_cut(lucky=1_000_000)
+            self.boot += 1
+            self._booted_at = self.at - reboot_to
+        self._ledger = Ledger(MemoryStore(self._disk))
+        self._core = Scheduler(self._ledger.begin(f"boot-{self.boot}"), self._config, self._now())
+
+    def request(self, session: str, type_: str, **fields: Any) -> Message:
+        """The next request of a session; the same one may be heard twice."""
+        self._n[session] = self._n.get(session, 0) + 1
+        return {"type": type_, "v": 1, "session": session, "n": self._n[session], **fields}
+
+    def push(self, *taskids: str, **schedule: Any) -> Message:
+        """A producer's request."""
+        tasks = [{"taskid": taskid, "url": f"http://p/{taskid}", "schedule": schedule} for taskid in taskids]
+        return self.request("producer", "new-task", project="p", tasks=tasks)
+
+    def hello(self, fetcher: str, capacity: int = 1, **facts: Any) -> Message:
+        """A fetcher's facts."""
+        return self.request(fetcher, "hello", capacity=capacity, **facts)
+
+    def done(self, fetcher: str, task: Message, **outcome: Any) -> Message:
+        """A fetcher's answer about one task that it was handed."""
+        names = {key: task[key] for key in ("project", "taskid", "token")}
+        return self.request(fetcher, "done", tasks=[{**names, **outcome}])
+
+    def _now(self) -> Now:
+        return Now(wall=BEGINNING + self.at, boot=self.at - self._booted_at)
+
+    def _hear(self, message: Message) -> Heard:
+        request, flaws = decode_request(msgpack.packb(message))
+        return Heard(Peer(message["session"].encode()), request, flaws)
+
+
+def handed(said: list[Message]) -> list[Message]:
+    """The tasks of the select messages among these."""
+    return [task for message in said if message["type"] == "select" for task in message["tasks"]]
+
+
+def outcomes(said: list[Message]) -> list[str]:
+    """The outcomes in the replies among these."""
+    return [outcome for message in said for outcome in message.get("outcomes", [])]

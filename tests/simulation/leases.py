@@ -1,0 +1,94 @@
+"""Who holds what until when: what laws S3 and S7 are judged by.
+
+A lease is *in force* as long as nothing may have ended it. What may: an answer, a release, a hello that shows it to be
+lost, its time, the silence of its fetcher, the end of its task. A restart of the scheduler gives the fetcher time to
+be heard, so that what nobody has taken note of yet is in force again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.core.task import PROCESSING, Task
+from tests.simulation.tasks import FETCHER_TIMEOUT, timeout_of
+from tests.simulation.truth import EPSILON, Lease, Name, Truth
+from tests.simulation.world import Violation, World
+
+LONGEST_LEASE: Final = 1000.0
+"""Seconds; more than any extension that the cast asks for."""
+
+
+class Leases:
+    """Watches hand-outs and how they end."""
+
+    def __init__(self, world: World, truth: Truth) -> None:
+        self._world = world
+        self._truth = truth
+
+    def begin(self, name: Name, task: Task) -> None:
+        """The task is handed out now."""
+        at = self._world.clock.now
+        session, number = (task.lease.session, task.lease.number) if task.lease else ("", 0)
+        self._check_capacity(name, session)
+        until = at + timeout_of(name.taskid)
+        self._truth.journal.put(self._truth.leases, task.token, Lease(name, session, number, until, until))
+        self._truth.journal.put(self._truth.in_force, task.token, True)
+
+    def extend(self, token: int, lease: Lease, seconds: float | None) -> None:
+        """It lasts so long from now; also one whose time was up, if nobody has taken note of that yet."""
+        until = self._world.clock.now + (seconds or timeout_of(lease.name.taskid))
+        latest = max(until, lease.latest)
+        renewed = lease._replace(until=until, latest=latest, ended=False)
+        self._truth.journal.put(self._truth.leases, token, renewed)
+        self._truth.journal.put(self._truth.in_force, token, True)
+
+    def end(self, token: int) -> None:
+        """Something may have ended the lease, if there is one."""
+        lease = self._truth.leases.get(token)
+        if lease is not None:
+            self._truth.journal.put(self._truth.leases, token, lease._replace(ended=True))
+            self._truth.journal.drop(self._truth.in_force, token)
+
+    def end_by_time(self) -> None:
+        """End what has run out by now, and what its fetcher was silent for too long to keep."""
+        at, heard_at = self._world.clock.now, self._truth.heard_at
+        for session, since in heard_at.items():
+            if at >= since + FETCHER_TIMEOUT - EPSILON:
+                self._truth.takers.pop(session, None)
+        for token, lease in self.active():
+            silent_at = heard_at.get(lease.session, 0.0) + FETCHER_TIMEOUT
+            if at >= min(lease.until, silent_at) - EPSILON:
+                self.end(token)
+
+    def restarted(self, *, same_boot: bool) -> None:
+        """A scheduler starts: deadlines are capped, and every fetcher has time to be heard."""
+        at = self._world.clock.now
+        for session in self._truth.heard_at:
+            self._truth.heard_at[session] = at
+        for held in self._truth.tasks.values():
+            if held.state == PROCESSING:
+                self._restart(held.token, at, same_boot)
+
+    def active(self) -> list[tuple[int, Lease]]:
+        """All that are in force, by token."""
+        return [(token, self._truth.leases[token]) for token in self._truth.in_force]
+
+    def of(self, session: str) -> list[tuple[int, Lease]]:
+        """Those of one fetcher."""
+        return [(token, lease) for token, lease in self.active() if lease.session == session]
+
+    def _restart(self, token: int, at: float, same_boot: bool) -> None:
+        lease = self._truth.leases[token]
+        length = timeout_of(lease.name.taskid)
+        until = max(min(lease.until, at + length), at + FETCHER_TIMEOUT)
+        latest = max(lease.latest if same_boot else at + LONGEST_LEASE, at + FETCHER_TIMEOUT)
+        self._truth.leases[token] = lease._replace(until=until, latest=latest, ended=False)
+        self._truth.in_force[token] = True
+
+    def _check_capacity(self, name: Name, session: str) -> None:
+        _, capacity, projects = self._truth.facts.get(session, (0, 0, None))
+        held = len(self.of(session)) + 1
+        if held > capacity:
+            raise Violation("S7", name.taskid, f"{session} has {held} tasks but a capacity of {capacity}")
+        if projects is not None and name.project not in projects:
+            raise Violation("S7", name.taskid, f"{session} does not want tasks of {name.project}")

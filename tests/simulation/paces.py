@@ -1,0 +1,74 @@
+"""Law S6: in any window a project hands out at most burst + rate * t, across restarts.
+
+Each project has a bucket that is filled step by step and never refilled by a crash, its *ceiling*: it must never go
+below nothing. A second one, its *floor*, is what the project is surely granted: a power cut empties it.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from taskqueue.core.settings import CoreConfig
+from tests.simulation.truth import EPSILON, Facts, Name, Pace, Truth
+from tests.simulation.world import Violation, World
+
+
+class Paces:
+    """Watches hand-outs, and who changes rates."""
+
+    def __init__(self, world: World, truth: Truth, config: CoreConfig) -> None:
+        self._world = world
+        self._truth = truth
+        self._config = config
+
+    def made(self, name: str, facts: Facts) -> None:
+        """A project is new; its bucket is full."""
+        rate, burst = self._settings(name, facts)
+        for paces in (self._truth.ceilings, self._truth.floors):
+            paces[facts.number] = Pace(rate, burst, burst, self._world.clock.now)
+
+    def changed(self, name: str, facts: Facts) -> None:
+        """A project has other settings from now on."""
+        rate, burst = self._settings(name, facts)
+        for pace in self._of(facts.number):
+            pace.change(rate, burst, self._world.clock.now)
+
+    def configured(self, config: CoreConfig) -> None:
+        """Another config is in force from now on."""
+        self._config = config
+        for name, facts in self._truth.projects.items():
+            self.changed(name, facts)
+
+    def restarted(self, config: CoreConfig, *, same_boot: bool) -> None:
+        """A scheduler starts; the settings may have changed at any time while none ran."""
+        self._config = config
+        for name, facts in self._truth.projects.items():
+            rate, burst = self._settings(name, facts)
+            ceiling, floor = self._of(facts.number)
+            ceiling.rate, ceiling.burst = max(ceiling.rate, rate), max(ceiling.burst, burst)
+            floor.rate, floor.burst = min(floor.rate, rate), min(floor.burst, burst)
+            self.changed(name, facts)
+            floor.level = floor.level if same_boot else 0.0
+
+    def power_cut(self) -> None:
+        """Nothing is granted until a scheduler starts again."""
+        for pace in self._truth.floors.values():
+            pace.level = -inf
+
+    def pay(self, name: Name) -> None:
+        """A task of the project is handed out now."""
+        ceiling, floor = self._of(self._truth.projects[name.project].number)
+        for pace in (ceiling, floor):
+            pace.settle(self._world.clock.now)
+            pace.level -= 1
+        if ceiling.level < -EPSILON:
+            raise Violation("S6", name.taskid, f"{name.project} is {-ceiling.level:.4f} tokens beyond its pace")
+
+    def _of(self, number: int) -> tuple[Pace, Pace]:
+        return self._truth.ceilings[number], self._truth.floors[number]
+
+    def _settings(self, name: str, facts: Facts) -> tuple[float, float]:
+        config = self._config
+        layers: dict[str, Any] = {**config.defaults, **config.projects.get(name, {}), **facts.overrides}
+        return float(layers.get("rate", 1.0)), float(layers.get("burst", 3.0))

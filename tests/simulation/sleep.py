@@ -1,0 +1,83 @@
+"""Laws L2 and L3: the scheduler sleeps never past something due, and is awake only if there is something to do.
+
+What is due is found by looking at everything that the store has, at every turn: slow, and too simple to be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from taskqueue.core.messages import Now
+from taskqueue.core.task import DELAYED, PROCESSING, READY, key_time
+from tests.simulation.tasks import FETCHER_TIMEOUT
+from tests.simulation.truth import EPSILON, Truth
+from tests.simulation.world import Violation, World
+
+SPINS: Final = 50
+"""Turns that had nothing to do and wanted another one at once."""
+
+
+class Sleep:
+    """Watches when the scheduler wants to wake up."""
+
+    def __init__(self, world: World, truth: Truth) -> None:
+        self._world = world
+        self._truth = truth
+        self._was_idle = False
+        self._spins = 0
+
+    def turned(self, *, idle: bool) -> None:
+        """A turn was taken; ``idle``: it heard, said and wrote nothing."""
+        self._was_idle = idle
+
+    def until(self, now: Now, boot: float) -> None:
+        """The scheduler will sleep until then if nothing is heard."""
+        self._count_spin(awake=boot <= now.boot)
+        wakes_at = self._world.machine.when(boot)
+        for due_at, task, reason in self._due():
+            if wakes_at > max(due_at, self._world.clock.now) + EPSILON:
+                late = wakes_at - due_at
+                raise Violation("L2", task, f"{reason} at {due_at:.3f}, {late:.3f} s before the next turn")
+
+    def _due(self) -> Iterable[tuple[float, str, str]]:
+        """Rows of (true time, taskid, reason): everything that needs a turn, by looking at everything."""
+        offset = self._world.machine.wall_offset
+        ready: dict[str, str] = {}
+        holding: dict[str, int] = {}
+        for name, held in self._truth.tasks.items():
+            if held.state == READY:
+                ready[name.project] = name.taskid
+            elif held.state == DELAYED:
+                yield key_time(held.key) - offset, name.taskid, "it is due"
+            elif held.state == PROCESSING:
+                lease = self._truth.leases[held.token]
+                holding[lease.session] = holding.get(lease.session, 0) + 1
+                yield lease.latest, name.taskid, "its lease runs out"
+                silent_since = self._truth.heard_at.get(lease.session, 0.0)
+                yield silent_since + FETCHER_TIMEOUT, name.taskid, f"{lease.session} is silent for too long"
+        yield from self._wanted(ready, holding)
+
+    def _wanted(self, ready: dict[str, str], holding: dict[str, int]) -> Iterable[tuple[float, str, str]]:
+        for project, taskid in ready.items():
+            facts = self._truth.projects[project]
+            if facts.state == "running" and (session := self._taker(project, holding)):
+                pace = self._truth.floors[facts.number]
+                pace.settle(self._world.clock.now)
+                yield pace.next_at() + EPSILON, taskid, f"{session} could have it"
+
+    def _taker(self, project: str, holding: dict[str, int]) -> str:
+        """A session that has said that it would take a task of the project now."""
+        for session in self._truth.takers:
+            _, capacity, projects = self._truth.facts[session]
+            heard_lately = self._truth.heard_at[session] + FETCHER_TIMEOUT > self._world.clock.now + EPSILON
+            if capacity > holding.get(session, 0) and heard_lately and (projects is None or project in projects):
+                return session
+        return ""
+
+    def _count_spin(self, *, awake: bool) -> None:
+        if not self._was_idle:
+            return
+        self._spins = self._spins + 1 if awake else 0
+        if self._spins >= SPINS:
+            raise Violation("L3", "", f"{SPINS} turns had nothing to do, and each wanted another one at once")

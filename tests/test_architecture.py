@@ -1,0 +1,168 @@
+"""What the shape of the code promises, where the import contracts of setup.cfg can't see it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import taskqueue
+
+PACKAGE = Path(taskqueue.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+CORE = sorted((PACKAGE / "core").glob("*.py"))
+
+MOST_LINES = 400
+GREW_ON_PURPOSE = {"core/messages.py": 600}
+"""Values without behaviour may take more lines: they are a list, not a story."""
+
+IMPURE = {"time", "random", "os", "logging", "threading", "asyncio", "socket", "datetime", "uuid", "secrets", "pathlib"}
+VAGUE_NAMES = ("util", "manager", "handle_", "process_", "do_")
+NAMES_OF_THE_STANDARD_LIBRARY = {"do_GET", "do_HEAD", "handle_starttag", "handle_endtag", "handle_data"}
+"""Methods that a base class there calls by these names."""
+
+SETS = {"set", "frozenset"}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def nodes(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(path.read_text()))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names of the modules that a file imports, wherever in it."""
+    for node in nodes(path):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def iterated(path: Path) -> Iterator[ast.expr]:
+    """Every expression that is iterated over: in loops, comprehensions, and by what makes a sequence of it."""
+    for node in nodes(path):
+        if isinstance(node, ast.For | ast.comprehension):
+            yield node.iter
+        elif isinstance(node, ast.Starred):
+            yield node.value
+        elif (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("list", "tuple", "iter")
+        ):
+            yield from node.args
+
+
+def makes_a_set(expression: ast.expr, names: set[str]) -> bool:
+    """The expression is a set, as far as its own text and the names that are bound to sets tell."""
+    if isinstance(expression, ast.Set | ast.SetComp):
+        return True
+    if isinstance(expression, ast.Call):
+        return isinstance(expression.func, ast.Name) and expression.func.id in SETS
+    if isinstance(expression, ast.BinOp):
+        return makes_a_set(expression.left, names) or makes_a_set(expression.right, names)
+    if isinstance(expression, ast.Attribute):
+        return expression.attr in names
+    return isinstance(expression, ast.Name) and expression.id in names
+
+
+def is_set_type(annotation: ast.expr | None) -> bool:
+    """The annotation says set or frozenset of something, also within a union."""
+    if isinstance(annotation, ast.BinOp):
+        return is_set_type(annotation.left) or is_set_type(annotation.right)
+    if isinstance(annotation, ast.Subscript):
+        annotation = annotation.value
+    return isinstance(annotation, ast.Name) and annotation.id in {*SETS, "AbstractSet", "Interest"}
+
+
+def names_of_sets(path: Path) -> set[str]:
+    """Variables and attributes that a file annotates as, or binds to, a set."""
+    found: set[str] = set()
+    for node in nodes(path):
+        if isinstance(node, ast.AnnAssign) and is_set_type(node.annotation):
+            found |= target_names(node.target)
+        elif isinstance(node, ast.arg) and is_set_type(node.annotation):
+            found.add(node.arg)
+        elif isinstance(node, ast.Assign) and makes_a_set(node.value, set()):
+            found |= {name for target in node.targets for name in target_names(target)}
+    return found
+
+
+def target_names(target: ast.expr) -> set[str]:
+    if isinstance(target, ast.Name):
+        return {target.id}
+    return {target.attr} if isinstance(target, ast.Attribute) else set()
+
+
+def test_the_core_can_be_imported_without_sockets_a_store_or_an_event_loop() -> None:
+    script = "import sys, taskqueue.core.scheduler; print(*{'zmq', 'rocksdict', 'asyncio', 'click'} & set(sys.modules))"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("path", CORE, ids=name_of)
+def test_the_core_imports_nothing_that_knows_the_time_chance_or_the_world(path: Path) -> None:
+    assert {module.split(".")[0] for module in imported(path)} & IMPURE == set()
+
+
+def test_the_core_iterates_over_no_set() -> None:
+    """The order of a set of strings differs from run to run, and the same inputs must lead to the same outputs."""
+    names = {name for path in CORE for name in names_of_sets(path)}
+
+    found = [
+        f"{name_of(path)}:{expression.lineno}"
+        for path in CORE
+        for expression in iterated(path)
+        if makes_a_set(expression, names)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for x in {1, 2}: pass",
+        "[x for x in set(y)]",
+        "seen: set[str] = f()\nlist(seen)",
+        "gone = set(a)\nfor x in gone: pass",
+        "self.interest: frozenset[str] | None = f()\nfor x in self.interest: pass",
+        "def f(names: set[str]): return [*names]",
+        "for x in a | set(b): pass",
+    ],
+)
+def test_the_search_for_iterated_sets_finds_them(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(text)
+
+    assert any(makes_a_set(expression, names_of_sets(path)) for expression in iterated(path))
+
+
+def test_no_name_is_vague() -> None:
+    definitions = [
+        (path, node)
+        for path in MODULES
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and node.name not in NAMES_OF_THE_STANDARD_LIBRARY
+    ]
+
+    vague = [
+        f"{name_of(path)}:{node.lineno} {node.name}"
+        for path, node in definitions
+        if any(part in node.name.lower().lstrip("_") for part in VAGUE_NAMES[:2])
+        or node.name.lstrip("_").startswith(VAGUE_NAMES[2:])
+    ]
+    assert vague == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_file_is_long(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+
+    assert lines <= GREW_ON_PURPOSE.get(name_of(path), MOST_LINES)
