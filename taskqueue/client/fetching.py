@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from taskqueue.client.session import Session
 from taskqueue.client.task import Task
-from taskqueue.core.messages import MAX_CAPACITY, Handed
+from taskqueue.core.messages import MAX_CAPACITY, Handed, ProjectName
 from taskqueue.errors import Closed
 
 
@@ -66,9 +67,7 @@ class Fetching:
 
     def join(self, projects: Iterable[str] | None, standing: int = 0) -> Consumer:
         """Start to take tasks."""
-        if isinstance(projects, str):
-            raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
-        consumer = Consumer(None if projects is None else frozenset(projects), standing)
+        consumer = Consumer(_named(projects), standing)
         self._consumers.append(consumer)
         self.state()
         return consumer
@@ -175,3 +174,18 @@ class Fetching:
             return self._session.projects
         named = [projects for projects in wishes if projects is not None]
         return sorted(frozenset().union(*named)) if len(named) == len(wishes) else None
+
+
+def _named(projects: Iterable[str] | None) -> frozenset[str] | None:
+    """The wishes, if the daemon would take them: it refuses a whole hello for one name that can't be."""
+    if projects is None:
+        return None
+    if isinstance(projects, str):
+        raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
+    names = list(projects)
+    for name in names:
+        try:
+            msgspec.convert(name, ProjectName)
+        except msgspec.ValidationError:
+            raise ValueError(f"projects: {name!r} is no project name: 1 to 64 letters, digits, _, - and .") from None
+    return frozenset(names)

@@ -506,6 +506,11 @@ def test_a_name_instead_of_names_is_told(daemon: Daemon) -> None:
         using(daemon, lambda client: client.select(1, projects="p"))
 
 
+def test_a_name_that_no_project_can_have_is_told(daemon: Daemon) -> None:
+    with pytest.raises(ValueError, match="projects: 'no good' is no project name"):
+        using(daemon, lambda client: client.select(1, projects=["p", "no good"]))
+
+
 def test_a_new_task_that_is_none_is_told_before_anything_is_sent(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> None:
         selecting = asyncio.ensure_future(client.select(1))
