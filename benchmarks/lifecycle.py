@@ -195,8 +195,8 @@ class Peer:
     def __init__(self, url: str, session: str) -> None:
         self.session = session
         self.n = 0
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
-        self.socket.linger = 0
+        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.connect(url)
 
     def __enter__(self) -> Peer:
@@ -321,8 +321,8 @@ def cpu_seconds(pid: int) -> float:
 
 def free_port() -> int:
     """A port of loopback that nobody uses."""
-    socket = zmq.Context.instance().socket(zmq.DEALER)
-    port = socket.bind_to_random_port("tcp://127.0.0.1")
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    port: int = socket.bind_to_random_port("tcp://127.0.0.1")
     socket.close()
     return port
 

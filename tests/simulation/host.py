@@ -26,7 +26,7 @@ from taskqueue.wire import decode_request, encode, request_number
 from tests.simulation.laws import Round
 from tests.simulation.rule3 import compare_with_store, snapshot_equals_reload
 from tests.simulation.storage import Fault, FaultyStore
-from tests.simulation.world import Crash, Violation, World
+from tests.simulation.world import Crash, Violation
 
 if TYPE_CHECKING:
     from tests.simulation.site import Site

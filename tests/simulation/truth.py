@@ -124,6 +124,8 @@ class Pace:
 
     def settle(self, at: float) -> None:
         """Gain what there is to gain until ``at``."""
+        if at <= self.at:
+            return
         gained = inf if self.rate == inf else self.rate * (at - self.at)
         self.level = min(self.burst, self.level + gained)
         self.at = at
