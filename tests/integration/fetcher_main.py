@@ -5,8 +5,8 @@ Takes tasks, does nothing with them, and reports them done in batches of random 
     start TASKID TOKEN     before it starts a task
     done TASKID OUTCOME    when its report has been answered
 
-so that starts without a done are what it holds, whenever it is killed. SIGTERM lets it end when all that it has
-reported has been answered.
+so that starts without a done are what it holds, or does not know to be counted, whenever it is killed. SIGTERM lets it
+end when all that it has reported has been answered.
 """
 
 from __future__ import annotations

@@ -41,12 +41,12 @@ from tests.properties.model import Model
 from tests.unit.core.conftest import Fetcher, World, task
 
 PACES = {"fast": (inf, 3.0), "slow": (0.5, 2.0)}
-TASKIDS = [f"t{i}" for i in range(9)]
+TASKIDS = [f"t{i}" for i in range(6)]
 FETCHERS = ("f0", "f1", "f2")
 
 projects = st.sampled_from(["fast", "fast", "slow", "slow", "gone"])
 fetchers = st.sampled_from(FETCHERS)
-schedules = st.fixed_dictionaries(
+anything = st.fixed_dictionaries(
     {},
     optional={
         "priority": st.integers(-2, 2),
@@ -61,6 +61,23 @@ schedules = st.fixed_dictionaries(
         "timeout": st.sampled_from([3 + 1 / 64, 25 + 1 / 64]),
     },
 )
+usual: list[dict[str, Any]] = [
+    {},
+    {},
+    {"priority": 1},
+    {"delay": 5.5},
+    {"exetime": naive.WALL + 40},
+    {"force_update": True},
+    {"force_update": True, "delay": 5.5},
+    {"force_update": True, "cancel": True},
+    {"age": 15.0, "auto_recrawl": True},
+    {"age": 2.0},
+    {"itag": "x"},
+    {"timeout": 3 + 1 / 64},
+]
+schedules = st.one_of(st.sampled_from(usual), st.sampled_from(usual), anything)
+"""What is usually asked for, and now and then any mixture."""
+
 pushes = st.tuples(st.sampled_from(TASKIDS), schedules)
 outcomes = st.sampled_from(
     [
@@ -161,13 +178,13 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     @precondition(lambda self: self.tokens)
     @rule(name=fetchers, data=st.data(), seconds=st.sampled_from([None, 2 + 1 / 64, 50 + 1 / 64]))
     def extend(self, name: str, data: st.DataObject, seconds: float | None) -> None:
-        token = data.draw(st.sampled_from(self.tokens[-12:])).token
+        token = data.draw(st.sampled_from([*self.fetchers[name].held.values()] or self.tokens[-12:])).token
         self.turn(Extend(session=name, n=self.world.n(), tokens=[token], seconds=seconds))
 
     @precondition(lambda self: self.tokens)
     @rule(name=fetchers, data=st.data())
     def release(self, name: str, data: st.DataObject) -> None:
-        handed = data.draw(st.sampled_from(self.tokens[-12:]))
+        handed = data.draw(st.sampled_from([*self.fetchers[name].held.values()] or self.tokens[-12:]))
         self.turn(Release(session=name, n=self.world.n(), tokens=[handed.token]))
 
     @precondition(lambda self: self.sent)
@@ -373,4 +390,4 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 
 
 TestSchedulerBesideModel = pytest.mark.timeout(300)(SchedulerBesideModel.TestCase)
-TestSchedulerBesideModel.settings = settings(max_examples=60, stateful_step_count=40)
+TestSchedulerBesideModel.settings = settings(max_examples=200, stateful_step_count=50)

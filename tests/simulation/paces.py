@@ -61,7 +61,7 @@ class Paces:
         ceiling, floor = self._of(self._truth.projects[name.project].number)
         for pace in (ceiling, floor):
             pace.settle(self._world.clock.now)
-            pace.level -= 1
+            pace.level -= pace.rate != inf
         if ceiling.level < -EPSILON:
             raise Violation("S6", name.taskid, f"{name.project} is {-ceiling.level:.4f} tokens beyond its pace")
 
