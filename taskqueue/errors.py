@@ -12,6 +12,11 @@ whoever calls the daemon. A message says what was wrong, where, and what to do.
 
 from __future__ import annotations
 
+from typing import Final
+
+MAX_REASON_CHARS: Final = 400
+"""Longest reason that a peer is told."""
+
 
 class TaskQueueError(Exception):
     """Base of all errors of this package."""
@@ -28,7 +33,8 @@ class Rejected(TaskQueueError):
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(f"{code}: {reason}")
         self.code = code
-        self.reason = reason
+        # What a reason quotes is as long as its sender likes.
+        self.reason = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[: MAX_REASON_CHARS - 1]}…"
 
 
 class StoreError(TaskQueueError):

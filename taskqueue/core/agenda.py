@@ -8,9 +8,12 @@ to date costs nothing on the hot path.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+SWEEP_AT_LEAST: Final = 64
+"""Entries that were moved earlier leave a dead one behind; so few are not worth sweeping."""
 
 K = TypeVar("K", bound=tuple[str, str | int])
 
@@ -34,6 +37,9 @@ class Agenda(Generic[K]):
         if at < self._at.get(key, inf):
             self._at[key] = at
             heappush(self._heap, (at, key))
+            if len(self._heap) > 2 * len(self._at) + SWEEP_AT_LEAST:
+                self._heap = [(at, key) for key, at in self._at.items()]
+                heapify(self._heap)
 
     def next_at(self) -> float:
         """When the first thing is really due; inf if nothing is."""

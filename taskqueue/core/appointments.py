@@ -5,6 +5,8 @@ The work of a turn is bounded: of a million tasks that are due in one second eac
 
 from __future__ import annotations
 
+from itertools import islice
+
 from taskqueue.core import endings, fetchers
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
@@ -20,7 +22,7 @@ def keep_appointments(state: State, now: Now) -> None:
     while budget > 0 and (key := state.wall.pop_due(now.wall)) is not None:
         budget -= _promote(state, state.numbered[int(key[1])], budget, now)
     state.more = budget <= 0
-    _forget_beyond_limit(state)
+    _forget_beyond_limit(state, now)
 
 
 def _keep_boot(state: State, key: tuple[str, str | int], budget: int, now: Now) -> int:
@@ -39,13 +41,16 @@ def _keep_boot(state: State, key: tuple[str, str | int], budget: int, now: Now) 
     return cost
 
 
-def _forget_beyond_limit(state: State) -> None:
-    """Above ``max_sessions``, forget those that were silent for longest and hold nothing."""
+def _forget_beyond_limit(state: State, now: Now) -> None:
+    """Above ``max_sessions``, forget those that were silent for longest and hold nothing.
+
+    One that was heard in this very turn stays: the turn keeps its outcome.
+    """
     excess = len(state.sessions) - state.config.max_sessions
     if excess <= 0:
         return
-    idle = [one for one in state.sessions.values() if not one.leases and not one.capacity]
-    for session in idle[:excess]:
+    idle = (one for one in state.sessions.values() if not one.leases and not one.capacity and one.heard_at < now.boot)
+    for session in list(islice(idle, excess)):
         state.forget_session(session)
 
 
@@ -57,11 +62,18 @@ def _expire(state: State, project: Project, budget: int, now: Now) -> int:
         if task.state != PROCESSING or task.lease is None or task.lease.deadline > now.boot:
             break
         if task.spec is None:
-            state.want(task)
+            _want_expired(state, project, now)
             break
         endings.expire(state, now, project, task)
         ended += 1
     return ended
+
+
+def _want_expired(state: State, project: Project, now: Now) -> None:
+    """What a lease's end leads to is in its spec: have it read for all that have run out, not for one a turn."""
+    for task in project.queue.processing.leased.values():
+        if task.lease is not None and task.lease.deadline <= now.boot:
+            state.want(task)
 
 
 def _promote(state: State, project: Project, budget: int, now: Now) -> int:

@@ -8,6 +8,7 @@ Capacity, not credit: a hello states facts, so a lost, repeated or late one does
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from taskqueue.core.endings import give_back
@@ -17,7 +18,7 @@ from taskqueue.core.project import Project
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.task import Lease, Task
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Corrupt, Rejected
 
 RESENT_MOST: Final = 64
 """Messages sent again for one hello; the next hello asks for more. More would only be dropped by a socket whose peer
@@ -28,6 +29,7 @@ and 0 tomorrow must not be sent all that lies between."""
 def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
     """Take in what a fetcher says of itself."""
     if message.n > session.hello_n:
+        _check_room(state, session, message)
         session.state(message)
         _give_back_lost(state, now, session, message)
         _send_unseen(state, now, session, message.seen)
@@ -86,6 +88,12 @@ def timeout_of(task: Task, project: Project) -> float:
     return schedule.timeout
 
 
+def _check_room(state: State, session: Session, message: Hello) -> None:
+    limit = state.config.max_sessions
+    if message.capacity and not session.capacity and len(state.shares) >= limit:
+        raise Rejected("full", f"capacity: there are {limit} fetchers already, which is max_sessions")
+
+
 def _give_back_lost(state: State, now: Now, session: Session, message: Hello) -> None:
     holds = set(message.holds)
     for token, task in list(session.leases.items()):
@@ -99,8 +107,8 @@ def _send_unseen(state: State, now: Now, session: Session, seen: int) -> None:
     unseen: dict[int, list[Handed]] = {number: [] for number in range(seen + 1, last + 1)}
     for task in session.leases.values():
         lease = _lease(task)
-        if seen < lease.number <= last:
-            left = lease.deadline - now.boot
+        left = lease.deadline - now.boot
+        if seen < lease.number <= last and left > 0:
             unseen[lease.number].append(as_handed(_project(state, task), task, state.spec_of(task), left))
     for number, tasks in unseen.items():
         state.say(session, Select(number=number, tasks=tasks), kept=False)
@@ -111,9 +119,16 @@ def _enrol(state: State, now: Now, session: Session) -> None:
     state.freed[session.id] = session
     if session.capacity == 0:
         state.shares.dismiss(session)
-    elif state.shares.enrol(session):
-        for project in state.projects.values():
-            state.offer(project, now)
+    elif ring := state.shares.enrol(session):
+        for project in _wanted_by(state, session):
+            if state.may_give(project, now):
+                ring.offer(project)
+
+
+def _wanted_by(state: State, session: Session) -> Iterable[Project]:
+    if session.interest is None:
+        return state.projects.values()
+    return [state.projects[name] for name in sorted(session.interest) if name in state.projects]
 
 
 def _project(state: State, task: Task) -> Project:

@@ -7,12 +7,18 @@ ring.visit ──► project, fetcher, how many ──► lease each ──► s
 
 from __future__ import annotations
 
+from typing import Final
+
 from taskqueue.core.messages import Handed, Now, Select, Token
 from taskqueue.core.project import Project
 from taskqueue.core.sessions import Session
 from taskqueue.core.shares import Ring
 from taskqueue.core.state import State
 from taskqueue.core.task import Lease, Spec, Task
+
+HEAVY_BYTES: Final = 8 << 10
+"""A task above this size is not held with its body while it is processing: what fetchers hold must not fill the
+memory of the daemon. Reading it again costs little beside sending it."""
 
 
 def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Handed:
@@ -60,6 +66,7 @@ class HandOut:
         taken = self._give(project, session, int(min(count, allowed, self._left)))
         self._left -= taken
         ring.settle(taken, more=self._state.may_give(project, self._now))
+        self._state.shares.look(ring)
         return taken
 
     def _give(self, project: Project, session: Session, count: int) -> int:
@@ -85,6 +92,8 @@ class HandOut:
         project.queue.lease(task, self._state.token(), lease)
         session.leases[task.token] = task
         message.tasks.append(as_handed(project, task, spec, timeout))
+        if task.size > HEAVY_BYTES:
+            self._state.heavy.append(task)
 
     def _message(self, session: Session, size: int) -> Select:
         """The select message under way to the session, with room for ``size`` more bytes."""

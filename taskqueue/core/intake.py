@@ -18,6 +18,9 @@ from taskqueue.core.state import State
 from taskqueue.core.task import CANCELLED, PROCESSING, Spec, Task, size_of
 from taskqueue.errors import Corrupt, Rejected
 
+ENVELOPE_BYTES: Final = 64 << 10
+"""More than anything around a body takes in a message: the longest url in utf-8, and some small fields."""
+
 
 def take_batch(
     state: State,
@@ -62,6 +65,7 @@ def take(state: State, now: Now, name: str, item: NewTask, *, bounded: bool) -> 
         return outcome
     if bounded and (outcome == "new" or outcome == "restarted"):
         _check_room(project)
+    _check_size(state, item)
     state.touch(project)
     if task is None:
         _add(state, now, project, item)
@@ -92,6 +96,13 @@ def _check_room(project: Project) -> None:
     limit = project.settings.max_queue
     if project.queue.live >= limit:
         raise Rejected("full", f'project "{project.name}" is full: max_queue is {limit:g}')
+
+
+def _check_size(state: State, item: NewTask) -> None:
+    """What came in must be able to go out again, with its token and the like around it."""
+    limit = state.config.max_message - ENVELOPE_BYTES
+    if len(item.body) > limit:
+        raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {limit} are taken")
 
 
 def _add(state: State, now: Now, project: Project, item: NewTask) -> None:

@@ -7,13 +7,13 @@ orders are read when the first turns ask for them, so that a start takes the sam
 from __future__ import annotations
 
 from taskqueue.core import lookups
-from taskqueue.core.kept import Loaded
+from taskqueue.core.kept import Loaded, ProjectRecord
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
 from taskqueue.core.settings import CoreConfig
 from taskqueue.core.state import State
 from taskqueue.core.task import Lease
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Corrupt, Rejected, StoreError
 
 
 def load(loaded: Loaded, config: CoreConfig, now: Now) -> State:
@@ -33,7 +33,7 @@ def _load_projects(state: State, loaded: Loaded, now: Now) -> None:
             # The boot clock has started again. What a crash left is unknown, so the pace starts from nothing.
             record.bucket_at = now.boot
             record.bucket_level = record.bucket_level if loaded.clean else 0.0
-        project = Project(record, state.changes, state.layers(record.name), now.boot)
+        project = _loaded_project(state, record, now)
         state.add_project(project)
         lookups.note_low(state, project)
         if not loaded.same_boot:
@@ -41,6 +41,15 @@ def _load_projects(state: State, loaded: Loaded, now: Now) -> None:
     for name in state.config.projects:
         if name not in state.projects:
             state.make_project(name, now)
+
+
+def _loaded_project(state: State, record: ProjectRecord, now: Now) -> Project:
+    try:
+        return Project(record, state.changes, state.layers(record.name), now.boot)
+    except Rejected as rejected:
+        raise StoreError(
+            f'the store has a setting of project "{record.name}" that can\'t be: {rejected.reason}'
+        ) from None
 
 
 def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
@@ -78,6 +87,9 @@ def _loaded_deadline(state: State, lease: Lease, now: Now) -> float:
 def configure(state: State, config: CoreConfig, now: Now) -> None:
     """Use a new config from now on; projects that it names for the first time are made."""
     state.config = config
+    for session in state.sessions.values():
+        state.boot.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
+        state.boot.note(("forget", session.id), session.heard_at + config.session_timeout)
     for project in state.projects.values():
         project.apply(state.layers(project.name), project.overrides, now.boot)
         state.touch(project)

@@ -10,7 +10,6 @@ Known tasks are found in memory first. A task that is processing always is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import Final
 
 from taskqueue.core.kept import Found, Needs, OrderRef, TaskRef
@@ -23,17 +22,24 @@ from taskqueue.core.task import DELAYED, READY
 from taskqueue.errors import Corrupt
 
 REFILLS_A_TURN: Final = 32
-"""Projects whose heads are read further in one turn: with many projects a start is spread over several turns."""
+"""Orders that are read further in one turn: with many projects a start is spread over several turns."""
+
+SPECS_A_TURN: Final = 256
+"""Hollow tasks that are filled in one turn, beside those that its requests are about."""
 
 
 def needs(state: State, heard: Sequence[Heard]) -> Needs:
     """What must be looked up for these requests, and for the heads."""
+    state.shed()
+    state.asked.clear()
     wanted = Needs()
     for each in heard:
         _need_for(state, each, wanted)
-    for number in islice(state.low, REFILLS_A_TURN):
-        wanted.orders += _low_orders(state, state.numbered[number])
-    wanted.specs = list(state.wanted)
+    _need_low(state, wanted)
+    state.ask_wanted(SPECS_A_TURN)
+    wanted.specs = list(state.asked)
+    wanted.whole = list(dict.fromkeys(wanted.whole))
+    wanted.sessions = list(dict.fromkeys(wanted.sessions))
     return wanted
 
 
@@ -46,13 +52,24 @@ def absorb(state: State, found: Found) -> None:
         state.low.pop(project.number, None)
         project.queue.refill(order.ref.state, order.tasks, end=order.end)
         state.touch(project)
-    state.fill(found.specs.items())
+    state.fill(found.specs)
 
 
 def note_low(state: State, project: Project) -> None:
     """If there is more of the project in the store and little in memory, have it read for the next turn."""
     if _low_orders(state, project):
         state.low[project.number] = None
+
+
+def _need_low(state: State, wanted: Needs) -> None:
+    """The next entries of orders that ran low; one that has been filled otherwise meanwhile is low no more."""
+    for number in list(state.low):
+        if len(wanted.orders) >= REFILLS_A_TURN:
+            break
+        orders = _low_orders(state, state.numbered[number])
+        wanted.orders += orders
+        if not orders:
+            del state.low[number]
 
 
 def _low_orders(state: State, project: Project) -> list[OrderRef]:
@@ -81,7 +98,7 @@ def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
         case TaskShow():
             _need_whole(state, request.project, [request.taskid], wanted)
         case TaskRetry() | TaskCancel():
-            _need_whole(state, request.project, request.taskids, wanted)
+            _need_known(state, request.project, request.taskids, wanted)
         case Hello() if session is not None:
             _need_unseen(state, session, request.seen)
         case Extend() if session is not None:
@@ -107,7 +124,7 @@ def _need_done(state: State, request: Done, wanted: Needs) -> None:
         if task is None:
             wanted.whole.append(TaskRef(project.number, item.taskid))
         else:
-            state.want(task)
+            state.ask(task)
         if item.new:
             _need_tasks(state, item.project, item.new, wanted)
 
@@ -118,15 +135,21 @@ def _need_whole(state: State, name: str, taskids: Iterable[str], wanted: Needs) 
         wanted.whole += [TaskRef(project.number, taskid) for taskid in taskids]
 
 
+def _need_known(state: State, name: str, taskids: Iterable[str], wanted: Needs) -> None:
+    project = state.projects.get(name)
+    if project is not None:
+        wanted.tasks += [TaskRef(project.number, taskid) for taskid in taskids]
+
+
 def _need_held(state: State, session: Session, tokens: Iterable[int]) -> None:
     """A lease may be as long as its task's own schedule says."""
     for token in tokens:
         if task := session.leases.get(token):
-            state.want(task)
+            state.ask(task)
 
 
 def _need_unseen(state: State, session: Session, seen: int) -> None:
     """What has not arrived will be sent again, for which its specs are needed."""
     for task in session.leases.values():
         if task.lease is not None and task.lease.number > seen:
-            state.want(task)
+            state.ask(task)

@@ -39,6 +39,9 @@ MAX_CAPACITY: Final = 100_000
 MAX_BATCH: Final = 10_000
 """Most items in one ``new-task``, ``done``, ``extend`` or ``release``."""
 
+MAX_WISHES: Final = 1000
+"""Most projects that a fetcher can name; one that wants more names none, and gets any project's tasks."""
+
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES)]
 ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.\-]+\Z")]
 SessionId = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -139,7 +142,7 @@ class Finished(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     error: Annotated[str, Meta(max_length=MAX_ERROR_CHARS)] = ""
     retry_after: Annotated[float, Meta(ge=0, le=MAX_RETRY_AFTER_SECONDS)] | None = None
     retry: bool = True
-    new: list[NewTask | None] = []
+    new: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)] = []
 
 
 # ------------------------------------------------------------------------------------------------ heard
@@ -171,7 +174,7 @@ class Hello(Request, tag="hello"):
     """
 
     capacity: Annotated[int, Meta(ge=0, le=MAX_CAPACITY)] = 0
-    projects: Annotated[list[ProjectName], Meta(max_length=10_000)] | None = None
+    projects: Annotated[list[ProjectName], Meta(max_length=MAX_WISHES)] | None = None
     holds: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
     seen: Number = 0
     name: Annotated[str, Meta(max_length=128)] = ""
@@ -207,7 +210,7 @@ class Status(Request, tag="status"):
     """How are you? Projects in the order of their names, from the first one after ``after``."""
 
     after: str = ""
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    limit: Annotated[int, Meta(ge=1, le=200)] = 100
 
 
 class ProjectShow(Request, tag="project-show"):
@@ -378,8 +381,16 @@ class ProjectView(Struct, omit_defaults=True):
     tokens: float = 0.0
 
 
+SHOWN_WISHES: Final = 20
+
+
 class FetcherView(Struct, omit_defaults=True):
-    """A fetcher as people see it; ``silent_seconds`` since it was last heard."""
+    """A fetcher as people see it.
+
+    Attributes:
+        silent_seconds: since it was last heard.
+        projects: the first SHOWN_WISHES of those that it wants; None: any.
+    """
 
     session: str
     name: str

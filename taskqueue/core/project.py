@@ -44,11 +44,10 @@ class Project:
         number: the first part of its tasks' keys in the store.
         layers: settings from the config, in the order in which they win.
         totals: events since the project was made.
-        changed: its record differs from what the store has.
     """
 
     __slots__ = (
-        "bucket", "changed", "layers", "name", "number", "overrides", "queue", "settings", "state", "totals",
+        "bucket", "layers", "name", "number", "overrides", "queue", "settings", "state", "totals",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, changes: Changes, layers: Sequence[Layer], now: float) -> None:
@@ -62,7 +61,6 @@ class Project:
         self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, min(record.bucket_at, now))
         low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
         self.queue = TaskQueue(changes, record.counts, *low)
-        self.changed = False
 
     def apply(self, layers: Sequence[Layer], overrides: Mapping[str, Setting], now: float) -> None:
         """Use other settings from now on; no task and no token is lost.
@@ -86,7 +84,6 @@ class Project:
             reason = f'project "{self.name}" is {self.state}: start it before you {action} it'
             raise Rejected("state", reason)
         self.state = state
-        self.changed = True
 
     def record(self) -> ProjectRecord:
         """What the store is to keep of it."""
@@ -122,7 +119,6 @@ class Project:
     def _use(self, settings: Settings, now: float) -> None:
         self.settings = settings
         self.bucket.change(settings.rate, settings.burst, now)
-        self.changed = True
 
 
 def new_record(number: int, name: str, settings: Settings, now: float) -> ProjectRecord:

@@ -30,13 +30,14 @@ SWEEP_AT_LEAST: Final = 64
 class PriorityQueue:
     """The head of one order; the smallest key first."""
 
-    __slots__ = ("bytes", "entries", "floor", "heap")
+    __slots__ = ("bytes", "entries", "floor", "heap", "tight")
 
     def __init__(self, floor: int = NO_FLOOR) -> None:
         self.heap: list[int] = []
         self.entries: dict[int, Task] = {}
         self.floor = floor
         self.bytes = 0
+        self.tight = False
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -88,27 +89,40 @@ class PriorityQueue:
         return self.floor if first is None else first.key
 
     def trim(self, max_tasks: int, max_bytes: int) -> list[Task]:
-        """Over its bounds, drop the upper half and lower the floor to it; return what was dropped."""
+        """Over its bounds, drop the upper part and lower the floor to it; return what was dropped.
+
+        Half of what there is stays, or half of the bytes, so that a trim is rare; and one task, however large.
+        """
         if len(self.entries) <= max_tasks and (self.bytes <= max_bytes or len(self.entries) == 1):
             return []
-        keys = sorted(self.entries)
-        half = max(1, len(keys) // 2)
-        self.floor = keys[half]
-        dropped = [self.entries.pop(key) for key in keys[half:]]
-        self.heap = keys[:half]
-        self.bytes -= sum(task.size for task in dropped)
-        return dropped
+        self.tight = self.bytes > max_bytes
+        most_bytes = max_bytes // 2 if self.tight else max_bytes
+        most = len(self.entries) // 2 if len(self.entries) > max_tasks else len(self.entries)
+        self.heap = sorted(self.entries)
+        dropped: list[Task] = []
+        while len(self.heap) > 1 and (len(self.heap) > most or self.bytes > most_bytes):
+            self.floor = self.heap.pop()
+            dropped.append(self.entries.pop(self.floor))
+            self.bytes -= dropped[-1].size
+        return dropped[::-1]
 
     def is_low(self, max_tasks: int, max_bytes: int) -> bool:
-        """There is more in the store, and little left here."""
+        """There is more in the store, and little left here.
+
+        After a trim by bytes the next entries are known to be large: they are read when nothing is left, or they
+        would be read and dropped again and again.
+        """
         if self.floor == NO_FLOOR:
             return False
+        if self.tight:
+            return not self.entries
         return len(self.entries) <= max_tasks // 4 and (self.bytes <= max_bytes // 4 or not self.entries)
 
     def refill(self, tasks: Iterable[Task], *, end: bool) -> None:
         """Take in the next entries at and above the floor; ``end``: there are none after them."""
         last = self.floor
         self.floor = NO_FLOOR
+        self.tight = False
         for task in tasks:
             self.add(task)
             last = task.key + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from taskqueue.core.kept import OUTCOME_WINDOW
-from taskqueue.core.messages import FetcherView, Hello, Peer
+from taskqueue.core.messages import SHOWN_WISHES, FetcherView, Hello, Peer
 from taskqueue.core.task import Task
 
 Interest = frozenset[str] | None
@@ -92,5 +92,5 @@ class Session:
             capacity=self.capacity,
             holds=len(self.leases),
             silent_seconds=max(0.0, now - self.heard_at),
-            projects=None if self.interest is None else sorted(self.interest),
+            projects=None if self.interest is None else sorted(self.interest)[:SHOWN_WISHES],
         )

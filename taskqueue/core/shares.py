@@ -6,8 +6,8 @@ projects share a *ring* of the projects that have work for them:
     fetchers with free slots ──►  ring:  news ─► shop ─► wiki ─┐   each visit may take its deficit, which grows
                                     ▲──────────────────────────┘   by a quantum a round
 
-A project without work, or without tokens, is in no ring and costs nothing; one that nobody with free slots wants is
-never visited. Which projects have work is told by whoever changes it (``offer``).
+Which projects have work, and tokens for it, is told by whoever changes it (``offer``); one that has none any more, or
+is paused, leaves its ring when it is visited. A ring that nobody with free slots is in costs nothing.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class Ring:
     Attributes:
         members: ids of the sessions with these wishes, waiting or not.
         deficits: by number of a project that is in the ring.
+        served: number of the last visit that gave it something; of rings that get work at once, the least comes first.
     """
 
-    __slots__ = ("deficits", "interest", "members", "projects", "waiting")
+    __slots__ = ("deficits", "interest", "members", "projects", "served", "waiting")
 
     def __init__(self, interest: Interest) -> None:
         self.interest = interest
@@ -38,6 +39,7 @@ class Ring:
         self.projects: deque[Project] = deque()
         self.deficits: dict[int, int] = {}
         self.waiting: OrderedDict[str, Session] = OrderedDict()
+        self.served = 0
 
     def offer(self, project: Project) -> None:
         """The project has work."""
@@ -73,32 +75,44 @@ class Ring:
 
 
 class Shares:
-    """All rings, and to which one each fetcher belongs."""
+    """All rings, and to which one each fetcher belongs.
 
-    __slots__ = ("_ring_of", "_rings")
+    A ring is *busy* when it has both work and somebody waiting for it; busy rings take turns.
+    """
+
+    __slots__ = ("_busy", "_naming", "_ring_of", "_rings", "_visits")
 
     def __init__(self) -> None:
         self._rings: dict[Interest, Ring] = {}
+        self._naming: dict[str | None, dict[Interest, Ring]] = {}
+        self._busy: OrderedDict[Interest, Ring] = OrderedDict()
         self._ring_of: dict[str, Ring] = {}
+        self._visits = 0
+
+    def __len__(self) -> int:
+        """How many fetchers there are."""
+        return len(self._ring_of)
 
     def offer(self, project: Project) -> None:
         """The project has work that could be handed out now."""
-        for ring in self._rings.values():
+        for ring in sorted(self._rings_for(project), key=lambda ring: ring.served):
             ring.offer(project)
+            self.look(ring)
 
     def remove(self, project: Project) -> None:
         """The project is no more."""
-        for ring in self._rings.values():
+        for ring in self._rings_for(project):
             ring.remove(project)
+            self.look(ring)
 
-    def enrol(self, session: Session) -> bool:
-        """Put the fetcher where its present wishes belong; True if that is a new ring, which knows no project."""
+    def enrol(self, session: Session) -> Ring | None:
+        """Put the fetcher where its present wishes belong; returns a ring that is new, and knows no project yet."""
         ring = self._ring_of.get(session.id)
         if ring is not None and ring.interest == session.interest:
-            return False
+            return None
         self.dismiss(session)
-        made = session.interest not in self._rings
-        ring = self._rings.setdefault(session.interest, Ring(session.interest))
+        made = self._make(session.interest) if session.interest not in self._rings else None
+        ring = self._rings[session.interest]
         ring.members.add(session.id)
         self._ring_of[session.id] = ring
         return made
@@ -110,8 +124,9 @@ class Shares:
             return
         ring.members.discard(session.id)
         ring.waiting.pop(session.id, None)
+        self.look(ring)
         if not ring.members:
-            del self._rings[ring.interest]
+            self._drop(ring)
 
     def weigh(self, session: Session) -> None:
         """Let the fetcher wait if and only if it has free slots."""
@@ -122,11 +137,45 @@ class Shares:
             ring.waiting.setdefault(session.id, session)
         else:
             ring.waiting.pop(session.id, None)
+        self.look(ring)
+
+    def look(self, ring: Ring) -> None:
+        """Something of the ring has changed: see whether it is busy."""
+        if ring.projects and ring.waiting:
+            self._busy.setdefault(ring.interest, ring)
+        else:
+            self._busy.pop(ring.interest, None)
 
     def pass_on(self, ring: Ring) -> None:
         """The ring has got something: others, whose wishes may overlap with its own, come first now."""
-        self._rings[ring.interest] = self._rings.pop(ring.interest)
+        self._visits += 1
+        ring.served = self._visits
+        if ring.interest in self._busy:
+            self._busy.move_to_end(ring.interest)
 
     def busy_ring(self) -> Ring | None:
-        """The first ring that has both work and somebody waiting for it."""
-        return next((ring for ring in self._rings.values() if ring.projects and ring.waiting), None)
+        """The ring whose turn it is; None if no ring is busy."""
+        return next(iter(self._busy.values()), None)
+
+    def _rings_for(self, project: Project) -> list[Ring]:
+        named = self._naming.get(project.name, {})
+        anybody = self._naming.get(None, {})
+        return [*named.values(), *anybody.values()]
+
+    def _make(self, interest: Interest) -> Ring:
+        ring = self._rings[interest] = Ring(interest)
+        for name in _names(interest):
+            self._naming.setdefault(name, {})[interest] = ring
+        return ring
+
+    def _drop(self, ring: Ring) -> None:
+        del self._rings[ring.interest]
+        for name in _names(ring.interest):
+            del self._naming[name][ring.interest]
+            if not self._naming[name]:
+                del self._naming[name]
+
+
+def _names(interest: Interest) -> list[str] | list[None]:
+    """The keys under which a ring with these wishes is found; None stands for any project."""
+    return [None] if interest is None else sorted(interest)

@@ -7,7 +7,8 @@ set of functions over this state; what must never come in here is a rule that on
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Mapping
+from itertools import islice
 from math import inf
 from typing import Final
 
@@ -19,11 +20,11 @@ from taskqueue.core.project import Project, new_record
 from taskqueue.core.sessions import Session
 from taskqueue.core.settings import CoreConfig, Layer, merge
 from taskqueue.core.shares import Shares
-from taskqueue.core.task import Spec, Task, size_of
+from taskqueue.core.task import PROCESSING, TASK_BYTES, Spec, Task, size_of
 from taskqueue.errors import Corrupt, Rejected
 
 EPOCH_SHIFT: Final = 44
-"""number = epoch (20 bits) | n (44 bits)."""
+"""number = epoch (19 bits) | n (44 bits): positive as a signed 64-bit number."""
 
 BootKey = tuple[str, str | int]
 """("lease" | "bucket", project number) or ("silence" | "forget", session)."""
@@ -39,7 +40,9 @@ class State:
         sessions: by id, the one that was silent for longest first.
         dirty: projects that this turn touched, by number.
         low: numbers of projects that have an order to be read further.
-        wanted: hollow tasks whose specs must be read.
+        wanted: hollow tasks whose specs must be read, some in each turn.
+        asked: those of them that are being looked up for this turn.
+        heavy: tasks handed out in this turn whose bodies are too large to be held until they are done.
         freed: sessions that may have got free slots in this turn.
         said: what this turn says.
         more: this turn left work undone because it was long enough.
@@ -59,6 +62,8 @@ class State:
         self.dirty: dict[int, Project] = {}
         self.low: dict[int, None] = {}
         self.wanted: dict[SpecRef, Task] = {}
+        self.asked: dict[SpecRef, Task] = {}
+        self.heavy: list[Task] = []
         self.freed: dict[str, Session] = {}
         self.said: list[Said] = []
         self.more = False
@@ -194,30 +199,50 @@ class State:
         return task.spec
 
     def want(self, task: Task) -> None:
-        """Have the task's spec read for the next turn, if it is hollow."""
+        """Have the task's spec read for one of the next turns, if it is hollow."""
         if task.spec is None:
             self.wanted[SpecRef(task.project, task.seq)] = task
 
-    def fill(self, specs: Iterable[tuple[SpecRef, Spec]]) -> None:
-        """Take in specs that were wanted."""
-        for ref, spec in specs:
-            task = self.wanted.get(ref)
-            project = self.numbered.get(ref.project)
-            if task is None or project is None or not _is_hollow(project, ref, task):
-                continue
-            task.spec = spec
-            order = project.queue.ready if task.key in project.queue.ready.entries else project.queue.delayed
-            order.resize(task, size_of(spec))
-            self.touch(project)
-        self._forget_wanted()
+    def ask(self, task: Task) -> None:
+        """Have the task's spec read for this very turn, if it is hollow."""
+        if task.spec is None:
+            self.asked[SpecRef(task.project, task.seq)] = task
 
-    def _forget_wanted(self) -> None:
-        """Everything that was wanted has been looked up; what is hollow even so has lost its spec."""
-        for ref, task in self.wanted.items():
-            project = self.numbered.get(ref.project)
-            if project is not None and _is_hollow(project, ref, task):
+    def ask_wanted(self, limit: int) -> None:
+        """Have some of what is wanted read for this very turn."""
+        for ref in list(islice(self.wanted, limit)):
+            task = self.wanted.pop(ref)
+            if self._is_hollow(ref, task):
+                self.asked[ref] = task
+
+    def fill(self, specs: Mapping[SpecRef, Spec]) -> None:
+        """Take in the specs that were asked for."""
+        for ref, task in self.asked.items():
+            if not self._is_hollow(ref, task):
+                continue
+            project = self.numbered[ref.project]
+            if ref not in specs:
                 raise Corrupt(f"project {project.name!r}: the store has no spec of task {task.taskid!r}")
-        self.wanted.clear()
+            task.spec = specs[ref]
+            order = project.queue.ready if task.key in project.queue.ready.entries else project.queue.delayed
+            order.resize(task, size_of(task.spec))
+            self.touch(project)
+        self.asked.clear()
+
+    def shed(self) -> None:
+        """Let go of large bodies that have been handed out; if they are needed again, they are in the store."""
+        for task in self.heavy:
+            if task.state == PROCESSING and not task.spec_changed:
+                task.spec = None
+                task.size = TASK_BYTES
+        self.heavy.clear()
+
+    def _is_hollow(self, ref: SpecRef, task: Task) -> bool:
+        """The task is still held, is still what the ref says, and still lacks its spec."""
+        project = self.numbered.get(ref.project)
+        if project is None or task.spec is not None or task.seq != ref.seq:
+            return False
+        return project.queue.tasks.get(task.taskid) is task
 
     def unlease(self, task: Task) -> None:
         """Take the task's lease from its fetcher; where the task goes then is for the caller to say."""
@@ -246,11 +271,6 @@ class State:
     def _wall_due_at(self, key: WallKey) -> float:
         project = self.numbered.get(int(key[1]))
         return inf if project is None else project.queue.delayed.next_at()
-
-
-def _is_hollow(project: Project, ref: SpecRef, task: Task) -> bool:
-    """The task is still held, is still what the ref says, and still lacks its spec."""
-    return task.spec is None and task.seq == ref.seq and project.queue.tasks.get(task.taskid) is task
 
 
 def _token_at(project: Project) -> float:

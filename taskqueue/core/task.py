@@ -15,7 +15,8 @@ smallest key, in memory and (as 16 big-endian bytes) in the store:
       ▲──────────────────────────────┘
 
 Rules:
-1. ``seq`` is given when a task becomes live and stays until it is over, through retries and merges.
+1. ``seq`` is given when a task becomes live and stays, through retries and merges; a ``task-retry`` by hand brings the
+   task back with the one it had.
 2. ``token`` is that of the last lease; only handing out, replacing, releasing, cancelling and restarting change it.
 3. ``spec`` is what the producer sent; None means that it is in the store only (the task is *hollow*) and must be
    read before the task is handed out.

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
 
-from taskqueue.core.kept import Kept, ProjectRecord
+from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.messages import Heard, Now
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.settings import CoreConfig
@@ -23,8 +22,6 @@ from taskqueue.server.syncer import Durability, Syncer
 from taskqueue.store.ledger import Ledger
 
 log = logging.getLogger("taskqueue")
-
-NOTHING: Final = Kept()
 
 
 class Epoch:
@@ -73,8 +70,7 @@ class Epoch:
         looked = ticks()
         turn = self._core.step(now, heard, found, config)
         decided = ticks()
-        if turn.kept != NOTHING:
-            self._ledger.keep(turn.kept)
+        if self._ledger.keep(turn.kept):
             self.syncer.wrote()
             meters.writes += 1
         meters.turns += 1

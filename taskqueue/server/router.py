@@ -23,6 +23,7 @@ from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
 
 DRAIN_BYTES: Final = 4 << 20
+DRAIN_FRAMES: Final = 1024
 """Received in one turn, at most; the last message may exceed it."""
 DRAIN_SECONDS: Final = 0.010
 """Spent on receiving and decoding in one turn, at most; the last message may exceed it."""
@@ -84,8 +85,8 @@ class Router:
     def drain(self) -> Iterator[Frame]:
         """What is waiting, as far as the bounds of a turn go; the caller's own time counts too."""
         until, left = ticks() + DRAIN_SECONDS, DRAIN_BYTES
-        while left > 0 and ticks() < until:
-            frame = self._receive()
+        for _ in range(DRAIN_FRAMES):
+            frame = self._receive() if left > 0 and ticks() < until else None
             if frame is None:
                 return
             left -= len(frame.payload)

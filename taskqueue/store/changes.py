@@ -21,14 +21,6 @@ from taskqueue.store.format import META
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
 
-def is_empty(kept: Kept) -> bool:
-    """There is nothing to write."""
-    return not (
-        kept.moves or kept.outcomes or kept.projects or kept.errors or kept.sessions or kept.dropped_sessions
-        or kept.dropped_projects or kept.next_project is not None
-    )  # fmt: skip
-
-
 def batch_of(kept: Kept) -> Batch:
     """One turn's changes, as a store takes them.
 
@@ -37,7 +29,7 @@ def batch_of(kept: Kept) -> Batch:
     """
     batch = Batch({family: [] for family in layout.FAMILIES}, {family: [] for family in layout.FAMILIES})
     _lay_moves(batch, kept.moves)
-    batch.puts[layout.ERRORS].extend((layout.seq_key(*ref), error.encode()) for ref, error in kept.errors.items())
+    _lay_errors(batch, kept)
     _lay_projects(batch, kept)
     _lay_sessions(batch, kept)
     return batch
@@ -100,6 +92,15 @@ def _lay_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) ->
         batch.deletes[layout.DEFERRED].append(layout.seq_key(task.project, old_seq))
     if task.state == PROCESSING and task.lease is not None and task.lease.deferred is not None:
         batch.puts[layout.DEFERRED].append((layout.seq_key(task.project, task.seq), layout.encode(task.lease.deferred)))
+
+
+def _lay_errors(batch: Batch, kept: Kept) -> None:
+    """An empty error takes the place of an older one: nothing is kept of it."""
+    for ref, error in kept.errors.items():
+        if error:
+            batch.puts[layout.ERRORS].append((layout.seq_key(*ref), error.encode()))
+        else:
+            batch.deletes[layout.ERRORS].append(layout.seq_key(*ref))
 
 
 def _lay_projects(batch: Batch, kept: Kept) -> None:

@@ -55,7 +55,7 @@ class Store(Protocol):
     """See the module: the promises are numbered there, and tests/contract proves each on every store."""
 
     def begin(self) -> int:
-        """Start a new epoch and return it (P8). Epochs fit in 20 bits."""
+        """Start a new epoch and return it (P8). Epochs fit in 19 bits."""
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Values of the keys, in their order; None for what isn't there."""

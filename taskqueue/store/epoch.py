@@ -1,7 +1,8 @@
 """Epochs: who may write. Each start of a scheduler begins one, and the newest fences all before it.
 
 The epoch in force lies in the store itself (family ``meta``, key ``epoch``, decimal). It is the upper part of
-every number that the scheduler gives (seq, token), which leaves it 20 bits: a million starts.
+every number that the scheduler gives (seq, token), which leaves it 19 bits, because a number is signed on the wire:
+half a million starts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from taskqueue.store.contract import Batch
 from taskqueue.store.format import META
 
 EPOCH_KEY: Final = b"epoch"
-EPOCH_BITS: Final = 20
+EPOCH_BITS: Final = 19
 
 
 def next_epoch(epoch: int, where: str) -> int:

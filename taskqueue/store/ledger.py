@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from taskqueue.core.kept import Found, Kept, Loaded, Needs
 from taskqueue.core.task import PROCESSING, Task
 from taskqueue.store import layout
-from taskqueue.store.changes import batch_of, is_empty
+from taskqueue.store.changes import batch_of
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.format import META
 from taskqueue.store.lookup import find, read
@@ -31,6 +31,9 @@ FIRST_PROJECT: Final = 1
 
 _YES: Final = b"1"
 _NO: Final = b"0"
+
+
+NOTHING: Final = Kept()
 
 
 class Ledger:
@@ -78,21 +81,22 @@ class Ledger:
         """
         return find(self._store, needs)
 
-    def keep(self, kept: Kept) -> None:
-        """Write one turn's changes, all or nothing; nothing is written if there are none.
+    def keep(self, kept: Kept) -> bool:
+        """Write one turn's changes, all or nothing; False if there are none, so that nothing was written.
 
         Raises:
             Fenced: another scheduler has begun an epoch.
             StoreError: it could not be written; begin again.
             Corrupt: a change makes no sense.
         """
-        if is_empty(kept):
-            return
+        if kept == NOTHING:
+            return False
         batch = batch_of(kept)
         if self._boot:
             batch.puts.setdefault(META, []).append((layout.BOOT_KEY, self._boot))
         self._store.write(self._epoch, batch)
         self._boot = b""
+        return True
 
     def sync(self) -> None:
         """Make everything kept so far safe from a power cut; may be called in another thread.

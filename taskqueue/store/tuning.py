@@ -33,7 +33,6 @@ def database() -> Options:
     # One thread writes: a memtable that many could fill at once costs it a quarter more (benchmarks/store.py).
     options.set_allow_concurrent_memtable_write(False)
     options.set_enable_write_thread_adaptive_yield(False)
-    options.set_allow_concurrent_memtable_write(False)
     options.set_max_background_jobs(2)
     options.set_max_open_files(OPEN_FILES)
     options.set_bytes_per_sync(1 << 20)

@@ -49,7 +49,7 @@ _done: Decoder[DoneApart] = Decoder(DoneApart)
 _new_task: Decoder[NewTask] = Decoder(NewTask)
 _finished: Decoder[Finished] = Decoder(Finished)
 _fields: Decoder[dict[str, Raw]] = Decoder(dict[str, Raw])
-_items: Decoder[list[Raw]] = Decoder(list[Raw])
+_items: Decoder[list[Raw]] = Decoder(Items)
 
 
 def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from taskqueue.errors import MAX_REASON_CHARS
+
 MALFORMED: Final = (ValueError, RecursionError)
 """What decoding can raise: msgspec's errors and UnicodeDecodeError are ValueErrors; or deep nesting."""
 
-MAX_REASON_CHARS: Final = 400
-"""An unknown field's name, or an invalid value, is part of a reason and as long as its sender likes."""
 
 _WORDS: Final = (
     ("`", ""),
