@@ -13,7 +13,7 @@ from typing import Final
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options
 
 MEMTABLES_BYTES: Final = 128 << 20
-MEMTABLE_BYTES: Final = 32 << 20
+MEMTABLE_BYTES: Final = 8 << 20
 LOG_BYTES: Final = 256 << 20
 OPEN_FILES: Final = 1000
 BLOCK_BYTES: Final = 16 << 10

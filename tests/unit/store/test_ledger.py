@@ -296,6 +296,16 @@ def test_the_last_error_is_found_with_the_whole_task_only(ledger: Ledger) -> Non
     assert ledger.find(Needs(tasks=[TaskRef(P, "a")])).errors == {}
 
 
+def test_an_empty_error_takes_the_last_one_away(ground: Ground, ledger: Ledger) -> None:
+    keep_new(ledger, ready("a", 1))
+    ledger.keep(Kept(errors={SpecRef(P, 1): "why"}))
+
+    ledger.keep(Kept(errors={SpecRef(P, 1): ""}))
+
+    assert ledger.find(Needs(whole=[TaskRef(P, "a")])).errors == {}
+    assert "errors" not in entries(ground.store)
+
+
 @pytest.mark.parametrize(
     ("task", "reason"),
     [
