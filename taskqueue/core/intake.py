@@ -65,7 +65,10 @@ def take(state: State, now: Now, name: str, item: NewTask, *, bounded: bool) -> 
         return outcome
     if bounded and (outcome == "new" or outcome == "restarted"):
         _check_room(project)
-    _check_size(state, item)
+    limit = state.config.max_message - ENVELOPE_BYTES
+    if len(item.body) > limit:
+        # What came in must be able to go out again, with its token and the like around it.
+        raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {limit} are taken")
     state.touch(project)
     if task is None:
         _add(state, now, project, item)
@@ -96,13 +99,6 @@ def _check_room(project: Project) -> None:
     limit = project.settings.max_queue
     if project.queue.live >= limit:
         raise Rejected("full", f'project "{project.name}" is full: max_queue is {limit:g}')
-
-
-def _check_size(state: State, item: NewTask) -> None:
-    """What came in must be able to go out again, with its token and the like around it."""
-    limit = state.config.max_message - ENVELOPE_BYTES
-    if len(item.body) > limit:
-        raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {limit} are taken")
 
 
 def _add(state: State, now: Now, project: Project, item: NewTask) -> None:

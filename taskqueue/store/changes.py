@@ -41,13 +41,18 @@ def _lay_moves(batch: Batch, moves: Iterable[Move]) -> None:
     put_id = batch.puts[layout.IDS].append
     put_place = {state: batch.puts[family].append for state, family in layout.ORDERS.items()}
     delete_place = {state: batch.deletes[family].append for state, family in layout.ORDERS.items()}
+    number, project = -1, b""
     for task, old_state, old_key, old_seq, spec_changed, had_deferred in moves:
         state, key, seq = task.state, task.key, task.seq
         if key & _SEQ_MASK != seq:
             raise Corrupt(f"task {task.taskid}: key {key:#x} does not end with its seq {seq:#x}")
-        project = in_project(task.project)
+        if task.project != number:
+            number = task.project
+            project = in_project(number)
         place = key.to_bytes(KEY_BYTES, "big")
-        flags = task.held_back * layout.HELD_BACK + task.timed_out * layout.TIMED_OUT
+        flags = 0
+        if task.held_back or task.timed_out:
+            flags = task.held_back * layout.HELD_BACK + task.timed_out * layout.TIMED_OUT
         record = pack(state, flags, task.priority, task.retried, task.token, task.exetime, task.lastcrawltime, place)
         if task.itag:
             record += task.itag.encode()
