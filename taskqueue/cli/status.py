@@ -27,8 +27,9 @@ NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION -p 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object, with every field.")
+@click.option("--verify", is_flag=True, help="Have the scheduler check its own invariants, too.")
 @reaches_daemon
-def status(as_json: bool, url: str, timeout: float) -> None:
+def status(as_json: bool, verify: bool, url: str, timeout: float) -> None:
     """Show the daemon's projects and fetchers.
 
     \b
@@ -38,6 +39,9 @@ def status(as_json: bool, url: str, timeout: float) -> None:
     """
     with Daemon(url, timeout).client() as client:
         reply = full_status(client)
+        problems = client.verify() if verify else []
+    if problems:
+        raise click.ClickException("an invariant is broken: " + "; ".join(problems))
     if as_json:
         click.echo(_as_json(url, reply))
         return

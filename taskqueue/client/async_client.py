@@ -13,7 +13,6 @@ import socket
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
-    AsyncIterator,
     Callable,
     Iterable,
     Iterator,
@@ -27,7 +26,7 @@ from typing import Any, Final, Self
 from taskqueue.client.exchange import Exchange, limit
 from taskqueue.client.fetching import Fetching
 from taskqueue.client.finishing import Finish, Finishing
-from taskqueue.client.pushing import Batch, Item, Packer, Pushed, as_new_task
+from taskqueue.client.pushing import Batch, Item, Packer, Pushed, as_new_task, batches
 from taskqueue.client.session import Session
 from taskqueue.client.task import Task, default_taskid, new_task
 from taskqueue.core.messages import (
@@ -181,7 +180,7 @@ class AsyncClient:
         pushed = Pushed()
         sending: set[asyncio.Task[Pushed]] = set()
         try:
-            async for full in _batches(tasks, Packer(batch, pushed)):
+            async for full in batches(tasks, Packer(batch, pushed)):
                 if len(sending) >= window:
                     await _settle(sending, pushed, progress)
                 sending.add(asyncio.ensure_future(self.push_batch(project, full)))
@@ -370,18 +369,6 @@ def _known(reply: ProjectReply) -> ProjectView:
     if reply.project is None:
         raise ClientError("the daemon answered without the project")
     return reply.project
-
-
-async def _batches(items: Iterable[Item] | AsyncIterable[Item], packer: Packer) -> AsyncIterator[Batch]:
-    if not isinstance(items, AsyncIterable):
-        for full in packer.pack(items):
-            yield full
-        return
-    async for item in items:
-        if (full_one := packer.add(item)) is not None:
-            yield full_one
-    if (rest := packer.rest()) is not None:
-        yield rest
 
 
 async def _settle(

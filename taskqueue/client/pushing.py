@@ -8,7 +8,7 @@ Memory holds one batch being packed and those in flight, however long the iterab
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -176,3 +176,16 @@ def _from_map(item: Mapping[str, Any]) -> NewTask:
 def size_of(task: NewTask) -> int:
     """About its bytes in a message, rather more than fewer."""
     return 256 + 2 * len(task.url) + memoryview(task.body).nbytes
+
+
+async def batches(items: Iterable[Item] | AsyncIterable[Item], packer: Packer) -> AsyncIterator[Batch]:
+    """What the packer makes of the items, as soon as it is full."""
+    if not isinstance(items, AsyncIterable):
+        for full in packer.pack(items):
+            yield full
+        return
+    async for item in items:
+        if (full_one := packer.add(item)) is not None:
+            yield full_one
+    if (rest := packer.rest()) is not None:
+        yield rest

@@ -32,6 +32,10 @@ class Agenda(Generic[K]):
         self._at: dict[K, float] = {}
         self._heap: list[tuple[float, K]] = []
 
+    def __len__(self) -> int:
+        """Entries held, dead ones included."""
+        return len(self._heap)
+
     def note(self, key: K, at: float) -> None:
         """The thing behind ``key`` is due at ``at`` or, if it was to be earlier, still then; inf is never."""
         if at < self._at.get(key, inf):

@@ -102,10 +102,12 @@ seq_key = _SEQ.pack
 
 
 def id_key(project: int, taskid: str) -> bytes:
+    """A key of IDS."""
     return project_key(project) + taskid.encode()
 
 
 def order_key(project: int, place: int) -> bytes:
+    """A key of one of ORDERS."""
     return project_key(project) + place.to_bytes(KEY_BYTES, "big")
 
 
@@ -131,6 +133,7 @@ def session_key(session: str) -> bytes:
 
 
 def outcome_key(session: str, n: int) -> bytes:
+    """The slot of request ``n`` in OUTCOMES."""
     return session_key(session) + bytes((n % OUTCOME_WINDOW,))
 
 
@@ -168,6 +171,7 @@ decode_session: Final = Decoder(SessionRecord).decode
 
 
 def encode_spec(taskid: str, spec: Spec) -> bytes:
+    """A value of SPECS."""
     return encode((taskid, spec.url, spec.schedule, spec.body))
 
 
@@ -197,8 +201,10 @@ def decode_lease(project: int, value: bytes) -> Task:
 
 
 def encode_outcome(n: int, reply: AnyReply) -> bytes:
+    """A value of OUTCOMES."""
     return encode((n, reply))
 
 
 def decode_outcome(value: bytes) -> tuple[int, AnyReply]:
+    """The request number, and what it was answered."""
     return _decode_outcome(value)

@@ -72,10 +72,12 @@ def _refuse_long(taskids: Sequence[TaskId], field: str) -> None:
 
 
 def is_too_long(taskid: str) -> bool:
+    """The taskid has more bytes than one may have; msgspec has counted its characters only."""
     return len(taskid.encode()) > MAX_TASKID_BYTES
 
 
 def long_reason(field: str) -> str:
+    """What to say of a taskid that is too long."""
     return f"{field}: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
 
 

@@ -139,7 +139,7 @@ class World:
         self, *requests: AnyRequest, flaws: Sequence[Flaws] = (), config: CoreConfig | None = None
     ) -> list[AnyReply]:
         """Let these requests be heard in one turn; return the answers. Nothing is settled afterwards."""
-        heard = [Heard(Peer(each.session.encode()), each) for each in requests]
+        heard = self.heard(*requests)
         for each, flaw in zip(heard, flaws, strict=False):
             each.flaws = flaw
         found = self.ledger.find(self.scheduler.needs(self.now, heard))
@@ -149,6 +149,10 @@ class World:
         self._check_disk()
         self.said = turn.said
         return [said.message for said in turn.said if not self._deliver(said) and not isinstance(said.message, Select)]
+
+    def heard(self, *requests: AnyRequest) -> list[Heard]:
+        """The requests as a turn hears them."""
+        return [Heard(Peer(each.session.encode()), each) for each in requests]
 
     def answer(self, request: AnyRequest, flaws: Flaws | None = None) -> AnyReply:
         """The answer to a request that has a turn of its own, whatever it is."""

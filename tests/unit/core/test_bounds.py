@@ -1,0 +1,152 @@
+"""What could grow without bound, or go on for ever, does not."""
+
+from __future__ import annotations
+
+from math import inf
+
+from taskqueue.core.agenda import Agenda
+from taskqueue.core.messages import (
+    ErrorReply,
+    Hello,
+    NewTasksReply,
+    Status,
+    StatusReply,
+    TaskCancel,
+    TaskShow,
+)
+from taskqueue.core.settings import CoreConfig, Layer
+from taskqueue.store.layout import OUTCOMES, SESSIONS
+from tests.unit.core.conftest import World, task
+
+MANY: dict[str, Layer] = {f"p{number:03}": {} for number in range(100)}
+LARGE = "x" * 50_000
+
+
+def config(**fields: object) -> CoreConfig:
+    return CoreConfig(**({"defaults": {"rate": inf}, "projects": {"news": {}}} | fields))  # type: ignore[arg-type]
+
+
+def test_projects_that_are_filled_otherwise_while_they_wait_to_be_read_keep_nobody_from_being_read() -> None:
+    world = World(config(projects=MANY, head_tasks=8))
+    for name in MANY:
+        world.push(name, *[task(f"{number}") for number in range(40)])
+    world.restart()
+    world.turn(*[world.new_tasks(name, *[task(f"hot{n}", priority=1) for n in range(3)]) for name in list(MANY)[:99]])
+
+    world.settle()
+    fetcher = world.fetcher(capacity=10_000)
+    fetcher.finish_all()
+    assert len(fetcher.taken) == 100 * 40 + 99 * 3
+
+
+def test_a_large_body_behind_a_small_one_is_not_read_again_and_again() -> None:
+    world = World(config(head_bytes=20_000))
+    world.push("news", task("small"), task("large", body=LARGE))
+
+    world.settle()
+    assert world.fetcher().taken == ["small", "large"]
+
+
+def test_a_large_body_that_was_handed_out_is_not_held_but_comes_back_whole() -> None:
+    world = World(config(fetcher_timeout=60))
+    world.push("news", task("large", body=LARGE))
+    dying = world.fetcher(name="dying")
+    assert dying.taken == ["large"]
+
+    world.advance(61)
+    assert world.fetcher(name="other").taken == ["large"]
+    assert world.show("large").state == "processing"
+
+
+def test_a_body_that_could_not_go_out_again_is_refused() -> None:
+    world = World(config(max_message=100_000))
+
+    reply = world.ask(NewTasksReply, world.new_tasks("news", task("large", body=LARGE), task("small")))
+
+    assert reply.outcomes == ["rejected", "new"]
+    assert reply.errors[0].reason.startswith("body: 50003 bytes, at most")
+
+
+def test_the_agenda_forgets_what_was_moved_earlier() -> None:
+    due = {("a", 1): inf, ("b", 2): 1e9}
+    agenda: Agenda[tuple[str, int]] = Agenda(lambda key: due[key])
+    agenda.note(("b", 2), 1e9)
+
+    for second in range(1000):
+        due["a", 1] = second
+        agenda.note(("a", 1), second)
+        assert agenda.pop_due(second) == ("a", 1)
+        due["a", 1] = 2e9
+        agenda.note(("a", 1), 2e9)
+    assert len(agenda) < 200
+
+
+def test_a_session_beyond_the_limit_leaves_nothing_behind() -> None:
+    world = World(config(max_sessions=5))
+
+    for number in range(50):
+        world.answer(world.new_tasks("news", task(f"t{number}"), session=f"s{number}"))
+        world.advance(1)
+    assert len(world.disk.families[SESSIONS].values) <= 6
+    assert len(world.disk.families[OUTCOMES].values) <= 6
+
+
+def test_no_more_fetchers_than_sessions_are_taken() -> None:
+    world = World(config(max_sessions=2))
+    for name in ("a", "b"):
+        world.fetcher(name=name)
+
+    reply = world.answer(Hello(session="c", n=1, capacity=1))
+
+    assert isinstance(reply, ErrorReply)
+    assert reply.code == "full"
+
+
+def test_a_status_names_only_the_first_of_a_fetchers_many_wishes() -> None:
+    world = World(config())
+    world.fetcher(projects=[f"p{number:03}" for number in range(500)])
+
+    [fetcher] = world.ask(StatusReply, Status(session="person", n=1)).fetchers
+    assert fetcher.projects == [f"p{number:03}" for number in range(20)]
+
+
+def test_what_many_ask_about_one_task_is_looked_up_once() -> None:
+    world = World(config())
+    world.push("news", task("a"))
+    shows = [TaskShow(session=f"s{number}", n=1, project="news", taskid="a") for number in range(20)]
+
+    heard = world.heard(*shows)
+    assert len(world.scheduler.needs(world.now, heard).whole) == 1
+
+
+def test_cancelling_reads_no_bodies() -> None:
+    world = World(config())
+    world.push("news", task("a", body=LARGE))
+
+    heard = world.heard(TaskCancel(session="person", n=1, project="news", taskids=["a", "b"]))
+    needs = world.scheduler.needs(world.now, heard)
+    assert not needs.whole
+    assert not needs.specs
+
+
+def test_an_unseen_task_whose_lease_has_run_out_is_not_sent_again_before_it_is_given_anew() -> None:
+    world = World(config(fetcher_timeout=10_000))
+    fetcher = world.fetcher()
+    fetcher.deaf = True
+    world.push("news", task("a", timeout=5))
+    fetcher.deaf = False
+
+    world.elapsed += 6
+    fetcher.hello()
+    assert fetcher.taken == ["a"]
+
+
+def test_a_shorter_fetcher_timeout_holds_for_fetchers_that_are_silent_already() -> None:
+    world = World(config(fetcher_timeout=600))
+    world.push("news", task("a"))
+    world.fetcher(name="dead")
+
+    world.advance(30)
+    world.configure(config(fetcher_timeout=60))
+    world.advance(31)
+    assert world.counts().ready == 1
