@@ -231,8 +231,7 @@ def test_every_error_code_is_documented() -> None:
         for path in (ROOT / "taskqueue" / part).glob("*.py")
     )
     used = set(re.findall(r'Rejected\(\s*"([a-z-]+)"|code="([a-z-]+)"', source))
-    # A full project rejects tasks, each with its reason; it never refuses a message.
-    codes = {code or other for code, other in used} - {"full"}
+    codes = {code or other for code, other in used}
 
     assert codes == set(re.findall(r"^\| `([a-z-]+)` \|", SECTIONS["error"], flags=re.M)) - {"code", "reason"}
 
