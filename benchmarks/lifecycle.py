@@ -28,20 +28,9 @@ from typing import Any, Final
 import msgspec
 import zmq
 
-from taskqueue.core.messages import (
-    AnyRequest,
-    Done,
-    DoneReply,
-    Finished,
-    Hello,
-    NewTask,
-    NewTasks,
-    NewTasksReply,
-    Select,
-    Status,
-    StatusReply,
-    Welcome,
-)
+from taskqueue.core.messages import Finished, NewTask
+from taskqueue.core.replies import DoneReply, NewTasksReply, Select, StatusReply, Welcome
+from taskqueue.core.requests import AnyRequest, Done, Hello, NewTasks, Status
 from taskqueue.wire import decode_said, encode
 
 PROJECT: Final = "bench"

@@ -12,7 +12,7 @@ from taskqueue.errors import RequestTimeout, TaskQueueError
 
 if TYPE_CHECKING:
     from taskqueue import Client
-    from taskqueue.core.messages import StatusReply
+    from taskqueue.core.replies import StatusReply
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

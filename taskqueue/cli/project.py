@@ -12,7 +12,8 @@ from taskqueue.cli.names import project_name
 from taskqueue.cli.settings import in_words, parse
 
 if TYPE_CHECKING:
-    from taskqueue.core.messages import Action, ProjectView
+    from taskqueue.core.replies import ProjectView
+    from taskqueue.core.requests import Action
 
 DONE = {"pause": "paused", "resume": "running", "stop": "stopped", "start": "running"}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from taskqueue.cli.tables import Speeds
-    from taskqueue.core.messages import ProjectView, StatusReply, Totals
+    from taskqueue.core.replies import ProjectView, StatusReply, Totals
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
 """What ``status --json`` prints besides the url; keys are added over time, never renamed."""

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from taskqueue.cli.settings import text
-from taskqueue.core.messages import Counts, FetcherView, ProjectView
+from taskqueue.core.replies import Counts, FetcherView, ProjectView
 
 STATES = msgspec.structs.fields(Counts)
 STYLES = {"running": "green", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red"}

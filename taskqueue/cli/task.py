@@ -13,7 +13,7 @@ from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name
 
 if TYPE_CHECKING:
-    from taskqueue.core.messages import TaskReply
+    from taskqueue.core.replies import TaskReply
 
 
 @click.group()

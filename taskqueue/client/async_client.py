@@ -29,37 +29,34 @@ from taskqueue.client.finishing import Finish, Finishing
 from taskqueue.client.pushing import Batch, Item, Packer, Pushed, as_new_task, batches
 from taskqueue.client.session import Session
 from taskqueue.client.task import Task, default_taskid, new_task
-from taskqueue.core.messages import (
-    MAX_BATCH,
-    MAX_ERROR_CHARS,
+from taskqueue.core.messages import MAX_BATCH, MAX_ERROR_CHARS, Finished, Handed, NewTask, Setting
+from taskqueue.core.replies import (
+    DoneReply,
+    NewOutcome,
+    NewTasksReply,
+    ProjectReply,
+    ProjectView,
+    StatusReply,
+    TaskReply,
+    TasksReply,
+    TokensReply,
+    VerifyReply,
+)
+from taskqueue.core.requests import (
     Action,
     Done,
-    DoneReply,
     Extend,
-    Finished,
-    Handed,
-    NewOutcome,
-    NewTask,
     NewTasks,
-    NewTasksReply,
     ProjectDo,
-    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
-    ProjectView,
     Release,
-    Setting,
     Status,
-    StatusReply,
     TaskCancel,
-    TaskReply,
     TaskRetry,
     TaskShow,
-    TasksReply,
-    TokensReply,
     Verify,
-    VerifyReply,
 )
 from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
 

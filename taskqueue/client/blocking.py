@@ -19,7 +19,9 @@ from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.finishing import Finish
 from taskqueue.client.pushing import Item, Packer, Pushed
 from taskqueue.client.task import Task
-from taskqueue.core.messages import Action, NewOutcome, ProjectView, Setting, StatusReply, TaskReply
+from taskqueue.core.messages import Setting
+from taskqueue.core.replies import NewOutcome, ProjectView, StatusReply, TaskReply
+from taskqueue.core.requests import Action
 from taskqueue.errors import Closed
 
 T = TypeVar("T")

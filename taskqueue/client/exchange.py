@@ -21,7 +21,9 @@ from typing import Any, Final, TypeVar
 
 from taskqueue.client.connection import Connection
 from taskqueue.client.session import Answered, Gap, HandedOut, Refused, Session, Unreadable, Welcomed
-from taskqueue.core.messages import AnyReply, AnyRequest, ErrorReply, Handed
+from taskqueue.core.messages import Handed
+from taskqueue.core.replies import AnyReply, ErrorReply
+from taskqueue.core.requests import AnyRequest
 from taskqueue.errors import ClientError, Closed, RequestRejected, RequestTimeout
 
 GOODBYE_SECONDS: Final = 1.0

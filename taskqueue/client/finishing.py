@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from taskqueue.core.messages import MAX_BATCH, Done, DoneOutcome, DoneReply, Finished, NewOutcome
+from taskqueue.core.messages import MAX_BATCH, Finished
+from taskqueue.core.replies import DoneOutcome, DoneReply, NewOutcome
+from taskqueue.core.requests import Done
 from taskqueue.errors import MessageTooLarge, RequestRejected
 
 Ask = Callable[[Done], Awaitable[DoneReply]]

@@ -14,7 +14,8 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from taskqueue.client.task import new_task
-from taskqueue.core.messages import NewOutcome, NewTask, NewTasksReply
+from taskqueue.core.messages import NewTask
+from taskqueue.core.replies import NewOutcome, NewTasksReply
 
 BATCH_BYTES: Final = 1 << 20
 """About the size at which a batch is full, whatever its count."""

@@ -30,20 +30,9 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from taskqueue.core.kept import OUTCOME_WINDOW
-from taskqueue.core.messages import (
-    AnyReply,
-    AnyRequest,
-    Done,
-    DoneReply,
-    ErrorReply,
-    Extend,
-    Handed,
-    Hello,
-    Release,
-    Select,
-    TokensReply,
-    Welcome,
-)
+from taskqueue.core.messages import Handed
+from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, Select, TokensReply, Welcome
+from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, Release
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.wire import MAX_MESSAGE_BYTES, decode_said, encode
 

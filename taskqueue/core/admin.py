@@ -6,24 +6,19 @@ from itertools import islice
 
 from taskqueue.core.intake import cancel
 from taskqueue.core.kept import SpecRef
-from taskqueue.core.messages import (
-    Counts,
-    Now,
+from taskqueue.core.messages import Now
+from taskqueue.core.project import Project
+from taskqueue.core.replies import Counts, ProjectReply, StatusReply, TaskReply, TasksReply, Totals
+from taskqueue.core.requests import (
     ProjectDo,
-    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
     Status,
-    StatusReply,
     TaskCancel,
-    TaskReply,
     TaskRetry,
     TaskShow,
-    TasksReply,
-    Totals,
 )
-from taskqueue.core.project import Project
 from taskqueue.core.state import State
 from taskqueue.core.task import (
     CANCELLED,

@@ -13,18 +13,10 @@ from __future__ import annotations
 
 from taskqueue.core.intake import apply_deferred, take_batch
 from taskqueue.core.kept import SpecRef
-from taskqueue.core.messages import (
-    Done,
-    DoneOutcome,
-    DoneReply,
-    Finished,
-    Flaws,
-    ItemError,
-    NewOutcome,
-    NewTask,
-    Now,
-)
+from taskqueue.core.messages import Finished, NewTask, Now
 from taskqueue.core.project import Project
+from taskqueue.core.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
+from taskqueue.core.requests import Done, Flaws
 from taskqueue.core.retry import Retry, after_failure, after_timeout, recurring
 from taskqueue.core.state import State
 from taskqueue.core.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task

@@ -13,8 +13,10 @@ from typing import Final
 
 from taskqueue.core.endings import give_back
 from taskqueue.core.handout import as_handed
-from taskqueue.core.messages import Extend, Handed, Hello, Now, Release, Select, TokensReply, Welcome
+from taskqueue.core.messages import Handed, Now
 from taskqueue.core.project import Project
+from taskqueue.core.replies import Select, TokensReply, Welcome
+from taskqueue.core.requests import Extend, Hello, Release
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.task import Lease, Task

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.messages import Handed, Now, Select, Token
+from taskqueue.core.messages import Handed, Now, Token
 from taskqueue.core.project import Project
+from taskqueue.core.replies import Select
 from taskqueue.core.sessions import Session
 from taskqueue.core.shares import Ring
 from taskqueue.core.state import State

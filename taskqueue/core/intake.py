@@ -11,9 +11,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from taskqueue.core.kept import SpecRef
-from taskqueue.core.messages import Flaws, ItemError, NewOutcome, NewTask, Now
+from taskqueue.core.messages import NewTask, Now
 from taskqueue.core.project import Project
 from taskqueue.core.recrawl import decide, due_at, hurries
+from taskqueue.core.replies import ItemError, NewOutcome
+from taskqueue.core.requests import Flaws
 from taskqueue.core.state import State
 from taskqueue.core.task import CANCELLED, PROCESSING, Spec, Task, size_of
 from taskqueue.errors import Corrupt, Rejected

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from taskqueue.core.messages import AnyReply, Counts, ProjectState, Setting, Totals
+from taskqueue.core.messages import Setting
+from taskqueue.core.replies import AnyReply, Counts, ProjectState, Totals
 from taskqueue.core.task import Move, Spec, Task
 
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from taskqueue.core.kept import Found, Needs, OrderRef, TaskRef
-from taskqueue.core.messages import Done, Extend, Heard, Hello, NewTask, NewTasks, TaskCancel, TaskRetry, TaskShow
+from taskqueue.core.messages import NewTask
 from taskqueue.core.project import Project
 from taskqueue.core.queues import PriorityQueue
+from taskqueue.core.requests import Done, Extend, Heard, Hello, NewTasks, TaskCancel, TaskRetry, TaskShow
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.task import DELAYED, READY

@@ -16,7 +16,9 @@ from typing import Final
 from taskqueue.core.bucket import Bucket
 from taskqueue.core.changes import Changes
 from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.messages import Action, Counts, ProjectState, ProjectView, Setting
+from taskqueue.core.messages import Setting
+from taskqueue.core.replies import Counts, ProjectState, ProjectView
+from taskqueue.core.requests import Action
 from taskqueue.core.settings import Layer, Settings, as_layer, merge
 from taskqueue.core.task import KEY_BYTES, NO_FLOOR
 from taskqueue.core.task_queue import TaskQueue

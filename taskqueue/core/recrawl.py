@@ -11,7 +11,8 @@
 
 from __future__ import annotations
 
-from taskqueue.core.messages import NewOutcome, Schedule
+from taskqueue.core.messages import Schedule
+from taskqueue.core.replies import NewOutcome
 from taskqueue.core.task import CANCELLED, DELAYED, PROCESSING, READY, Task
 
 

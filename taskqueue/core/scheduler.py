@@ -30,29 +30,24 @@ from taskqueue.core.check import check
 from taskqueue.core.handout import HandOut
 from taskqueue.core.kept import Found, Kept, KeptOutcome, Loaded, Needs
 from taskqueue.core.loading import configure, load
-from taskqueue.core.messages import (
-    AnyReply,
+from taskqueue.core.messages import Now
+from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, NewTasksReply, Said, VerifyReply
+from taskqueue.core.requests import (
     Done,
-    DoneReply,
-    ErrorReply,
     Extend,
     Heard,
     Hello,
     NewTasks,
-    NewTasksReply,
-    Now,
     ProjectDo,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
     Release,
-    Said,
     Status,
     TaskCancel,
     TaskRetry,
     TaskShow,
     Verify,
-    VerifyReply,
 )
 from taskqueue.core.sessions import Session
 from taskqueue.core.settings import CoreConfig

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from taskqueue.core.kept import OUTCOME_WINDOW
-from taskqueue.core.messages import SHOWN_WISHES, FetcherView, Hello, Peer
+from taskqueue.core.messages import Peer
+from taskqueue.core.replies import SHOWN_WISHES, FetcherView
+from taskqueue.core.requests import Hello
 from taskqueue.core.task import Task
 
 Interest = frozenset[str] | None

@@ -15,8 +15,9 @@ from typing import Final
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
 from taskqueue.core.kept import Loaded, SessionRecord, SpecRef
-from taskqueue.core.messages import AnySaid, Now, Said, Token
+from taskqueue.core.messages import Now, Token
 from taskqueue.core.project import Project, new_record
+from taskqueue.core.replies import AnySaid, Said
 from taskqueue.core.sessions import Session
 from taskqueue.core.settings import CoreConfig, Layer, merge
 from taskqueue.core.shares import Shares

@@ -11,8 +11,9 @@ the turn's changes:
 from __future__ import annotations
 
 from taskqueue.core.changes import Changes
-from taskqueue.core.messages import Counts, Token
+from taskqueue.core.messages import Token
 from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
+from taskqueue.core.replies import Counts
 from taskqueue.core.task import (
     DELAYED,
     NO_FLOOR,

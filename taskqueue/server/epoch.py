@@ -12,7 +12,8 @@ import logging
 from collections.abc import Sequence
 
 from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.messages import Heard, Now
+from taskqueue.core.messages import Now
+from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import StoreError

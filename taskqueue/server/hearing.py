@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from taskqueue.core.messages import ErrorReply, Heard, Said
+from taskqueue.core.replies import ErrorReply, Said
+from taskqueue.core.requests import Heard
 from taskqueue.errors import Rejected
 from taskqueue.server.router import Frame
 from taskqueue.wire import decode_request, request_number

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from taskqueue.core.kept import Kept, SpecRef
-from taskqueue.core.messages import Heard, Request
+from taskqueue.core.requests import Heard, Request
 from taskqueue.core.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 
 log = logging.getLogger("taskqueue")

@@ -18,7 +18,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from taskqueue.core.messages import ErrorReply, Heard, Now, Said, StatusReply
+from taskqueue.core.messages import Now
+from taskqueue.core.replies import ErrorReply, Said, StatusReply
+from taskqueue.core.requests import Heard
 from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import Fenced, FormatError, Rejected, StoreError
 from taskqueue.server.backoff import Backoff

@@ -23,7 +23,7 @@ import msgspec
 import zmq
 
 from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.messages import Counts
+from taskqueue.core.replies import Counts
 from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import ConfigError, Corrupt, Fenced, StoreError
 from taskqueue.server.clock import Clock, boot_id

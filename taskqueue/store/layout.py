@@ -37,7 +37,8 @@ from msgspec import MsgspecError, Raw
 from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.kept import OUTCOME_WINDOW, ProjectRecord, SessionRecord
-from taskqueue.core.messages import AnyReply, NewTask, Schedule
+from taskqueue.core.messages import NewTask, Schedule
+from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import (
     CANCELLED,
     DELAYED,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn, TypeVar
 
 from taskqueue.core.kept import OUTCOME_WINDOW, Found, FoundOrder, Needs, OrderRef, SpecRef, TaskRef
-from taskqueue.core.messages import AnyReply
+from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import NO_FLOOR, SUCCESS, TASK_BYTES, Spec, Task
 from taskqueue.errors import Corrupt
 from taskqueue.store import layout

@@ -11,16 +11,8 @@ from msgspec import Meta, Raw
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
-from taskqueue.core.messages import (
-    MAX_BATCH,
-    Done,
-    Finished,
-    Flaws,
-    NewTask,
-    NewTasks,
-    ProjectName,
-    Request,
-)
+from taskqueue.core.messages import MAX_BATCH, Finished, NewTask, ProjectName
+from taskqueue.core.requests import Done, Flaws, NewTasks, Request
 from taskqueue.wire.flaws import is_too_long, item_name, long_reason
 from taskqueue.wire.reasons import MALFORMED, reason_of
 

@@ -24,7 +24,9 @@ from typing import Final
 from msgspec import Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from taskqueue.core.messages import NIL, PROTOCOL, AnyRequest, AnySaid, Flaws
+from taskqueue.core.messages import NIL, PROTOCOL
+from taskqueue.core.replies import AnySaid
+from taskqueue.core.requests import AnyRequest, Flaws
 from taskqueue.errors import Rejected
 from taskqueue.wire.apart import done_by_item, new_tasks_by_item
 from taskqueue.wire.flaws import flaws_of

@@ -9,19 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskqueue.core.messages import (
-    MAX_TASKID_BYTES,
-    AnyRequest,
-    Done,
-    Finished,
-    Flaws,
-    NewTask,
-    NewTasks,
-    TaskCancel,
-    TaskId,
-    TaskRetry,
-    TaskShow,
-)
+from taskqueue.core.messages import MAX_TASKID_BYTES, Finished, NewTask, TaskId
+from taskqueue.core.requests import AnyRequest, Done, Flaws, NewTasks, TaskCancel, TaskRetry, TaskShow
 from taskqueue.errors import Rejected
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4

@@ -19,25 +19,10 @@ import pytest
 from msgspec import NODEFAULT, Struct
 
 from taskqueue import default_taskid
-from taskqueue.core import messages
-from taskqueue.core.messages import (
-    NIL,
-    PLAIN,
-    AnyReply,
-    AnyRequest,
-    Counts,
-    FetcherView,
-    Finished,
-    Handed,
-    ItemError,
-    NewTask,
-    ProjectView,
-    Reply,
-    Request,
-    Schedule,
-    Select,
-    Totals,
-)
+from taskqueue.core import messages, replies, requests
+from taskqueue.core.messages import NIL, PLAIN, Finished, Handed, NewTask, Schedule
+from taskqueue.core.replies import AnyReply, Counts, FetcherView, ItemError, ProjectView, Reply, Select, Totals
+from taskqueue.core.requests import AnyRequest, Request
 from taskqueue.wire import decode_request, decode_said, encode
 
 ROOT = Path(__file__).parents[2]
@@ -189,10 +174,10 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
 @pytest.mark.parametrize(
     ("section", "values"),
     [
-        ("new-task-reply", get_args(messages.NewOutcome)),
-        ("done-reply", get_args(messages.DoneOutcome)),
-        ("status-reply", get_args(messages.ProjectState)),
-        ("project-do", get_args(messages.Action)),
+        ("new-task-reply", get_args(replies.NewOutcome)),
+        ("done-reply", get_args(replies.DoneOutcome)),
+        ("status-reply", get_args(replies.ProjectState)),
+        ("project-do", get_args(requests.Action)),
     ],
 )
 def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, ...]) -> None:
@@ -201,8 +186,9 @@ def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, .
 
 
 def test_no_part_of_a_message_was_forgotten_here() -> None:
-    structs = {kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, Struct)}
-    inside = {messages.Heard, messages.Said, messages.Now}
+    everything = [*vars(messages).values(), *vars(requests).values(), *vars(replies).values()]
+    structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
+    inside = {requests.Heard, replies.Said, messages.Now}
 
     assert structs - {Struct, Request, Reply, Select, Counts, Totals, *REQUESTS, *REPLIES} - inside == set(PARTS)
 

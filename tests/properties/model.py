@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
 
-from taskqueue.core.messages import Counts, Finished, Handed, Hello, NewTask, Schedule
+from taskqueue.core.messages import Finished, Handed, NewTask, Schedule
+from taskqueue.core.replies import Counts
+from taskqueue.core.requests import Hello
 
 RETRIES = 2
 RETRY_DELAY = (8.0, 30.0)

@@ -11,29 +11,29 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from taskqueue.core.messages import (
+from taskqueue.core.messages import Finished, Handed, NewTask
+from taskqueue.core.replies import (
     AnyReply,
-    AnyRequest,
-    Done,
     DoneReply,
-    Extend,
-    Finished,
-    Handed,
-    Hello,
-    NewTask,
-    NewTasks,
     NewTasksReply,
-    ProjectDo,
     ProjectReply,
-    ProjectSet,
-    ProjectShow,
     ProjectView,
-    Release,
     Select,
-    TaskCancel,
-    TaskRetry,
     TasksReply,
     TokensReply,
+)
+from taskqueue.core.requests import (
+    AnyRequest,
+    Done,
+    Extend,
+    Hello,
+    NewTasks,
+    ProjectDo,
+    ProjectSet,
+    ProjectShow,
+    Release,
+    TaskCancel,
+    TaskRetry,
 )
 from taskqueue.core.settings import CoreConfig
 from tests.properties import model as naive

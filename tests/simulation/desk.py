@@ -9,7 +9,8 @@ from typing import Any
 
 import msgpack
 
-from taskqueue.core.messages import Heard, Now, Peer, Setting
+from taskqueue.core.messages import Now, Peer, Setting
+from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings import CoreConfig
 from taskqueue.store.ledger import Ledger

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Final
 import msgpack
 
 from taskqueue.core.kept import Kept, Needs, TaskRef
-from taskqueue.core.messages import ErrorReply, Heard, Now, Peer, Said
+from taskqueue.core.messages import Now, Peer
+from taskqueue.core.replies import ErrorReply, Said
+from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import Rejected, StoreError

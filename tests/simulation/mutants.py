@@ -20,9 +20,11 @@ from msgspec.structs import replace
 from taskqueue.core import endings, loading, scheduler
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
-from taskqueue.core.messages import DoneOutcome, Finished, Hello, Now
+from taskqueue.core.messages import Finished, Now
 from taskqueue.core.project import Project
 from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
+from taskqueue.core.replies import DoneOutcome
+from taskqueue.core.requests import Hello
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from taskqueue.cli.tables import as_plain, duration
-from taskqueue.core.messages import Counts
+from taskqueue.core.replies import Counts
 
 
 @pytest.mark.parametrize(

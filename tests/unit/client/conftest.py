@@ -10,23 +10,9 @@ from typing import Any, TypeVar
 import pytest
 import zmq
 
-from taskqueue.core.messages import (
-    AnyRequest,
-    AnySaid,
-    Done,
-    DoneReply,
-    ErrorReply,
-    Extend,
-    Handed,
-    Hello,
-    NewTasks,
-    NewTasksReply,
-    Release,
-    Select,
-    Token,
-    TokensReply,
-    Welcome,
-)
+from taskqueue.core.messages import Handed, Token
+from taskqueue.core.replies import AnySaid, DoneReply, ErrorReply, NewTasksReply, Select, TokensReply, Welcome
+from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
 from taskqueue.wire import decode_request, encode
 
 R = TypeVar("R", bound=AnyRequest)

@@ -19,21 +19,9 @@ from taskqueue import (
     RequestTimeout,
     new_task,
 )
-from taskqueue.core.messages import (
-    AnyRequest,
-    AnySaid,
-    Done,
-    DoneReply,
-    ErrorReply,
-    Extend,
-    Hello,
-    ItemError,
-    NewTask,
-    NewTasks,
-    NewTasksReply,
-    Release,
-    Welcome,
-)
+from taskqueue.core.messages import NewTask
+from taskqueue.core.replies import AnySaid, DoneReply, ErrorReply, ItemError, NewTasksReply, Welcome
+from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
 from tests.unit.client.conftest import Daemon, friendly
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from taskqueue import Client, Closed, RequestTimeout
-from taskqueue.core.messages import Done, Hello, NewTasks, Release
+from taskqueue.core.requests import Done, Hello, NewTasks, Release
 from tests.unit.client.conftest import Daemon, friendly
 
 

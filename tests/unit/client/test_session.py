@@ -16,27 +16,18 @@ from taskqueue.client.session import (
     Welcomed,
 )
 from taskqueue.core.kept import OUTCOME_WINDOW
-from taskqueue.core.messages import (
+from taskqueue.core.messages import Finished, Handed, NewTask, Token
+from taskqueue.core.replies import (
     AnyReply,
-    AnyRequest,
-    Done,
     DoneReply,
     ErrorReply,
-    Extend,
-    Finished,
-    Handed,
-    Hello,
-    NewTask,
-    NewTasks,
     NewTasksReply,
-    Release,
     Select,
-    Token,
     TokensReply,
-    Verify,
     VerifyReply,
     Welcome,
 )
+from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release, Verify
 from taskqueue.errors import MessageTooLarge
 from taskqueue.wire import decode_request, encode
 

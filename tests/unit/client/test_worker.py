@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from taskqueue import AsyncClient, Drop, Retry, Task, Worker, new_task
-from taskqueue.core.messages import Done, Extend, Finished, Hello, Release
+from taskqueue.core.messages import Finished
+from taskqueue.core.requests import Done, Extend, Hello, Release
 from tests.unit.client.conftest import Daemon
 
 

@@ -23,36 +23,32 @@ import pytest
 from msgspec import Raw
 
 from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.messages import (
+from taskqueue.core.messages import Finished, Handed, NewTask, Now, Peer, Schedule, Token
+from taskqueue.core.replies import (
     AnyReply,
-    AnyRequest,
     Counts,
-    Done,
     DoneReply,
-    Extend,
-    Finished,
-    Flaws,
-    Handed,
-    Heard,
-    Hello,
-    NewTask,
-    NewTasks,
     NewTasksReply,
-    Now,
-    Peer,
-    ProjectDo,
     ProjectReply,
-    ProjectSet,
-    ProjectShow,
     ProjectView,
-    Release,
     Said,
-    Schedule,
     Select,
     TaskReply,
-    TaskShow,
-    Token,
     TokensReply,
+)
+from taskqueue.core.requests import (
+    AnyRequest,
+    Done,
+    Extend,
+    Flaws,
+    Heard,
+    Hello,
+    NewTasks,
+    ProjectDo,
+    ProjectSet,
+    ProjectShow,
+    Release,
+    TaskShow,
 )
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings import CoreConfig

@@ -7,24 +7,26 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.messages import (
+from taskqueue.core.replies import (
     Counts,
     ErrorReply,
-    ProjectDo,
     ProjectReply,
+    ProjectView,
+    StatusReply,
+    TasksReply,
+    Totals,
+    VerifyReply,
+)
+from taskqueue.core.requests import (
+    ProjectDo,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
-    ProjectView,
     Status,
-    StatusReply,
     TaskCancel,
     TaskRetry,
     TaskShow,
-    TasksReply,
-    Totals,
     Verify,
-    VerifyReply,
 )
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from math import inf
 
 from taskqueue.core.agenda import Agenda
-from taskqueue.core.messages import (
-    ErrorReply,
-    Hello,
-    NewTasksReply,
-    Status,
-    StatusReply,
-    TaskCancel,
-    TaskShow,
-)
+from taskqueue.core.replies import ErrorReply, NewTasksReply, StatusReply
+from taskqueue.core.requests import Hello, Status, TaskCancel, TaskShow
 from taskqueue.core.settings import CoreConfig, Layer
 from taskqueue.store.layout import OUTCOMES, SESSIONS
 from tests.unit.core.conftest import World, task

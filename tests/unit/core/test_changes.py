@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskqueue.core.messages import (
-    AnyRequest,
-    DoneReply,
-    NewTasksReply,
-    ProjectDo,
-    TaskCancel,
-    TaskReply,
-    TaskRetry,
-    TaskShow,
-    TasksReply,
-    Verify,
-    VerifyReply,
-)
+from taskqueue.core.replies import DoneReply, NewTasksReply, TaskReply, TasksReply, VerifyReply
+from taskqueue.core.requests import AnyRequest, ProjectDo, TaskCancel, TaskRetry, TaskShow, Verify
 from tests.unit.core.conftest import World, body_of, task
 
 

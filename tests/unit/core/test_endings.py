@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.messages import DoneReply, Finished, Token
+from taskqueue.core.messages import Finished, Token
+from taskqueue.core.replies import DoneReply
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
 
 HOUR, DAY = 3600.0, 86_400.0

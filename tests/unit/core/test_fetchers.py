@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from taskqueue.core.messages import Extend, Hello, Select, TokensReply, Welcome
+from taskqueue.core.replies import Select, TokensReply, Welcome
+from taskqueue.core.requests import Extend, Hello
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.messages import NewTasksReply
+from taskqueue.core.replies import NewTasksReply
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
 
 DAY = 86_400.0

@@ -9,7 +9,8 @@ import pytest
 from msgspec.msgpack import encode
 
 from taskqueue.core.kept import OUTCOME_WINDOW
-from taskqueue.core.messages import AnyRequest, DoneReply, ErrorReply, NewTasks, NewTasksReply, ProjectDo, ProjectReply
+from taskqueue.core.replies import DoneReply, ErrorReply, NewTasksReply, ProjectReply
+from taskqueue.core.requests import AnyRequest, NewTasks, ProjectDo
 from taskqueue.core.settings import CoreConfig
 from tests.unit.core.conftest import MakeWorld, World, body_of, task
 

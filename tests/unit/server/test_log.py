@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from taskqueue.core.kept import Kept, ProjectRecord, SpecRef
-from taskqueue.core.messages import NIL, Heard, Hello, Peer, Schedule, Totals
+from taskqueue.core.messages import NIL, Peer, Schedule
+from taskqueue.core.replies import Totals
+from taskqueue.core.requests import Heard, Hello
 from taskqueue.core.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Spec, Task
 from taskqueue.server.log import turn_lines
 from taskqueue.server.meters import Meters

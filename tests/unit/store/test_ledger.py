@@ -18,7 +18,8 @@ from taskqueue.core.kept import (
     SpecRef,
     TaskRef,
 )  # fmt: skip
-from taskqueue.core.messages import AnyReply, Counts, DoneReply, NewTask, NewTasksReply, Schedule, Totals
+from taskqueue.core.messages import NewTask, Schedule
+from taskqueue.core.replies import AnyReply, Counts, DoneReply, NewTasksReply, Totals
 from taskqueue.core.task import (
     CANCELLED,
     DELAYED,

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from taskqueue.core.messages import Done, Handed, NewTask, NewTasks, Select, Token
+from taskqueue.core.messages import Handed, NewTask, Token
+from taskqueue.core.replies import Select
+from taskqueue.core.requests import Done, NewTasks
 from taskqueue.errors import Rejected
 from taskqueue.wire import decode_request, decode_said, encode, request_number
 

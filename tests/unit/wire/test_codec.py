@@ -8,19 +8,9 @@ import msgpack
 import msgspec
 import pytest
 
-from taskqueue.core.messages import (
-    MAX_TASKID_BYTES,
-    Done,
-    Finished,
-    Handed,
-    NewTask,
-    NewTasks,
-    Schedule,
-    Select,
-    TaskCancel,
-    Token,
-    Welcome,
-)
+from taskqueue.core.messages import MAX_TASKID_BYTES, Finished, Handed, NewTask, Schedule, Token
+from taskqueue.core.replies import Select, Welcome
+from taskqueue.core.requests import Done, NewTasks, TaskCancel
 from taskqueue.errors import Rejected
 from taskqueue.wire import decode_request, decode_said, encode, request_number
 
