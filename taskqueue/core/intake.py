@@ -20,8 +20,11 @@ from taskqueue.core.state import State
 from taskqueue.core.task import CANCELLED, PROCESSING, Spec, Task, size_of
 from taskqueue.errors import Corrupt, Rejected
 
-ENVELOPE_BYTES: Final = 64 << 10
-"""More than anything around a body takes in a message: the longest url in utf-8, and some small fields."""
+ENVELOPE_BYTES: Final = 1024
+"""More than anything around a url and a body takes in a message."""
+
+UTF8_MOST: Final = 4
+"""Bytes of a character."""
 
 
 def take_batch(
@@ -67,10 +70,10 @@ def take(state: State, now: Now, name: str, item: NewTask, *, bounded: bool) -> 
         return outcome
     if bounded and (outcome == "new" or outcome == "restarted"):
         _check_room(project)
-    limit = state.config.max_message - ENVELOPE_BYTES
-    if len(item.body) > limit:
-        # What came in must be able to go out again, with its token and the like around it.
-        raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {limit} are taken")
+    # What came in must be able to go out again, with its token and the like around it.
+    room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(item.url)
+    if len(item.body) > room:
+        raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this url")
     state.touch(project)
     if task is None:
         _add(state, now, project, item)

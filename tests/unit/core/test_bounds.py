@@ -52,7 +52,7 @@ def test_a_large_body_that_was_handed_out_is_not_held_but_comes_back_whole() -> 
 
 
 def test_a_body_that_could_not_go_out_again_is_refused() -> None:
-    world = World(config(max_message=100_000))
+    world = World(config(max_message=50_000))
 
     reply = world.ask(NewTasksReply, world.new_tasks("news", task("large", body=LARGE), task("small")))
 
