@@ -14,7 +14,8 @@ import inspect
 import traceback
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from concurrent.futures import Executor
-from typing import Any
+from types import TracebackType
+from typing import Any, Final
 
 from taskqueue.client.pushing import as_new_task
 from taskqueue.client.task import Task
@@ -22,6 +23,9 @@ from taskqueue.core.messages import MAX_ERROR_CHARS, MAX_RETRY_AFTER_SECONDS, Ne
 from taskqueue.errors import TaskQueueError
 
 Handle = Callable[[Task], Any]
+
+ABOVE_HANDLERS: Final = ("taskqueue.client.", "concurrent.futures.", "asyncio.")
+"""Modules whose frames lead to a handler; they tell its author nothing."""
 
 
 class Retry(TaskQueueError):
@@ -82,8 +86,17 @@ class Handler:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The end of an error's traceback, short enough for the daemon."""
-    return "".join(traceback.format_exception(error)).rstrip()[-MAX_ERROR_CHARS:]
+    """The end of an error's traceback, short enough for the daemon; from the handler's own frames on."""
+    said = traceback.format_exception(type(error), error, _below(error.__traceback__))
+    return "".join(said).rstrip()[-MAX_ERROR_CHARS:]
+
+
+def _below(trace: TracebackType | None) -> TracebackType | None:
+    """The frames below those that led to the handler, if there are any."""
+    frame = trace
+    while frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith(ABOVE_HANDLERS):
+        frame = frame.tb_next
+    return frame or trace
 
 
 def _is_async(handle: Handle) -> bool:

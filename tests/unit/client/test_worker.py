@@ -144,6 +144,14 @@ def test_any_other_error_is_a_failure_with_the_end_of_its_traceback(daemon: Daem
     assert item.error.endswith("x'")
 
 
+def test_a_traceback_begins_with_the_handler_itself(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(ValueError("no title")))
+
+    frames = [line for line in item.error.splitlines() if line.startswith("  File ")]
+    assert len(frames) == 1
+    assert "test_worker.py" in frames[0]
+
+
 @pytest.mark.parametrize("error", [StopIteration(), asyncio.CancelledError(), TimeoutError("slow")])
 def test_no_error_of_a_handler_stops_the_worker(daemon: Daemon, error: BaseException) -> None:
     assert not outcome_of(daemon, raising(error)).ok
