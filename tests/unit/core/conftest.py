@@ -101,6 +101,7 @@ class World:
         self._boots = 1
         self._booted_at = -BOOT
         self._start()
+        self.settle()
 
     # ------------------------------------------------------------------------------------ time
 
@@ -224,6 +225,11 @@ class World:
         if clean:
             self.ledger.stop()
         self._start()
+        self.settle()
+
+    def crash(self) -> None:
+        """The process dies and another begins, which has not taken a turn yet."""
+        self._start()
 
     def reboot(self, *, clean: bool = False, lose_unsynced: bool = False, uptime: float = 10.0) -> None:
         """The machine goes down with the process; when it is back, its boot clock shows ``uptime``."""
@@ -234,12 +240,12 @@ class World:
         self._boots += 1
         self._booted_at = self.elapsed - uptime
         self._start()
+        self.settle()
 
     def _start(self) -> None:
         self.ledger = Ledger(MemoryStore(self.disk))
         loaded = self.ledger.begin(f"boot-{self._boots}")
         self.scheduler = Scheduler(loaded, self.config, self.now)
-        self.settle()
 
     def _wake(self) -> None:
         self.wakes += 1

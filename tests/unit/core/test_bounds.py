@@ -23,7 +23,7 @@ def test_projects_that_are_filled_otherwise_while_they_wait_to_be_read_keep_nobo
     world = World(config(projects=MANY, head_tasks=8))
     for name in MANY:
         world.push(name, *[task(f"{number}") for number in range(40)])
-    world.restart()
+    world.crash()
     world.turn(*[world.new_tasks(name, *[task(f"hot{n}", priority=1) for n in range(3)]) for name in list(MANY)[:99]])
 
     world.settle()
@@ -82,6 +82,16 @@ def test_a_session_beyond_the_limit_leaves_nothing_behind() -> None:
         world.advance(1)
     assert len(world.disk.families[SESSIONS].values) <= 6
     assert len(world.disk.families[OUTCOMES].values) <= 6
+
+
+def test_a_producer_beyond_the_limit_can_still_repeat_its_request() -> None:
+    world = World(config(max_sessions=2))
+    for name in ("a", "b"):
+        world.fetcher(name=name)
+    request = world.new_tasks("news", task("t"))
+
+    first = world.ask(NewTasksReply, request)
+    assert world.ask(NewTasksReply, request) == first
 
 
 def test_no_more_fetchers_than_sessions_are_taken() -> None:
