@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+import pytest
+
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.replies import ErrorReply, NewTasksReply, StatusReply
 from taskqueue.core.requests import Hello, Status, TaskCancel, TaskShow
@@ -74,12 +76,15 @@ def test_the_agenda_forgets_what_was_moved_earlier() -> None:
     assert len(agenda) < 200
 
 
-def test_a_session_beyond_the_limit_leaves_nothing_behind() -> None:
+@pytest.mark.parametrize("fetchers", [0, 5])
+def test_a_session_beyond_the_limit_leaves_nothing_behind(fetchers: int) -> None:
     world = World(config(max_sessions=5))
+    for number in range(fetchers):
+        world.fetcher(name=f"f{number}")
 
     for number in range(50):
         world.answer(world.new_tasks("news", task(f"t{number}"), session=f"s{number}"))
-        world.advance(1)
+        world.elapsed += 1
     assert len(world.disk.families[SESSIONS].values) <= 6
     assert len(world.disk.families[OUTCOMES].values) <= 6
 
