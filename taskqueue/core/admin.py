@@ -24,6 +24,7 @@ from taskqueue.core.task import (
     CANCELLED,
     DELAYED,
     FAILED,
+    NO_TOKEN,
     PROCESSING,
     READY,
     STATE_NAMES,
@@ -155,7 +156,7 @@ def cancel_tasks(state: State, now: Now, message: TaskCancel) -> TasksReply:
 
 def _retry(state: State, project: Project, task: Task) -> None:
     task.retried = 0
-    task.token = 0
+    task.token = NO_TOKEN
     task.held_back = task.timed_out = False
     project.queue.put_ready(task)
     state.touch(project)

@@ -19,7 +19,7 @@ from taskqueue.core.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.core.requests import Done, Flaws
 from taskqueue.core.retry import Retry, after_failure, after_timeout, recurring
 from taskqueue.core.state import State
-from taskqueue.core.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.core.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, SUCCESS, Task
 
 
 def finish_batch(state: State, now: Now, request: Done, flaws: Flaws) -> DoneReply:
@@ -54,7 +54,7 @@ def finish(state: State, now: Now, item: Finished) -> DoneOutcome:
         _succeed(state, now, project, task)
     else:
         return "stale"
-    task.token = 0
+    task.token = NO_TOKEN
     return "done"
 
 

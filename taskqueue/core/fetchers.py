@@ -19,7 +19,7 @@ from taskqueue.core.replies import Select, TokensReply, Welcome
 from taskqueue.core.requests import Extend, Hello, Release
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
-from taskqueue.core.task import Lease, Task
+from taskqueue.core.task import NO_TOKEN, Lease, Task
 from taskqueue.errors import Corrupt, Rejected
 
 RESENT_MOST: Final = 64
@@ -70,7 +70,7 @@ def release(state: State, now: Now, session: Session, message: Release) -> Token
             stale.append(token)
             continue
         give_back(state, now, _project(state, task), task)
-        task.token = 0
+        task.token = NO_TOKEN
     return TokensReply(n=message.n, counted=len(message.tokens) - len(stale), stale=stale)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.messages import Handed, Now, Token
+from taskqueue.core.messages import Handed, Now
 from taskqueue.core.project import Project
 from taskqueue.core.replies import Select
 from taskqueue.core.sessions import Session
@@ -28,7 +28,7 @@ def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Hande
         project.name,
         task.taskid,
         spec.url,
-        Token(task.token),
+        task.token,
         timeout,
         spec.body,
         task.retried,
@@ -39,14 +39,14 @@ def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Hande
 class HandOut:
     """The hand-outs of one turn."""
 
-    __slots__ = ("_bytes", "_left", "_messages", "_now", "_state")
+    __slots__ = ("_left", "_messages", "_now", "_room", "_state")
 
     def __init__(self, state: State, now: Now) -> None:
         self._state = state
         self._now = now
         self._left = state.config.turn_tasks
         self._messages: dict[str, Select] = {}
-        self._bytes: dict[str, int] = {}
+        self._room: dict[str, int] = {}
 
     def run(self) -> None:
         """Give out what may be given, up to ``turn_tasks``; then say it."""
@@ -71,43 +71,43 @@ class HandOut:
         return taken
 
     def _give(self, project: Project, session: Session, count: int) -> int:
+        """Lease up to ``count`` tasks; fewer if the head runs dry."""
         ready = project.queue.ready
+        room = self._room.get(session.id, 0)
         given = 0
         while given < count:
             task = ready.first()
             if task is None or task.spec is None:
                 break
+            if task.size > room:
+                room = self._begin_message(session)
+            room -= task.size
             self._lease(project, session, task, task.spec)
             given += 1
         if given:
+            self._room[session.id] = room
             project.bucket.take(given, self._now.boot)
             project.totals.selected += given
             self._state.touch(project)
         return given
 
     def _lease(self, project: Project, session: Session, task: Task, spec: Spec) -> None:
-        message = self._message(session, task.size)
         timeout = spec.schedule.timeout or project.settings.processing_timeout
         now = self._now.boot
-        lease = Lease(session.id, message.number, now + timeout, now)
+        lease = Lease(session.id, session.number, now + timeout, now)
         project.queue.lease(task, self._state.token(), lease)
         session.leases[task.token] = task
-        message.tasks.append(as_handed(project, task, spec, timeout))
+        self._messages[session.id].tasks.append(as_handed(project, task, spec, timeout))
         if task.size > HEAVY_BYTES:
             self._state.heavy.append(task)
 
-    def _message(self, session: Session, size: int) -> Select:
-        """The select message under way to the session, with room for ``size`` more bytes."""
-        message = self._messages.get(session.id)
-        if message is not None and self._bytes[session.id] + size > self._state.config.select_bytes:
+    def _begin_message(self, session: Session) -> int:
+        """Start the next select message to the session; returns the bytes of room in it."""
+        if session.id in self._messages:
             self._send(session)
-            message = None
-        if message is None:
-            session.number += 1
-            message = self._messages[session.id] = Select(number=session.number, tasks=[])
-            self._bytes[session.id] = 0
-        self._bytes[session.id] += size
-        return message
+        session.number += 1
+        self._messages[session.id] = Select(number=session.number, tasks=[])
+        return self._state.config.select_bytes
 
     def _send(self, session: Session) -> None:
         self._state.say(session, self._messages[session.id], kept=False)

@@ -17,7 +17,7 @@ from taskqueue.core.recrawl import decide, due_at, hurries
 from taskqueue.core.replies import ItemError, NewOutcome
 from taskqueue.core.requests import Flaws
 from taskqueue.core.state import State
-from taskqueue.core.task import CANCELLED, PROCESSING, Spec, Task, size_of
+from taskqueue.core.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, size_of
 from taskqueue.errors import Corrupt, Rejected
 
 ENVELOPE_BYTES: Final = 1024
@@ -64,7 +64,9 @@ def take(state: State, now: Now, name: str, item: NewTask, *, bounded: bool) -> 
         Rejected: with the reason.
     """
     project = state.projects.get(name) or state.project_for_push(name, now)
-    task = project.queue.find(project.number, item.taskid)
+    queue = project.queue
+    # What ``queue.find`` does; a call less for each link of each page.
+    task = queue.tasks.get(item.taskid) or state.changes.beyond(project.number, item.taskid)
     outcome = decide(task, item.schedule, now.wall)
     if outcome == "ignored":
         return outcome
@@ -97,7 +99,7 @@ def cancel(state: State, now: Now, project: Project, task: Task) -> None:
         state.unlease(task)
     state.touch(project)
     project.queue.finish(task, CANCELLED, now.wall)
-    task.token = 0
+    task.token = NO_TOKEN
 
 
 def _check_room(project: Project) -> None:
@@ -110,7 +112,7 @@ def _add(state: State, now: Now, project: Project, item: NewTask) -> None:
     task = Task(project.number, item.taskid, 0, 0, state.number())
     project.totals.new += 1
     _describe(task, item)
-    _schedule(project, task, item, now)
+    _wait(project, task, due_at(item.schedule, now.wall))
 
 
 def _merge(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
@@ -125,12 +127,12 @@ def _merge(state: State, now: Now, project: Project, task: Task, item: NewTask) 
 
 
 def _replace(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
-    task.token = 0
+    task.token = NO_TOKEN
     task.retried = 0
     task.held_back = task.timed_out = False
     project.queue.withdraw(task)
     _describe(task, item)
-    _schedule(project, task, item, now)
+    _wait(project, task, due_at(item.schedule, now.wall))
 
 
 def _restart(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
@@ -182,10 +184,6 @@ def _kept_until_later(item: NewTask, now: Now) -> NewTask:
     if schedule.delay is not None:
         schedule = replace(schedule, exetime=now.wall + schedule.delay, delay=None)
     return NewTask(item.taskid, item.url, schedule, item.body.copy(), item.project)
-
-
-def _schedule(project: Project, task: Task, item: NewTask, now: Now) -> None:
-    _wait(project, task, due_at(item.schedule, now.wall))
 
 
 def _wait(project: Project, task: Task, until: float) -> None:

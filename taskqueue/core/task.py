@@ -29,7 +29,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from taskqueue.core.messages import NewTask, Schedule
+from taskqueue.core.messages import NewTask, Schedule, Token
 
 READY: Final = 1
 DELAYED: Final = 2
@@ -46,6 +46,9 @@ SEQ_BITS: Final = 64
 KEY_BYTES: Final = 16
 NO_FLOOR: Final = 1 << (8 * KEY_BYTES)
 """Above every key: an order without a floor is held whole."""
+
+NO_TOKEN: Final = Token(0)
+"""Of a task that was never handed out, or whose lease's answer can't count any more."""
 
 TASK_BYTES: Final = 512
 """What a task costs in memory besides its url and its body; measured with tracemalloc, rounded up."""
@@ -102,7 +105,7 @@ class Task(Struct, gc=False, eq=False):
     seq: int
     priority: int = 0
     exetime: float = 0.0
-    token: int = 0
+    token: Token = NO_TOKEN
     retried: int = 0
     lastcrawltime: float = 0.0
     held_back: bool = False

@@ -57,7 +57,8 @@ class TaskQueue:
 
     def put_ready(self, task: Task) -> None:
         """Let the task run as soon as its turn comes."""
-        self._leave(task)
+        if task.state:
+            self._leave(task)
         task.state = READY
         task.key = ready_key(task.priority, task.seq)
         task.exetime = 0.0
@@ -65,7 +66,8 @@ class TaskQueue:
 
     def put_delayed(self, task: Task, until: float) -> None:
         """Let the task wait until ``until`` (unix seconds)."""
-        self._leave(task)
+        if task.state:
+            self._leave(task)
         task.state = DELAYED
         task.key = time_key(until, task.seq)
         task.exetime = until
@@ -73,7 +75,8 @@ class TaskQueue:
 
     def withdraw(self, task: Task) -> None:
         """Take the task out of its place, before something of it changes that its place depends on."""
-        self._leave(task)
+        if task.state:
+            self._leave(task)
         task.state = 0
 
     def lease(self, task: Task, token: Token, lease: Lease) -> None:
@@ -143,8 +146,6 @@ class TaskQueue:
     def _leave(self, task: Task) -> None:
         """Take the task out of where it is, whether that is held or not."""
         state = task.state
-        if not state:
-            return
         self.counts[state] -= 1
         if state == READY:
             self.ready.remove(task)
