@@ -33,7 +33,7 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from taskqueue.core.kept import Kept, Needs, OrderRef, TaskRef
-from taskqueue.core.messages import Schedule
+from taskqueue.core.messages import Schedule, Token
 from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Lease, Move, Spec, Task, ready_key, time_key
 from taskqueue.store import layout
 from taskqueue.store.contract import Batch
@@ -84,7 +84,7 @@ def made_up(n: int) -> Task:
 
 
 def hand_out(task: Task) -> None:
-    task.state, task.key, task.token = PROCESSING, task.seq, task.seq
+    task.state, task.key, task.token = PROCESSING, task.seq, Token(task.seq)
     task.lease = Lease(SESSION, task.seq, 1000.5, 400.25)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 
 from taskqueue.core.intake import cancel
@@ -124,32 +125,32 @@ def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
 
 def retry_tasks(state: State, now: Now, message: TaskRetry) -> TasksReply:
     """Make tasks ready now, with all their retries."""
-    project = state.project(message.project)
-    reply = TasksReply(n=message.n, outcomes=[])
-    for taskid in message.taskids:
-        task = project.queue.find(project.number, taskid)
-        if task is None:
-            reply.outcomes.append("unknown")
-        elif task.state == READY or task.state == PROCESSING:
-            reply.outcomes.append("ignored")
-        else:
-            _retry(state, project, task)
-            reply.outcomes.append("done")
-    return reply
+    return _change_each(state, message, (READY, PROCESSING), lambda project, task: _retry(state, project, task))
 
 
 def cancel_tasks(state: State, now: Now, message: TaskCancel) -> TasksReply:
     """End tasks that are not over."""
+    over = (SUCCESS, FAILED, CANCELLED)
+    return _change_each(state, message, over, lambda project, task: cancel(state, now, project, task))
+
+
+def _change_each(
+    state: State,
+    message: TaskRetry | TaskCancel,
+    ignored: tuple[int, ...],
+    change: Callable[[Project, Task], None],
+) -> TasksReply:
+    """Change the tasks that the message names, but for those in a state in which there is nothing to change."""
     project = state.project(message.project)
     reply = TasksReply(n=message.n, outcomes=[])
     for taskid in message.taskids:
         task = project.queue.find(project.number, taskid)
         if task is None:
             reply.outcomes.append("unknown")
-        elif task.state in (SUCCESS, FAILED, CANCELLED):
+        elif task.state in ignored:
             reply.outcomes.append("ignored")
         else:
-            cancel(state, now, project, task)
+            change(project, task)
             reply.outcomes.append("done")
     return reply
 

@@ -48,30 +48,29 @@ def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
 
 def extend(state: State, now: Now, session: Session, message: Extend) -> TokensReply:
     """Give leases that the session holds a new deadline."""
-    stale: list[int] = []
-    for token in message.tokens:
-        task = session.leases.get(token)
-        if task is None:
-            stale.append(token)
-            continue
+    held, reply = _held(session, message)
+    for task in held:
         project = _project(state, task)
-        seconds = message.seconds or timeout_of(task, project)
-        project.queue.extend(task, now.boot + seconds)
+        project.queue.extend(task, now.boot + (message.seconds or timeout_of(task, project)))
         state.touch(project)
-    return TokensReply(n=message.n, counted=len(message.tokens) - len(stale), stale=stale)
+    return reply
 
 
 def release(state: State, now: Now, session: Session, message: Release) -> TokensReply:
     """Take back tasks that the session has not started."""
-    stale: list[int] = []
-    for token in message.tokens:
-        task = session.leases.get(token)
-        if task is None:
-            stale.append(token)
-            continue
+    held, reply = _held(session, message)
+    for task in held:
         give_back(state, now, _project(state, task), task)
         task.token = NO_TOKEN
-    return TokensReply(n=message.n, counted=len(message.tokens) - len(stale), stale=stale)
+    return reply
+
+
+def _held(session: Session, message: Extend | Release) -> tuple[list[Task], TokensReply]:
+    """The tasks of the message that the session does hold, each once, and what to answer."""
+    tokens = dict.fromkeys(message.tokens)
+    held = [session.leases[token] for token in tokens if token in session.leases]
+    stale = [token for token in tokens if token not in session.leases]
+    return held, TokensReply(n=message.n, counted=len(held), stale=stale)
 
 
 def fall_silent(state: State, now: Now, session: Session) -> None:

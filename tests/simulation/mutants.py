@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from taskqueue.core import endings, loading, scheduler
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
-from taskqueue.core.messages import Finished, Now
+from taskqueue.core.messages import Finished, Now, Token
 from taskqueue.core.project import Project
 from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
 from taskqueue.core.replies import DoneOutcome
@@ -111,7 +111,7 @@ def _an_answer_counts_twice(replace_: Replace) -> None:
         project = state.projects.get(item.project)
         task = project.queue.find(project.number, item.taskid) if project else None
         if outcome == "done" and task is not None:
-            task.token = item.token
+            task.token = Token(item.token)
         return outcome
 
     original = replace_(endings, "finish", finish)

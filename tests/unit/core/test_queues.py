@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from taskqueue.core.messages import Token
 from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
 from taskqueue.core.task import NO_FLOOR, PROCESSING, READY, Lease, Task, ready_key, time_key
 
@@ -13,7 +14,7 @@ def ready(seq: int, priority: int = 0, size: int = 100) -> Task:
 
 
 def leased(token: int, deadline: float) -> Task:
-    return Task(1, f"t{token}", PROCESSING, token, token, token=token, lease=Lease("f", 1, deadline, 0.0))
+    return Task(1, f"t{token}", PROCESSING, token, token, token=Token(token), lease=Lease("f", 1, deadline, 0.0))
 
 
 def drain(queue: PriorityQueue) -> list[int]:

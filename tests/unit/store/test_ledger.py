@@ -18,7 +18,7 @@ from taskqueue.core.kept import (
     SpecRef,
     TaskRef,
 )  # fmt: skip
-from taskqueue.core.messages import NewTask, Schedule
+from taskqueue.core.messages import NewTask, Schedule, Token
 from taskqueue.core.replies import AnyReply, Counts, DoneReply, NewTasksReply, Totals
 from taskqueue.core.task import (
     CANCELLED,
@@ -71,7 +71,7 @@ def moved(task: Task, state: int, key: int, had_deferred: bool = False) -> Move:
 
 def handed_out(task: Task, deferred: NewTask | None = None) -> Move:
     task.lease = Lease("fetcher", 3, 1000.5, 400.25, deferred)
-    task.token = 99
+    task.token = Token(99)
     return moved(task, PROCESSING, task.seq)
 
 
@@ -162,7 +162,7 @@ def test_nothing_changed_is_nothing_written(ground: Ground) -> None:
 
 def test_a_task_is_found_as_it_was_kept(ledger: Ledger) -> None:
     task = Task(
-        P, "täsk", DELAYED, time_key(1.7e9, 5), 5, priority=-3, exetime=1.7e9, token=2**63, retried=2,
+        P, "täsk", DELAYED, time_key(1.7e9, 5), 5, priority=-3, exetime=1.7e9, token=Token(2**63), retried=2,
         lastcrawltime=1.6e9, held_back=True, timed_out=True, itag="été",
         spec=spec("http://site/ü", retries=5, age=60),
     )  # fmt: skip

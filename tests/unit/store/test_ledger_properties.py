@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from taskqueue.core.kept import Kept, Needs, OrderRef, SpecRef, TaskRef
-from taskqueue.core.messages import NewTask, Schedule
+from taskqueue.core.messages import NewTask, Schedule, Token
 from taskqueue.core.task import (
     CANCELLED,
     DELAYED,
@@ -94,7 +94,7 @@ class Model:
 
 
 def _place(task: Task, state: int, dice: int) -> None:
-    task.state, task.priority, task.retried, task.token = state, dice - 500, dice % 5, dice
+    task.state, task.priority, task.retried, task.token = state, dice - 500, dice % 5, Token(dice)
     task.held_back, task.itag, task.lastcrawltime = dice % 2 == 0, "i" * (dice % 3), dice / 8
     keys = {READY: ready_key(task.priority, task.seq), PROCESSING: task.seq}
     task.key = keys.get(state) or time_key(dice / 16, task.seq)
