@@ -64,9 +64,7 @@ def take(state: State, now: Now, name: str, item: NewTask, *, bounded: bool) -> 
         Rejected: with the reason.
     """
     project = state.projects.get(name) or state.project_for_push(name, now)
-    queue = project.queue
-    # What ``queue.find`` does; a call less for each link of each page.
-    task = queue.tasks.get(item.taskid) or state.changes.beyond(project.number, item.taskid)
+    task = project.queue.find(project.number, item.taskid)
     outcome = decide(task, item.schedule, now.wall)
     if outcome == "ignored":
         return outcome
