@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from taskqueue.core.replies import ProjectView
     from taskqueue.core.requests import Action
 
-DONE = {"pause": "paused", "resume": "running", "stop": "stopped", "start": "running"}
-
 
 @click.group()
 def project() -> None:
@@ -98,56 +96,22 @@ def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
     _tell_settings(view)
 
 
-@project.command()
-@click.argument("name", type=project_name)
-@reaches_daemon
-def pause(name: str, url: str, timeout: float) -> None:
-    """Hand out no more tasks of a project until `resume`; new ones are still taken.
+def _add_action(action: Action, what: str, result: str) -> None:
+    """Add the command for an action that needs nothing but the project's name; ``result`` is what it says then."""
 
-    \b
-    Example:
-      taskqueue project pause news
-    """
-    _do(name, "pause", Daemon(url, timeout))
-
-
-@project.command()
-@click.argument("name", type=project_name)
-@reaches_daemon
-def resume(name: str, url: str, timeout: float) -> None:
-    """Hand out tasks of a paused project again.
-
-    \b
-    Example:
-      taskqueue project resume news
-    """
-    _do(name, "resume", Daemon(url, timeout))
+    @project.command(action, help=f"{what}\n\n\b\nExample:\n  taskqueue project {action} news")
+    @click.argument("name", type=project_name)
+    @reaches_daemon
+    def act(name: str, url: str, timeout: float) -> None:
+        with Daemon(url, timeout).client() as client:
+            client.project_do(name, action)
+        click.echo(f"{name}: {result}")
 
 
-@project.command()
-@click.argument("name", type=project_name)
-@reaches_daemon
-def stop(name: str, url: str, timeout: float) -> None:
-    """Stop a project until `start`: it keeps and takes tasks, and hands out none.
-
-    \b
-    Example:
-      taskqueue project stop news
-    """
-    _do(name, "stop", Daemon(url, timeout))
-
-
-@project.command()
-@click.argument("name", type=project_name)
-@reaches_daemon
-def start(name: str, url: str, timeout: float) -> None:
-    """Start a stopped project, or make a new one.
-
-    \b
-    Example:
-      taskqueue project start news
-    """
-    _do(name, "start", Daemon(url, timeout))
+_add_action("pause", "Hand out no more tasks of a project until `resume`; new ones are still taken.", "paused")
+_add_action("resume", "Hand out tasks of a paused project again.", "running")
+_add_action("stop", "Stop a project until `start`: it keeps and takes tasks, and hands out none.", "stopped")
+_add_action("start", "Start a stopped project, or make a new one.", "running")
 
 
 @project.command()
@@ -177,12 +141,6 @@ def _ask(view: ProjectView) -> None:
     live, over = counts.ready + counts.delayed + counts.processing, counts.success + counts.failed + counts.cancelled
     if not click.confirm(f"Delete {view.name}, with {live:,} tasks to do and {over:,} that are over?"):
         raise click.ClickException(f"{view.name}: not deleted")
-
-
-def _do(name: str, action: Action, daemon: Daemon) -> None:
-    with daemon.client() as client:
-        client.project_do(name, action)
-    click.echo(f"{name}: {DONE[action]}")
 
 
 def _tell_settings(view: ProjectView) -> None:
