@@ -133,6 +133,7 @@ class Loop:
         if log.isEnabledFor(logging.DEBUG):
             for line in turn_lines(heard, turn.kept, self._summary.names):
                 log.debug("%s", line)
+        self._summary.forget(turn.kept.dropped_projects)
         self._say(turn.said)
 
     def _say(self, said: Sequence[Said]) -> None:

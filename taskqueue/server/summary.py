@@ -57,6 +57,12 @@ class Summary:
             if self.due_at == inf:
                 self.due_at = boot + SUMMARY_SECONDS
 
+    def forget(self, numbers: Iterable[int]) -> None:
+        """These projects are no more; what they did since the last line is not told."""
+        for number in numbers:
+            for known in (self.names, self._before, self._after):
+                known.pop(number, None)
+
     def line(self) -> str | None:
         """What happened since the last line; None if no task did anything. Closes the window."""
         grown = {self.names[number]: self._grown(number) for number in self._after}

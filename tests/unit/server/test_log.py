@@ -96,6 +96,18 @@ def test_the_summary_names_the_five_busiest_projects() -> None:
     assert line.endswith("busiest=p7:7,p6:6,p5:5,p4:4,p3:3")
 
 
+def test_the_summary_forgets_projects_that_are_no_more() -> None:
+    summary = Summary(Meters())
+    summary.note([record(1, new=5), record(2, new=1)], 0.0)
+    summary.forget([1])
+
+    line = summary.line()
+
+    assert line is not None
+    assert line.endswith("busiest=p2:1")
+    assert summary.names == {2: "p2"}
+
+
 def test_a_summary_is_due_a_minute_after_the_first_change_and_never_if_there_is_none() -> None:
     summary = Summary(Meters())
     idle = summary.due_at
