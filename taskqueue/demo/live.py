@@ -108,12 +108,12 @@ def line(view: ProjectView, speed: float) -> str:
 
 
 def table(scene: Scene) -> Table:
-    """All projects, a row each."""
-    drawn = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+    """All projects, a row each; fits into a terminal of 80 columns."""
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("project", "state"):
         drawn.add_column(name)
     for name in ("ready", "delayed", "processing", "success", "failed", "rate", "pages/s"):
-        drawn.add_column(name, justify="right", min_width=7)
+        drawn.add_column(name, justify="right", min_width=5)
     for view, speed in scene.projects:
         drawn.add_row(*_cells(view, speed))
     return drawn

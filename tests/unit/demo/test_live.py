@@ -20,9 +20,9 @@ VIEW = ProjectView(
 SCENE = Scene(seconds=4.2, projects=[(VIEW, 49.87)], done=801, pages=2000)
 
 
-def shown(scenes: list[Scene], is_terminal: bool) -> str:
+def shown(scenes: list[Scene], is_terminal: bool, width: int = 100) -> str:
     console = Console(
-        file=io.StringIO(), width=100, force_terminal=is_terminal, color_system=None, legacy_windows=False
+        file=io.StringIO(), width=width, force_terminal=is_terminal, color_system=None, legacy_windows=False
     )
     with screen(console, "Ctrl-C stops it") as it:
         for scene in scenes:
@@ -30,6 +30,13 @@ def shown(scenes: list[Scene], is_terminal: bool) -> str:
     file = console.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()
+
+
+def test_a_terminal_of_80_columns_shows_everything() -> None:
+    text = shown([SCENE], is_terminal=True, width=80)
+
+    assert "…" not in text
+    assert "pages/s" in text
 
 
 def test_a_terminal_sees_every_figure_by_name() -> None:
