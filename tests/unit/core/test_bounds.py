@@ -62,6 +62,13 @@ def test_a_body_that_could_not_go_out_again_is_refused() -> None:
     assert reply.errors[0].reason.startswith("body: 50003 bytes, at most")
 
 
+def test_a_long_url_leaves_less_room_for_a_body() -> None:
+    world = World(config(max_message=60_000))
+
+    reply = world.ask(NewTasksReply, world.new_tasks("news", task("a", body=LARGE, url="http://a/" + "é" * 3000)))
+    assert reply.outcomes == ["rejected"]
+
+
 def test_the_agenda_forgets_what_was_moved_earlier() -> None:
     due = {("a", 1): inf, ("b", 2): 1e9}
     agenda: Agenda[tuple[str, int]] = Agenda(lambda key: due[key])

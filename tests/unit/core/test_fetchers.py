@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.core.replies import Select, TokensReply, Welcome
-from taskqueue.core.requests import Extend, Hello
+from taskqueue.core.requests import Extend, Hello, Release
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 
@@ -285,6 +285,16 @@ def test_what_is_released_goes_to_others_first_and_uses_up_no_retry(world: World
     assert fetcher.release("t01", "t00").counted == 2
     assert world.show("t00").retried == 0
     assert world.fetcher(name="other").taken == names(4)
+
+
+def test_a_token_that_is_named_twice_is_released_once(world: World) -> None:
+    world.push("news", task("t00"))
+    fetcher = world.fetcher()
+    twice = fetcher.tokens("t00", "t00")
+
+    reply = world.ask(TokensReply, Release(session=fetcher.session, n=world.n(), tokens=twice))
+    assert (reply.counted, reply.stale) == (1, [])
+    assert world.project().totals.selected == 2
 
 
 def test_an_answer_for_a_released_task_is_stale(world: World) -> None:
