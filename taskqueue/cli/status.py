@@ -119,7 +119,10 @@ def _drawn(url: str, reply: StatusReply, speeds: dict[str, Speeds] | None = None
     from taskqueue.cli import tables
 
     head = f"{url}  taskqueue {reply.version}, up {tables.duration(reply.uptime_seconds)}, epoch {reply.epoch}\n"
-    projects = tables.of_projects(reply.projects, speeds) if reply.projects else NO_PROJECTS
+    projects: RenderableType = NO_PROJECTS
+    if reply.projects:
+        moving = tables.of_moving_projects(reply.projects, speeds) if speeds is not None else None
+        projects = moving or tables.of_projects(reply.projects)
     fetchers = tables.of_fetchers(reply.fetchers) if reply.fetchers else NO_FETCHERS
     return Group(head, projects, "", fetchers)
 

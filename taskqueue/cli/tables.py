@@ -13,7 +13,8 @@ from rich.text import Text
 from taskqueue.cli.settings import text
 from taskqueue.core.replies import Counts, FetcherView, ProjectView
 
-STATES = msgspec.structs.fields(Counts)
+STATES = Counts.__struct_fields__
+LIVE = ("ready", "delayed", "processing")
 STYLES = {"running": "green", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red"}
 UNITS = (("d", 86_400), ("h", 3600), ("m", 60))
 
@@ -36,24 +37,35 @@ def console() -> Console:
     return terminal if terminal.is_terminal else Console(highlight=False, width=WIDE)
 
 
-def of_projects(views: Iterable[ProjectView], speeds: Mapping[str, Speeds] | None = None) -> Table:
-    """A row a project; with speeds, how fast it goes, by name."""
-    numbers = [state.name for state in STATES] + ["rate", "burst"]
-    numbers += [f"{name}/s" for name in Speeds.__struct_fields__] if speeds is not None else []
-    table = _table(["project", "state"], numbers)
+def of_projects(views: Iterable[ProjectView]) -> Table:
+    """A row a project: all its tasks by state, and its pace. Fits into 80 columns."""
+    table = _table(["project", "state"], [*STATES, "rate", "burst"])
     for view in views:
-        moving = _speed_cells(speeds.get(view.name)) if speeds is not None else ()
-        table.add_row(*_project_cells(view), *moving)
+        table.add_row(*_names(view), *_counts(view, STATES), _rate(view), Text(text(view.settings["burst"])))
     return table
 
 
-def _project_cells(view: ProjectView) -> Iterator[Text]:
+def of_moving_projects(views: Iterable[ProjectView], speeds: Mapping[str, Speeds]) -> Table:
+    """A row a project: its live tasks, its pace, and how fast it goes, by name. Fits into 80 columns."""
+    table = _table(["project", "state"], [*LIVE, "rate", *(f"{name}\n/s" for name in Speeds.__struct_fields__)])
+    for view in views:
+        table.add_row(*_names(view), *_counts(view, LIVE), _rate(view), *_speed_cells(speeds.get(view.name)))
+    return table
+
+
+def _names(view: ProjectView) -> Iterator[Text]:
     yield Text(view.name, style="bold")
     yield Text(view.state, style=STYLES[view.state])
-    for name, count in msgspec.structs.asdict(view.counts).items():
+
+
+def _counts(view: ProjectView, states: Iterable[str]) -> Iterator[Text]:
+    for name in states:
+        count: int = getattr(view.counts, name)
         yield Text(f"{count:,}", style=STYLES.get(name, "") if count else "dim")
-    yield Text(f"{text(view.settings['rate'])}/s")
-    yield Text(text(view.settings["burst"]))
+
+
+def _rate(view: ProjectView) -> Text:
+    return Text(f"{text(view.settings['rate'])}/s")
 
 
 def _speed_cells(speeds: Speeds | None) -> Iterator[Text]:
@@ -89,7 +101,7 @@ def of_fields(fields: Mapping[str, str]) -> Table:
 
 
 def _table(words: Iterable[str], numbers: Iterable[str], more_words: Iterable[str] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for name in words:
         table.add_column(name, no_wrap=True)
     for name in numbers:

@@ -1,43 +1,40 @@
-"""What people and programs are shown."""
+"""Tables as a terminal of 80 columns shows them."""
 
 from __future__ import annotations
 
-import json
+import io
 
-import pytest
+from rich.console import Console
+from rich.table import Table
 
-from taskqueue.cli.tables import as_plain, duration
-from taskqueue.core.replies import Counts
+from taskqueue.cli.tables import Speeds, of_moving_projects, of_projects
+from taskqueue.core.replies import Counts, ProjectView, Totals
 
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0.0, "0.0 s"),
-        (59.94, "59.9 s"),
-        (60, "1 m 0 s"),
-        (119, "1 m 59 s"),
-        (3600, "1 h 0 m"),
-        (93_784, "1 d 2 h"),
-        (864_000, "10 d 0 h"),
-    ],
+VIEW = ProjectView(
+    name="news",
+    state="running",
+    counts=Counts(ready=1234, delayed=56, processing=7, success=8901, failed=23, cancelled=4),
+    totals=Totals(),
+    settings={"rate": 50.0, "burst": 10.0},
+    overrides={},
 )
-def test_a_duration_is_told_in_two_units_at_most(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
 
 
-def test_programs_get_every_field_even_the_zeros_in_order() -> None:
-    assert list(as_plain(Counts(failed=2)).items()) == [
-        ("ready", 0),
-        ("delayed", 0),
-        ("processing", 0),
-        ("success", 0),
-        ("failed", 2),
-        ("cancelled", 0),
-    ]
+def shown(table: Table) -> str:
+    file = io.StringIO()
+    Console(file=file, width=80, color_system=None).print(table)
+    return file.getvalue()
 
 
-def test_what_json_can_not_hold_is_text() -> None:
-    assert json.dumps(as_plain({"rate": float("inf"), "delays": (1.0, 2)}), allow_nan=False) == (
-        '{"rate": "inf", "delays": [1.0, 2]}'
-    )
+def test_projects_are_shown_whole() -> None:
+    text = shown(of_projects([VIEW]))
+
+    assert "…" not in text
+    assert text.splitlines()[1].split() == ["news", "running", "1,234", "56", "7", "8,901", "23", "4", "50/s", "10"]
+
+
+def test_moving_projects_are_shown_whole() -> None:
+    text = shown(of_moving_projects([VIEW], {"news": Speeds(1234.5, 999.9, 998.0, 1.5)}))
+
+    assert "…" not in text
+    assert text.splitlines()[2].split()[-5:] == ["50/s", "1,234.5", "999.9", "998.0", "1.5"]
