@@ -1,0 +1,48 @@
+"""What the core is given to use, because it must not do it itself: calendars, and the encoding of bodies.
+
+The answers depend on the arguments alone, so that the same turn gives the same again. ``taskqueue.calendar`` has the
+one that the daemon uses; what must never come in here is anything that reads a clock.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from msgspec import Raw
+
+
+class Hours(NamedTuple):
+    """Whether a project may hand out tasks now, by its active hours.
+
+    Attributes:
+        open: it may.
+        until: unix seconds at which that changes; inf: never.
+    """
+
+    open: bool
+    until: float
+
+
+class Given(Protocol):
+    """Pure functions from outside the core."""
+
+    def next_run(self, expression: str, zone: str, after: float) -> float:
+        """The first time (unix seconds) after ``after`` that a cron expression means in a time zone; inf: never.
+
+        Raises:
+            Rejected: with the code ``setting``: the expression or the zone can't be read.
+        """
+
+    def hours(self, active: str, at: float) -> Hours:
+        """What active hours such as ``22:00-06:00 Europe/Berlin`` mean at a time (unix seconds).
+
+        Raises:
+            Rejected: with the code ``setting``: they can't be read.
+        """
+
+    def pack(self, value: object) -> Raw:
+        """A body as MessagePack.
+
+        Raises:
+            Rejected: with the code ``setting``: it can't be encoded.
+        """
