@@ -32,9 +32,10 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
-from taskqueue.core.kept import Kept, Needs, OrderRef, TaskRef
+from taskqueue.core.kept import Kept, KeptAttempt, Needs, OrderRef, TaskRef
 from taskqueue.core.messages import Schedule, Token
 from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Lease, Move, Spec, Task, ready_key, time_key
+from taskqueue.core.views import Attempt
 from taskqueue.store import layout
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
@@ -218,7 +219,7 @@ class Bare:
 
 
 class ThroughLedger:
-    """Real records, as the daemon has them."""
+    """Real records, as the daemon has them; what is done has an attempt in its history, too."""
 
     def __init__(self, store: RocksStore) -> None:
         self._ledger = Ledger(store)
@@ -230,7 +231,9 @@ class ThroughLedger:
 
     def move(self, old: list[tuple[int, int]], tasks: list[Task]) -> None:
         moves: list[Move] = [(task, *place, task.seq, False, False) for place, task in zip(old, tasks, strict=True)]
-        self._ledger.keep(Kept(moves=moves))
+        ended = Attempt(1.8e9, "success", "fetcher-1", 0.5)
+        attempts = [KeptAttempt(PROJECT, task.taskid, 0, ended) for task in tasks if task.state == SUCCESS]
+        self._ledger.keep(Kept(moves=moves, attempts=attempts))
 
     def refill(self, state: int, start: int) -> int:
         [found] = self._ledger.find(Needs(orders=[OrderRef(PROJECT, state, start, REFILL, 1 << 40)])).orders

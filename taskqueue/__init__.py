@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from taskqueue.client.finishing import Finish
     from taskqueue.client.handler import Drop, Retry
     from taskqueue.client.pushing import Pushed
-    from taskqueue.client.task import Task, default_taskid, new_task
+    from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
     from taskqueue.client.worker import Worker
     from taskqueue.core.messages import NewTask
     from taskqueue.errors import (
@@ -42,6 +42,7 @@ __all__ = [
     "Task",
     "TaskQueueError",
     "Worker",
+    "canonical_url",
     "default_taskid",
     "new_task",
 ]
@@ -56,6 +57,7 @@ _HOMES = {
     "Retry": "client.handler",
     "Task": "client.task",
     "Worker": "client.worker",
+    "canonical_url": "client.task",
     "default_taskid": "client.task",
     "new_task": "client.task",
 }

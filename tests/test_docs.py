@@ -16,6 +16,9 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FOLDERS = "taskqueue|core|store|server|client|wire|cli|demo|tests|docs|benchmarks|conf|examples"
 PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)")
+SHOWN_COMMAND = re.compile(r"`(taskqueue [a-z]+(?: [a-z]+)?)")
+PROOF = re.compile(r"\[✓\]\(\.\./(tests/[\w/]+\.py) \"(test_\w+)\"\)")
+RULES = ROOT / "docs" / "rules.md"
 CODE = re.compile(r"Rejected\(\s*\"([\w-]+)\"|code=\"([\w-]+)\"")
 
 
@@ -50,6 +53,18 @@ def test_each_command_that_the_readme_shows_exists() -> None:
     assert not unknown
 
 
+def test_each_command_that_a_document_names_exists() -> None:
+    known = {name for name, _ in commands(taskqueue)}
+    groups = {name.rsplit(" ", 1)[0] for name in known}
+    named = set(SHOWN_COMMAND.findall(_all_documents()))
+
+    # `taskqueue push docs` is a command with its argument; in `taskqueue project docs` there would be no command.
+    unknown = [name for name in named if name not in known | groups and " ".join(name.split()[:2]) not in known]
+
+    assert named
+    assert not unknown
+
+
 def test_each_target_that_a_document_shows_is_in_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z]+(?: [a-z]+)*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     known = {name for names in targets for name in names.split()}
@@ -72,6 +87,26 @@ def test_each_error_code_is_in_the_protocol() -> None:
     assert not {code for code in codes if f"`{code}`" not in protocol}
 
 
+def test_each_rule_names_a_test_that_exists() -> None:
+    rules = [line for line in RULES.read_text().splitlines() if line.startswith("|")]
+    bare = [rule for rule in rules if not PROOF.search(rule) and not _is_head(rule, rules)]
+    missing = [name for path, name in _proofs() if name not in _tests_of(ROOT / path)]
+
+    assert not bare
+    assert not missing
+
+
+def test_each_test_of_the_rules_is_named_by_a_rule() -> None:
+    named = set(_proofs())
+    folder = ROOT / "tests" / "unit" / "core" / "rules"
+    tests = {(str(path.relative_to(ROOT)), name) for path in folder.glob("test_*.py") for name in _tests_of(path)}
+
+    unnamed = tests - named
+
+    assert tests
+    assert not unnamed
+
+
 def test_each_public_thing_has_a_docstring() -> None:
     bare = [
         f"{source.relative_to(ROOT)}:{node.lineno} {node.name}"
@@ -88,6 +123,22 @@ def _public(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             yield node
+
+
+def _proofs() -> list[tuple[str, str]]:
+    """File and name of each test that docs/rules.md links to."""
+    return PROOF.findall(RULES.read_text())
+
+
+def _is_head(row: str, rows: list[str]) -> bool:
+    """The row is the line under the head of a table, or the head above such a line."""
+    lines = re.compile(r"\|(?:-+\|)+")
+    return bool(lines.fullmatch(row)) or bool(lines.fullmatch(rows[rows.index(row) + 1]))
+
+
+def _tests_of(path: Path) -> set[str]:
+    """Names of the tests in a file; none if it doesn't exist."""
+    return set(re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)) if path.exists() else set()
 
 
 def _all_documents() -> str:

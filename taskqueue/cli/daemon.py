@@ -52,20 +52,36 @@ class Daemon(NamedTuple):
         )
 
 
-def full_status(client: Client) -> StatusReply:
-    """The daemon's status with all projects, page by page."""
-    reply = page = client.status()
+def full_status(client: Client, group: str = "") -> StatusReply:
+    """The daemon's status with all projects (of a group, if one is named), page by page."""
+    reply = page = client.status(group=group)
     while page.more:
-        page = client.status(after=page.projects[-1].name)
+        page = client.status(after=page.projects[-1].name, group=group)
         reply.projects.extend(page.projects)
     return reply
 
 
+def names_daemon(command: Command) -> Command:
+    """Give a command the option --url."""
+    url = click.option(
+        "--url",
+        envvar="TASKQUEUE_URL",
+        default=URL,
+        show_default=True,
+        callback=_address,
+        help="The daemon's address; or TASKQUEUE_URL.",
+    )
+    return url(command)
+
+
+def _address(context: click.Context, option: click.Parameter, written: str) -> str:
+    if written.startswith(("http:", "https:")):
+        raise click.BadParameter(f'"{written}" is no address of a daemon, such as {URL}; --url-glob chooses tasks')
+    return written
+
+
 def reaches_daemon(command: Command) -> Command:
     """Give a command the options --url and --timeout."""
-    url = click.option(
-        "--url", envvar="TASKQUEUE_URL", default=URL, show_default=True, help="The daemon's address; or TASKQUEUE_URL."
-    )
     timeout = click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
@@ -73,4 +89,4 @@ def reaches_daemon(command: Command) -> Command:
         show_default=True,
         help="Seconds to wait for an answer.",
     )
-    return url(timeout(command))
+    return names_daemon(timeout(command))

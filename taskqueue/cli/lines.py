@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn
 from taskqueue.client.task import new_task
 from taskqueue.core.messages import NewTask, Schedule
 
-PARTS: Final = ("url", "taskid", "fetch", "process", "save", "body")
+PARTS: Final = ("url", "taskid", "fetch", "process", "save", "body", "canonical")
 KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
 
 

@@ -29,8 +29,13 @@ COMMANDS: Final = {
     "work": "Run a handler on tasks as they become ready: a fetcher.",
     "status": "Show the daemon's projects and fetchers.",
     "top": "Show them live.",
-    "project": "List, set up, pause, stop and delete projects.",
-    "task": "Show, retry and cancel tasks.",
+    "stats": "Show what happened to projects in the last minutes, hours and days.",
+    "why": "Say why nothing of a project, or not a task, is handed out.",
+    "wait": "Wait until a project has finished.",
+    "project": "List, set up, pause, stop, clear and delete projects.",
+    "cron": "List, set and remove cron jobs.",
+    "task": "List, show, retry, cancel and reprioritise tasks.",
+    "operation": "Show bulk operations: how far they are.",
     "config": "Check a config file.",
     "demo": "Crawl a small site on this machine and show it live.",
 }
@@ -69,7 +74,8 @@ class Commands(click.Group):
 def taskqueue() -> None:
     """A durable task scheduler for web crawlers.
 
-    TASKQUEUE_URL names the daemon for all commands, such as tcp://127.0.0.1:7400.
+    TASKQUEUE_URL names the daemon for all commands, such as tcp://127.0.0.1:7400. The exit status is 0 if it worked,
+    1 if it did not (a line on stderr says why), 2 if the command was not understood, 130 after Ctrl-C.
 
     \b
     Example:
@@ -77,6 +83,7 @@ def taskqueue() -> None:
       taskqueue project start news
       taskqueue push news https://example.com/
       taskqueue work crawler:crawl -p news
+      taskqueue wait news
     """
 
 

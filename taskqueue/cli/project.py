@@ -1,45 +1,54 @@
-"""``taskqueue project``: list, set up, pause, stop and delete projects."""
+"""``taskqueue project``: list, set up, pause, stop, clear and delete projects."""
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from taskqueue.cli.asking import confirm, tasks
 from taskqueue.cli.daemon import Daemon, full_status, reaches_daemon
-from taskqueue.cli.names import project_name
+from taskqueue.cli.names import project_name, takes_group
 from taskqueue.cli.settings import in_words, parse
+from taskqueue.errors import RequestRejected
 
 if TYPE_CHECKING:
-    from taskqueue.core.replies import ProjectView
+    from taskqueue import Client
     from taskqueue.core.requests import Action
+    from taskqueue.core.views import ProjectView
+
+NAMED_MOST: Final = 5
+"""Projects that a question names."""
 
 
 @click.group()
 def project() -> None:
-    """List, set up, pause, stop and delete projects.
+    """List, set up, pause, stop, clear and delete projects.
 
     \b
     Example:
       taskqueue project start news
-      taskqueue project set news rate=5 burst=10
+      taskqueue project set news rate=5 burst=10 group=papers
+      taskqueue project pause --group papers
     """
 
 
 @project.command("list")
+@takes_group
 @reaches_daemon
-def list_projects(url: str, timeout: float) -> None:
-    """List all projects with their counts.
+def list_projects(group: str | None, url: str, timeout: float) -> None:
+    """List projects with their counts.
 
     \b
     Example:
       taskqueue project list
+      taskqueue project list --group papers
     """
     from taskqueue.cli import tables
 
     with Daemon(url, timeout).client() as client:
-        views = full_status(client).projects
+        views = full_status(client, group or "").projects
     tables.console().print(tables.of_projects(views))
 
 
@@ -47,7 +56,7 @@ def list_projects(url: str, timeout: float) -> None:
 @click.argument("name", type=project_name)
 @reaches_daemon
 def show(name: str, url: str, timeout: float) -> None:
-    """Show a project: its counts, and its settings with where they come from.
+    """Show a project: its counts, why it is paused, its cron jobs, and its settings with where they come from.
 
     \b
     Example:
@@ -57,8 +66,29 @@ def show(name: str, url: str, timeout: float) -> None:
 
     with Daemon(url, timeout).client() as client:
         view = client.project(name)
+    parts = [tables.of_projects([view]), tables.of_fields(_fields(view))]
+    if view.cron:
+        parts.append(tables.of_cron([view]))
     console = tables.console()
-    console.print(tables.of_projects([view]), "", tables.of_settings(view), sep="\n")
+    for part in (*parts, tables.of_settings(view)):
+        console.print(part, "")
+
+
+def _fields(view: ProjectView) -> dict[str, str]:
+    """What is to be said of it beside its counts."""
+    from taskqueue.cli.times import local
+
+    sessions = "1 session" if view.held_by == 1 else f"{view.held_by:,} sessions"
+    times = "once" if view.finished == 1 else f"{view.finished:,} times"
+    fields = {
+        "paused because": view.reason,
+        "next check": local(view.check_at),
+        "not finished": f"{tasks(view.unfinished)} to go" if view.unfinished else "",
+        "held open by": sessions if view.held_by else "",
+        "finished": times if view.finished else "never yet",
+        "tokens": f"{view.tokens:,.1f}",
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 @project.command("set")
@@ -68,11 +98,15 @@ def show(name: str, url: str, timeout: float) -> None:
 def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float) -> None:
     """Change settings of a project, at once and for good; they win over the config file until `unset`.
 
-    A project that doesn't exist is made. Times are seconds, a list is written with commas, inf is unlimited.
+    A project that doesn't exist is made. Times are seconds, a list is written with commas, inf is unlimited, a table
+    is JSON and changed key by key.
 
     \b
     Example:
       taskqueue project set news rate=5 burst=10 retry_delay=30,60,3600
+      taskqueue project set news group=papers active="22:00-06:00 Europe/Berlin"
+      taskqueue project set news 'fetch={"proxy": "127.0.0.1:3128"}'
+      taskqueue project set news 'on_finished={"url": "data:,report"}'
     """
     said = parse(settings)
     with Daemon(url, timeout).client() as client:
@@ -87,61 +121,131 @@ def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float)
 def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
     """Take back what `set` said of these settings (none named: of all); the config file holds again.
 
+    One key of a table is named with a dot.
+
     \b
     Example:
-      taskqueue project unset news rate burst
+      taskqueue project unset news rate burst fetch.proxy cron.daily
     """
     with Daemon(url, timeout).client() as client:
         view = client.project_unset(name, keys)
     _tell_settings(view)
 
 
-def _add_action(action: Action, what: str, result: str) -> None:
-    """Add the command for an action that needs nothing but the project's name; ``result`` is what it says then."""
-
-    @project.command(action, help=f"{what}\n\n\b\nExample:\n  taskqueue project {action} news")
-    @click.argument("name", type=project_name)
-    @reaches_daemon
-    def act(name: str, url: str, timeout: float) -> None:
-        with Daemon(url, timeout).client() as client:
-            client.project_do(name, action)
-        click.echo(f"{name}: {result}")
-
-
-_add_action("pause", "Hand out no more tasks of a project until `resume`; new ones are still taken.", "paused")
-_add_action("resume", "Hand out tasks of a paused project again.", "running")
-_add_action("stop", "Stop a project until `start`: it keeps and takes tasks, and hands out none.", "stopped")
-_add_action("start", "Start a stopped project, or make a new one.", "running")
-
-
-@project.command()
-@click.argument("name", type=project_name)
-@click.option("--yes", is_flag=True, help="Don't ask.")
-@reaches_daemon
-def delete(name: str, yes: bool, url: str, timeout: float) -> None:
-    """Delete a project with all its tasks, for ever.
-
-    \b
-    Example:
-      taskqueue project delete news --yes
-    """
-    with Daemon(url, timeout).client() as client:
-        view = client.project(name)
-        if not yes:
-            _ask(view)
-        client.project_do(name, "delete")
-    click.echo(f"{name}: deleted")
-
-
-def _ask(view: ProjectView) -> None:
-    """Raises unless somebody says yes."""
-    if not sys.stdin.isatty():
-        raise click.UsageError("nobody is here to ask; say --yes to delete")
-    counts = view.counts
-    live, over = counts.ready + counts.delayed + counts.processing, counts.success + counts.failed + counts.cancelled
-    if not click.confirm(f"Delete {view.name}, with {live:,} tasks to do and {over:,} that are over?"):
-        raise click.ClickException(f"{view.name}: not deleted")
-
-
 def _tell_settings(view: ProjectView) -> None:
     click.echo(f"{view.name}: {in_words(view.settings)}")
+
+
+# ------------------------------------------------------------------------------------------------ actions
+
+
+def _add_action(action: Action, what: str, result: str) -> None:
+    """Add the command for an action that needs no question; ``result`` is what it says then."""
+
+    @project.command(action, help=_help(action, what))
+    @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+    @takes_group
+    @reaches_daemon
+    def act(names: tuple[str, ...], group: str | None, url: str, timeout: float) -> int:
+        _check(names, group)
+        with Daemon(url, timeout).client() as client:
+            return _act(client, names, group, action, result)
+
+
+def _add_loss(action: Action, what: str, result: str, question: str) -> None:
+    """Add the command for an action that loses tasks, with its question."""
+
+    @project.command(action, help=_help(action, what))
+    @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+    @takes_group
+    @click.option("--yes", is_flag=True, help="Don't ask.")
+    @reaches_daemon
+    def act(names: tuple[str, ...], group: str | None, yes: bool, url: str, timeout: float) -> int:
+        _check(names, group)
+        with Daemon(url, timeout).client() as client:
+            if not yes:
+                views = list(_views(client, names, group))
+                confirm(_filled(question, views), f"{_named(views)}: not {result}")
+            return _act(client, names, group, action, result)
+
+
+def _help(action: Action, what: str) -> str:
+    return f"{what}\n\n\b\nExample:\n  taskqueue project {action} news\n  taskqueue project {action} --group papers"
+
+
+def _check(names: Sequence[str], group: str | None) -> None:
+    if bool(names) == bool(group):
+        raise click.UsageError("name projects, or their group with --group")
+
+
+def _act(client: Client, names: Iterable[str], group: str | None, action: Action, result: str) -> int:
+    """Do it with each of them, and say so; exit status 1 if it could not be done with one that was named."""
+    if group:
+        done = client.group_do(group, action)
+        click.echo("".join(f"{name}: {result}\n" for name in done) or f"{group}: nothing to {action}\n", nl=False)
+        return 0
+    return max([_act_on(client, name, action, result) for name in names])
+
+
+def _act_on(client: Client, name: str, action: Action, result: str) -> int:
+    try:
+        client.project_do(name, action)
+    except RequestRejected as error:
+        click.echo(f"taskqueue: {error}", err=True)
+        return 1
+    click.echo(f"{name}: {result}")
+    return 0
+
+
+def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[ProjectView]:
+    """The projects that are meant.
+
+    Raises:
+        RequestRejected: one of them is unknown.
+        click.ClickException: the group has none.
+    """
+    if not group:
+        yield from (client.project(name) for name in names)
+        return
+    if not (members := full_status(client, group).projects):
+        raise click.ClickException(f'no project belongs to a group "{group}"')
+    yield from members
+
+
+def _named(views: Sequence[ProjectView]) -> str:
+    """``news``, or ``3 projects (a, b, c)``."""
+    if len(views) == 1:
+        return views[0].name
+    dots = ", …" if len(views) > NAMED_MOST else ""
+    return f"{len(views):,} projects ({', '.join(view.name for view in views[:NAMED_MOST])}{dots})"
+
+
+def _filled(question: str, views: Sequence[ProjectView]) -> str:
+    counts = [view.counts for view in views]
+    live = sum(count.ready + count.delayed + count.processing for count in counts)
+    over = sum(count.success + count.failed + count.cancelled for count in counts)
+    return question.format(projects=_named(views), live=tasks(live), over=tasks(over))
+
+
+_add_action("pause", "Hand out no more tasks of projects until `resume`; new ones are still taken.", "paused")
+_add_action("resume", "Hand out tasks of paused projects again.", "running")
+_add_action("stop", "Stop projects until `start`: they keep and take tasks, and hand out none.", "stopped")
+_add_action("start", "Start stopped projects, or make new ones.", "running")
+_add_loss(
+    "clear",
+    "Drop the tasks of projects that are still to do. Those that are over stay known: no url twice.",
+    "cleared",
+    "Clear {projects}: drop {live} to do?",
+)
+_add_loss(
+    "reset",
+    "Forget all tasks of projects, also those that are over; their settings, state and pace stay.",
+    "reset",
+    "Reset {projects}: forget {live} to do, and {over} over?",
+)
+_add_loss(
+    "delete",
+    "Delete projects with all their tasks, for ever.",
+    "deleted",
+    "Delete {projects}, with {live} to do and {over} over?",
+)

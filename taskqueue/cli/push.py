@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import click
 
+from taskqueue.cli import times
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name
 
@@ -34,13 +35,16 @@ ALWAYS: Final = ("new", "merged", "ignored", "rejected")
 @click.option("--age", type=float, metavar="SECONDS", help="A success stays good for so long.")
 @click.option("--itag", help="Another one than last time runs a task again that is over.")
 @click.option("--force-update", is_flag=True, help="These tasks win over stored ones; those that are over run again.")
+@click.option("--expires-at", type=times.moment, metavar="TIME", help="Not after it: a date and time, or unix seconds.")
+@click.option("--expires-in", type=times.after_now, metavar="AGE", help="The same as 90s, 5m, 12h, 2d from now.")
+@click.option("--canonical", is_flag=True, help="Write each url the same way before it gets its taskid.")
 @reaches_daemon
 def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeout: float, **schedule: Any) -> int:
     """Push tasks to a project: urls, or a file of tasks, or - for stdin.
 
     A line of a file is a url or a JSON object with url and any of taskid, priority, exetime, delay, retries, age, itag,
-    auto_recrawl, force_update, cancel, timeout, fetch, process, save. What is wrong with a line is said with its
-    number; the others are pushed. The exit status is 1 if a task was rejected.
+    auto_recrawl, force_update, cancel, timeout, expires_at, canonical, fetch, process, save. What is wrong with a line
+    is said with its number; the others are pushed. The exit status is 1 if a task was rejected.
 
     \b
     Example:
@@ -51,6 +55,8 @@ def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeou
     from taskqueue.cli.lines import Lines
 
     said = {name: value for name, value in schedule.items() if value is not None and value is not False}
+    if "expires_in" in said:
+        said["expires_at"] = _only(said.pop("expires_in"), said.get("expires_at"))
     with _source(urls, file) as source, Daemon(url, timeout).client() as client:
         lines = Lines(source.name, source.lines, said, _complain)
         with _progress(source) as progress:
@@ -58,6 +64,12 @@ def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeou
     _tell_rejected(lines, pushed)
     click.echo(_counts(pushed, lines.bad))
     return 1 if pushed.rejected or lines.bad else 0
+
+
+def _only(expires: float, also: float | None) -> float:
+    if also is not None:
+        raise click.UsageError("say --expires-at or --expires-in, not both")
+    return expires
 
 
 class Source(NamedTuple):

@@ -1,26 +1,58 @@
-"""Settings of a project as they are written on the command line: ``rate=5 burst=10 retry_delay=30,60``.
+"""Settings of a project as they are written on the command line: ``rate=5 retry_delay=30,60 group=shops``.
 
-Only the form is checked here, strictly: which settings there are and which values are good, the daemon knows.
+Only the form is checked here, strictly, by the type that each setting has in ``core.settings``: a number, numbers with
+commas between them, a text, or a table in JSON. Which values are good, the daemon knows.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Literal, NoReturn
 
 import click
+from msgspec import inspect
 
 from taskqueue.core.messages import Setting
+from taskqueue.core.settings import Settings
 
-LISTS = ("retry_delay",)
+Kind = Literal["number", "numbers", "text", "table"]
+
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
+NONE = "null"
+"""A table that may also be absent, as in JSON."""
+
+
+@lru_cache(maxsize=1)
+def kinds() -> dict[str, Kind]:
+    """How each setting is written, by name."""
+    described = inspect.type_info(Settings)
+    assert isinstance(described, inspect.StructType)
+    return {field.name: _kind(field.type) for field in described.fields}
+
+
+def _kind(described: inspect.Type) -> Kind:
+    match described:
+        case inspect.Metadata(type=inner):
+            return _kind(inner)
+        case inspect.IntType() | inspect.FloatType():
+            return "number"
+        case inspect.VarTupleType():
+            return "numbers"
+        case inspect.StrType():
+            return "text"
+        case _:
+            return "table"
 
 
 def parse(words: Iterable[str]) -> dict[str, Setting]:
     """Settings by name.
 
     Raises:
-        click.BadParameter: a word isn't name=value, or a name comes twice, or a value isn't made of numbers.
+        click.BadParameter: a word isn't name=value, or a name comes twice, or a value isn't written as its kind is.
     """
     settings: dict[str, Setting] = {}
     for word in words:
@@ -34,13 +66,16 @@ def parse(words: Iterable[str]) -> dict[str, Setting]:
 
 
 def _value(name: str, written: str) -> Setting:
-    """A number; a list of them for a setting that is a list, or where there is a comma."""
-    if name in LISTS or "," in written:
-        return [
-            float(_number(part, f"{name} must be numbers with commas between them", written))
-            for part in written.split(",")
-        ]
-    return _number(written, f"{name} must be a number", written)
+    kind = kinds().get(name)
+    if kind == "number":
+        return _number(written, f"{name} must be a number", written)
+    if kind == "numbers":
+        rule = f"{name} must be numbers with commas between them"
+        return [float(_number(part, rule, written)) for part in written.split(",")]
+    if kind == "table":
+        return _table(name, written)
+    # Of a setting that is unknown here the daemon says which there are.
+    return written
 
 
 def _number(part: str, rule: str, written: str) -> int | float:
@@ -49,15 +84,48 @@ def _number(part: str, rule: str, written: str) -> int | float:
     return int(part) if part.lstrip("+-").isdigit() else float(part)
 
 
+def _table(name: str, written: str) -> Setting:
+    if written == NONE:
+        return None
+    table = json_of(name, written)
+    if not isinstance(table, dict):
+        raise click.BadParameter(f'{name} must be a JSON object, such as \'{name}={{"key": "value"}}\'')
+    return table
+
+
+def json_of(name: str, written: str) -> Setting:
+    """A value written as JSON.
+
+    Raises:
+        click.BadParameter: it is none; the message begins with the name.
+    """
+    try:
+        value: Setting = json.loads(written, parse_constant=_refuse)
+    except ValueError as error:
+        raise click.BadParameter(f"{name} is not JSON: {error}") from None
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")
+
+
 def text(value: Setting) -> str:
     """A setting as ``parse`` reads it."""
     if isinstance(value, list | tuple):
         return ",".join(text(part) for part in value)
+    if isinstance(value, dict) or value is None:
+        return json.dumps(value, ensure_ascii=False, default=repr)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
 
 
 def in_words(settings: Mapping[str, Setting]) -> str:
-    """All of them in one line, in order."""
-    return " ".join(f"{name}={text(value)}" for name, value in settings.items())
+    """Those that say something, in one line, in order; quoted as a shell needs it."""
+    return " ".join(shlex.quote(f"{name}={text(value)}") for name, value in settings.items() if not is_empty(value))
+
+
+def is_empty(value: Setting) -> bool:
+    """An empty text or table, or none: the setting isn't used."""
+    return value is None or value in ("", {})

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from taskqueue.cli.daemon import Daemon, full_status, reaches_daemon
+from taskqueue.cli.names import takes_group
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from taskqueue.cli.tables import Speeds
-    from taskqueue.core.replies import ProjectView, StatusReply, Totals
+    from taskqueue.core.replies import StatusReply
+    from taskqueue.core.views import ProjectView, Totals
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
 """What ``status --json`` prints besides the url; keys are added over time, never renamed."""
@@ -27,18 +29,20 @@ NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION -p 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object, with every field.")
+@takes_group
 @click.option("--verify", is_flag=True, help="Have the scheduler check its own invariants, too.")
 @reaches_daemon
-def status(as_json: bool, verify: bool, url: str, timeout: float) -> None:
+def status(as_json: bool, group: str | None, verify: bool, url: str, timeout: float) -> None:
     """Show the daemon's projects and fetchers.
 
     \b
     Example:
       taskqueue status
+      taskqueue status --group papers
       taskqueue status --json | jq '.projects[] | {name, ready: .counts.ready}'
     """
     with Daemon(url, timeout).client() as client:
-        reply = full_status(client)
+        reply = full_status(client, group or "")
         problems = client.verify() if verify else []
     if problems:
         raise click.ClickException("an invariant is broken: " + "; ".join(problems))
@@ -51,6 +55,7 @@ def status(as_json: bool, verify: bool, url: str, timeout: float) -> None:
 
 
 @click.command()
+@takes_group
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.1),
@@ -59,7 +64,7 @@ def status(as_json: bool, verify: bool, url: str, timeout: float) -> None:
     help="Seconds between two looks.",
 )
 @reaches_daemon
-def top(interval: float, url: str, timeout: float) -> None:
+def top(interval: float, group: str | None, url: str, timeout: float) -> None:
     """Show projects and fetchers live, with tasks per second. Ctrl-C ends it.
 
     \b
@@ -75,11 +80,11 @@ def top(interval: float, url: str, timeout: float) -> None:
         raise click.ClickException("top needs a terminal; use `taskqueue status`")
     watch = _Watch()
     with Daemon(url, timeout).client() as client:
-        seen = _screen(url, full_status(client), watch)
+        seen = _screen(url, full_status(client, group or ""), watch)
         with suppress(KeyboardInterrupt), Live(seen, console=console, auto_refresh=False, screen=True) as live:
             while True:
                 time.sleep(interval)
-                live.update(_screen(url, full_status(client), watch), refresh=True)
+                live.update(_screen(url, full_status(client, group or ""), watch), refresh=True)
 
 
 class _Watch:
@@ -117,14 +122,17 @@ def _drawn(url: str, reply: StatusReply, speeds: dict[str, Speeds] | None = None
     from rich.console import Group
 
     from taskqueue.cli import tables
+    from taskqueue.cli.times import duration
 
-    head = f"{url}  taskqueue {reply.version}, up {tables.duration(reply.uptime_seconds)}, epoch {reply.epoch}\n"
+    head = f"{url}  taskqueue {reply.version}, up {duration(reply.uptime_seconds)}, epoch {reply.epoch}\n"
     projects: RenderableType = NO_PROJECTS
     if reply.projects:
         moving = tables.of_moving_projects(reply.projects, speeds) if speeds is not None else None
         projects = moving or tables.of_projects(reply.projects)
     fetchers = tables.of_fetchers(reply.fetchers) if reply.fetchers else NO_FETCHERS
-    return Group(head, projects, "", fetchers)
+    paused = any(view.reason for view in reply.projects)
+    pauses: list[RenderableType] = [tables.of_pauses(reply.projects), ""] if paused else []
+    return Group(head, projects, "", *pauses, fetchers)
 
 
 def _as_json(url: str, reply: StatusReply) -> str:

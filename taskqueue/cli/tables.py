@@ -1,4 +1,7 @@
-"""Tables for people: projects, fetchers, settings. Everything that is shown comes from the daemon's own views."""
+"""Tables for people: projects, fetchers, settings, cron jobs. Everything shown comes from the daemon's own views.
+
+Those of tasks and operations are in ``task_tables``.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from taskqueue.cli.settings import text
-from taskqueue.core.replies import Counts, FetcherView, ProjectView
+from taskqueue.cli.settings import is_empty, text
+from taskqueue.cli.times import ago, duration, local_short
+from taskqueue.core.messages import Setting
+from taskqueue.core.views import Counts, FetcherView, ProjectView
 
 STATES = Counts.__struct_fields__
 LIVE = ("ready", "delayed", "processing")
-STYLES = {"running": "green", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red"}
-UNITS = (("d", 86_400), ("h", 3600), ("m", 60))
+STYLES = {
+    "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",
+}  # fmt: skip
 
 WIDE = 400
 """Columns."""
+
+PAUSES_SHOWN = 5
 
 
 class Speeds(msgspec.Struct, frozen=True):
@@ -39,7 +47,7 @@ def console() -> Console:
 
 def of_projects(views: Iterable[ProjectView]) -> Table:
     """A row a project: all its tasks by state, and its pace. Fits into 80 columns."""
-    table = _table(["project", "state"], [*STATES, "rate", "burst"])
+    table = bare_table(["project", "state"], [*STATES, "rate", "burst"])
     for view in views:
         table.add_row(*_names(view), *_counts(view, STATES), _rate(view), Text(text(view.settings["burst"])))
     return table
@@ -47,7 +55,7 @@ def of_projects(views: Iterable[ProjectView]) -> Table:
 
 def of_moving_projects(views: Iterable[ProjectView], speeds: Mapping[str, Speeds]) -> Table:
     """A row a project: its live tasks, its pace, and how fast it goes, by name. Fits into 80 columns."""
-    table = _table(["project", "state"], [*LIVE, "rate", *(f"{name}\n/s" for name in Speeds.__struct_fields__)])
+    table = bare_table(["project", "state"], [*LIVE, "rate", *(f"{name}\n/s" for name in Speeds.__struct_fields__)])
     for view in views:
         table.add_row(*_names(view), *_counts(view, LIVE), _rate(view), *_speed_cells(speeds.get(view.name)))
     return table
@@ -75,7 +83,7 @@ def _speed_cells(speeds: Speeds | None) -> Iterator[Text]:
 
 def of_fetchers(views: Iterable[FetcherView]) -> Table:
     """A row a fetcher."""
-    table = _table(["fetcher"], ["holds", "capacity", "silent"], ["projects"])
+    table = bare_table(["fetcher"], ["holds", "capacity", "silent"], ["projects"])
     for view in views:
         projects = "any" if view.projects is None else ", ".join(view.projects)
         numbers = (f"{view.holds:,}", f"{view.capacity:,}", duration(view.silent_seconds))
@@ -83,13 +91,53 @@ def of_fetchers(views: Iterable[FetcherView]) -> Table:
     return table
 
 
-def of_settings(view: ProjectView) -> Table:
-    """A row a setting, and who said it."""
-    table = _table(["setting", "value", "said by"], [])
-    for name, value in view.settings.items():
-        source = "project set" if name in view.overrides else "config file or default"
-        table.add_row(Text(name), Text(text(value), style="bold"), Text(source, style="dim"))
+def of_pauses(views: Iterable[ProjectView]) -> Table:
+    """A row a project that has paused itself: why, and what comes next; without a head. At most PAUSES_SHOWN."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    paused = [view for view in views if view.reason]
+    for view in paused[:PAUSES_SHOWN]:
+        then = f"next check {local_short(view.check_at)}" if view.state == "paused" else "is being checked"
+        table.add_row(Text(view.name, style="bold"), Text(f"{view.reason}; {then}", style="yellow"))
+    if len(paused) > PAUSES_SHOWN:
+        table.add_row(Text("…"), Text(f"and {len(paused) - PAUSES_SHOWN:,} more"))
     return table
+
+
+def of_cron(views: Iterable[ProjectView]) -> Table:
+    """A row a cron job of each project. Times are of this machine. Fits into 80 columns."""
+    table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
+    for view in views:
+        for job in view.cron:
+            times = local_short(job.next_at) or "never", ago(job.last_at) or "not yet"
+            cells = (view.name, job.job, *times, f"{job.runs:,}", f"{job.skipped:,}", _schedule(view, job.job))
+            table.add_row(*map(Text, cells))
+    return table
+
+
+def _schedule(view: ProjectView, job: str) -> str:
+    """When a job runs, as its setting says it."""
+    jobs = view.settings.get("cron")
+    said = jobs.get(job, {}) if isinstance(jobs, dict) else {}
+    return f"every {said['every']}" if said.get("every") else f"{said.get('cron', '')} {said.get('zone', 'UTC')}"
+
+
+def of_settings(view: ProjectView) -> Table:
+    """A row a setting, or a key of one that is a table, and who said it."""
+    table = bare_table(["setting", "said by"], [], ["value"])
+    overrides = dict(_flat(view.overrides))
+    for name, value in _flat(view.settings):
+        source = "project set" if name in overrides else "config file or default"
+        table.add_row(Text(name), Text(source, "dim"), Text(text(value), "dim" if is_empty(value) else "bold"))
+    return table
+
+
+def _flat(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:
+    """Settings by the names that ``project unset`` takes: those of tables key by key."""
+    for name, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from ((f"{name}.{key}", part) for key, part in value.items())
+        else:
+            yield name, value
 
 
 def of_fields(fields: Mapping[str, str]) -> Table:
@@ -100,30 +148,22 @@ def of_fields(fields: Mapping[str, str]) -> Table:
     return table
 
 
-def _table(words: Iterable[str], numbers: Iterable[str], more_words: Iterable[str] = ()) -> Table:
+def bare_table(words: Iterable[str], numbers: Iterable[str], more_words: Iterable[str] = ()) -> Table:
+    """A table without lines: columns of words, then of numbers, then of words that may be broken."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for name in words:
         table.add_column(name, no_wrap=True)
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     for name in more_words:
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     return table
-
-
-def duration(seconds: float) -> str:
-    """``93784`` as ``1 d 2 h``, in two units at most."""
-    for place, (unit, size) in enumerate(UNITS):
-        if seconds >= size:
-            rest, below = seconds % size, (*UNITS, ("s", 1))[place + 1]
-            return f"{seconds // size:.0f} {unit} {rest // below[1]:.0f} {below[0]}"
-    return f"{seconds:.1f} s"
 
 
 def as_plain(value: object) -> Any:
     """A message's view as JSON can hold it: every field, in order; infinite numbers as text."""
     if isinstance(value, msgspec.Struct):
-        return {name: as_plain(part) for name, part in msgspec.structs.asdict(value).items()}
+        return {field.encode_name: as_plain(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
     if isinstance(value, Mapping):
         return {str(name): as_plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

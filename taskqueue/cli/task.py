@@ -1,31 +1,64 @@
-"""``taskqueue task``: show, retry and cancel single tasks, by taskid or by url."""
+"""``taskqueue task``: list, show, retry, cancel and reprioritise tasks, single ones or all that a filter chooses."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
+from taskqueue.cli import bulk, listing
+from taskqueue.cli.bulk import STATES, Choice, chooses_tasks
 from taskqueue.cli.daemon import Daemon, reaches_daemon
-from taskqueue.cli.names import project_name
+from taskqueue.cli.names import project_name, taskids_of
+from taskqueue.cli.times import duration, local
 
 if TYPE_CHECKING:
     from taskqueue.core.replies import TaskReply
+    from taskqueue.core.requests import StateName
+
+ROWS = 100
 
 
 @click.group()
 def task() -> None:
-    """Show, retry and cancel tasks.
+    """List, show, retry, cancel and reprioritise tasks.
 
-    A task is named by its taskid, or by its url if it has the taskid that clients make from that.
+    A task is named by its taskid, or by its url if it has the taskid that clients make from that. `retry` and `cancel`
+    take tasks by name, or all that a filter chooses, of a project or of a group. In a filter, * stands for any text.
 
     \b
     Example:
       taskqueue task show news https://example.com/
+      taskqueue task retry news --state failed --error-glob '*timeout*' --older-than 2d --dry-run
     """
+
+
+@task.command("list")
+@click.argument("project", type=project_name)
+@click.option("--state", metavar="STATE", type=click.Choice(STATES), required=True, help=f"One of {', '.join(STATES)}.")
+@click.option("--url-glob", metavar="GLOB", help="Only those whose url matches, such as 'https://a.org/*'.")
+@click.option("--limit", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Tasks, at most.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: a JSON object a line.")
+@reaches_daemon
+def list_tasks(
+    project: str, state: StateName, url_glob: str | None, limit: int, as_json: bool, url: str, timeout: float
+) -> None:
+    """List tasks of a project in one state, in its order.
+
+    Those that are ready or processing come first who run first, those that are delayed by when they are due, those that
+    are over by when they ended, the oldest first. `when` is that time.
+
+    \b
+    Example:
+      taskqueue task list news --state failed --url-glob 'https://example.com/*'
+      taskqueue task list news --state ready --limit 1000000 --json | jq -r .url
+    """
+    with Daemon(url, timeout).client() as client:
+        found = listing.pages(client, project, state, url_glob, limit)
+        show_pages = listing.print_json if as_json else listing.print_table
+        show_pages(found)
 
 
 @task.command()
@@ -33,57 +66,104 @@ def task() -> None:
 @click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
 @reaches_daemon
 def show(project: str, taskids: tuple[str, ...], url: str, timeout: float) -> None:
-    """Show everything that the daemon knows about tasks.
+    """Show everything that the daemon knows about tasks, with their last attempts.
 
     \b
     Example:
       taskqueue task show news https://example.com/
     """
     from taskqueue.cli import tables
+    from taskqueue.cli.task_tables import of_attempts
 
     console = tables.console()
     with Daemon(url, timeout).client() as client:
-        for taskid in _ids(taskids):
-            console.print(tables.of_fields(_fields(client.show_task(project, taskid))), "", sep="\n")
+        for taskid in taskids_of(taskids):
+            found = client.show_task(project, taskid)
+            console.print(tables.of_fields(_fields(found)), "", sep="\n")
+            if found.history:
+                console.print(of_attempts(found.history), "", sep="\n")
 
 
 @task.command()
-@click.argument("project", type=project_name)
-@click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
+@click.argument("project", type=project_name, required=False)
+@click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
+@chooses_tasks
 @reaches_daemon
-def retry(project: str, taskids: tuple[str, ...], url: str, timeout: float) -> int:
+def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: float, **options: Any) -> int:
     """Run tasks now, whatever they wait for or ended as, with their retries given back.
+
+    By a filter that names no state, only those that failed.
 
     \b
     Example:
       taskqueue task retry news https://example.com/ https://example.com/about
+      taskqueue task retry news --state failed --error-glob '*timeout*' --older-than 2d
+      taskqueue task retry --group papers --state failed --dry-run
     """
-    with Daemon(url, timeout).client() as client:
-        outcomes = client.retry_tasks(project, _ids(taskids))
+    choice, daemon = Choice(**options), Daemon(url, timeout)
+    if not _are_named(project, taskids, choice):
+        bulk.run(daemon, project, choice, "retry")
+        return 0
+    with daemon.client() as client:
+        outcomes = client.retry_tasks(project, taskids_of(taskids))
     return _tell(taskids, outcomes, "will run now", "is being processed already")
 
 
 @task.command()
-@click.argument("project", type=project_name)
-@click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
+@click.argument("project", type=project_name, required=False)
+@click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
+@chooses_tasks
 @reaches_daemon
-def cancel(project: str, taskids: tuple[str, ...], url: str, timeout: float) -> int:
+def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: float, **options: Any) -> int:
     """End tasks; the answer of whoever is processing one of them will not count.
+
+    By a filter that names no state, all that are not over.
 
     \b
     Example:
       taskqueue task cancel news https://example.com/
+      taskqueue task cancel news --url-glob 'https://example.com/calendar/*' --yes
     """
-    with Daemon(url, timeout).client() as client:
-        outcomes = client.cancel_tasks(project, _ids(taskids))
+    choice, daemon = Choice(**options), Daemon(url, timeout)
+    if not _are_named(project, taskids, choice):
+        bulk.run(daemon, project, choice, "cancel")
+        return 0
+    with daemon.client() as client:
+        outcomes = client.cancel_tasks(project, taskids_of(taskids))
     return _tell(taskids, outcomes, "cancelled", "was over already")
 
 
-def _ids(names: Iterable[str]) -> list[str]:
-    """The taskids that names mean: those of urls are made as clients make them."""
-    from taskqueue.client.task import default_taskid
+@task.command()
+@click.argument("project", type=project_name, required=False)
+@click.option("--priority", type=click.IntRange(-(2**31), 2**31 - 1), required=True, help="Larger first.")
+@chooses_tasks
+@reaches_daemon
+def reprioritise(project: str | None, priority: int, url: str, timeout: float, **options: Any) -> None:
+    """Give tasks that are not over another priority, up or down.
 
-    return [default_taskid(name) if "://" in name else name for name in names]
+    \b
+    Example:
+      taskqueue task reprioritise news --priority 9 --url-glob 'https://example.com/front/*'
+    """
+    choice = Choice(**options)
+    bulk.check(project, choice)
+    bulk.run(Daemon(url, timeout), project, choice, "reprioritise", priority)
+
+
+def _are_named(project: str | None, taskids: Sequence[str], choice: Choice) -> TypeGuard[str]:
+    """Whether tasks are meant by their names, in the project; else a filter chooses them.
+
+    Raises:
+        click.UsageError: it is said neither way, or both.
+    """
+    if not taskids and not choice.filters:
+        raise click.UsageError(f"name tasks, or choose them with {bulk.FILTERS}")
+    if not taskids:
+        bulk.check(project, choice)
+        return False
+    if choice != Choice(yes=choice.yes):
+        raise click.UsageError("name tasks, or choose them by a filter, not both")
+    return True
 
 
 def _tell(names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
@@ -96,7 +176,7 @@ def _tell(names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str
 
 def _fields(task: TaskReply) -> dict[str, str]:
     """What is to be said of it, without what is empty."""
-    from taskqueue.cli.tables import as_plain, duration
+    from taskqueue.cli.tables import as_plain
 
     schedule = as_plain(task.schedule)
     fields = {
@@ -106,20 +186,17 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "state": task.state,
         "error": task.error,
         "priority": str(task.priority),
+        "depth": str(task.depth) if task.depth else "",
         "retried": str(task.retried) if task.retried else "",
-        "due": _moment(task.exetime),
-        "last crawled": _moment(task.lastcrawltime),
-        "finished": _moment(task.finished_at),
+        "due": local(task.exetime),
+        "expires": local(schedule.pop("expires_at") or 0.0),
+        "last crawled": local(task.lastcrawltime),
+        "finished": local(task.finished_at),
         "lease": f"{duration(task.lease_seconds)} left, held by {task.session}" if task.session else "",
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
         "body": _body(task),
     }
     return {name: value for name, value in fields.items() if value}
-
-
-def _moment(at: float) -> str:
-    """Unix seconds in the time of this machine; "" for never."""
-    return datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds") if at else ""
 
 
 def _body(task: TaskReply) -> str:

@@ -5,7 +5,7 @@ from taskqueue.client.blocking import Client
 from taskqueue.client.finishing import Finish
 from taskqueue.client.handler import Drop, Retry
 from taskqueue.client.pushing import Pushed
-from taskqueue.client.task import Task, default_taskid, new_task
+from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
 from taskqueue.client.worker import Worker
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Retry",
     "Task",
     "Worker",
+    "canonical_url",
     "default_taskid",
     "new_task",
 ]

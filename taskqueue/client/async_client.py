@@ -1,7 +1,8 @@
 """AsyncClient: a producer, fetcher and administrator in one, on one connection, for asyncio.
 
 It sleeps until a frame arrives, a caller asks, or its session's next deadline; it never polls. All rules of the
-protocol are in ``session``; here are the socket, the clock and the callers that wait.
+protocol are in ``session``; ``exchange`` has the socket, the clock and the callers that wait. Here is what producers
+and fetchers call; what administrators call is in ``project_admin`` and ``task_admin``.
 """
 
 from __future__ import annotations
@@ -26,44 +27,22 @@ from typing import Any, Final, Self
 from taskqueue.client.exchange import Exchange, limit
 from taskqueue.client.fetching import Fetching
 from taskqueue.client.finishing import Finish, Finishing
+from taskqueue.client.holding import Holding
+from taskqueue.client.project_admin import ProjectAdmin
 from taskqueue.client.pushing import Batch, Item, Packer, Pushed, as_new_task, batches
-from taskqueue.client.session import Session
-from taskqueue.client.task import Task, default_taskid, new_task
-from taskqueue.core.messages import MAX_BATCH, MAX_ERROR_CHARS, Finished, Handed, NewTask, Setting
-from taskqueue.core.replies import (
-    DoneReply,
-    NewOutcome,
-    NewTasksReply,
-    ProjectReply,
-    ProjectView,
-    StatusReply,
-    TaskReply,
-    TasksReply,
-    TokensReply,
-    VerifyReply,
-)
-from taskqueue.core.requests import (
-    Action,
-    Done,
-    Extend,
-    NewTasks,
-    ProjectDo,
-    ProjectSet,
-    ProjectShow,
-    ProjectUnset,
-    Release,
-    Status,
-    TaskCancel,
-    TaskRetry,
-    TaskShow,
-    Verify,
-)
-from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
+from taskqueue.client.session import HandedOut, Session
+from taskqueue.client.task import Task, new_task
+from taskqueue.client.task_admin import TaskAdmin
+from taskqueue.client.waiting import Waiting
+from taskqueue.core.messages import MAX_BATCH, MAX_ERROR_CHARS, Finished, NewTask
+from taskqueue.core.replies import DoneReply, NewOutcome, NewTasksReply, TokensReply
+from taskqueue.core.requests import Done, Extend, NewTasks, Release
+from taskqueue.errors import MessageTooLarge, RequestRejected
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
 
-class AsyncClient:
+class AsyncClient(ProjectAdmin, TaskAdmin):
     """A client of one daemon. Made anywhere, used in one event loop; close it, or use it as a context manager.
 
     Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
@@ -83,6 +62,8 @@ class AsyncClient:
         self._exchange = Exchange(self.url, session, timeout, self._arrive)
         self._fetching = Fetching(session, self._exchange.pump, self._release_quietly)
         self._finishing = Finishing(self._send_done)
+        self._waiting = Waiting(self._exchange)
+        self._holding = Holding(self.hold)
 
     async def __aenter__(self) -> Self:
         self._exchange.open()
@@ -95,6 +76,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Give back what this client holds, and disconnect. Calls that wait for an answer raise Closed."""
+        self._holding.close()
         self._fetching.close()
         await self._exchange.close()
 
@@ -120,6 +102,8 @@ class AsyncClient:
         force_update: bool = False,
         cancel: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
+        expires_at: float | None = None,
+        canonical: bool = False,
     ) -> NewOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
@@ -146,6 +130,8 @@ class AsyncClient:
             force_update=force_update,
             cancel=cancel,
             timeout=timeout,
+            expires_at=expires_at,
+            canonical=canonical,
         )
         message = NewTasks(session="", n=0, project=project, tasks=[task])
         reply = await self._exchange.ask(message, NewTasksReply)
@@ -160,6 +146,7 @@ class AsyncClient:
         *,
         batch: int = 256,
         window: int = 8,
+        canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
     ) -> Pushed:
         """Hand many tasks to the daemon; when this returns, all that were not rejected are kept.
@@ -169,6 +156,7 @@ class AsyncClient:
                 than one of thousands. One that is not async is read between two messages, in the event loop.
             batch: tasks a message, at most; large ones make smaller batches.
             window: messages on their way at once.
+            canonical: for urls, and for maps that don't say; see ``new_task``.
             progress: called with the counts so far, after each message's answer.
 
         Returns:
@@ -177,7 +165,7 @@ class AsyncClient:
         pushed = Pushed()
         sending: set[asyncio.Task[Pushed]] = set()
         try:
-            async for full in batches(tasks, Packer(batch, pushed)):
+            async for full in batches(tasks, Packer(batch, pushed, canonical)):
                 if len(sending) >= window:
                     await _settle(sending, pushed, progress)
                 sending.add(asyncio.ensure_future(self.push_batch(project, full)))
@@ -306,66 +294,13 @@ class AsyncClient:
     async def _send_done(self, message: Done) -> DoneReply:
         return await self._exchange.ask(message, DoneReply)
 
-    def _arrive(self, tasks: list[Handed], now: float) -> None:
-        self._fetching.arrive(tasks, now)
+    def _arrive(self, handed: HandedOut, now: float) -> None:
+        self._fetching.arrive(handed.tasks, handed.fetch, now)
 
     def _release_quietly(self, tasks: list[Task]) -> None:
         """Hand back what nobody here wants any more; nobody waits for the answer."""
         for tokens in _chunks([task.token for task in tasks]):
             self._exchange.post(Release(session="", n=0, tokens=list(tokens)))
-
-    # ------------------------------------------------------------------------------------ administering
-
-    async def status(self, after: str = "", limit: int = 100) -> StatusReply:
-        """How the daemon is, with up to ``limit`` projects by name, from the first one after ``after``."""
-        return await self._exchange.ask(Status(session="", n=0, after=after, limit=limit), StatusReply)
-
-    async def project(self, name: str) -> ProjectView:
-        """A project's state, counts and settings."""
-        return _known(await self._exchange.ask(ProjectShow(session="", n=0, project=name), ProjectReply))
-
-    async def project_set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
-        """Change settings of a project, now and across restarts; an unknown project is made."""
-        request = ProjectSet(session="", n=0, project=name, settings=dict(settings))
-        return _known(await self._exchange.ask(request, ProjectReply))
-
-    async def project_unset(self, name: str, keys: Iterable[str] = ()) -> ProjectView:
-        """Forget what ``project_set`` said of these keys; no keys: of all."""
-        request = ProjectUnset(session="", n=0, project=name, keys=list(keys))
-        return _known(await self._exchange.ask(request, ProjectReply))
-
-    async def project_do(self, name: str, action: Action) -> ProjectView | None:
-        """Pause, resume, stop, start or delete a project; None: it has been deleted."""
-        request = ProjectDo(session="", n=0, project=name, action=action)
-        return (await self._exchange.ask(request, ProjectReply)).project
-
-    async def show_task(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
-        """One task, its body included; named by its taskid, or by the url that its default taskid was made of."""
-        if taskid is None:
-            if url is None:
-                raise ValueError("show_task: give taskid or url")
-            taskid = default_taskid(url)
-        return await self._exchange.ask(TaskShow(session="", n=0, project=project, taskid=taskid), TaskReply)
-
-    async def retry_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
-        """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown`` or ``ignored``."""
-        request = TaskRetry(session="", n=0, project=project, taskids=list(taskids))
-        return list((await self._exchange.ask(request, TasksReply)).outcomes)
-
-    async def cancel_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
-        """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
-        request = TaskCancel(session="", n=0, project=project, taskids=list(taskids))
-        return list((await self._exchange.ask(request, TasksReply)).outcomes)
-
-    async def verify(self) -> list[str]:
-        """Have the daemon check its own invariants; returns what is wrong, in words."""
-        return (await self._exchange.ask(Verify(session="", n=0), VerifyReply)).problems
-
-
-def _known(reply: ProjectReply) -> ProjectView:
-    if reply.project is None:
-        raise ClientError("the daemon answered without the project")
-    return reply.project
 
 
 async def _settle(

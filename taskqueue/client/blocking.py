@@ -1,33 +1,30 @@
 """Client: AsyncClient for code that waits.
 
 A thin facade: an AsyncClient lives on an event loop in one background thread, so heartbeats go on while the user's
-code computes or sleeps. Any thread may call it.
+code computes or sleeps. Any thread may call it. Here is what producers and fetchers call; the rest is in
+``blocking_admin``.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from taskqueue.client.async_client import AsyncClient
+from taskqueue.client.background import Background
+from taskqueue.client.blocking_admin import BlockingAdmin
 from taskqueue.client.finishing import Finish
 from taskqueue.client.pushing import Item, Packer, Pushed
 from taskqueue.client.task import Task
-from taskqueue.core.messages import Setting
-from taskqueue.core.replies import NewOutcome, ProjectView, StatusReply, TaskReply
-from taskqueue.core.requests import Action
+from taskqueue.core.replies import NewOutcome
 from taskqueue.errors import Closed
 
-T = TypeVar("T")
 
-
-class Client:
+class Client(BlockingAdmin):
     """A client of one daemon, with blocking methods; those of ``AsyncClient``, where they are described.
 
     Close it, or use it as a context manager. It doesn't survive a fork: make one in each process.
@@ -42,10 +39,7 @@ class Client:
         self._client = AsyncClient(url, timeout=timeout, name=name)
         self.url = self._client.url
         self.timeout = timeout
-        self._closed = False
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._live, name="taskqueue-client", daemon=True)
-        self._thread.start()
+        self._background = Background()
 
     def __enter__(self) -> Self:
         return self
@@ -57,13 +51,7 @@ class Client:
 
     def close(self) -> None:
         """Give back what this client holds, and disconnect."""
-        if self._closed:
-            return
-        closing = self._start(self._client.close())
-        self._closed = True
-        closing.result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._background.close(self._client.close())
 
     # ------------------------------------------------------------------------------------ producing
 
@@ -87,9 +75,11 @@ class Client:
         force_update: bool = False,
         cancel: bool = False,
         timeout: float | None = None,
+        expires_at: float | None = None,
+        canonical: bool = False,
     ) -> NewOutcome:
         """See ``AsyncClient.push``."""
-        return self._run(
+        return self._background.run(
             self._client.push(
                 project,
                 url,
@@ -108,6 +98,8 @@ class Client:
                 force_update=force_update,
                 cancel=cancel,
                 timeout=timeout,
+                expires_at=expires_at,
+                canonical=canonical,
             )
         )
 
@@ -118,16 +110,17 @@ class Client:
         *,
         batch: int = 256,
         window: int = 8,
+        canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
     ) -> Pushed:
         """See ``AsyncClient.push_many``. The iterable is read, and ``progress`` called, in the caller's thread."""
         pushed = Pushed()
         sending: deque[Future[Pushed]] = deque()
         try:
-            for full in Packer(batch, pushed).pack(tasks):
+            for full in Packer(batch, pushed, canonical).pack(tasks):
                 if len(sending) >= window:
                     _settle(sending, pushed, progress)
-                sending.append(self._start(self._client.push_batch(project, full)))
+                sending.append(self._background.start(self._client.push_batch(project, full)))
             while sending:
                 _settle(sending, pushed, progress)
         finally:
@@ -139,96 +132,33 @@ class Client:
 
     def select(self, n: int = 1, *, projects: Iterable[str] | None = None, timeout: float | None = None) -> list[Task]:
         """See ``AsyncClient.select``."""
-        return self._run(self._client.select(n, projects=projects, timeout=timeout))
+        return self._background.run(self._client.select(n, projects=projects, timeout=timeout))
 
     def tasks(self, projects: Iterable[str] | None = None, *, capacity: int = 16) -> Iterator[Task]:
         """See ``AsyncClient.tasks``."""
         tasks = self._client.tasks(projects, capacity=capacity)
         try:
             while True:
-                yield self._run(_next(tasks))
+                yield self._background.run(_next(tasks))
         finally:
             with suppress(Closed):
-                self._run(tasks.aclose())
+                self._background.run(tasks.aclose())
 
     def done(self, task: Task, new: Iterable[Item] = ()) -> Finish:
         """See ``AsyncClient.done``."""
-        return self._run(self._client.done(task, list(new)))
+        return self._background.run(self._client.done(task, list(new)))
 
     def failed(self, task: Task, error: str = "", *, retry_after: float | None = None, retry: bool = True) -> Finish:
         """See ``AsyncClient.failed``."""
-        return self._run(self._client.failed(task, error, retry_after=retry_after, retry=retry))
+        return self._background.run(self._client.failed(task, error, retry_after=retry_after, retry=retry))
 
     def release(self, *tasks: Task) -> int:
         """See ``AsyncClient.release``."""
-        return self._run(self._client.release(*tasks))
+        return self._background.run(self._client.release(*tasks))
 
     def extend(self, task: Task, seconds: float | None = None) -> bool:
         """See ``AsyncClient.extend``."""
-        return self._run(self._client.extend(task, seconds))
-
-    # ------------------------------------------------------------------------------------ administering
-
-    def status(self, after: str = "", limit: int = 100) -> StatusReply:
-        """See ``AsyncClient.status``."""
-        return self._run(self._client.status(after, limit))
-
-    def project(self, name: str) -> ProjectView:
-        """See ``AsyncClient.project``."""
-        return self._run(self._client.project(name))
-
-    def project_set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
-        """See ``AsyncClient.project_set``."""
-        return self._run(self._client.project_set(name, settings))
-
-    def project_unset(self, name: str, keys: Iterable[str] = ()) -> ProjectView:
-        """See ``AsyncClient.project_unset``."""
-        return self._run(self._client.project_unset(name, keys))
-
-    def project_do(self, name: str, action: Action) -> ProjectView | None:
-        """See ``AsyncClient.project_do``."""
-        return self._run(self._client.project_do(name, action))
-
-    def show_task(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
-        """See ``AsyncClient.show_task``."""
-        return self._run(self._client.show_task(project, taskid, url=url))
-
-    def retry_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
-        """See ``AsyncClient.retry_tasks``."""
-        return self._run(self._client.retry_tasks(project, taskids))
-
-    def cancel_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
-        """See ``AsyncClient.cancel_tasks``."""
-        return self._run(self._client.cancel_tasks(project, taskids))
-
-    def verify(self) -> list[str]:
-        """See ``AsyncClient.verify``."""
-        return self._run(self._client.verify())
-
-    # ------------------------------------------------------------------------------------ the thread
-
-    def _live(self) -> None:
-        """The background thread: the event loop, until ``close`` stops it."""
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
-
-    def _start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        if self._closed:
-            coroutine.close()
-            raise Closed("the client was closed")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        running = self._start(coroutine)
-        try:
-            return running.result()
-        except BaseException:
-            # A Ctrl-C must not leave the call waiting in the thread.
-            running.cancel()
-            raise
+        return self._background.run(self._client.extend(task, seconds))
 
 
 async def _next(tasks: AsyncGenerator[Task, None]) -> Task:

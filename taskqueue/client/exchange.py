@@ -21,7 +21,6 @@ from typing import Any, Final, TypeVar
 
 from taskqueue.client.connection import Connection
 from taskqueue.client.session import Answered, Gap, HandedOut, Refused, Session, Unreadable, Welcomed
-from taskqueue.core.messages import Handed
 from taskqueue.core.replies import AnyReply, ErrorReply
 from taskqueue.core.requests import AnyRequest
 from taskqueue.errors import ClientError, Closed, RequestRejected, RequestTimeout
@@ -45,7 +44,7 @@ class Exchange:
     """
 
     def __init__(
-        self, url: str, session: Session, patience: float, on_tasks: Callable[[list[Handed], float], None]
+        self, url: str, session: Session, patience: float, on_tasks: Callable[[HandedOut, float], None]
     ) -> None:
         self._url = url
         self._session = session
@@ -59,13 +58,16 @@ class Exchange:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ask(self, request: AnyRequest, kind: type[R]) -> R:
+    async def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None) -> R:
         """Send a request and wait for its answer, which is of this kind.
+
+        Args:
+            patience: seconds that it may take; None: the client's; inf: for ever.
 
         Raises:
             RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
         """
-        async with self._in_time():
+        async with self._in_time(self._patience if patience is None else patience):
             await self._greet()
             await self._room()
             reply = await self._answer(self._session.submit(request))
@@ -84,7 +86,7 @@ class Exchange:
         """Wait until the daemon has said hello; from then on its limits are known."""
         if self._welcomed.is_set() and self._refusal is None and not self._closed:
             return
-        async with self._in_time():
+        async with self._in_time(self._patience):
             await self._greet()
 
     def pump(self) -> None:
@@ -113,13 +115,13 @@ class Exchange:
     # ------------------------------------------------------------------------------------ waiting
 
     @asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[None]:
+    async def _in_time(self, patience: float) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(limit(self._patience)):
+            async with asyncio.timeout(limit(patience)):
                 yield
         except TimeoutError:
             raise RequestTimeout(
-                f"no answer from {self._url} in {self._patience:g} s. Is the daemon running there? "
+                f"no answer from {self._url} in {patience:g} s. Is the daemon running there? "
                 "If it is, it may have done what was asked."
             ) from None
 
@@ -209,11 +211,12 @@ class Exchange:
 
     def _on_frame(self, frame: bytes) -> None:
         now = asyncio.get_running_loop().time()
-        match self._session.receive(frame, now):
+        event = self._session.receive(frame, now)
+        match event:
             case Answered(n, reply):
                 self._settle(n, reply)
-            case HandedOut(tasks):
-                self._on_tasks(tasks, now)
+            case HandedOut():
+                self._on_tasks(event, now)
             case Welcomed(_, restarted):
                 self._welcome(restarted)
             case Refused(error):

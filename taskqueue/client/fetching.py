@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from taskqueue.client.session import Session
 from taskqueue.client.task import Task
@@ -102,10 +102,13 @@ class Fetching:
             consumer.wanted = 0
             self.leave(consumer)
 
-    def arrive(self, handed: Sequence[Handed], now: float) -> None:
-        """Tasks have been handed to this client."""
+    def arrive(self, handed: Sequence[Handed], fetch: Mapping[str, Raw], now: float) -> None:
+        """Tasks have been handed to this client, with what their projects say of ``fetch``, by name."""
+        # Out of the frame, which may hold a thousand tasks.
+        defaults = {project: raw.copy() for project, raw in fetch.items()}
         unwanted = []
-        for task in map(Task, handed):
+        for each in handed:
+            task = Task(each, defaults.get(each.project))
             if self._wanted(task):
                 self._buffer.append(Waiting(task, now + task.timeout))
             else:

@@ -3,6 +3,7 @@
     async def handle(task)    runs in the event loop; so does an async generator
     def handle(task)          runs in a thread; so does a generator, to its end
 
+It is called with a Task: ``task.url``, and how to fetch it, its project's settings included, in ``task.fetch``.
 What it returns or yields are new tasks: None, a url, a ``new_task``, a map of its arguments, or several of these.
 What it raises decides the outcome: ``Retry``, ``Drop``, anything else is a failure with its traceback.
 """

@@ -112,13 +112,15 @@ class Packer:
     Args:
         most: tasks in a batch.
         pushed: told of items that are no tasks.
+        canonical: for items that don't say; see ``new_task``.
     """
 
-    def __init__(self, most: int, pushed: Pushed) -> None:
+    def __init__(self, most: int, pushed: Pushed, canonical: bool = False) -> None:
         if most < 1:
             raise ValueError(f"batch: expected at least 1, got {most}")
         self._most = most
         self._pushed = pushed
+        self._canonical = canonical
         self._batch = Batch()
         self._place = 0
 
@@ -134,7 +136,7 @@ class Packer:
         """Pack one item; returns a batch when one is full."""
         place, self._place = self._place, self._place + 1
         try:
-            task = as_new_task(item)
+            task = as_new_task(item, self._canonical)
         except (TypeError, ValueError) as error:
             self._pushed.reject(place, str(error))
             return None
@@ -150,22 +152,26 @@ class Packer:
         return batch if batch.tasks else None
 
 
-def as_new_task(item: Item) -> NewTask:
+def as_new_task(item: Item, canonical: bool = False) -> NewTask:
     """The task that an item stands for.
+
+    Args:
+        item: a ``new_task`` value stays as it is.
+        canonical: for a url, and for a map that doesn't say.
 
     Raises:
         TypeError, ValueError: it stands for none; the message names the field.
     """
     if isinstance(item, str):
-        return new_task(item)
+        return new_task(item, canonical=canonical)
     if isinstance(item, NewTask):
         return item
     if not isinstance(item, Mapping):
         raise TypeError(f"expected a url, a task or a map, got {type(item).__name__}")
-    return _from_map(item)
+    return _from_map({"canonical": canonical, **item})
 
 
-def _from_map(item: Mapping[str, Any]) -> NewTask:
+def _from_map(item: dict[str, Any]) -> NewTask:
     unknown = [key for key in item if key not in _FIELDS]
     if unknown:
         raise ValueError(f"{unknown[0]}: unknown field; there are {', '.join(sorted(_FIELDS))}")

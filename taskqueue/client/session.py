@@ -11,28 +11,31 @@ Rules:
 1. A request keeps its number and its bytes until it is answered or forgotten; the daemon answers a repeat, so
    sending again is always safe.
 2. A request is sent only while its number is less than OUTCOME_WINDOW above the oldest unanswered one, because the
-   daemon keeps the outcomes of no more. Callers leave a part of the window to hellos: see ``has_room``.
+   daemon keeps the outcomes of no more. Callers leave a part of the window to hellos: see ``has_room``. A request
+   that waits for something keeps nothing, so it is outside of the window, and holds up nobody.
 3. A hello states facts as they are when it leaves. It is never repeated: a newer one, with a new number, replaces
    it. One is due at the start, after a change, a gap or a reconnect, when it was not answered, and each third of
    ``fetcher_timeout`` while there is something to keep.
 4. ``select`` number seen + 1 is taken and no other. A smaller one is a duplicate; a larger one shows a gap.
 5. A token is held from its select until the ``done`` or ``release`` about it is answered, or until so long after its
    lease ran out that the daemon can't care.
+6. What waits for something is answered when that happens, or after the seconds that it names: only silence beyond those
+   is a sign that it was lost. A new connection repeats it at once, like the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import compress
+from itertools import chain, compress
 from math import inf
 from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from taskqueue.core.kept import OUTCOME_WINDOW
 from taskqueue.core.messages import Handed
 from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, Select, TokensReply, Welcome
-from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, Release
+from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, OperationShow, ProjectWait, Release
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.wire import MAX_MESSAGE_BYTES, decode_said, encode
 
@@ -57,9 +60,10 @@ class Answered(NamedTuple):
 
 
 class HandedOut(NamedTuple):
-    """Tasks for this fetcher; none if the message only filled a gap."""
+    """Tasks for this fetcher; none if the message only filled a gap. ``fetch``: what their projects say of it."""
 
     tasks: list[Handed]
+    fetch: dict[str, Raw]
 
 
 class Welcomed(NamedTuple):
@@ -97,6 +101,7 @@ class Call(Struct, gc=False):
     Attributes:
         ends: tokens that its answer ends, those of a ``done`` or ``release``.
         extends: tokens that its answer prolongs, by ``seconds`` or their own timeouts.
+        waits: seconds that the daemon may take on purpose.
         due_at: when to send it, next.
         tries: how often it was sent.
     """
@@ -105,6 +110,7 @@ class Call(Struct, gc=False):
     ends: list[int]
     extends: list[int]
     seconds: float | None
+    waits: float = 0.0
     due_at: float = -inf
     tries: int = 0
 
@@ -140,6 +146,7 @@ class Session:
         self.fetcher_timeout = 60.0
         self._last_n = 0
         self._unanswered: dict[int, Call] = {}
+        self._waiting: dict[int, Call] = {}
         self._leases: dict[int, Lease] = {}
         self._hello_n = 0
         self._hello_at = -inf
@@ -164,12 +171,14 @@ class Session:
         if len(frame) > self.max_message:
             raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon takes {self.max_message}")
         self._last_n = request.n
-        self._unanswered[request.n] = _call(request, frame)
+        call = _call(request, frame)
+        calls = self._waiting if call.waits else self._unanswered
+        calls[request.n] = call
         return request.n
 
     def forget(self, n: int) -> None:
         """Nobody waits for the answer to request ``n`` any more; it may have been done. Its tokens stay held."""
-        self._unanswered.pop(n, None)
+        self._take_call(n)
 
     def want(self, capacity: int, projects: list[str] | None) -> None:
         """Say from now on that so many leases will be held at once, of these projects (None: of any)."""
@@ -185,7 +194,7 @@ class Session:
 
     def connected(self) -> None:
         """There is a new connection: what was sent on an older one may be lost."""
-        for call in self._unanswered.values():
+        for call in chain(self._unanswered.values(), self._waiting.values()):
             call.due_at = -inf
         self._say_hello()
 
@@ -203,17 +212,20 @@ class Session:
     def frames(self, now: float) -> list[bytes]:
         """Everything that is to be sent now, in order; it counts as sent."""
         frames = [self._hello(now)] if self._hello_at <= now and self._hello_fits() else []
-        for call in self._in_window():
+        for call in self._sendable():
             if call.due_at <= now:
                 frames.append(call.frame)
-                call.due_at = now + _patience(RESEND_SECONDS, call.tries)
+                call.due_at = now + call.waits + _patience(RESEND_SECONDS, call.tries)
                 call.tries += 1
         return frames
 
     def next_at(self) -> float:
         """When ``frames`` will have something, if nothing happens before; inf: never."""
-        resend_at = min((call.due_at for call in self._in_window()), default=inf)
+        resend_at = min((call.due_at for call in self._sendable()), default=inf)
         return min(resend_at, self._hello_at) if self._hello_fits() else resend_at
+
+    def _sendable(self) -> Iterator[Call]:
+        return chain(self._in_window(), self._waiting.values())
 
     def _in_window(self) -> Iterator[Call]:
         end = self._oldest() + OUTCOME_WINDOW
@@ -283,7 +295,7 @@ class Session:
             self._leases[task.token] = Lease(task.timeout, now + task.timeout)
         if self._hello_at == inf:
             self._hello_at = now + self.fetcher_timeout / HEARTBEATS
-        return HandedOut(select.tasks)
+        return HandedOut(select.tasks, select.fetch)
 
     def _miss(self, number: int) -> Gap | None:
         """One hello per gap: what follows the first missing message would only ask for the same again."""
@@ -304,7 +316,7 @@ class Session:
         return Welcomed(welcome, restarted)
 
     def _refused(self, error: ErrorReply, now: float) -> Event | None:
-        call = self._unanswered.get(error.n)
+        call = self._unanswered.get(error.n) or self._waiting.get(error.n)
         if call is None:
             return self._refused_hello(error, now) if error.n in (0, self._hello_n) else None
         if error.code != "unavailable":
@@ -318,7 +330,7 @@ class Session:
         return Refused(error)
 
     def _answered(self, reply: AnyReply, now: float) -> Answered | None:
-        call = self._unanswered.pop(reply.n, None)
+        call = self._take_call(reply.n)
         if call is None:
             return None
         if isinstance(reply, DoneReply):
@@ -328,6 +340,9 @@ class Session:
             self._drop(call.ends)
             self._prolong(call, reply, now)
         return Answered(reply.n, reply)
+
+    def _take_call(self, n: int) -> Call | None:
+        return self._unanswered.pop(n, None) or self._waiting.pop(n, None)
 
     def _drop(self, tokens: Iterable[int]) -> None:
         for token in tokens:
@@ -347,6 +362,8 @@ def _call(request: AnyRequest, frame: bytes) -> Call:
         return Call(frame, list(request.tokens), [], None)
     if isinstance(request, Extend):
         return Call(frame, [], list(request.tokens), request.seconds)
+    if isinstance(request, ProjectWait | OperationShow):
+        return Call(frame, [], [], None, request.seconds)
     return Call(frame, [], [], None)
 
 

@@ -2,101 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from itertools import islice
 
-from taskqueue.core.intake import cancel
-from taskqueue.core.kept import SpecRef
-from taskqueue.core.messages import Now
+from taskqueue.core import clearing
+from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST, cancel, revive
+from taskqueue.core.kept import TaskRef
+from taskqueue.core.messages import Now, Setting
 from taskqueue.core.project import Project
-from taskqueue.core.replies import Counts, ProjectReply, StatusReply, TaskReply, TasksReply, Totals
+from taskqueue.core.projects import in_group, make_project, remove_project, use_settings
+from taskqueue.core.replies import GroupReply, ProjectReply, StatusReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
+    Action,
+    GroupDo,
     ProjectDo,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
+    Stats,
     Status,
     TaskCancel,
     TaskRetry,
     TaskShow,
 )
+from taskqueue.core.settings import overlay
 from taskqueue.core.state import State
 from taskqueue.core.task import (
+    ATTEMPTS_KEPT,
     CANCELLED,
     DELAYED,
     FAILED,
-    NO_TOKEN,
     PROCESSING,
     READY,
     STATE_NAMES,
     SUCCESS,
+    Spec,
     Task,
     key_time,
 )
+from taskqueue.core.views import Attempt
 from taskqueue.errors import Rejected
 
 MAX_FETCHERS_SHOWN = 1000
 """In one status reply."""
 
+ATTEMPT_BYTES = 64
+"""Of an attempt in a message, besides its error and its fetcher."""
+
 
 def status(state: State, now: Now, message: Status) -> StatusReply:
     """The whole in numbers, and a page of projects."""
-    names = sorted(name for name in state.projects if name > message.after)
-    page = [state.projects[name] for name in names[: message.limit]]
+    page, more = page_of(state, message)
     fetchers = (session for session in state.sessions.values() if session.capacity or session.leases)
     return StatusReply(
         n=message.n,
         epoch=state.epoch,
         version=state.config.version,
         uptime_seconds=0.0,
-        counts=_sum_counts(state),
-        totals=_sum_totals(state),
-        projects=[project.view(now.boot) for project in page],
-        more=len(names) > message.limit,
+        counts=state.sums.counts(),
+        totals=state.sums.totals(),
+        projects=[project.view(now) for project in page],
+        more=more,
         fetchers=[session.view(now.boot) for session in islice(fetchers, MAX_FETCHERS_SHOWN)],
     )
 
 
 def show_project(state: State, now: Now, message: ProjectShow) -> ProjectReply:
     """One project."""
-    return ProjectReply(n=message.n, project=state.project(message.project).view(now.boot))
+    return ProjectReply(n=message.n, project=state.project(message.project).view(now))
 
 
 def set_project(state: State, now: Now, message: ProjectSet) -> ProjectReply:
     """Override settings of a project; nothing changes if one of them doesn't fit."""
     project = state.projects.get(message.project)
-    state.check_settings(message.project, {**(project.overrides if project else {}), **message.settings})
+    overrides = dict(project.overrides) if project else {}
+    overlay(overrides, message.settings)
+    state.check_settings(message.project, overrides)
     if project is None:
-        project = state.make_project(message.project, now)
-    project.apply(project.layers, {**project.overrides, **message.settings}, now.boot)
-    state.touch(project)
-    return ProjectReply(n=message.n, project=project.view(now.boot))
+        project = make_project(state, message.project, now)
+    use_settings(state, project, project.layers, overrides, now)
+    return ProjectReply(n=message.n, project=project.view(now))
 
 
 def unset_project(state: State, now: Now, message: ProjectUnset) -> ProjectReply:
     """Forget overrides."""
     project = state.project(message.project)
-    unknown = [key for key in message.keys if key not in project.overrides]
-    if unknown:
-        raise Rejected("setting", f'{unknown[0]}: project "{project.name}" does not override it')
-    gone = message.keys or list(project.overrides)
-    kept = {key: value for key, value in project.overrides.items() if key not in gone}
-    project.apply(project.layers, kept, now.boot)
-    state.touch(project)
-    return ProjectReply(n=message.n, project=project.view(now.boot))
+    kept = dict(project.overrides) if message.keys else {}
+    for key in message.keys:
+        _unset(project, kept, key)
+    use_settings(state, project, project.layers, kept, now)
+    return ProjectReply(n=message.n, project=project.view(now))
 
 
 def act_on_project(state: State, now: Now, message: ProjectDo) -> ProjectReply:
-    """Pause, resume, stop, start or delete."""
+    """Pause, resume, stop, start, clear, reset or delete."""
     if message.action == "start" and message.project not in state.projects:
-        state.make_project(message.project, now)
-    project = state.project(message.project)
-    if message.action == "delete":
-        _delete(state, project)
-        return ProjectReply(n=message.n, project=None)
-    project.act(message.action)
-    state.touch(project)
-    return ProjectReply(n=message.n, project=project.view(now.boot))
+        make_project(state, message.project, now)
+    project = _act(state, now, state.project(message.project), message.action)
+    return ProjectReply(n=message.n, project=project.view(now) if project else None)
+
+
+def act_on_group(state: State, now: Now, message: GroupDo) -> GroupReply:
+    """The same with each project of a group."""
+    done = []
+    for project in in_group(state, message.group):
+        try:
+            _act(state, now, project, message.action)
+            done.append(project.name)
+        except Rejected:
+            continue
+    return GroupReply(n=message.n, projects=done)
+
+
+def page_of(state: State, message: Status | Stats) -> tuple[list[Project], bool]:
+    """The projects that a page is about, and whether there are more."""
+    page: list[Project] = []
+    for name in islice(state.names, bisect_right(state.names, message.after), None):
+        project = state.projects[name]
+        if message.group and project.settings.group != message.group:
+            continue
+        if len(page) == message.limit:
+            return page, True
+        page.append(project)
+    return page, False
 
 
 def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
@@ -105,8 +134,8 @@ def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
     task = project.queue.find(project.number, message.taskid)
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
-    looked_up = state.changes.beyond(project.number, message.taskid)
-    spec = task.spec or state.spec_of(looked_up or task)
+    spec = spec_of(state, project, task)
+    room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(spec.url) - len(spec.body)
     reply = TaskReply(
         n=message.n,
         project=project.name,
@@ -118,14 +147,35 @@ def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
         retried=task.retried,
         lastcrawltime=task.lastcrawltime,
         body=spec.body,
+        depth=spec.depth,
+        history=_that_fit(history_of(state, project, task), room),
     )
     _tell_state(state, now, task, reply)
     return reply
 
 
+def spec_of(state: State, project: Project, task: Task) -> Spec:
+    """The spec of a task that was looked up whole for this turn, wherever the task is now."""
+    return task.spec or state.spec_of(state.changes.beyond(project.number, task.taskid) or task)
+
+
+def history_of(state: State, project: Project, task: Task) -> list[Attempt]:
+    """The last attempts of a task whose history was looked up for this turn, the newest first; this turn's included."""
+    # The store may have the history of a task of that name that is no more.
+    looked_up = state.changes.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
+    by_slot = dict(looked_up)
+    for kept in state.changes.kept.attempts:
+        if (kept.project, kept.taskid) == (project.number, task.taskid):
+            by_slot[kept.slot] = kept.attempt
+    if task.ended is not None:
+        by_slot[(task.attempts - 1) % ATTEMPTS_KEPT] = task.ended
+    slots = [(task.attempts - age) % ATTEMPTS_KEPT for age in range(1, ATTEMPTS_KEPT + 1)]
+    return [by_slot[slot] for slot in slots if slot in by_slot]
+
+
 def retry_tasks(state: State, now: Now, message: TaskRetry) -> TasksReply:
     """Make tasks ready now, with all their retries."""
-    return _change_each(state, message, (READY, PROCESSING), lambda project, task: _retry(state, project, task))
+    return _change_each(state, message, (READY, PROCESSING), lambda project, task: revive(state, project, task))
 
 
 def cancel_tasks(state: State, now: Now, message: TaskCancel) -> TasksReply:
@@ -155,20 +205,45 @@ def _change_each(
     return reply
 
 
-def _retry(state: State, project: Project, task: Task) -> None:
-    task.retried = 0
-    task.token = NO_TOKEN
-    task.held_back = task.timed_out = False
-    project.queue.put_ready(task)
-    state.touch(project)
-    if task.taskid in project.queue.tasks:
-        state.want(task)
+def _act(state: State, now: Now, project: Project, action: Action) -> Project | None:
+    """The project as it is then; None: it is no more."""
+    if action == "delete":
+        remove_project(state, project)
+        return None
+    if action == "reset":
+        return clearing.reset(state, now, project)
+    if action == "clear":
+        clearing.clear(state, now, project)
+    else:
+        project.act(action)
+        state.touch(project)
+    return project
 
 
-def _delete(state: State, project: Project) -> None:
-    for task in list(project.queue.processing.leased.values()):
-        state.unlease(task)
-    state.remove_project(project)
+def _unset(project: Project, overrides: dict[str, Setting], key: str) -> None:
+    """Take one override out: a setting, or (``cron.JOB``) one key of a table."""
+    name, dot, part = key.partition(".")
+    table = overrides.get(name)
+    if not dot and name in overrides:
+        del overrides[name]
+    elif isinstance(table, dict) and part in table:
+        overrides[name] = {other: value for other, value in table.items() if other != part}
+        if not overrides[name]:
+            del overrides[name]
+    else:
+        raise Rejected("setting", f'{key}: project "{project.name}" does not override it')
+
+
+def _that_fit(attempts: Iterable[Attempt], room: int) -> list[Attempt]:
+    """The first of the attempts, as many as fit into so many bytes; the error of the very first is told twice."""
+    fitting: list[Attempt] = []
+    for attempt in attempts:
+        error = len(attempt.error.encode())
+        room -= ATTEMPT_BYTES + len(attempt.fetcher.encode()) + (error if fitting else 2 * error)
+        if room < 0:
+            break
+        fitting.append(attempt)
+    return fitting
 
 
 def _tell_state(state: State, now: Now, task: Task, reply: TaskReply) -> None:
@@ -179,19 +254,5 @@ def _tell_state(state: State, now: Now, task: Task, reply: TaskReply) -> None:
         reply.session = task.lease.session
     elif task.state in (FAILED, SUCCESS, CANCELLED):
         reply.finished_at = key_time(task.key)
-    if task.state != SUCCESS:
-        ref = SpecRef(task.project, task.seq)
-        reply.error = state.changes.kept.errors.get(ref) or state.changes.found.errors.get(ref, "")
-
-
-def _sum_counts(state: State) -> Counts:
-    columns = zip(*(project.queue.counts[1:] for project in state.projects.values()), strict=True)
-    return Counts(*(sum(column) for column in columns))
-
-
-def _sum_totals(state: State) -> Totals:
-    total = Totals()
-    for project in state.projects.values():
-        for name in Totals.__struct_fields__:
-            setattr(total, name, getattr(total, name) + getattr(project.totals, name))
-    return total
+    if task.state != SUCCESS and reply.history:
+        reply.error = reply.history[0].error

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-from taskqueue.core import endings, fetchers
+from taskqueue.core import counting, endings, fetchers, finishing, operations
 from taskqueue.core.messages import Now
+from taskqueue.core.offering import offer
 from taskqueue.core.project import Project
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING
@@ -20,7 +21,7 @@ def keep_appointments(state: State, now: Now) -> None:
     while budget > 0 and (key := state.boot.pop_due(now.boot)) is not None:
         budget -= _keep_boot(state, key, budget, now)
     while budget > 0 and (key := state.wall.pop_due(now.wall)) is not None:
-        budget -= _promote(state, state.numbered[int(key[1])], budget, now)
+        budget -= _keep_wall(state, key, budget, now)
     state.more = budget <= 0
     _forget_beyond_limit(state, now)
 
@@ -31,7 +32,22 @@ def _keep_boot(state: State, key: tuple[str, str | int], budget: int, now: Now) 
     if kind == "lease":
         return _expire(state, state.numbered[int(name)], budget, now)
     if kind == "bucket":
-        state.offer(state.numbered[int(name)], now)
+        offer(state, state.numbered[int(name)], now)
+        return 1
+    if kind == "wait":
+        project = state.numbered[int(name)]
+        finishing.answer(state, project, now, now.boot)
+        state.boot.note(key, project.waiters.next_at())
+        return 1
+    if kind == "counters":
+        counting.save(state, state.numbered[int(name)])
+        return 1
+    if kind == "watch":
+        operation = state.operations[int(name)]
+        operations.answer(state, operation, now.boot)
+        state.boot.note(key, operation.waiters.next_at())
+        return 1
+    if kind == "shared":
         return 1
     session = state.sessions[str(name)]
     cost = 1 + len(session.leases)
@@ -39,6 +55,18 @@ def _keep_boot(state: State, key: tuple[str, str | int], budget: int, now: Now) 
     if kind == "forget":
         state.forget_session(session)
     return cost
+
+
+def _keep_wall(state: State, key: tuple[str, str | int], budget: int, now: Now) -> int:
+    """Keep one appointment of the wall clock; return its cost."""
+    kind, number = key
+    project = state.numbered[int(number)]
+    if kind == "due":
+        return _promote(state, project, budget, now)
+    if kind == "check":
+        project.begin_checks()
+    state.touch(project)
+    return 1
 
 
 def _forget_beyond_limit(state: State, now: Now) -> None:

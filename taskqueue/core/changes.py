@@ -7,10 +7,11 @@ the classic bug of batching: a ``done`` and a ``new-task`` of one task in one tu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from taskqueue.core.kept import Found, Kept
-from taskqueue.core.task import Move, Task
+from taskqueue.core.kept import Found, Kept, KeptAttempt
+from taskqueue.core.task import ATTEMPTS_KEPT, PROCESSING, Move, Task, size_of
+from taskqueue.core.views import Attempt
 
 
 class Changes:
@@ -18,16 +19,18 @@ class Changes:
 
     Attributes:
         found: what was looked up for this turn.
+        stale: what was looked up of live tasks that ``clear`` had dropped: they are unknown.
         kept: everything but the moves, which ``take`` adds.
     """
 
-    __slots__ = ("_beyond", "_touched", "found", "kept")
+    __slots__ = ("_beyond", "_touched", "found", "kept", "stale")
 
     def __init__(self) -> None:
         self.found = Found()
         self.kept = Kept()
         self._touched: list[Task] = []
         self._beyond: dict[tuple[int, str], Task] = {}
+        self.stale: dict[tuple[int, str], Task] = {}
 
     def begin(self, found: Found) -> None:
         """Start a turn with what was looked up for it."""
@@ -45,26 +48,70 @@ class Changes:
             task.touched = True
             self._touched.append(task)
 
+    def keep_attempt(self, task: Task, slot: int, attempt: Attempt) -> None:
+        """The attempt goes to a slot, counted round, of the task's history."""
+        self.kept.attempts.append(KeptAttempt(task.project, task.taskid, slot % ATTEMPTS_KEPT, attempt))
+
     def left(self, task: Task) -> None:
         """The task is no longer in memory; this turn still has to see it."""
+        if task.spec is None:
+            self._take_spec(task)
         self._beyond[task.project, task.taskid] = task
 
     def beyond(self, project: int, taskid: str) -> Task | None:
         """A task that is not in memory, as it is now; None if the store doesn't know it."""
         return self._beyond.get((project, taskid))
 
+    def outdate(self, bounds: Mapping[int, int]) -> None:
+        """What was looked up of live tasks is stale up to a seq; ``bounds`` has it by project number."""
+        stale = [
+            ref for ref, task in self._beyond.items() if task.state <= PROCESSING and task.seq <= bounds.get(ref[0], 0)
+        ]
+        for ref in stale:
+            self.stale[ref] = self._beyond.pop(ref)
+
+    def forget_stale(self, project: int, taskid: str) -> None:
+        """Rid the store of what ``clear`` left of a task, before another one takes its name."""
+        task = self.stale.pop((project, taskid), None)
+        if task is not None:
+            self.kept.forgotten.append(task)
+
+    def drop_live(self, project: int, held: Iterable[Task]) -> None:
+        """Nothing live is left of the project: forget what this turn did to such tasks, and how they ran."""
+        for task in held:
+            self._beyond[project, task.taskid] = task
+        gone = [(ref, task) for ref, task in self._beyond.items() if ref[0] == project and 0 < task.state <= PROCESSING]
+        for ref, task in gone:
+            del self._beyond[ref]
+            if task.kept_state:
+                self.stale[ref] = task
+        for _, task in gone:
+            task.touched = task.spec_changed = False
+        self._touched = [task for task in self._touched if task.touched]
+        refs = {ref for ref, _ in gone}
+        attempts = self.kept.attempts
+        self.kept.attempts = [kept for kept in attempts if (kept.project, kept.taskid) not in refs]
+
     def take(self) -> Kept:
         """End the turn: everything that it changed, each task once."""
         kept = self.kept
-        gone = set(kept.dropped_projects)
-        kept.moves = [_move(task) for task in self._touched if task.project not in gone]
-        if gone:
-            kept.errors = {ref: error for ref, error in kept.errors.items() if ref.project not in gone}
+        retired = set(kept.dropped_projects)
+        kept.moves = [_move(task) for task in self._touched if task.project not in retired]
+        if retired:
+            kept.attempts = [attempt for attempt in kept.attempts if attempt.project not in retired]
         self.kept = Kept()
         self._touched = []
         self._beyond = {}
+        self.stale = {}
         self.found = Found()
         return kept
+
+    def _take_spec(self, task: Task) -> None:
+        """A hollow task may have been looked up whole for this turn: what was read must not be lost."""
+        known = self._beyond.get((task.project, task.taskid))
+        if known is not None and known.spec is not None and known.seq == task.seq:
+            task.spec = known.spec
+            task.size = size_of(known.spec)
 
 
 def _move(task: Task) -> Move:

@@ -18,6 +18,8 @@ from taskqueue.core.task import DELAYED, NO_FLOOR, PROCESSING, READY, STATE_NAME
 def check(state: State) -> list[str]:
     """Everything that is wrong; an empty list if nothing is."""
     problems: list[str] = []
+    if state.names != sorted(state.projects):
+        problems.append("the names of the projects are not in order")
     for project in state.projects.values():
         problems += [f"project {project.name}: {problem}" for problem in _check_project(state, project)]
     for session in state.sessions.values():
@@ -31,6 +33,11 @@ def _check_project(state: State, project: Project) -> Iterator[str]:
         yield "is not known by its number"
     if project.bucket.level > project.bucket.burst + SLACK:
         yield f"bucket holds {project.bucket.level} tokens, burst is {project.bucket.burst}"
+    checks = [task for task in queue.processing.leased.values() if _is_check(project, task)]
+    if project.state == "checking" and len(checks) != project.pause.out:
+        yield f"{len(checks)} checks are being run, {project.pause.out} are counted"
+    if not 0 <= queue.unfinished <= queue.live:
+        yield f"{queue.unfinished} of {queue.live} live tasks are to end before it is finished"
     changed = {id(task) for task in state.changes.touched}
     yield from _check_order("ready", queue.ready, queue.counts[READY])
     yield from _check_order("delayed", queue.delayed, queue.counts[DELAYED])
@@ -41,8 +48,23 @@ def _check_project(state: State, project: Project) -> Iterator[str]:
     places = len(queue.ready) + len(queue.delayed) + len(queue.processing)
     if places != len(queue.tasks):
         yield f"{len(queue.tasks)} tasks are in memory in {places} places"
+    yield from _check_sums(project)
     for task in queue.tasks.values():
         yield from _check_task(state, project, task, id(task) in changed)
+
+
+def _check_sums(project: Project) -> Iterator[str]:
+    queue, pause = project.queue, project.pause
+    unfinished = sum(not task.apart for task in queue.tasks.values())
+    if queue.unfinished < unfinished or (len(queue.tasks) == queue.live and queue.unfinished != unfinished):
+        yield f"{queue.unfinished} tasks are counted as unfinished, {unfinished} are in memory"
+    checks = sum(task.lease is not None and task.lease.check == pause.record.phase for task in queue.tasks.values())
+    if project.state == "checking" and pause.out != checks:
+        yield f"{pause.out} checks are counted as being run, {checks} are"
+
+
+def _is_check(project: Project, task: Task) -> bool:
+    return task.lease is not None and task.lease.check == project.pause.record.phase
 
 
 def _check_order(name: str, order: PriorityQueue, count: int) -> Iterator[str]:

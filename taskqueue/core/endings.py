@@ -11,18 +11,26 @@ nothing.
 
 from __future__ import annotations
 
+from typing import Final
+
 from taskqueue.core.intake import apply_deferred, take_batch
-from taskqueue.core.kept import SpecRef
-from taskqueue.core.messages import Finished, NewTask, Now
+from taskqueue.core.messages import Finished, Now
+from taskqueue.core.pause import CHECKS
 from taskqueue.core.project import Project
 from taskqueue.core.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.core.requests import Done, Flaws
-from taskqueue.core.retry import Retry, after_failure, after_timeout, recurring
+from taskqueue.core.retry import Retry, after_failure, after_timeout, gives_up, recurring
+from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
-from taskqueue.core.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, SUCCESS, Task
+from taskqueue.core.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
+from taskqueue.core.views import Attempt, Outcome
+from taskqueue.errors import Corrupt
+
+REASON_CHARS: Final = 300
+"""Of the reason for a pause, which quotes the last error."""
 
 
-def finish_batch(state: State, now: Now, request: Done, flaws: Flaws) -> DoneReply:
+def finish_batch(state: State, now: Now, session: Session, request: Done, flaws: Flaws) -> DoneReply:
     """Take in a batch of answers, each on its own merits, with the new tasks that came out of them."""
     reply = DoneReply(n=request.n, outcomes=[])
     has_new = any(item is not None and item.new for item in request.tasks)
@@ -32,16 +40,17 @@ def finish_batch(state: State, now: Now, request: Done, flaws: Flaws) -> DoneRep
             reply.outcomes.append("rejected")
             reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
         else:
-            reply.outcomes.append(finish(state, now, item))
+            depth = _depth_below(state, item) if item.new else 0
+            reply.outcomes.append(finish(state, now, session, item))
             if item.new and reply.outcomes[-1] == "done":
-                new, errors = take_batch(state, now, item.project, item.new, flaws, (index,))
+                new, errors = take_batch(state, now, item.project, item.new, flaws, (index,), depth)
                 reply.errors += errors
         if has_new:
             reply.new.append(new)
     return reply
 
 
-def finish(state: State, now: Now, item: Finished) -> DoneOutcome:
+def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
     """Take in what a fetcher says of a task that it was given."""
     project = state.projects.get(item.project)
     task = project.queue.find(project.number, item.taskid) if project else None
@@ -51,7 +60,7 @@ def finish(state: State, now: Now, item: Finished) -> DoneOutcome:
         _end(state, now, project, task, item)
     elif item.ok and (task.state == READY or task.state == DELAYED):
         state.touch(project)
-        _succeed(state, now, project, task)
+        _succeed(state, now, project, task, Attempt(now.wall, "success", session.label))
     else:
         return "stale"
     task.token = NO_TOKEN
@@ -62,55 +71,71 @@ def expire(state: State, now: Now, project: Project, task: Task) -> None:
     """The task's lease has run out: a failure with the reason ``timeout``."""
     schedule = state.spec_of(task).schedule
     retry = after_timeout(schedule, project.settings, task.retried, timed_out=task.timed_out)
-    deferred = _unlease(state, project, task)
+    lease, session = _unlease(state, project, task)
     task.timed_out = True
     project.totals.timeout += 1
-    _retry(state, now, project, task, retry, "timeout")
-    if deferred is not None:
-        apply_deferred(state, now, project, task, deferred)
+    state.note_attempt(task, _attempt(now, project, lease, session, "timeout", "timeout"))
+    _retry(state, now, project, task, retry)
+    _fail_project(state, now, project, lease, "timeout")
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
 
 
 def give_back(state: State, now: Now, project: Project, task: Task) -> None:
     """The task was not run: it is ready again, first among its equals, and no retry is used up."""
-    deferred = _unlease(state, project, task)
+    lease, _ = _unlease(state, project, task)
     project.queue.put_ready(task)
     state.want(task)
-    if deferred is not None:
-        apply_deferred(state, now, project, task, deferred)
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
 
 
 def _end(state: State, now: Now, project: Project, task: Task, item: Finished) -> None:
-    deferred = _unlease(state, project, task)
+    lease, session = _unlease(state, project, task)
     if item.ok:
-        _succeed(state, now, project, task)
+        _succeed(state, now, project, task, _attempt(now, project, lease, session, "success"))
     else:
-        _fail(state, now, project, task, item)
-    if deferred is not None:
-        apply_deferred(state, now, project, task, deferred)
+        state.note_attempt(task, _attempt(now, project, lease, session, "failed", item.error))
+        _fail(state, now, project, task, item, lease)
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
 
 
-def _unlease(state: State, project: Project, task: Task) -> NewTask | None:
+def _unlease(state: State, project: Project, task: Task) -> tuple[Lease, Session]:
     """Take the lease from its fetcher; what was deferred until its end is for the caller to apply."""
-    deferred = task.lease.deferred if task.lease else None
-    state.unlease(task)
+    lease = task.lease
+    if lease is None:
+        raise Corrupt(f"task {task.taskid!r} has no lease to end")
     state.touch(project)
-    return deferred
+    return lease, state.unlease(task)
 
 
-def _succeed(state: State, now: Now, project: Project, task: Task) -> None:
+def _attempt(now: Now, project: Project, lease: Lease, session: Session, outcome: Outcome, error: str = "") -> Attempt:
+    """How a lease ended, counted among the seconds of its project."""
+    seconds = now.boot - lease.selected_at
+    project.counters.took(seconds, now.wall)
+    return Attempt(now.wall, outcome, session.name or session.id, seconds, error)
+
+
+def _succeed(state: State, now: Now, project: Project, task: Task, attempt: Attempt) -> None:
     schedule = state.spec_of(task).schedule
     task.retried = 0
     task.timed_out = False
     task.lastcrawltime = now.wall
     project.totals.success += 1
+    if project.paused_itself:
+        project.set_running()
+        state.tell("resumed", project, now, "a task has succeeded")
+    project.pause.record.failures = 0
     if recurring(schedule) and schedule.age is not None:
-        _note_error(state, task, "")
+        state.note_attempt(task, attempt)
+        project.queue.set_apart(task)
         _hold_back(project, task, now.wall + schedule.age)
     else:
-        project.queue.finish(task, SUCCESS, now.wall)
+        project.queue.succeed(task, attempt)
 
 
-def _fail(state: State, now: Now, project: Project, task: Task, item: Finished) -> None:
+def _fail(state: State, now: Now, project: Project, task: Task, item: Finished, lease: Lease) -> None:
     task.timed_out = False
     if not item.retry:
         retry = None
@@ -118,29 +143,53 @@ def _fail(state: State, now: Now, project: Project, task: Task, item: Finished) 
         retry = Retry(item.retry_after, False)
     else:
         retry = after_failure(state.spec_of(task).schedule, project.settings, task.retried)
-    _retry(state, now, project, task, retry, item.error)
+        _fail_project(state, now, project, lease, item.error)
+    _retry(state, now, project, task, retry)
 
 
-def _retry(state: State, now: Now, project: Project, task: Task, retry: Retry | None, error: str) -> None:
+def _retry(state: State, now: Now, project: Project, task: Task, retry: Retry | None) -> None:
     task.lastcrawltime = now.wall
-    _note_error(state, task, error)
     if retry is None:
         project.totals.failed += 1
         project.queue.finish(task, FAILED, now.wall)
         return
     project.totals.retried += 1
     task.retried += retry.counts
+    schedule = state.spec_of(task).schedule
+    if recurring(schedule) and gives_up(schedule, project.settings, task.retried):
+        project.queue.set_apart(task)
     if retry.delay:
         _hold_back(project, task, now.wall + retry.delay)
     else:
         project.queue.put_ready(task)
 
 
-def _note_error(state: State, task: Task, error: str) -> None:
-    """Keep why its last attempt failed, over the reason of the one before; empty if there is no reason."""
-    state.changes.kept.errors[SpecRef(task.project, task.seq)] = error
+def _fail_project(state: State, now: Now, project: Project, lease: Lease, error: str) -> None:
+    """One more failure: is it the one after which the project pauses itself?"""
+    settings = project.settings
+    if project.state == "running" and project.pause.fail(settings.fail_pause_num):
+        reason = f"{project.pause.record.failures} failures in a row, the last one: {_last_line(error)}"
+    elif project.state == "checking" and project.pause.fail_check(lease.check):
+        reason = f"{CHECKS} checks have failed, the last one: {_last_line(error)}"
+    else:
+        return
+    project.pause_itself(now, reason[:REASON_CHARS])
+    state.wall.note(("check", project.number), project.check_at())
+    state.tell("paused", project, now, project.pause.record.reason)
+
+
+def _last_line(error: str) -> str:
+    """What a traceback comes to: people are told in one line."""
+    return error.strip().rpartition("\n")[2].strip() or "no reason given"
 
 
 def _hold_back(project: Project, task: Task, until: float) -> None:
     task.held_back = True
     project.queue.put_delayed(task, until)
+
+
+def _depth_below(state: State, item: Finished) -> int:
+    """Of the follow-ups of a task that was handed out."""
+    project = state.projects.get(item.project)
+    task = project.queue.find(project.number, item.taskid) if project else None
+    return task.spec.depth + 1 if task is not None and task.spec is not None else 0

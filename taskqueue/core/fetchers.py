@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import Raw
+
 from taskqueue.core.endings import give_back
 from taskqueue.core.handout import as_handed
 from taskqueue.core.messages import Handed, Now
+from taskqueue.core.offering import may_give
 from taskqueue.core.project import Project
 from taskqueue.core.replies import Select, TokensReply, Welcome
 from taskqueue.core.requests import Extend, Hello, Release
@@ -112,7 +115,13 @@ def _send_unseen(state: State, now: Now, session: Session, seen: int) -> None:
         if seen < lease.number <= last and left > 0:
             unseen[lease.number].append(as_handed(_project(state, task), task, state.spec_of(task), left))
     for number, tasks in unseen.items():
-        state.say(session, Select(number=number, tasks=tasks), kept=False)
+        state.say(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), kept=False)
+
+
+def _fetch_of(state: State, tasks: Iterable[Handed]) -> dict[str, Raw]:
+    """What the settings of the tasks' projects say is to go with them, as it is now."""
+    fetch = {task.project: state.projects[task.project].fetch for task in tasks}
+    return {project: packed for project, packed in fetch.items() if packed is not None}
 
 
 def _enrol(state: State, now: Now, session: Session) -> None:
@@ -122,7 +131,7 @@ def _enrol(state: State, now: Now, session: Session) -> None:
         state.shares.dismiss(session)
     elif ring := state.shares.enrol(session):
         for project in _wanted_by(state, session):
-            if state.may_give(project, now):
+            if may_give(state, project, now):
                 ring.offer(project)
 
 

@@ -3,6 +3,7 @@
 ring.visit ──► project, fetcher, how many ──► lease each ──► select messages, numbered per fetcher
                   │ no token: comes back when there will be one
                   │ dry with a floor, or hollow: comes back with the next look-up
+                  │ expired: ends as cancelled instead, and costs no token
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core.messages import Handed, Now
+from taskqueue.core.offering import allowance, may_give, recall, take_tokens
 from taskqueue.core.project import Project
 from taskqueue.core.replies import Select
 from taskqueue.core.sessions import Session
 from taskqueue.core.shares import Ring
 from taskqueue.core.state import State
-from taskqueue.core.task import Lease, Spec, Task
+from taskqueue.core.task import CANCELLED, Lease, Spec, Task
+from taskqueue.core.views import Attempt
 
 HEAVY_BYTES: Final = 8 << 10
 """A task above this size is not held with its body while it is processing: what fetchers hold must not fill the
@@ -50,23 +53,33 @@ class HandOut:
 
     def run(self) -> None:
         """Give out what may be given, up to ``turn_tasks``; then say it."""
+        # Once a turn at least, or whoever waits for shared tokens would never come up beside one who wants no end.
+        recall(self._state, self._now)
         while self._left > 0:
-            ring = self._state.shares.busy_ring()
+            ring = self._busy_ring()
             if ring is None:
                 break
             if self._visit(ring):
                 self._state.shares.pass_on(ring)
         else:
-            self._state.more |= self._state.shares.busy_ring() is not None
+            self._state.more |= self._busy_ring() is not None
         for session in self._messages:
             self._send(self._state.sessions[session])
 
+    def _busy_ring(self) -> Ring | None:
+        """The ring whose turn it is; if there is none, one that those make busy who wait for shared tokens."""
+        ring = self._state.shares.busy_ring()
+        if ring is None and self._state.shared:
+            recall(self._state, self._now)
+            ring = self._state.shares.busy_ring()
+        return ring
+
     def _visit(self, ring: Ring) -> int:
         project, session, count = ring.visit()
-        allowed = project.bucket.available(self._now.boot) if project.state == "running" else 0
+        allowed = allowance(self._state, project, self._now)
         taken = self._give(project, session, int(min(count, allowed, self._left)))
         self._left -= taken
-        ring.settle(taken, more=self._state.may_give(project, self._now))
+        ring.settle(taken, more=may_give(self._state, project, self._now))
         self._state.shares.look(ring)
         return taken
 
@@ -74,19 +87,29 @@ class HandOut:
         """Lease up to ``count`` tasks; fewer if the head runs dry."""
         ready = project.queue.ready
         room = self._room.get(session.id, 0)
+        fetch_bytes = beside = len(project.fetch) if project.fetch is not None else 0
+        if beside and session.id in self._messages and project.name in self._messages[session.id].fetch:
+            beside = 0
         given = 0
         while given < count:
             task = ready.first()
             if task is None or task.spec is None:
                 break
-            if task.size > room:
+            expires_at = task.spec.schedule.expires_at
+            if expires_at is not None and expires_at <= self._now.wall:
+                if not self._expire(project, task):
+                    break
+                continue
+            if task.size + beside > room:
                 room = self._begin_message(session)
-            room -= task.size
+                beside = fetch_bytes
+            room -= task.size + beside
+            beside = 0
             self._lease(project, session, task, task.spec)
             given += 1
         if given:
             self._room[session.id] = room
-            project.bucket.take(given, self._now.boot)
+            take_tokens(self._state, project, given, self._now)
             project.totals.selected += given
             self._state.touch(project)
         return given
@@ -95,18 +118,33 @@ class HandOut:
         timeout = spec.schedule.timeout or project.settings.processing_timeout
         now = self._now.boot
         lease = Lease(session.id, session.number, now + timeout, now)
+        if project.state == "checking":
+            project.pause.lend(lease)
         project.queue.lease(task, self._state.token(), lease)
         session.leases[task.token] = task
-        self._messages[session.id].tasks.append(as_handed(project, task, spec, timeout))
+        message = self._messages[session.id]
+        message.tasks.append(as_handed(project, task, spec, timeout))
+        if project.fetch is not None:
+            message.fetch[project.name] = project.fetch
         if task.size > HEAVY_BYTES:
             self._state.heavy.append(task)
+
+    def _expire(self, project: Project, task: Task) -> bool:
+        """End a task that is not worth running any more; False: this turn has ended enough of them."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        self._state.note_attempt(task, Attempt(self._now.wall, "expired", error="expired before it was handed out"))
+        project.queue.finish(task, CANCELLED, self._now.wall)
+        self._state.touch(project)
+        return True
 
     def _begin_message(self, session: Session) -> int:
         """Start the next select message to the session; returns the bytes of room in it."""
         if session.id in self._messages:
             self._send(session)
         session.number += 1
-        self._messages[session.id] = Select(number=session.number, tasks=[])
+        self._messages[session.id] = Select(number=session.number, tasks=[], fetch={})
         return self._state.config.select_bytes
 
     def _send(self, session: Session) -> None:

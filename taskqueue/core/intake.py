@@ -1,4 +1,4 @@
-"""new-task: what a producer, or a follow-up of a ``done``, brings in.
+"""new-task: what a producer, a follow-up of a ``done``, or the scheduler itself brings in.
 
 ``recrawl.decide`` says which of the outcomes it is; this module carries it out.
 """
@@ -10,12 +10,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from taskqueue.core.kept import SpecRef
-from taskqueue.core.messages import NewTask, Now
+from taskqueue.core.messages import NewTask, Now, Schedule
 from taskqueue.core.project import Project
+from taskqueue.core.projects import project_for_push
 from taskqueue.core.recrawl import decide, due_at, hurries
 from taskqueue.core.replies import ItemError, NewOutcome
 from taskqueue.core.requests import Flaws
+from taskqueue.core.settings import Template
 from taskqueue.core.state import State
 from taskqueue.core.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, size_of
 from taskqueue.errors import Corrupt, Rejected
@@ -34,12 +35,14 @@ def take_batch(
     items: Iterable[NewTask | None],
     flaws: Flaws,
     parent: tuple[int, ...] = (),
+    depth: int = 0,
 ) -> tuple[list[NewOutcome], list[ItemError]]:
     """Take in a batch of new tasks, each on its own merits.
 
     Args:
         project: of the items that name none.
         parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` lets it pass.
+        depth: of these tasks.
 
     Returns:
         Per item its outcome, and the reasons of those that are rejected.
@@ -50,36 +53,42 @@ def take_batch(
         try:
             if item is None:
                 raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
-            outcomes.append(take(state, now, item.project or project, item, bounded=not parent))
+            outcomes.append(take(state, now, item.project or project, item, depth, bounded=not parent))
         except Rejected as rejected:
             outcomes.append("rejected")
             errors.append(ItemError(index, rejected.reason, parent[0] if parent else None))
     return outcomes, errors
 
 
-def take(state: State, now: Now, name: str, item: NewTask, *, bounded: bool) -> NewOutcome:
+def take(state: State, now: Now, name: str, item: NewTask, depth: int, *, bounded: bool) -> NewOutcome:
     """Take in one task; ``bounded``: the project's ``max_queue`` applies to it.
 
     Raises:
         Rejected: with the reason.
     """
-    project = state.projects.get(name) or state.project_for_push(name, now)
+    project = state.projects.get(name) or project_for_push(state, name, now)
     task = project.queue.find(project.number, item.taskid)
     outcome = decide(task, item.schedule, now.wall)
-    if outcome == "ignored":
-        return outcome
-    if bounded and (outcome == "new" or outcome == "restarted"):
-        _check_room(project)
+    if outcome == "ignored" or (depth and depth > project.settings.max_depth):
+        return "ignored"
+    if project.has_limits and (outcome == "new" or outcome == "restarted"):
+        _check_room(project, bounded=bounded, is_new=outcome == "new")
     # What came in must be able to go out again, with its token and the like around it.
     room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(item.url)
     if len(item.body) > room:
         raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this url")
-    state.touch(project)
-    if task is None:
-        _add(state, now, project, item)
-    else:
-        _CHANGES[outcome](state, now, project, task, item)
+    _carry_out(state, now, project, task, item, outcome, depth)
     return outcome
+
+
+def push(state: State, now: Now, project: Project, taskid: str, url: str, template: Template) -> None:
+    """Push a task of the scheduler's own, with ``force_update``; no limit of the project's applies to it."""
+    schedule = Schedule(
+        template.priority, retries=template.retries, age=template.age, timeout=template.timeout, force_update=True
+    )
+    item = NewTask(taskid, url, schedule, state.given.pack(template.body))
+    task = project.queue.find(project.number, taskid)
+    _carry_out(state, now, project, task, item, decide(task, schedule, now.wall), 0)
 
 
 def apply_deferred(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
@@ -88,7 +97,47 @@ def apply_deferred(state: State, now: Now, project: Project, task: Task, item: N
         raise Corrupt(f"task {task.taskid!r} is still processing")
     outcome = decide(task, item.schedule, now.wall)
     if outcome in _CHANGES:
-        _CHANGES[outcome](state, now, project, task, item)
+        _CHANGES[outcome](state, now, project, task, item, task.spec.depth if task.spec else 0)
+
+
+def revive(state: State, project: Project, task: Task) -> None:
+    """Make a task that waits or is over ready now, with all its retries."""
+    task.retried = 0
+    task.token = NO_TOKEN
+    task.held_back = task.timed_out = False
+    if task.seq <= project.cleared:
+        _renumber(state, project, task)
+    project.queue.put_ready(task)
+    project.arm()
+    state.touch(project)
+    state.want_held(project, task)
+
+
+def _renumber(state: State, project: Project, task: Task) -> None:
+    """Live tasks up to ``cleared`` are what ``clear`` left behind; one that is live again must not be among them."""
+    task.spec = state.spec_of(task)
+    task.spec_changed = True
+    _give_seq(state, project, task)
+
+
+def _give_seq(state: State, project: Project, task: Task) -> None:
+    """Give a task that is over a new seq; it is nowhere then."""
+    if task.kept_state and not task.kept_seq:
+        task.kept_seq = task.seq
+    project.queue.withdraw(task)
+    task.seq = state.number()
+
+
+def _carry_out(
+    state: State, now: Now, project: Project, task: Task | None, item: NewTask, outcome: NewOutcome, depth: int
+) -> None:
+    state.touch(project)
+    if task is None:
+        _add(state, now, project, item, depth)
+    else:
+        _CHANGES[outcome](state, now, project, task, item, depth)
+    if not project.armed:
+        project.arm()
 
 
 def cancel(state: State, now: Now, project: Project, task: Task) -> None:
@@ -100,61 +149,60 @@ def cancel(state: State, now: Now, project: Project, task: Task) -> None:
     task.token = NO_TOKEN
 
 
-def _check_room(project: Project) -> None:
-    limit = project.settings.max_queue
-    if project.queue.live >= limit:
-        raise Rejected("full", f'project "{project.name}" is full: max_queue is {limit:g}')
+def _check_room(project: Project, *, bounded: bool, is_new: bool) -> None:
+    settings, queue = project.settings, project.queue
+    if bounded and queue.live >= settings.max_queue:
+        raise Rejected("full", f'project "{project.name}" is full: max_queue is {settings.max_queue:g}')
+    if is_new and queue.known >= settings.max_tasks:
+        raise Rejected("full", f'project "{project.name}" is full: max_tasks is {settings.max_tasks:g}')
 
 
-def _add(state: State, now: Now, project: Project, item: NewTask) -> None:
+def _add(state: State, now: Now, project: Project, item: NewTask, depth: int) -> None:
+    if state.changes.stale:
+        state.changes.forget_stale(project.number, item.taskid)
     task = Task(project.number, item.taskid, 0, 0, state.number())
     project.totals.new += 1
-    _describe(task, item)
+    _describe(project, task, item, depth)
     _wait(project, task, due_at(item.schedule, now.wall))
 
 
-def _merge(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+def _merge(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
     schedule = item.schedule
     sooner = hurries(task, schedule, now.wall)
     if schedule.priority > task.priority:
         project.queue.reprioritise(task, schedule.priority)
     if sooner:
         _wait(project, task, due_at(schedule, now.wall))
-    if task.taskid in project.queue.tasks:
-        state.want(task)
+    state.want_held(project, task)
 
 
-def _replace(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+def _replace(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
     task.token = NO_TOKEN
     task.retried = 0
     task.held_back = task.timed_out = False
     project.queue.withdraw(task)
-    _describe(task, item)
+    _describe(project, task, item, depth)
     _wait(project, task, due_at(item.schedule, now.wall))
 
 
-def _restart(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
-    if task.kept_state and not task.kept_seq:
-        task.kept_seq = task.seq
-    state.changes.kept.errors.pop(SpecRef(task.project, task.seq), None)
+def _restart(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
     project.totals.new += 1
-    project.queue.withdraw(task)
-    task.seq = state.number()
-    _replace(state, now, project, task, item)
+    _give_seq(state, project, task)
+    _replace(state, now, project, task, item, depth)
 
 
-def _defer(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+def _defer(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
     if task.lease is None:
         raise Corrupt(f"task {task.taskid!r} is processing without a lease")
     task.lease.deferred = _kept_until_later(item, now)
     state.changes.touch(task)
 
 
-def _cancel(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+def _cancel(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
     cancel(state, now, project, task)
 
 
-_Change = Callable[[State, Now, Project, Task, NewTask], None]
+_Change = Callable[[State, Now, Project, Task, NewTask, int], None]
 _CHANGES: Final[Mapping[NewOutcome, _Change]] = {
     "merged": _merge,
     "replaced": _replace,
@@ -165,11 +213,12 @@ _CHANGES: Final[Mapping[NewOutcome, _Change]] = {
 """How each outcome changes a task that is known."""
 
 
-def _describe(task: Task, item: NewTask) -> None:
-    """The task is as the message says from now on."""
+def _describe(project: Project, task: Task, item: NewTask, depth: int) -> None:
+    """The task, which is nowhere now, is as the message says from now on."""
     schedule = item.schedule
     # A Raw keeps the whole frame that it came in alive, so the body is copied out, once.
-    task.spec = Spec(item.url, schedule, item.body.copy())
+    task.spec = Spec(item.url, schedule, item.body.copy(), depth)
+    task.apart = task.taskid == project.finisher
     task.size = size_of(task.spec)
     task.priority = schedule.priority
     task.itag = schedule.itag or ""

@@ -13,9 +13,12 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from taskqueue.core.counters import CountersRecord
 from taskqueue.core.messages import Setting
-from taskqueue.core.replies import AnyReply, Counts, ProjectState, Totals
+from taskqueue.core.replies import AnyReply
+from taskqueue.core.requests import TaskFilter
 from taskqueue.core.task import Move, Spec, Task
+from taskqueue.core.views import Attempt, Counts, OperationView, ProjectState, Totals
 
 
 class TaskRef(NamedTuple):
@@ -45,15 +48,34 @@ class OrderRef(NamedTuple):
     limit_bytes: int
 
 
+class PageRef(NamedTuple):
+    """Known tasks of a project in the order of their taskids, from the first one after ``after``.
+
+    Attributes:
+        limit: at most so many.
+        whole: with their specs; fewer if these are large.
+        errors: with the errors of their last attempts.
+    """
+
+    project: int
+    after: str
+    limit: int
+    whole: bool
+    errors: bool
+
+
 class Needs(Struct):
     """What the core wants looked up before it decides.
 
     Attributes:
         tasks: by taskid, without their specs.
-        whole: by taskid, with their specs and last errors.
+        whole: by taskid, with their specs.
         specs: of hollow tasks in memory.
         orders: the next entries of orders that ran low.
         sessions: whose kept outcomes are wanted.
+        histories: tasks whose last attempts are wanted.
+        lists: parts of orders to be shown to people.
+        pages: parts of all that is known of a project, for operations.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -61,6 +83,9 @@ class Needs(Struct):
     specs: list[SpecRef] = field(default_factory=list)
     orders: list[OrderRef] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
+    histories: list[TaskRef] = field(default_factory=list)
+    lists: list[OrderRef] = field(default_factory=list)
+    pages: list[PageRef] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -76,21 +101,71 @@ class FoundOrder(Struct):
     end: bool
 
 
+class FoundPage(Struct):
+    """Answer to a PageRef.
+
+    Attributes:
+        tasks: as the store has them; what is in memory may know better.
+        errors: by taskid, of those that have one.
+        end: there are no further ones.
+    """
+
+    ref: PageRef
+    tasks: list[Task]
+    errors: dict[str, str]
+    end: bool
+
+
 class Found(Struct):
     """What was looked up. What the store doesn't know is not in the maps.
 
     Attributes:
         tasks: answers ``Needs.tasks`` and ``Needs.whole``, by TaskRef. What it says of a task that is processing is
             older than its lease, which is in memory.
-        errors: of the tasks in ``Needs.whole`` that have one, by SpecRef (also for those known in memory).
         sessions: outcomes by request number; a session the store doesn't know has an empty map.
+        histories: last attempts, by their slots.
+        lists, pages: in the order in which they were asked for.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
     specs: dict[SpecRef, Spec] = field(default_factory=dict)
-    errors: dict[SpecRef, str] = field(default_factory=dict)
     orders: list[FoundOrder] = field(default_factory=list)
     sessions: dict[str, dict[int, AnyReply]] = field(default_factory=dict)
+    histories: dict[TaskRef, dict[int, Attempt]] = field(default_factory=dict)
+    lists: list[FoundOrder] = field(default_factory=list)
+    pages: list[FoundPage] = field(default_factory=list)
+
+
+class PauseRecord(Struct, array_like=True):
+    """How a project's automatic pause stands; see ``pause``.
+
+    Attributes:
+        failures: in a row, since the last success.
+        check_at: unix seconds of the next check; 0: it has not paused itself.
+        phase: number of the check phase; each has its own, so that checks of an earlier one don't count.
+        failed_checks: in this phase.
+        reason: for people: why it paused itself.
+    """
+
+    failures: int = 0
+    check_at: float = 0.0
+    phase: int = 0
+    failed_checks: int = 0
+    reason: str = ""
+
+
+class CronRecord(Struct, array_like=True):
+    """How a cron job stands.
+
+    Attributes:
+        last_at: unix seconds of the last tick that was heeded (run or skipped), or when the job was first seen.
+        taskid: of the task that was pushed last; empty: none yet.
+    """
+
+    last_at: float
+    taskid: str = ""
+    runs: int = 0
+    skipped: int = 0
 
 
 class ProjectRecord(Struct, array_like=True):
@@ -102,6 +177,13 @@ class ProjectRecord(Struct, array_like=True):
         bucket_level: tokens at bucket_at (boot-clock seconds).
         ready_low, delayed_low: lower bounds of the keys in these orders, as 16 big-endian bytes: a read need not
             start before them, and so does not cross the tombstones of everything done.
+        cleared: live tasks with a seq up to this one were dropped by ``clear``; what the store still has of them means
+            nothing.
+        unfinished: live tasks that the project is not finished without.
+        armed: there have been some since it was last finished.
+        finished: how often it has been.
+        holds: until when (unix seconds) sessions hold it open.
+        cron: by job.
     """
 
     number: int
@@ -114,6 +196,38 @@ class ProjectRecord(Struct, array_like=True):
     bucket_at: float = 0.0
     ready_low: bytes = bytes(16)
     delayed_low: bytes = bytes(16)
+    pause: PauseRecord = field(default_factory=PauseRecord)
+    cleared: int = 0
+    unfinished: int = 0
+    armed: bool = False
+    finished: int = 0
+    holds: dict[str, float] = field(default_factory=dict)
+    cron: dict[str, CronRecord] = field(default_factory=dict)
+
+
+class BucketRecord(Struct, array_like=True):
+    """A shared bucket as the store keeps it; ``at`` on the boot clock."""
+
+    name: str
+    level: float
+    at: float
+
+
+class OperationRecord(Struct, array_like=True):
+    """A bulk operation as the store keeps it, with each step that it takes.
+
+    Attributes:
+        projects: numbers of those that it has yet to go through, the present one first.
+        after: taskid up to which it has gone through the first of them.
+        bound: seq of the newest task that it is about; later ones are not met.
+    """
+
+    view: OperationView
+    filter: TaskFilter
+    priority: int
+    projects: list[int]
+    bound: int
+    after: str = ""
 
 
 class SessionRecord(Struct, array_like=True):
@@ -131,6 +245,15 @@ class KeptOutcome(NamedTuple):
     reply: AnyReply
 
 
+class KeptAttempt(NamedTuple):
+    """An attempt that ended, for slot ``slot`` of the task's history."""
+
+    project: int
+    taskid: str
+    slot: int
+    attempt: Attempt
+
+
 class Kept(Struct):
     """Everything that one turn changed: one atomic batch.
 
@@ -138,21 +261,32 @@ class Kept(Struct):
 
     Attributes:
         moves: changes of tasks, each task once.
-        errors: last error of a task, by its SpecRef; kept beside its spec.
+        attempts: that ended.
         projects: records that changed.
+        cleared: numbers of projects of which everything live is to go.
+        counters: windows of projects, by number.
+        buckets, operations: records that changed.
+        forgotten: tasks of which nothing is to be left.
+        dropped_operations: ids of those to be forgotten.
         dropped_projects: numbers of projects of which everything is to go, their records too.
         outcomes, sessions, dropped_sessions: for repeats of requests.
         next_project: the number for the next new project, if it changed.
     """
 
     moves: list[Move] = field(default_factory=list)
-    errors: dict[SpecRef, str] = field(default_factory=dict)
+    attempts: list[KeptAttempt] = field(default_factory=list)
     projects: list[ProjectRecord] = field(default_factory=list)
     dropped_projects: list[int] = field(default_factory=list)
     outcomes: list[KeptOutcome] = field(default_factory=list)
     sessions: list[SessionRecord] = field(default_factory=list)
     dropped_sessions: list[str] = field(default_factory=list)
     next_project: int | None = None
+    cleared: list[int] = field(default_factory=list)
+    forgotten: list[Task] = field(default_factory=list)
+    counters: dict[int, CountersRecord] = field(default_factory=dict)
+    buckets: list[BucketRecord] = field(default_factory=list)
+    operations: list[OperationRecord] = field(default_factory=list)
+    dropped_operations: list[int] = field(default_factory=list)
 
 
 OUTCOME_WINDOW = 64
@@ -178,3 +312,6 @@ class Loaded(Struct):
     leased: list[Task]
     sessions: list[SessionRecord]
     next_project: int
+    counters: dict[int, CountersRecord] = field(default_factory=dict)
+    buckets: list[BucketRecord] = field(default_factory=list)
+    operations: list[OperationRecord] = field(default_factory=list)

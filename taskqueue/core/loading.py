@@ -6,21 +6,36 @@ orders are read when the first turns ask for them, so that a start takes the sam
 
 from __future__ import annotations
 
-from taskqueue.core import lookups
+from math import inf
+
+from taskqueue.core import lookups, timetable
+from taskqueue.core.bucket import Bucket
+from taskqueue.core.counters import Counters
+from taskqueue.core.given import Given
 from taskqueue.core.kept import Loaded, ProjectRecord
 from taskqueue.core.messages import Now
+from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
-from taskqueue.core.settings import CoreConfig
-from taskqueue.core.state import State
+from taskqueue.core.projects import add_project, make_project, use_settings
+from taskqueue.core.settings import CoreConfig, check, merge
+from taskqueue.core.shared_bucket import SharedBucket
+from taskqueue.core.state import NO_PACE, State
 from taskqueue.core.task import Lease
 from taskqueue.errors import Corrupt, Rejected, StoreError
 
 
-def load(loaded: Loaded, config: CoreConfig, now: Now) -> State:
+def load(loaded: Loaded, config: CoreConfig, given: Given, now: Now) -> State:
     """The state of a scheduler that starts now."""
-    state = State(loaded, config)
+    state = State(loaded, config, given)
+    state.before = now
+    _load_shared(state, loaded, now)
     _load_projects(state, loaded, now)
     _load_leases(state, loaded, now)
+    for operation in loaded.operations:
+        state.operations[operation.view.id] = Operation(operation)
+    state.operations_running.update(
+        (number, operation) for number, operation in state.operations.items() if operation.running
+    )
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
         state.session(record.session, now).saved_at = record.heard_at
     state.more = True
@@ -34,17 +49,46 @@ def _load_projects(state: State, loaded: Loaded, now: Now) -> None:
             record.bucket_at = now.boot
             record.bucket_level = record.bucket_level if loaded.clean else 0.0
         project = _loaded_project(state, record, now)
-        state.add_project(project)
+        project.counters = Counters.load(loaded.counters.get(record.number), project.totals, now.wall)
+        add_project(state, project, now)
+        _plan(state, project, now)
         lookups.note_low(state, project)
         if not loaded.same_boot:
             state.touch(project)
     for name in state.config.projects:
         if name not in state.projects:
-            state.make_project(name, now)
+            make_project(state, name, now)
+
+
+def _load_shared(state: State, loaded: Loaded, now: Now) -> None:
+    """What a crash of the machine left of a shared bucket is unknown, too; one that nobody names is not loaded."""
+    for record in loaded.buckets:
+        pace = state.config.buckets.get(record.name)
+        if pace is None:
+            continue
+        at = min(record.at, now.boot) if loaded.same_boot else now.boot
+        level = record.level if loaded.same_boot or loaded.clean else 0.0
+        shared = SharedBucket(record.name, Bucket(pace.rate, pace.burst, level, at))
+        state.shared[record.name] = shared
+        if not loaded.same_boot:
+            state.drawn[record.name] = shared
+
+
+def _plan(state: State, project: Project, now: Now) -> None:
+    """Make the appointments that the store remembers, and finish what a crash came in between of."""
+    if timetable.resume(project, state.given, now):
+        state.touch(project)
+    state.crons.note(project.number, timetable.next_at(project))
+    state.wall.note(("check", project.number), project.check_at())
+    if project.armed and not project.queue.unfinished:
+        state.touch(project)
+    state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
 
 
 def _loaded_project(state: State, record: ProjectRecord, now: Now) -> Project:
     try:
+        if record.overrides:  # the config has been checked already
+            check(merge({}, record.overrides), state.given)
         return Project(record, state.changes, state.layers(record.name), now.boot)
     except Rejected as rejected:
         raise StoreError(
@@ -66,6 +110,8 @@ def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
         session.number = max(session.number, lease.number)
         session.leases[task.token] = task
         task.kept_deferred = lease.deferred is not None
+        if lease.check and lease.check == project.pause.record.phase:
+            project.pause.out += 1
         project.queue.restore(task, lease)
         state.boot.note(("lease", project.number), lease.deadline)
         state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
@@ -87,12 +133,20 @@ def _loaded_deadline(state: State, lease: Lease, now: Now) -> float:
 def configure(state: State, config: CoreConfig, now: Now) -> None:
     """Use a new config from now on; projects that it names for the first time are made."""
     state.config = config
+    _configure_shared(state, config, now)
     for session in state.sessions.values():
         state.boot.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
         state.boot.note(("forget", session.id), session.heard_at + config.session_timeout)
     for project in state.projects.values():
-        project.apply(state.layers(project.name), project.overrides, now.boot)
-        state.touch(project)
+        use_settings(state, project, state.layers(project.name), project.overrides, now)
     for name in config.projects:
         if name not in state.projects:
-            state.make_project(name, now)
+            make_project(state, name, now)
+
+
+def _configure_shared(state: State, config: CoreConfig, now: Now) -> None:
+    for name, shared in state.shared.items():
+        pace = config.buckets.get(name, NO_PACE)
+        shared.bucket.change(pace.rate, pace.burst, now.boot)
+        state.drawn[name] = shared
+        state.boot.note(("shared", name), shared.token_at())

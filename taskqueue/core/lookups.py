@@ -12,11 +12,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from taskqueue.core import cron, finishing, listing, operations
 from taskqueue.core.kept import Found, Needs, OrderRef, TaskRef
-from taskqueue.core.messages import NewTask
+from taskqueue.core.messages import NewTask, Now
 from taskqueue.core.project import Project
 from taskqueue.core.queues import PriorityQueue
-from taskqueue.core.requests import Done, Extend, Heard, Hello, NewTasks, TaskCancel, TaskRetry, TaskShow
+from taskqueue.core.requests import (
+    Done,
+    Extend,
+    GroupDo,
+    Heard,
+    Hello,
+    NewTasks,
+    ProjectDo,
+    TaskCancel,
+    TaskList,
+    TaskRetry,
+    TaskShow,
+    Why,
+)
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.task import DELAYED, READY
@@ -29,11 +43,16 @@ SPECS_A_TURN: Final = 256
 """Hollow tasks that are filled in one turn, beside those that its requests are about."""
 
 
-def needs(state: State, heard: Sequence[Heard]) -> Needs:
+def needs(state: State, now: Now, heard: Sequence[Heard]) -> Needs:
     """What must be looked up for these requests, and for the heads."""
     state.shed()
     state.asked.clear()
+    state.lists.clear()
+    state.clears = any(_clears(each) for each in heard)
     wanted = Needs()
+    cron.need(state, now, wanted)
+    finishing.need(state, wanted)
+    operations.need(state, wanted)
     for each in heard:
         _need_for(state, each, wanted)
     _need_low(state, wanted)
@@ -53,6 +72,8 @@ def absorb(state: State, found: Found) -> None:
         state.low.pop(project.number, None)
         project.queue.refill(order.ref.state, order.tasks, end=order.end)
         state.touch(project)
+    if state.swept:
+        state.changes.outdate(state.swept)
     state.fill(found.specs)
 
 
@@ -97,13 +118,21 @@ def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
         case Done():
             _need_done(state, request, wanted)
         case TaskShow():
-            _need_whole(state, request.project, [request.taskid], wanted)
+            _need_shown(state, request.project, request.taskid, wanted)
+        case Why(taskid=str(taskid)):
+            _need_shown(state, request.project, taskid, wanted)
+        case TaskList():
+            listing.need(state, request, wanted)
         case TaskRetry() | TaskCancel():
-            _need_known(state, request.project, request.taskids, wanted)
+            _need_named(state, request, wanted)
         case Hello() if session is not None:
             _need_unseen(state, session, request.seen)
         case Extend() if session is not None:
             _need_held(state, session, request.tokens)
+
+
+def _clears(heard: Heard) -> bool:
+    return isinstance(heard.request, ProjectDo | GroupDo) and heard.request.action == "clear"
 
 
 def _need_tasks(state: State, name: str, items: Iterable[NewTask | None], wanted: Needs) -> None:
@@ -130,16 +159,22 @@ def _need_done(state: State, request: Done, wanted: Needs) -> None:
             _need_tasks(state, item.project, item.new, wanted)
 
 
-def _need_whole(state: State, name: str, taskids: Iterable[str], wanted: Needs) -> None:
+def _need_shown(state: State, name: str, taskid: str, wanted: Needs) -> None:
+    """A task with everything that is known of it."""
     project = state.projects.get(name)
     if project is not None:
-        wanted.whole += [TaskRef(project.number, taskid) for taskid in taskids]
+        ref = TaskRef(project.number, taskid)
+        wanted.whole.append(ref)
+        wanted.histories.append(ref)
 
 
-def _need_known(state: State, name: str, taskids: Iterable[str], wanted: Needs) -> None:
-    project = state.projects.get(name)
+def _need_named(state: State, request: TaskRetry | TaskCancel, wanted: Needs) -> None:
+    """A task that is made live in a cleared project is written anew, with its spec."""
+    project = state.projects.get(request.project)
     if project is not None:
-        wanted.tasks += [TaskRef(project.number, taskid) for taskid in taskids]
+        refs = [TaskRef(project.number, taskid) for taskid in request.taskids]
+        is_swept = project.number in state.swept or state.clears
+        (wanted.whole if is_swept and isinstance(request, TaskRetry) else wanted.tasks).extend(refs)
 
 
 def _need_held(state: State, session: Session, tokens: Iterable[int]) -> None:

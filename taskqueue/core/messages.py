@@ -16,7 +16,7 @@ What must never come in here: behaviour, and anything that knows how these value
 
 from __future__ import annotations
 
-from typing import Annotated, Final, NewType
+from typing import Annotated, Any, Final, NewType
 
 from msgspec import Meta, Raw, Struct
 
@@ -44,6 +44,8 @@ MAX_WISHES: Final = 1000
 
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES)]
 ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.\-]+\Z")]
+GroupName = Annotated[str, Meta(max_length=64, pattern=r"\A[A-Za-z0-9_.\-]*\Z")]
+"""Of a group of projects, or of a shared bucket; empty: none."""
 SessionId = Annotated[str, Meta(min_length=1, max_length=64)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -73,6 +75,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         force_update: this message's schedule and body win over the stored ones.
         cancel: with force_update: the task is to end.
         timeout: seconds that processing may take; None is the project's processing_timeout.
+        expires_at: unix seconds after which it is not worth running any more: instead of being handed out it ends as
+            cancelled, when its turn comes.
     """
 
     priority: Priority = 0
@@ -85,6 +89,7 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     force_update: bool = False
     cancel: bool = False
     timeout: TimeoutSeconds | None = None
+    expires_at: EpochSeconds | None = None
 
 
 PLAIN: Final = Schedule()
@@ -147,8 +152,8 @@ class Finished(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 
 # ------------------------------------------------------------------------------------------------ settings, time
 
-Setting = bool | int | float | str | list[float]
-"""What the value of a setting can be."""
+Setting = bool | int | float | str | list[Any] | dict[str, Any] | None
+"""What the value of a setting can be; ``settings.merge`` looks closer."""
 
 
 class Now(Struct, frozen=True, gc=False):

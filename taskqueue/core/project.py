@@ -1,42 +1,59 @@
 """One project: its settings, its bucket, its queue, and what of them the store keeps.
 
-running ──stop──► stopped     accepts tasks, hands out nothing
-   │ ▲ ◄─start──┘   ▲
-pause│resume        │ stop
-   ▼ │              │
- paused ────────────┘         the same, set by a person who means to resume
+running ──stop──► stopped      accepts tasks, hands out nothing
+ │ ▲ ▲ ◄─start──┘   ▲
+ │ │ └─success─ checking ◄──┐  hands out a few tasks, after it has paused itself: see ``pause``
+ │ └─resume──┐      │       │ pause_time
+ └─pause─► paused ──┴───────┘  by a person, or by itself
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from math import inf
 from typing import Final
+
+from msgspec import Raw
 
 from taskqueue.core.bucket import Bucket
 from taskqueue.core.changes import Changes
-from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.messages import Setting
-from taskqueue.core.replies import Counts, ProjectState, ProjectView
+from taskqueue.core.counters import Counters
+from taskqueue.core.given import Given, Hours
+from taskqueue.core.kept import CronRecord, ProjectRecord
+from taskqueue.core.messages import Now, Setting
+from taskqueue.core.pause import Pause
 from taskqueue.core.requests import Action
 from taskqueue.core.settings import Layer, Settings, as_layer, merge
+from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.task import KEY_BYTES, NO_FLOOR
 from taskqueue.core.task_queue import TaskQueue
+from taskqueue.core.views import Counts, CronView, ProjectState, ProjectView
+from taskqueue.core.waiting import Waiters
 from taskqueue.errors import Rejected
 
 _TRANSITIONS: Final[Mapping[tuple[Action, ProjectState], ProjectState]] = {
     ("pause", "running"): "paused",
+    ("pause", "checking"): "paused",
     ("pause", "paused"): "paused",
     ("resume", "running"): "running",
+    ("resume", "checking"): "running",
     ("resume", "paused"): "running",
     ("stop", "running"): "stopped",
+    ("stop", "checking"): "stopped",
     ("stop", "paused"): "stopped",
     ("stop", "stopped"): "stopped",
     ("start", "running"): "running",
+    ("start", "checking"): "running",
     ("start", "paused"): "running",
     ("start", "stopped"): "running",
 }
 """Where an action leads to; what is not here is refused."""
+
+ALWAYS: Final = Hours(True, inf)
+
+ON_FINISHED: Final = "on_finished"
+"""Taskid of a project's ``on_finished`` task that names no other."""
 
 
 class Project:
@@ -46,10 +63,21 @@ class Project:
         number: the first part of its tasks' keys in the store.
         layers: settings from the config, in the order in which they win.
         totals: events since the project was made.
+        save_at: when its counters are to be saved (boot-clock seconds); inf: nothing has happened since they were.
+        bursting: many attempts fail, and people have been told.
+        has_limits: of tasks, so that a new one may be one too many.
+        hours: whether it is open now, by its active hours; to be looked up again from ``hours.until`` on.
+        fetch: what its setting of that name says, packed; None: nothing.
+        shared: the bucket that it shares with others; ``virtual`` is up to when it has had its part of that.
+        cleared: see ``ProjectRecord``.
+        cron, ticks: by job: how it stands, and when it runs next (unix seconds).
+        waiters: for its end.
     """
 
     __slots__ = (
-        "bucket", "layers", "name", "number", "overrides", "queue", "settings", "state", "totals",
+        "armed", "bucket", "bursting", "cleared", "counters", "cron", "fetch", "finished", "finisher",
+        "has_limits", "holds", "hours", "layers", "name", "number", "overrides", "pause", "queue", "save_at",
+        "settings", "shared", "state", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, changes: Changes, layers: Sequence[Layer], now: float) -> None:
@@ -60,9 +88,29 @@ class Project:
         self.layers = layers
         self.settings = merge(*layers, self.overrides)
         self.totals = record.totals
+        self.counters = Counters(self.totals)
+        self.save_at = inf
+        self.bursting = False
         self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, min(record.bucket_at, now))
         low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
-        self.queue = TaskQueue(changes, record.counts, *low)
+        self.queue = TaskQueue(changes, record.counts, record.unfinished, *low)
+        self.pause = Pause(record.pause)
+        self.hours = ALWAYS
+        self.shared: SharedBucket | None = None
+        self.virtual = 0.0
+        self.cleared = record.cleared
+        self.armed = record.armed
+        self.finished = record.finished
+        self.holds = record.holds
+        self.cron: dict[str, CronRecord] = record.cron
+        self.ticks: dict[str, float] = {}
+        self.waiters = Waiters()
+        self.finisher = _finisher(self.settings)
+        self.has_limits = _has_limits(self.settings)
+        self.fetch: Raw | None = None
+        self._heed_pause_setting()
+
+    # ------------------------------------------------------------------------------------ settings
 
     def apply(self, layers: Sequence[Layer], overrides: Mapping[str, Setting], now: float) -> None:
         """Use other settings from now on; no task and no token is lost.
@@ -75,6 +123,20 @@ class Project:
         self.overrides = dict(overrides)
         self._use(settings, now)
 
+    def _use(self, settings: Settings, now: float) -> None:
+        self.settings = settings
+        self.finisher = _finisher(settings)
+        self.has_limits = _has_limits(settings)
+        self.bucket.change(settings.rate, settings.burst, now)
+        self._heed_pause_setting()
+
+    def _heed_pause_setting(self) -> None:
+        """Without an automatic pause there is none to be in."""
+        if not self.settings.fail_pause_num and self.paused_itself:
+            self.set_running()
+
+    # ------------------------------------------------------------------------------------ state
+
     def act(self, action: Action) -> None:
         """Pause, resume, stop or start.
 
@@ -86,6 +148,55 @@ class Project:
             reason = f'project "{self.name}" is {self.state}: start it before you {action} it'
             raise Rejected("state", reason)
         self.state = state
+        self.pause.forget()
+
+    @property
+    def paused_itself(self) -> bool:
+        """It is in an automatic pause, or in the checks after one."""
+        return self.state == "checking" or (self.state == "paused" and self.pause.record.check_at > 0)
+
+    def pause_itself(self, now: Now, reason: str) -> None:
+        """Hand out nothing until the next check."""
+        self.state = "paused"
+        self.pause.begin_wait(now.wall + self.settings.pause_time, reason)
+
+    def begin_checks(self) -> None:
+        """The pause is over: see whether tasks still fail."""
+        self.state = "checking"
+        self.pause.begin_checks()
+
+    def set_running(self) -> None:
+        """All is well again."""
+        self.state = "running"
+        self.pause.forget()
+
+    def check_at(self) -> float:
+        """When the checks begin (unix seconds); inf: it has not paused itself."""
+        return self.pause.record.check_at if self.state == "paused" and self.pause.record.check_at else inf
+
+    def room(self, now: float, given: Given) -> float:
+        """Tasks that it might be given now (unix seconds) if it had the tokens; inf: as many as there are."""
+        if now >= self.hours.until:
+            self.hours = given.hours(self.settings.active, now)
+        if not self.hours.open or self.state not in ("running", "checking"):
+            return 0
+        room = self.pause.room if self.state == "checking" else inf
+        most = self.settings.max_processing
+        return room if most == inf else min(room, int(most) - len(self.queue.processing))
+
+    def is_held(self, now: float) -> bool:
+        """A producer holds it open (unix seconds)."""
+        return any(until > now for until in self.holds.values())
+
+    def is_done(self, now: float) -> bool:
+        """Nothing is left that it would have to wait for (unix seconds)."""
+        return not self.queue.unfinished and not self.is_held(now)
+
+    def arm(self) -> None:
+        """Something has changed: if there is anything left to do, the project has an end before it."""
+        self.armed = self.armed or self.queue.unfinished > 0
+
+    # ------------------------------------------------------------------------------------ values
 
     def record(self) -> ProjectRecord:
         """What the store is to keep of it."""
@@ -100,14 +211,34 @@ class Project:
             bucket_at=self.bucket.at,
             ready_low=_key_bytes(self.queue.ready.low_key()),
             delayed_low=_key_bytes(self.queue.delayed.low_key()),
+            pause=self.pause.record,
+            cleared=self.cleared,
+            unfinished=self.queue.unfinished,
+            armed=self.armed,
+            finished=self.finished,
+            holds=self.holds,
+            cron=self.cron,
         )
+
+    def anew(self, record: ProjectRecord, number: int, changes: Changes, now: Now) -> Project:
+        """A project of another number with the same name, settings, state and pace, and nothing else."""
+        fresh = ProjectRecord(
+            number=number,
+            name=record.name,
+            state=record.state,
+            overrides=record.overrides,
+            bucket_level=record.bucket_level,
+            bucket_at=record.bucket_at,
+            pause=record.pause,
+        )
+        return Project(fresh, changes, self.layers, now.boot)
 
     def counts(self) -> Counts:
         """Tasks by state."""
         return Counts(*self.queue.counts[1:])
 
-    def view(self, now: float) -> ProjectView:
-        """The project as people see it; ``now`` on the boot clock."""
+    def view(self, now: Now) -> ProjectView:
+        """The project as people see it."""
         return ProjectView(
             name=self.name,
             state=self.state,
@@ -115,17 +246,34 @@ class Project:
             totals=copy(self.totals),
             settings=as_layer(self.settings),
             overrides=self.overrides,
-            tokens=self.bucket.level_at(now),
+            tokens=self.bucket.level_at(now.boot),
+            reason=self.pause.record.reason,
+            check_at=self.pause.record.check_at,
+            unfinished=self.queue.unfinished,
+            finished=self.finished,
+            held_by=sum(until > now.wall for until in self.holds.values()),
+            cron=[self._cron_view(job) for job in self.settings.cron],
         )
 
-    def _use(self, settings: Settings, now: float) -> None:
-        self.settings = settings
-        self.bucket.change(settings.rate, settings.burst, now)
+    def _cron_view(self, job: str) -> CronView:
+        record = self.cron[job]
+        next_at = self.ticks.get(job, inf)
+        last_at = record.last_at if record.runs or record.skipped else 0.0
+        return CronView(job, 0.0 if next_at == inf else next_at, last_at, record.runs, record.skipped)
 
 
 def new_record(number: int, name: str, settings: Settings, now: float) -> ProjectRecord:
     """The record of a project that is made now (boot-clock seconds): running, with a full bucket."""
     return ProjectRecord(number=number, name=name, bucket_level=settings.burst, bucket_at=now)
+
+
+def _has_limits(settings: Settings) -> bool:
+    return settings.max_queue != inf or settings.max_tasks != inf
+
+
+def _finisher(settings: Settings) -> str:
+    """The taskid of its ``on_finished`` task; empty: it has none."""
+    return (settings.on_finished.taskid or ON_FINISHED) if settings.on_finished is not None else ""
 
 
 def _key_bytes(key: int) -> bytes:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Raw, Struct
 
-from taskqueue.core.messages import NIL, PROTOCOL, Handed, Peer, Schedule, Setting
+from taskqueue.core.messages import NIL, PROTOCOL, Handed, Peer, Schedule
+from taskqueue.core.views import (
+    Attempt,
+    Counts,
+    FetcherView,
+    OperationView,
+    ProjectStats,
+    ProjectView,
+    TaskRow,
+    Totals,
+)
 
 NewOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]
 DoneOutcome = Literal["done", "stale", "rejected"]
@@ -68,68 +78,6 @@ class TokensReply(Reply, tag="tokens-reply"):
     stale: list[int] = []
 
 
-class Counts(Struct, omit_defaults=True, gc=False):
-    """Tasks of a project by state, now. ``failed`` and the like are those that are over and known."""
-
-    ready: int = 0
-    delayed: int = 0
-    processing: int = 0
-    success: int = 0
-    failed: int = 0
-    cancelled: int = 0
-
-
-class Totals(Struct, omit_defaults=True, gc=False):
-    """Events of a project since it was made."""
-
-    new: int = 0
-    selected: int = 0
-    success: int = 0
-    failed: int = 0
-    retried: int = 0
-    timeout: int = 0
-
-
-ProjectState = Literal["running", "paused", "stopped"]
-
-
-class ProjectView(Struct, omit_defaults=True):
-    """A project as people see it.
-
-    Attributes:
-        settings: in force now.
-        overrides: the part of them that ``project-set`` said.
-        tokens: level of its bucket.
-    """
-
-    name: str
-    state: ProjectState
-    counts: Counts
-    totals: Totals
-    settings: dict[str, Setting]
-    overrides: dict[str, Setting]
-    tokens: float = 0.0
-
-
-SHOWN_WISHES: Final = 20
-
-
-class FetcherView(Struct, omit_defaults=True):
-    """A fetcher as people see it.
-
-    Attributes:
-        silent_seconds: since it was last heard.
-        projects: the first SHOWN_WISHES of those that it wants; None: any.
-    """
-
-    session: str
-    name: str
-    capacity: int
-    holds: int
-    silent_seconds: float
-    projects: list[str] | None = None
-
-
 class StatusReply(Reply, tag="status-reply"):
     """How the daemon is.
 
@@ -151,10 +99,43 @@ class StatusReply(Reply, tag="status-reply"):
     shell: dict[str, float] = {}
 
 
+class StatsReply(Reply, tag="stats-reply"):
+    """Answers ``stats``: a page; ``more``: there are projects after the last one of it."""
+
+    projects: list[ProjectStats]
+    more: bool
+
+
 class ProjectReply(Reply, tag="project-reply"):
-    """Answers ``project-show``, ``-set``, ``-unset`` and ``-do``; None: it has been deleted."""
+    """Answers ``project-show``, ``-set``, ``-unset``, ``-do`` and ``-hold``; None: it has been deleted."""
 
     project: ProjectView | None
+
+
+class GroupReply(Reply, tag="group-reply"):
+    """Answers ``group-do``: the names of the projects with which it was done, in order."""
+
+    projects: list[str]
+
+
+class WaitReply(Reply, tag="wait-reply"):
+    """Answers ``project-wait``.
+
+    Attributes:
+        finished: no task is left that would have to end first.
+        unfinished: how many there are.
+        times: how often it has finished; more than in an earlier answer: it has in between.
+    """
+
+    finished: bool
+    unfinished: int
+    times: int = 0
+
+
+class WhyReply(Reply, tag="why-reply"):
+    """Answers ``why``, in one sentence for people."""
+
+    sentence: str
 
 
 class TaskReply(Reply, tag="task-reply", omit_defaults=True):
@@ -166,7 +147,9 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
         finished_at: unix seconds of the end (over), or 0.
         lease_seconds: until its lease runs out (processing).
         session: of the fetcher that has it (processing).
-        error: of its last attempt.
+        error: of its last attempt, unless that was a success.
+        depth: follow-ups between it and a task that was pushed by itself.
+        history: its last attempts, the newest first; ATTEMPTS_KEPT at most.
     """
 
     project: str
@@ -183,6 +166,27 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     session: str = ""
     error: str = ""
     body: Raw = NIL
+    depth: int = 0
+    history: list[Attempt] = []
+
+
+class TaskListReply(Reply, tag="task-list-reply"):
+    """Answers ``task-list``: a page; ``next`` asks for the one after it, empty: there is none."""
+
+    tasks: list[TaskRow]
+    next: str = ""
+
+
+class OperationReply(Reply, tag="operation-reply"):
+    """Answers ``bulk`` and ``operation-show``."""
+
+    operation: OperationView
+
+
+class OperationsReply(Reply, tag="operations-reply"):
+    """Answers ``operation-list``."""
+
+    operations: list[OperationView]
 
 
 class TasksReply(Reply, tag="tasks-reply"):
@@ -211,16 +215,22 @@ class ErrorReply(Reply, tag="error"):
 
 
 class Select(Struct, kw_only=True, tag_field="type", tag="select"):
-    """Tasks for a fetcher. ``number`` counts the ``select`` messages to its session, without gaps."""
+    """Tasks for a fetcher. ``number`` counts the ``select`` messages to its session, without gaps.
+
+    Attributes:
+        fetch: by project, what its setting ``fetch`` says, for those of the tasks' projects that have it; the client
+            lays it under each task's own.
+    """
 
     v: int = PROTOCOL
     number: int
     tasks: list[Handed]
+    fetch: dict[str, Raw] = {}
 
 
 AnyReply = (
-    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | ProjectReply | TaskReply | TasksReply
-    | VerifyReply | ErrorReply
+    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | StatsReply | ProjectReply | GroupReply | WaitReply
+    | WhyReply | TaskReply | TasksReply | TaskListReply | OperationReply | OperationsReply | VerifyReply | ErrorReply
 )  # fmt: skip
 AnySaid = AnyReply | Select
 

@@ -11,10 +11,13 @@ from taskqueue.core.messages import (
     MAX_CAPACITY,
     MAX_WISHES,
     PROTOCOL,
+    EpochSeconds,
     Finished,
+    GroupName,
     NewTask,
     Number,
     Peer,
+    Priority,
     ProjectName,
     SessionId,
     Setting,
@@ -86,6 +89,15 @@ class Status(Request, tag="status"):
 
     after: str = ""
     limit: Annotated[int, Meta(ge=1, le=200)] = 100
+    group: GroupName = ""
+
+
+class Stats(Request, tag="stats"):
+    """What happened over 5 minutes, 1 hour, 1 day, and all: projects in the order of their names, after ``after``."""
+
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=100)] = 100
+    group: GroupName = ""
 
 
 class ProjectShow(Request, tag="project-show"):
@@ -95,27 +107,67 @@ class ProjectShow(Request, tag="project-show"):
 
 
 class ProjectSet(Request, tag="project-set"):
-    """Change settings of a project, now and across restarts; an unknown project is made."""
+    """Change settings of a project, now and across restarts; an unknown project is made.
+
+    A table, such as ``cron`` or ``fetch``, is changed key by key.
+    """
 
     project: ProjectName
     settings: dict[str, Setting]
 
 
 class ProjectUnset(Request, tag="project-unset"):
-    """Forget what ``project-set`` said of these keys; an empty list means all of them."""
+    """Forget what ``project-set`` said of these keys; an empty list means all of them.
+
+    ``cron.JOB`` is one key of a table.
+    """
 
     project: ProjectName
     keys: list[str] = []
 
 
-Action = Literal["pause", "resume", "stop", "start", "delete"]
+Action = Literal["pause", "resume", "stop", "start", "clear", "reset", "delete"]
 
 
 class ProjectDo(Request, tag="project-do"):
-    """Pause, resume, stop, start or delete a project; ``start`` makes an unknown one."""
+    """Do something with a project; ``start`` makes an unknown one.
+
+    ``clear`` drops its live tasks, ``reset`` all that is known of tasks, ``delete`` the project itself.
+    """
 
     project: ProjectName
     action: Action
+
+
+class GroupDo(Request, tag="group-do"):
+    """Do something with each project of a group; those for which it makes no sense now are left as they are."""
+
+    group: GroupName
+    action: Action
+
+
+WAIT_MOST_SECONDS = 60.0
+
+
+class ProjectWait(Request, tag="project-wait"):
+    """Answer when the project has finished, or after ``seconds``, whichever comes first."""
+
+    project: ProjectName
+    seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 30.0
+
+
+class ProjectHold(Request, tag="project-hold"):
+    """This session is still pushing: don't take the project as finished for ``seconds``; 0 lets go."""
+
+    project: ProjectName
+    seconds: Annotated[float, Meta(ge=0, le=86_400)]
+
+
+class Why(Request, tag="why"):
+    """Why is nothing (or, with a taskid, this task not) handed out?"""
+
+    project: ProjectName
+    taskid: TaskId | None = None
 
 
 class TaskShow(Request, tag="task-show"):
@@ -139,13 +191,78 @@ class TaskCancel(Request, tag="task-cancel"):
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
+StateName = Literal["ready", "delayed", "processing", "success", "failed", "cancelled"]
+
+
+class TaskList(Request, tag="task-list"):
+    """Tasks of a project in one state, in the order of that state.
+
+    Attributes:
+        url: a glob that the url matches; a page looks at a bounded number of tasks, so it may be short, or empty.
+        after: the ``next`` of the page before; empty: from the start.
+    """
+
+    project: ProjectName
+    state: StateName
+    url: Annotated[str, Meta(max_length=1024)] = ""
+    after: Annotated[str, Meta(max_length=64)] = ""
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which tasks a bulk operation is about: those that everything said here is true of.
+
+    Attributes:
+        states: in one of these; empty: in any that the action makes sense for, but to ``retry``, failed ones.
+        url: a glob that the url matches.
+        error: a glob that the error of the last attempt matches.
+        before: unix seconds: ended before that or, if live, last run; one that was never run is left out.
+    """
+
+    states: Annotated[list[StateName], Meta(max_length=6)] = []
+    url: Annotated[str, Meta(max_length=1024)] = ""
+    error: Annotated[str, Meta(max_length=1024)] = ""
+    before: EpochSeconds = 0.0
+
+
+BulkAction = Literal["retry", "cancel", "reprioritise"]
+
+
+class Bulk(Request, tag="bulk"):
+    """Do something with all tasks of a project, or of a group, that the filter lets through: starts an operation.
+
+    Attributes:
+        priority: for ``reprioritise``.
+        dry_run: only count them.
+    """
+
+    action: BulkAction
+    project: ProjectName | None = None
+    group: GroupName = ""
+    filter: TaskFilter = TaskFilter()
+    priority: Priority = 0
+    dry_run: bool = False
+
+
+class OperationShow(Request, tag="operation-show"):
+    """How far is an operation? Answers when it has ended, or after ``seconds``, whichever comes first."""
+
+    id: Number
+    seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 0.0
+
+
+class OperationList(Request, tag="operation-list"):
+    """All operations that are remembered, the newest first."""
+
+
 class Verify(Request, tag="verify"):
     """Check the scheduler's own invariants now; costs a look at everything in memory."""
 
 
 AnyRequest = (
-    Hello | NewTasks | Done | Extend | Release | Status | ProjectShow | ProjectSet | ProjectUnset | ProjectDo
-    | TaskShow | TaskRetry | TaskCancel | Verify
+    Hello | NewTasks | Done | Extend | Release | Status | Stats | ProjectShow | ProjectSet | ProjectUnset | ProjectDo
+    | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel | TaskList | Bulk | OperationShow
+    | OperationList | Verify
 )  # fmt: skip
 
 

@@ -29,9 +29,8 @@ class Retry(NamedTuple):
 
 def after_failure(schedule: Schedule, settings: Settings, retried: int) -> Retry | None:
     """The next attempt of a task that has failed ``retried`` times before; None: there is none."""
-    retries = settings.retries if schedule.retries is None else schedule.retries
     table = settings.retry_delay
-    if retried < retries:
+    if not gives_up(schedule, settings, retried + 1):
         delay = table[min(retried, len(table) - 1)]
     elif recurring(schedule):
         delay = table[-1]
@@ -46,6 +45,11 @@ def after_timeout(schedule: Schedule, settings: Settings, retried: int, *, timed
     if retry is None or timed_out:
         return retry
     return Retry(0.0, True)
+
+
+def gives_up(schedule: Schedule, settings: Settings, failures: int) -> bool:
+    """So many failures are more than the task is to be tried again after."""
+    return failures > (settings.retries if schedule.retries is None else schedule.retries)
 
 
 def recurring(schedule: Schedule) -> bool:

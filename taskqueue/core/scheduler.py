@@ -8,8 +8,10 @@
 One step is one turn:
 
     1. take in what was found        heads refilled, hollow tasks filled, outcomes of sessions
+       push its own tasks            of projects that finished with the turn before, and of cron jobs
     2. answer what was heard         in its order; a repeat is answered from what is kept
     3. keep the appointments         leases that ran out, silent fetchers, tasks that are due
+       take a step of an operation
     4. hand out                      fair shares, each project at its pace
     5. settle                        heads trimmed, appointments made, records of what changed
 
@@ -24,42 +26,68 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from taskqueue.core import admin, endings, fetchers, intake, lookups
+from taskqueue.core import (
+    admin,
+    counting,
+    cron,
+    endings,
+    fetchers,
+    finishing,
+    intake,
+    listing,
+    lookups,
+    operations,
+    why,
+)
 from taskqueue.core.appointments import keep_appointments
 from taskqueue.core.check import check
+from taskqueue.core.events import Event
+from taskqueue.core.given import Given
 from taskqueue.core.handout import HandOut
 from taskqueue.core.kept import Found, Kept, KeptOutcome, Loaded, Needs
 from taskqueue.core.loading import configure, load
 from taskqueue.core.messages import Now
+from taskqueue.core.offering import offer
 from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, NewTasksReply, Said, VerifyReply
 from taskqueue.core.requests import (
+    Bulk,
     Done,
     Extend,
+    GroupDo,
     Heard,
     Hello,
     NewTasks,
+    OperationList,
+    OperationShow,
     ProjectDo,
+    ProjectHold,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
+    ProjectWait,
     Release,
+    Stats,
     Status,
     TaskCancel,
+    TaskList,
     TaskRetry,
     TaskShow,
     Verify,
+    Why,
 )
 from taskqueue.core.sessions import Session
 from taskqueue.core.settings import CoreConfig
 from taskqueue.core.state import State
+from taskqueue.core.timetable import put_back
 from taskqueue.errors import Corrupt, Rejected
 
 
 class Turn(Struct):
-    """What one turn comes to: one batch to write, then these messages to send."""
+    """What one turn comes to: one batch to write, then these messages to send, and people to tell."""
 
     kept: Kept
     said: list[Said]
+    events: list[Event]
 
 
 class Scheduler:
@@ -68,21 +96,22 @@ class Scheduler:
     Args:
         loaded: everything small that the store has; heads of queues are read when they are needed.
         config: what it is told from outside.
+        given: what it may use from outside.
         now: the time of the start.
     """
 
-    def __init__(self, loaded: Loaded, config: CoreConfig, now: Now) -> None:
-        self._state = load(loaded, config, now)
+    def __init__(self, loaded: Loaded, config: CoreConfig, given: Given, now: Now) -> None:
+        self._state = load(loaded, config, given, now)
 
     def needs(self, now: Now, heard: Sequence[Heard]) -> Needs:
         """What must be looked up before ``step`` with the same requests can decide them."""
-        return lookups.needs(self._state, heard)
+        return lookups.needs(self._state, now, heard)
 
     def step(self, now: Now, heard: Sequence[Heard], found: Found, config: CoreConfig | None = None) -> Turn:
         """Decide one turn.
 
         Args:
-            now: not earlier, on the boot clock, than that of the turn before.
+            now: that of ``needs``; not earlier, on the boot clock, than that of the turn before.
             heard: the requests of this turn, in the order in which they arrived.
             found: the answer to what ``needs`` said of the same requests.
             config: a new one, in force from this turn on; None leaves it as it is.
@@ -92,24 +121,34 @@ class Scheduler:
         """
         state = self._state
         state.changes.begin(found)
-        state.said, state.more = [], False
+        state.said, state.events, state.more = [], [], False
+        lookups.absorb(state, found)
+        finishing.finish(state, now)
+        cron.tick(state, now)
+        # Not before: what was looked up for these is what the settings said until now.
         if config is not None:
             configure(state, config, now)
-        lookups.absorb(state, found)
         for each in heard:
             self._hear(each, now)
         keep_appointments(state, now)
+        operations.step(state, now)
         self._offer(now)
         HandOut(state, now).run()
         self._settle(now)
-        return Turn(state.changes.take(), state.said)
+        return Turn(state.changes.take(), state.said, state.events)
+
+    def last_words(self) -> Kept:
+        """What is to be kept before an orderly end: the windows that have changed since they were last saved."""
+        for project in self._state.projects.values():
+            counting.save(self._state, project)
+        return self._state.changes.take()
 
     def next_event_at(self, now: Now) -> float:
         """When the next turn is due even if nothing is heard, in boot-clock seconds; inf: never."""
         state = self._state
-        if state.more or state.low or state.wanted:
+        if state.more or state.low or state.wanted or put_back(state.before, now):
             return now.boot
-        due_in = state.wall.next_at() - now.wall
+        due_in = min(state.wall.next_at(), state.crons.next_at()) - now.wall
         return max(now.boot, min(state.boot.next_at(), now.boot + due_in))
 
     def verify(self) -> None:
@@ -143,7 +182,7 @@ class Scheduler:
     def _do(self, session: Session, heard: Heard, now: Now) -> None:
         """Do a request that changes something; its outcome is kept with what it changed."""
         reply = self._try(session, heard, now)
-        if not isinstance(reply, ErrorReply):
+        if reply is not None and not isinstance(reply, ErrorReply):
             session.note_done(reply.n)
             self._state.changes.kept.outcomes.append(KeptOutcome(session.id, reply.n, reply))
             self._state.save_session(session, now)
@@ -162,14 +201,16 @@ class Scheduler:
     def _kept_outcomes(self, session: Session) -> dict[int, AnyReply]:
         return self._state.changes.found.sessions.get(session.id, {})
 
-    def _try(self, session: Session, heard: Heard, now: Now) -> AnyReply:
+    def _try(self, session: Session, heard: Heard, now: Now) -> AnyReply | None:
         try:
             return _HANDLERS[type(heard.request)](self._state, now, session, heard)
         except Rejected as rejected:
             return ErrorReply(n=heard.request.n, code=rejected.code, reason=rejected.reason)
 
-    def _answer(self, session: Session, reply: AnyReply, *, kept: bool) -> None:
-        self._state.say(session, reply, kept=kept)
+    def _answer(self, session: Session, reply: AnyReply | None, *, kept: bool) -> None:
+        """None: it will be answered when there is something to say."""
+        if reply is not None:
+            self._state.say(session, reply, kept=kept)
 
     # ------------------------------------------------------------------------------------ the end of a turn
 
@@ -179,7 +220,7 @@ class Scheduler:
             state.shares.weigh(session)
         state.freed.clear()
         for project in state.dirty.values():
-            state.offer(project, now)
+            offer(state, project, now)
 
     def _settle(self, now: Now) -> None:
         state = self._state
@@ -189,13 +230,19 @@ class Scheduler:
             state.boot.note(("lease", project.number), queue.processing.next_at())
             state.wall.note(("due", project.number), queue.delayed.next_at())
             lookups.note_low(state, project)
+            finishing.note(state, project, now)
+            counting.note(state, project, now)
             state.changes.kept.projects.append(project.record())
+        state.changes.kept.buckets += [shared.record() for shared in state.drawn.values()]
+        state.drawn.clear()
         state.dirty.clear()
 
 
 # ---------------------------------------------------------------------------------------- handlers
 
-READS: Final = (Hello, Status, ProjectShow, TaskShow, Verify)
+READS: Final = (
+    Hello, Status, Stats, ProjectShow, ProjectWait, Why, TaskShow, TaskList, OperationShow, OperationList, Verify,
+)  # fmt: skip
 """Requests that keep nothing: a repeat of one may well get another answer."""
 
 
@@ -209,22 +256,22 @@ def _new_tasks(state: State, now: Now, session: Session, heard: Heard) -> NewTas
 def _done(state: State, now: Now, session: Session, heard: Heard) -> DoneReply:
     request = heard.request
     assert isinstance(request, Done)
-    return endings.finish_batch(state, now, request, heard.flaws)
+    return endings.finish_batch(state, now, session, request, heard.flaws)
 
 
 def _verify(state: State, now: Now, session: Session, heard: Heard) -> VerifyReply:
     return VerifyReply(n=heard.request.n, problems=check(state))
 
 
-_Handler = Callable[[State, Now, Session, Heard], AnyReply]
+_Handler = Callable[[State, Now, Session, Heard], AnyReply | None]
 
 
-def _asked_by(handler: Callable[[State, Now, Session, Any], AnyReply]) -> _Handler:
+def _asked_by(handler: Callable[[State, Now, Session, Any], AnyReply | None]) -> _Handler:
     """A handler that wants to know who asks."""
     return lambda state, now, session, heard: handler(state, now, session, heard.request)
 
 
-def _asked(handler: Callable[[State, Now, Any], AnyReply]) -> _Handler:
+def _asked(handler: Callable[[State, Now, Any], AnyReply | None]) -> _Handler:
     """A handler to which it is all the same who asks."""
     return lambda state, now, session, heard: handler(state, now, heard.request)
 
@@ -241,6 +288,15 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     ProjectSet: _asked(admin.set_project),
     ProjectUnset: _asked(admin.unset_project),
     ProjectDo: _asked(admin.act_on_project),
+    GroupDo: _asked(admin.act_on_group),
+    ProjectWait: _asked_by(finishing.wait),
+    ProjectHold: _asked_by(finishing.hold),
+    Stats: _asked(counting.stats),
+    Why: _asked(why.why),
+    TaskList: _asked(listing.list_tasks),
+    Bulk: _asked(operations.begin),
+    OperationShow: _asked_by(operations.show),
+    OperationList: _asked(operations.list_all),
     TaskShow: _asked(admin.show_task),
     TaskRetry: _asked(admin.retry_tasks),
     TaskCancel: _asked(admin.cancel_tasks),

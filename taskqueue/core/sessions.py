@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from taskqueue.core.kept import OUTCOME_WINDOW
 from taskqueue.core.messages import Peer
-from taskqueue.core.replies import SHOWN_WISHES, FetcherView
 from taskqueue.core.requests import Hello
 from taskqueue.core.task import Task
+from taskqueue.core.views import SHOWN_WISHES, FetcherView
 
 Interest = frozenset[str] | None
 """Names of the projects that a fetcher wants tasks of; None: any."""
@@ -52,6 +52,11 @@ class Session:
         self.interest: Interest = None
         self.number = 0
         self.leases: dict[int, Task] = {}
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.name or self.id
 
     @property
     def free(self) -> int:

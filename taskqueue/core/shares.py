@@ -18,8 +18,9 @@ from typing import Final
 from taskqueue.core.project import Project
 from taskqueue.core.sessions import Interest, Session
 
-QUANTUM: Final = 16
-"""Tasks by which a project's deficit grows when its turn comes: many enough that a visit's own cost is small."""
+QUANTUM: Final = 4
+"""Tasks, times its weight, by which a project's deficit grows when its turn comes: few enough that shares come out even
+soon, many enough that a visit's own cost is small. A project that is alone in its ring takes what it can."""
 
 
 class Ring:
@@ -37,7 +38,7 @@ class Ring:
         self.interest = interest
         self.members: set[str] = set()
         self.projects: deque[Project] = deque()
-        self.deficits: dict[int, int] = {}
+        self.deficits: dict[int, float] = {}
         self.waiting: OrderedDict[str, Session] = OrderedDict()
         self.served = 0
 
@@ -45,15 +46,17 @@ class Ring:
         """The project has work."""
         if project.number in self.deficits or not (self.interest is None or project.name in self.interest):
             return
-        self.deficits[project.number] = 0
+        self.deficits[project.number] = 0.0
         self.projects.append(project)
 
     def visit(self) -> tuple[Project, Session, int]:
         """The next project, the next fetcher, and how many tasks the one may give the other now."""
         project, session = self.projects[0], next(iter(self.waiting.values()))
-        if self.deficits[project.number] <= 0:
-            self.deficits[project.number] += QUANTUM
-        return project, session, min(self.deficits[project.number], session.free)
+        if len(self.projects) == 1:
+            self.deficits[project.number] = max(session.free, 1)
+        elif self.deficits[project.number] < 1:
+            self.deficits[project.number] += QUANTUM * project.settings.weight
+        return project, session, min(int(self.deficits[project.number]), session.free)
 
     def settle(self, taken: int, *, more: bool) -> None:
         """The visit took so many tasks; ``more``: the project could give further ones."""
@@ -62,7 +65,7 @@ class Ring:
         if not more:
             self.projects.popleft()
             del self.deficits[project.number]
-        elif self.deficits[project.number] <= 0:
+        elif self.deficits[project.number] < 1:
             self.projects.rotate(-1)
         name, session = self.waiting.popitem(last=False)
         if session.free > 0:
@@ -93,11 +96,14 @@ class Shares:
         """How many fetchers there are."""
         return len(self._ring_of)
 
-    def offer(self, project: Project) -> None:
-        """The project has work that could be handed out now."""
+    def offer(self, project: Project) -> bool:
+        """The project has work that could be handed out now; True: somebody is waiting for it."""
+        wanted = False
         for ring in sorted(self._rings_for(project), key=lambda ring: ring.served):
             ring.offer(project)
             self.look(ring)
+            wanted = wanted or bool(ring.waiting)
+        return wanted
 
     def remove(self, project: Project) -> None:
         """The project is no more."""

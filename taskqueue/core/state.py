@@ -7,37 +7,49 @@ set of functions over this state; what must never come in here is a rule that on
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from math import inf
 from typing import Final
 
+from msgspec.structs import replace
+
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
-from taskqueue.core.kept import Loaded, SessionRecord, SpecRef
+from taskqueue.core.events import Event, EventKind
+from taskqueue.core.given import Given
+from taskqueue.core.kept import Loaded, OrderRef, SessionRecord, SpecRef
 from taskqueue.core.messages import Now, Token
-from taskqueue.core.project import Project, new_record
+from taskqueue.core.operation import Operation
+from taskqueue.core.project import Project
 from taskqueue.core.replies import AnySaid, Said
 from taskqueue.core.sessions import Session
-from taskqueue.core.settings import CoreConfig, Layer, merge
+from taskqueue.core.settings import CoreConfig, Layer, Pace, check, merge
+from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.shares import Shares
-from taskqueue.core.task import PROCESSING, TASK_BYTES, Spec, Task, size_of
+from taskqueue.core.sums import Sums
+from taskqueue.core.task import ATTEMPTS_KEPT, PROCESSING, TASK_BYTES, Spec, Task, kept_error, size_of
+from taskqueue.core.views import Attempt
 from taskqueue.errors import Corrupt, Rejected
+
+NO_PACE: Final = Pace(rate=0.0)
+"""Of a shared bucket that the config does not have any more: nothing is better than too much."""
 
 EPOCH_SHIFT: Final = 44
 """number = epoch (19 bits) | n (44 bits): positive as a signed 64-bit number."""
 
 BootKey = tuple[str, str | int]
-"""("lease" | "bucket", project number) or ("silence" | "forget", session)."""
+"""("lease" | "bucket" | "wait" | "counters", project number), ("shared", bucket), ("watch", operation) or
+("silence" | "forget", session)."""
 WallKey = tuple[str, str | int]
-"""("due", project number)."""
+"""("due" | "check" | "hours" | "hold", project number)."""
 
 
 class State:
     """The scheduler's state.
 
     Attributes:
-        projects, numbered: by name, and by number.
+        projects, numbered: by name, and by number; ``names`` are in order.
         sessions: by id, the one that was silent for longest first.
         dirty: projects that this turn touched, by number.
         low: numbers of projects that have an order to be read further.
@@ -45,17 +57,29 @@ class State:
         asked: those of them that are being looked up for this turn.
         heavy: tasks handed out in this turn whose bodies are too large to be held until they are done.
         freed: sessions that may have got free slots in this turn.
-        said: what this turn says.
+        crons: when which project's next cron job is due; ``ticking`` are those that are, looked up for this turn.
+        before: the time of the turn before.
+        finishing: projects that had nothing left to do at the end of the turn before.
+        shared: buckets that several projects share, by name; ``drawn`` are those that this turn took tokens of.
+        operations: by id, the oldest first; ``operations_running`` are in the order of their turns.
+        paging: the one of them whose next page is looked up for this turn.
+        swept: by project number, up to which seq what the store has of live tasks was dropped by ``clear``.
+        clears: this turn may clear a project.
+        lists: parts of orders to be shown, as they were asked for, and as they are looked up for this turn.
+        said, events: what this turn says, to clients and to whoever minds the daemon.
         more: this turn left work undone because it was long enough.
     """
 
-    def __init__(self, loaded: Loaded, config: CoreConfig) -> None:
+    def __init__(self, loaded: Loaded, config: CoreConfig, given: Given) -> None:
         self.config = config
+        self.given = given
         self.epoch = loaded.epoch
         self.changes = Changes()
         self.shares = Shares()
         self.projects: dict[str, Project] = {}
         self.numbered: dict[int, Project] = {}
+        self.names: list[str] = []
+        self.sums = Sums()
         self.next_project = loaded.next_project
         self.sessions: OrderedDict[str, Session] = OrderedDict()
         self.boot: Agenda[BootKey] = Agenda(self._boot_due_at)
@@ -66,6 +90,19 @@ class State:
         self.asked: dict[SpecRef, Task] = {}
         self.heavy: list[Task] = []
         self.freed: dict[str, Session] = {}
+        self.crons: Agenda[int] = Agenda(self._cron_due_at)
+        self.ticking: dict[int, Project] = {}
+        self.before = Now(0.0, 0.0)
+        self.finishing: dict[int, Project] = {}
+        self.shared: dict[str, SharedBucket] = {}
+        self.drawn: dict[str, SharedBucket] = {}
+        self.operations: dict[int, Operation] = {}
+        self.operations_running: OrderedDict[int, Operation] = OrderedDict()
+        self.paging: Operation | None = None
+        self.swept: dict[int, int] = {}
+        self.clears = False
+        self.lists: dict[OrderRef, OrderRef] = {}
+        self.events: list[Event] = []
         self.said: list[Said] = []
         self.more = False
         self._n = loaded.epoch << EPOCH_SHIFT
@@ -97,31 +134,11 @@ class State:
             raise Rejected("unknown-project", f'project: "{name}" is unknown; {hint}')
         return project
 
-    def project_for_push(self, name: str, now: Now) -> Project:
-        """The project of that name; with ``auto_create`` an unknown one is made.
-
-        Raises:
-            Rejected: it is unknown.
-        """
-        if name not in self.projects and self.config.auto_create:
-            return self.make_project(name, now)
-        return self.project(name)
-
-    def make_project(self, name: str, now: Now) -> Project:
-        """Make a project, running, with a full bucket."""
-        layers = self.layers(name)
-        record = new_record(self.next_project, name, merge(*layers), now.boot)
+    def new_project_number(self) -> int:
+        """The number of a project that is made now."""
         self.next_project += 1
         self.changes.kept.next_project = self.next_project
-        project = Project(record, self.changes, layers, now.boot)
-        self.add_project(project)
-        self.touch(project)
-        return project
-
-    def add_project(self, project: Project) -> None:
-        """Know a project."""
-        self.projects[project.name] = project
-        self.numbered[project.number] = project
+        return self.next_project - 1
 
     def check_settings(self, name: str, overrides: Layer) -> None:
         """See that a project could have these overrides.
@@ -129,38 +146,14 @@ class State:
         Raises:
             Rejected: with the code ``setting``.
         """
-        merge(*self.layers(name), overrides)
-
-    def remove_project(self, project: Project) -> None:
-        """Know a project no more, and have the store forget everything of it."""
-        del self.projects[project.name]
-        del self.numbered[project.number]
-        self.dirty.pop(project.number, None)
-        self.low.pop(project.number, None)
-        self.shares.remove(project)
-        self.changes.kept.dropped_projects.append(project.number)
+        settings = merge(*self.layers(name), overrides)
+        check(settings, self.given)
+        if settings.bucket and settings.bucket not in self.config.buckets:
+            raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
 
     def touch(self, project: Project) -> None:
         """This turn changes something of the project or of its tasks."""
         self.dirty[project.number] = project
-
-    def may_give(self, project: Project, now: Now) -> bool:
-        """The project could give a task away at once; if not, what it lacks is asked for."""
-        first = project.queue.ready.first()
-        if first is None or project.state != "running":
-            return False
-        if first.spec is None:
-            self.want(first)
-            return False
-        if not project.bucket.available(now.boot):
-            self.boot.note(("bucket", project.number), project.bucket.token_at())
-            return False
-        return True
-
-    def offer(self, project: Project, now: Now) -> None:
-        """Let fetchers have the project's tasks, if it could give one."""
-        if self.may_give(project, now):
-            self.shares.offer(project)
 
     # ------------------------------------------------------------------------------------ sessions
 
@@ -187,6 +180,10 @@ class State:
         self.freed.pop(session.id, None)
         self.changes.kept.dropped_sessions.append(session.id)
 
+    def tell(self, kind: EventKind, project: Project, now: Now, reason: str) -> None:
+        """Tell whoever minds the daemon."""
+        self.events.append(Event(kind, project.name, now.wall, reason))
+
     def say(self, session: Session, message: AnySaid, *, kept: bool) -> None:
         """Send the session a message; ``kept``: not before what the turn keeps is on disk."""
         self.said.append(Said(session.peer, message, kept))
@@ -203,6 +200,11 @@ class State:
         """Have the task's spec read for one of the next turns, if it is hollow."""
         if task.spec is None:
             self.wanted[SpecRef(task.project, task.seq)] = task
+
+    def want_held(self, project: Project, task: Task) -> None:
+        """The same for a task that may be held in memory or not."""
+        if task.taskid in project.queue.tasks:
+            self.want(task)
 
     def ask(self, task: Task) -> None:
         """Have the task's spec read for this very turn, if it is hollow."""
@@ -245,23 +247,37 @@ class State:
             return False
         return project.queue.tasks.get(task.taskid) is task
 
-    def unlease(self, task: Task) -> None:
+    def unlease(self, task: Task) -> Session:
         """Take the task's lease from its fetcher; where the task goes then is for the caller to say."""
         if task.lease is None:
             raise Corrupt(f"task {task.taskid!r} has no lease to end")
         session = self.sessions[task.lease.session]
         del session.leases[task.token]
         self.freed[session.id] = session
+        if task.lease.check:
+            self.numbered[task.project].pause.leave(task.lease.check)
+        return session
+
+    def note_attempt(self, task: Task, attempt: Attempt) -> None:
+        """Keep how an attempt ended, in place of the oldest one in the task's history."""
+        if attempt.error:
+            attempt = replace(attempt, error=kept_error(attempt.error))
+        self.changes.keep_attempt(task, task.attempts, attempt)
+        task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
+        self.changes.touch(task)
 
     # ------------------------------------------------------------------------------------ when things are due
 
     def _boot_due_at(self, key: BootKey) -> float:
         kind, name = key
-        if kind == "lease" or kind == "bucket":
+        if kind == "shared":
+            return self.shared[str(name)].token_at()
+        if kind == "watch":
+            operation = self.operations.get(int(name))
+            return inf if operation is None else operation.waiters.next_at()
+        if kind in _OF_PROJECTS:
             project = self.numbered.get(int(name))
-            if project is None:
-                return inf
-            return project.queue.processing.next_at() if kind == "lease" else _token_at(project)
+            return inf if project is None else _OF_PROJECTS[kind](project)
         session = self.sessions.get(str(name))
         if session is None:
             return inf
@@ -270,12 +286,35 @@ class State:
         return session.heard_at + max(self.config.session_timeout, self.config.fetcher_timeout)
 
     def _wall_due_at(self, key: WallKey) -> float:
-        project = self.numbered.get(int(key[1]))
-        return inf if project is None else project.queue.delayed.next_at()
+        kind, number = key
+        project = self.numbered.get(int(number))
+        return inf if project is None else _OF_PROJECTS[kind](project)
+
+    def _cron_due_at(self, number: int) -> float:
+        project = self.numbered.get(number)
+        return inf if project is None else min(project.ticks.values(), default=inf)
 
 
 def _token_at(project: Project) -> float:
     """When a project that has work will have a token; inf if it hands out nothing anyway."""
-    if project.state != "running" or not len(project.queue.ready):
+    if project.state not in ("running", "checking") or not len(project.queue.ready):
         return inf
     return project.bucket.token_at()
+
+
+def _opens_at(project: Project) -> float:
+    """When a project that has work opens; inf if it is open."""
+    return inf if project.hours.open or not len(project.queue.ready) else project.hours.until
+
+
+_OF_PROJECTS: Final[Mapping[str, Callable[[Project], float]]] = {
+    "lease": lambda project: project.queue.processing.next_at(),
+    "bucket": _token_at,
+    "counters": lambda project: project.save_at,
+    "wait": lambda project: project.waiters.next_at(),
+    "due": lambda project: project.queue.delayed.next_at(),
+    "check": Project.check_at,
+    "hours": _opens_at,
+    "hold": lambda project: min(project.holds.values(), default=inf),
+}
+"""When the appointments of a project are due, by their kind."""

@@ -30,6 +30,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from taskqueue.core.messages import NewTask, Schedule, Token
+from taskqueue.core.views import Attempt
 
 READY: Final = 1
 DELAYED: Final = 2
@@ -50,16 +51,26 @@ NO_FLOOR: Final = 1 << (8 * KEY_BYTES)
 NO_TOKEN: Final = Token(0)
 """Of a task that was never handed out, or whose lease's answer can't count any more."""
 
+ATTEMPTS_KEPT: Final = 10
+"""In the history of a task; the oldest makes room."""
+
+ERROR_BYTES: Final = 2048
+"""Of an attempt's error, in UTF-8, that its history keeps."""
+
 TASK_BYTES: Final = 512
 """What a task costs in memory besides its url and its body; measured with tracemalloc, rounded up."""
 
 
 class Spec(Struct, frozen=True, gc=False):
-    """What the producer sent: kept as it came, written once, read again only when a hollow task is needed."""
+    """What the producer sent: kept as it came, written once, read again only when a hollow task is needed.
+
+    ``depth`` counts the follow-ups between it and a task that was pushed by itself.
+    """
 
     url: str
     schedule: Schedule
     body: Raw
+    depth: int = 0
 
 
 class Lease(Struct, gc=False):
@@ -71,6 +82,7 @@ class Lease(Struct, gc=False):
         deadline: boot-clock seconds at which it runs out.
         selected_at: boot-clock seconds at which it was handed out.
         deferred: a ``force_update`` that came meanwhile; takes effect when the lease ends.
+        check: number of its project's check phase in which it was handed out as a check; 0: it is none.
     """
 
     session: str
@@ -78,6 +90,7 @@ class Lease(Struct, gc=False):
     deadline: float
     selected_at: float
     deferred: NewTask | None = None
+    check: int = 0
 
 
 class Task(Struct, gc=False, eq=False):
@@ -90,12 +103,16 @@ class Task(Struct, gc=False, eq=False):
         lastcrawltime: unix seconds at which its last attempt ended; 0 is never.
         held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't hurry it.
         timed_out: its last attempt ran out of time.
+        apart: its project can be finished while it is live: a recurring task that has run, or ``on_finished`` itself.
+        attempts: how many of its attempts have ended, modulo ATTEMPTS_KEPT: the slot of the next one in its history.
         size: bytes that it takes in memory, about; see ``size_of``.
         kept_state, kept_key: where the store has it; state 0 is nowhere.
         kept_seq: under which the store has its spec, if that is not ``seq``; else 0.
         kept_deferred: the store has a deferred update of it.
         touched: it is among this turn's changes.
         spec_changed: its spec must be written with this turn's changes.
+        ended: the success that it is over with, if it came in this turn; kept in the task's place among the successes,
+            so that it costs no write of its own.
     """
 
     project: int
@@ -110,6 +127,8 @@ class Task(Struct, gc=False, eq=False):
     lastcrawltime: float = 0.0
     held_back: bool = False
     timed_out: bool = False
+    apart: bool = False
+    attempts: int = 0
     itag: str = ""
     spec: Spec | None = None
     lease: Lease | None = None
@@ -120,6 +139,7 @@ class Task(Struct, gc=False, eq=False):
     kept_deferred: bool = False
     touched: bool = False
     spec_changed: bool = False
+    ended: Attempt | None = None
 
 
 Move = tuple[Task, int, int, int, bool, bool]
@@ -146,6 +166,13 @@ def time_key(at: float, seq: int) -> int:
 def key_time(key: int) -> float:
     """The time in a key made by ``time_key``, in unix seconds."""
     return (key >> SEQ_BITS) / 1e6
+
+
+def kept_error(error: str) -> str:
+    """What is kept of an attempt's error: its first ERROR_BYTES, and no part of a character."""
+    if 4 * len(error) <= ERROR_BYTES:  # no character is longer than 4 bytes
+        return error
+    return error.encode()[:ERROR_BYTES].decode(errors="ignore")
 
 
 def size_of(spec: Spec) -> int:

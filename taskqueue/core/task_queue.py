@@ -13,17 +13,19 @@ from __future__ import annotations
 from taskqueue.core.changes import Changes
 from taskqueue.core.messages import Token
 from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
-from taskqueue.core.replies import Counts
 from taskqueue.core.task import (
+    ATTEMPTS_KEPT,
     DELAYED,
     NO_FLOOR,
     PROCESSING,
     READY,
+    SUCCESS,
     Lease,
     Task,
     ready_key,
     time_key,
 )
+from taskqueue.core.views import Attempt, Counts
 from taskqueue.errors import Corrupt
 
 
@@ -33,13 +35,15 @@ class TaskQueue:
     Attributes:
         tasks: by taskid, everything that is in memory.
         counts: how many tasks are in each state, by state, in memory or not.
+        unfinished: how many live ones the project is not finished without: those that are not ``apart``.
     """
 
-    __slots__ = ("_changes", "counts", "delayed", "processing", "ready", "tasks")
+    __slots__ = ("_changes", "counts", "delayed", "processing", "ready", "tasks", "unfinished")
 
-    def __init__(self, changes: Changes, counts: Counts, ready_low: int, delayed_low: int) -> None:
+    def __init__(self, changes: Changes, counts: Counts, unfinished: int, ready_low: int, delayed_low: int) -> None:
         self._changes = changes
         self.tasks: dict[str, Task] = {}
+        self.unfinished = unfinished
         self.counts = [0, counts.ready, counts.delayed, counts.processing]
         self.counts += [counts.success, counts.failed, counts.cancelled]
         self.ready = PriorityQueue(ready_low if counts.ready else NO_FLOOR)
@@ -54,6 +58,11 @@ class TaskQueue:
     def live(self) -> int:
         """Tasks that are not over."""
         return self.counts[READY] + self.counts[DELAYED] + self.counts[PROCESSING]
+
+    @property
+    def known(self) -> int:
+        """Tasks, live or over."""
+        return sum(self.counts)
 
     def put_ready(self, task: Task) -> None:
         """Let the task run as soon as its turn comes."""
@@ -79,6 +88,12 @@ class TaskQueue:
             self._leave(task)
         task.state = 0
 
+    def set_apart(self, task: Task) -> None:
+        """Let the project be finished while this task, which is live, goes on."""
+        if not task.apart:
+            self.unfinished -= 1
+            task.apart = True
+
     def lease(self, task: Task, token: Token, lease: Lease) -> None:
         """Give the first ready task away."""
         self.ready.pop()
@@ -102,6 +117,12 @@ class TaskQueue:
         self.processing.extend(task, deadline)
         self._changes.touch(task)
 
+    def succeed(self, task: Task, attempt: Attempt) -> None:
+        """End the task with this success."""
+        self.finish(task, SUCCESS, attempt.at)
+        task.ended = attempt
+        task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
+
     def finish(self, task: Task, state: int, now: float) -> None:
         """End the task as ``state`` at ``now`` (unix seconds)."""
         self._leave(task)
@@ -121,6 +142,14 @@ class TaskQueue:
             return
         task.priority = priority
         self._changes.touch(task)
+
+    def clear(self) -> None:
+        """Hold and count nothing that is live."""
+        self.tasks.clear()
+        self.counts[READY] = self.counts[DELAYED] = self.counts[PROCESSING] = self.unfinished = 0
+        self.ready = PriorityQueue()
+        self.delayed = TimeQueue()
+        self.processing = Processing()
 
     def trim(self, max_tasks: int, max_bytes: int) -> None:
         """Keep the heads within their bounds."""
@@ -147,6 +176,8 @@ class TaskQueue:
         """Take the task out of where it is, whether that is held or not."""
         state = task.state
         self.counts[state] -= 1
+        if state <= PROCESSING and not task.apart:
+            self.unfinished -= 1
         if state == READY:
             self.ready.remove(task)
         elif state == DELAYED:
@@ -154,10 +185,15 @@ class TaskQueue:
         elif state == PROCESSING:
             self.processing.remove(task)
             task.lease = None
+        elif task.ended is not None:
+            self._changes.keep_attempt(task, task.attempts - 1, task.ended)
+            task.ended = None
         self.tasks.pop(task.taskid, None)
 
     def _enter(self, task: Task, order: PriorityQueue) -> None:
         self.counts[task.state] += 1
+        if not task.apart:
+            self.unfinished += 1
         self._changes.touch(task)
         if order.add(task):
             self.tasks[task.taskid] = task

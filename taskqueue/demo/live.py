@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from taskqueue.core.replies import ProjectView
+from taskqueue.core.views import ProjectView
 
 SPEED_SECONDS = 3.0
 """Speed is the mean of so many seconds."""

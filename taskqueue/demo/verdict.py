@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from taskqueue.core.replies import Counts
+from taskqueue.core.views import Counts
 from taskqueue.demo.pace import Window
 
 EXAMPLES = 3

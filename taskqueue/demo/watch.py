@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from taskqueue import Client
-from taskqueue.core.replies import Counts, ProjectView
+from taskqueue.core.views import Counts, ProjectView
 from taskqueue.demo.live import Scene, Screen, Speed
 from taskqueue.demo.pace import Look
 from taskqueue.demo.processes import Processes

@@ -1,7 +1,8 @@
 """The config file: TOML, read into values that are checked, with every problem named by file, key and reason.
 
-    [server] [store] [limits]     structs of this module
-    [defaults] [projects.NAME]    layers of project settings, which core.settings knows and checks
+    [server] [store] [limits] [webhook]    structs of this module
+    [buckets.NAME]                         core.settings.Pace
+    [defaults] [projects.NAME]             layers of project settings, which core.settings knows and checks
 
 Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all.
 
@@ -14,12 +15,15 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct, field
 
+from taskqueue.calendar import Calendar
+from taskqueue.core.events import EVENT_KINDS, EventKind
 from taskqueue.core.messages import ProjectName
-from taskqueue.core.settings import CoreConfig, Layer, Settings, merge
+from taskqueue.core.settings import CoreConfig, Layer, Pace, Settings, check, merge
 from taskqueue.errors import ConfigError, Rejected
 from taskqueue.server import schema
 from taskqueue.server.schema import SIZE
@@ -29,6 +33,7 @@ Address = Annotated[
     str,
     Meta(pattern=r"\A(tcp|ipc)://.+\Z", extra={"words": 'an address such as "tcp://127.0.0.1:7400"'}),
 ]
+WEB_ADDRESS: Final = {"words": 'empty or an address such as "https://example.org/hook"', "secret": True}
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -71,17 +76,53 @@ class Limits(Struct, frozen=True):
     select_bytes: Annotated[int, Meta(ge=1, le=1 << 30, extra=SIZE)] = 1 << 20
 
 
+class WebhookSection(Struct, frozen=True):
+    """[webhook].
+
+    Attributes:
+        url: what is told of events, by POST; empty: nothing is. It may say ``user:password@``.
+        events: kinds of events that it is told of.
+        timeout: seconds that an attempt may take.
+        attempts: to send one event, the first one included.
+
+    Raises:
+        ValueError: the url is none that can be called.
+    """
+
+    url: Annotated[str, Meta(extra=WEB_ADDRESS)] = ""
+    events: Annotated[tuple[EventKind, ...], Meta(min_length=1, max_length=len(EVENT_KINDS))] = (
+        "paused",
+        "finished",
+        "error-burst",
+    )
+    timeout: Annotated[float, Meta(gt=0, le=600)] = 10.0
+    attempts: Annotated[int, Meta(ge=1, le=100)] = 5
+
+    def __post_init__(self) -> None:
+        if self.url and not _is_web_address(self.url):
+            raise ValueError("url")
+
+
 class Config(Struct, frozen=True):
     """What the whole file says."""
 
     server: Server = Server()
     store: StoreSection = StoreSection()
     limits: Limits = Limits()
+    webhook: WebhookSection = WebhookSection()
     defaults: Layer = field(default_factory=dict)
     projects: Mapping[str, Layer] = field(default_factory=dict)
+    buckets: Mapping[str, Pace] = field(default_factory=dict)
 
 
-SECTIONS: Final[dict[str, type[Struct]]] = {"server": Server, "store": StoreSection, "limits": Limits}
+SECTIONS: Final[dict[str, type[Struct]]] = {
+    "server": Server,
+    "store": StoreSection,
+    "limits": Limits,
+    "webhook": WebhookSection,
+}
+
+CALENDAR: Final = Calendar()
 
 RESTART_ONLY: Final = (
     ("server", "bind"),
@@ -117,8 +158,10 @@ def build(tables: Mapping[str, Any], path: str) -> Config:
         server=schema.convert(tables.get("server", {}), Server),
         store=schema.convert(tables.get("store", {}), StoreSection),
         limits=schema.convert(tables.get("limits", {}), Limits),
+        webhook=schema.convert(tables.get("webhook", {}), WebhookSection),
         defaults=tables.get("defaults", {}),
         projects=tables.get("projects", {}),
+        buckets={name: schema.convert(table, Pace) for name, table in tables.get("buckets", {}).items()},
     )
 
 
@@ -128,6 +171,7 @@ def core_config(config: Config, version: str) -> CoreConfig:
     return CoreConfig(
         defaults=config.defaults,
         projects=dict(config.projects),
+        buckets=dict(config.buckets),
         auto_create=server.auto_create,
         fetcher_timeout=server.fetcher_timeout,
         session_timeout=server.session_timeout,
@@ -177,6 +221,8 @@ def _read(path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deep") from None
 
 
 def _problems(tables: Mapping[str, Any]) -> Iterator[str]:
@@ -188,42 +234,79 @@ def _problems(tables: Mapping[str, Any]) -> Iterator[str]:
         elif name in SECTIONS:
             yield from schema.problems(name, table, SECTIONS[name])
         elif name == "defaults":
-            yield from _layer_problems(name, table)
+            yield from _layer_problems(name, table, tables)
         else:
-            yield from _project_problems(table)
+            yield from _named_problems(name, table, tables)
 
 
-def _project_problems(projects: Mapping[str, Any]) -> Iterator[str]:
-    for name, layer in projects.items():
-        if not _is_project_name(name):
-            yield f'projects."{name}": a project name is 1 to 64 letters, digits, "_", "-" and "."'
-        elif not isinstance(layer, dict):
-            yield f"projects.{name} must be a section, not {layer!r}"
+def _named_problems(section: str, named: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
+    """Of what there is several of: projects, buckets."""
+    for name, table in named.items():
+        if not _is_name(name):
+            yield f'{section}."{name}": a {section[:-1]} name is 1 to 64 letters, digits, "_", "-" and "."'
+        elif not isinstance(table, dict):
+            yield f"{section}.{name} must be a section, not {table!r}"
+        elif section == "projects":
+            yield from _layer_problems(f"projects.{name}", table, tables)
         else:
-            yield from _layer_problems(f"projects.{name}", layer)
+            yield from schema.problems(f"buckets.{name}", table, Pace)
 
 
-def _layer_problems(where: str, layer: Mapping[str, Any]) -> Iterator[str]:
+def _layer_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
     for key, value in layer.items():
-        if isinstance(value, dict) and where != "defaults":
+        if key in Settings.__struct_fields__:
+            yield from _setting_problems(where, key, value, tables)
+        elif isinstance(value, dict) and where != "defaults":
             yield f'{where}.{key} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
-        elif key not in Settings.__struct_fields__:
+        else:
             yield schema.unknown(where, key, Settings)
-        elif not _is_good(key, value):
-            yield schema.wrong(where, key, value, Settings)
 
 
-def _is_project_name(name: str) -> bool:
+def _setting_problems(where: str, key: str, value: Any, tables: Mapping[str, Any]) -> Iterator[str]:
+    """First of its form, then of its meaning."""
+    formal = list(schema.setting_problems(where, key, value, Settings))
+    yield from formal
+    if not formal:
+        yield from (f"{where}.{reason}" for part in _parts(key, value) for reason in _refusals(part))
+    if not formal and key == "bucket" and value and not _has_bucket(tables, value):
+        yield f"{where}.bucket: there is no section [buckets.{value}]"
+
+
+def _has_bucket(tables: Mapping[str, Any], name: str) -> bool:
+    buckets = tables.get("buckets")
+    return isinstance(buckets, dict) and name in buckets
+
+
+def _parts(key: str, value: Any) -> Iterator[Layer]:
+    """What can be wrong on its own: a setting, or each of the jobs; all of these together come first."""
+    if key != "cron":
+        yield {key: value}
+    elif list(_refusals({key: dict.fromkeys(value)})):
+        yield {key: dict.fromkeys(value)}
+    else:
+        yield from ({key: {name: job}} for name, job in value.items())
+
+
+def _refusals(layer: Layer) -> Iterator[str]:
+    """Why a layer can't be; nothing if it can."""
+    try:
+        check(merge({}, layer), CALENDAR)
+    except Rejected as rejected:
+        yield rejected.reason
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:  # brackets without an address, a port that is none
+        return False
+    return parts.scheme in ("http", "https") and host != "" and host.isascii() and url.isprintable() and " " not in url
+
+
+def _is_name(name: str) -> bool:
     try:
         msgspec.convert(name, ProjectName)
     except msgspec.ValidationError:
-        return False
-    return True
-
-
-def _is_good(key: str, value: Any) -> bool:
-    try:
-        merge({key: value})
-    except Rejected:
         return False
     return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from taskqueue.calendar import Calendar
 from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.messages import Now
 from taskqueue.core.requests import Heard
@@ -52,7 +53,7 @@ class Epoch:
         loaded = ledger.begin(boot_id)
         self.number = loaded.epoch
         self.projects: list[ProjectRecord] = loaded.projects
-        self._core = Scheduler(loaded, config, now)
+        self._core = Scheduler(loaded, config, Calendar(), now)
         self.syncer = Syncer(ledger.sync, durability, meters)
 
     def turn(self, now: Now, heard: Sequence[Heard], config: CoreConfig | None) -> Turn:
@@ -85,11 +86,13 @@ class Epoch:
         return self._core.next_event_at(now)
 
     def finish(self) -> None:
-        """Wait until everything written is on disk; there may be no further turn.
+        """Write what an orderly end keeps, and wait until everything is on disk; there may be no further turn.
 
         Raises:
-            StoreError: it could not be synced.
+            StoreError: it could not be written or synced.
         """
+        if self._ledger.keep(self._core.last_words()):
+            self.syncer.wrote()
         self.syncer.finish()
 
     def stop(self) -> None:

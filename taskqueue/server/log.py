@@ -16,7 +16,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from taskqueue.core.kept import Kept, SpecRef
+from taskqueue.core.events import Event
+from taskqueue.core.kept import Kept
 from taskqueue.core.requests import Heard, Request
 from taskqueue.core.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 
@@ -45,8 +46,14 @@ def turn_lines(heard: Sequence[Heard], kept: Kept, names: Mapping[int, str]) -> 
     for message in heard:
         if isinstance(message.request, Request):
             yield _heard_line(message.request)
+    errors = {(attempt.project, attempt.taskid): attempt.attempt.error for attempt in kept.attempts}
     for move in kept.moves:
-        yield from _move_lines(move, kept, names)
+        yield from _move_lines(move, errors, names)
+
+
+def event_line(event: Event) -> str:
+    """What happened to a project."""
+    return f"{event.kind} project={event.project} reason={shown(event.reason)}"
 
 
 def _heard_line(request: Request) -> str:
@@ -54,12 +61,12 @@ def _heard_line(request: Request) -> str:
     return f"request type={kind} session={shown(request.session)} n={request.n}"
 
 
-def _move_lines(move: Move, kept: Kept, names: Mapping[int, str]) -> Iterator[str]:
+def _move_lines(move: Move, errors: Mapping[tuple[int, str], str], names: Mapping[int, str]) -> Iterator[str]:
     task, old = move[:2]
     pairs = {"project": names.get(task.project, str(task.project)), "taskid": task.taskid}
     if task.spec is not None:
         pairs["url"] = task.spec.url
-    if error := kept.errors.get(SpecRef(task.project, task.seq)):
+    if error := errors.get((task.project, task.taskid)):
         pairs["error"] = error
     about = " ".join(f"{key}={shown(value)}" for key, value in pairs.items())
     for event in _events(old, task):

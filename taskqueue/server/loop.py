@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from taskqueue.core.events import Event
 from taskqueue.core.messages import Now
 from taskqueue.core.replies import ErrorReply, Said, StatusReply
 from taskqueue.core.requests import Heard
@@ -27,7 +28,7 @@ from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, ticks
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.hearing import hear, refusal
-from taskqueue.server.log import shown, turn_lines
+from taskqueue.server.log import event_line, shown, turn_lines
 from taskqueue.server.meters import Meters, as_map
 from taskqueue.server.outbox import Outbox
 from taskqueue.server.router import Frame, Router
@@ -40,7 +41,13 @@ log = logging.getLogger("taskqueue")
 
 
 class Loop:
-    """Runs in the main thread; ``begin`` makes a new epoch, ``reload`` reads the config again."""
+    """Runs in the main thread.
+
+    Args:
+        begin: makes a new epoch.
+        reload: reads the config again.
+        tell: tells people of events; must not wait.
+    """
 
     def __init__(
         self,
@@ -50,6 +57,7 @@ class Loop:
         meters: Meters,
         begin: Callable[[CoreConfig], Epoch],
         reload: Callable[[], CoreConfig | None],
+        tell: Callable[[Sequence[Event]], None],
         config: CoreConfig,
     ) -> None:
         self._router = router
@@ -58,6 +66,7 @@ class Loop:
         self._meters = meters
         self._begin = begin
         self._reload = reload
+        self._tell = tell
         self._config = config
         self._told: CoreConfig | None = None
         self._stopping = False
@@ -134,6 +143,10 @@ class Loop:
             for line in turn_lines(heard, turn.kept, self._summary.names):
                 log.debug("%s", line)
         self._summary.forget(turn.kept.dropped_projects)
+        if turn.events:
+            for event in turn.events:
+                log.info("%s", event_line(event))
+            self._tell(turn.events)
         self._say(turn.said)
 
     def _say(self, said: Sequence[Said]) -> None:

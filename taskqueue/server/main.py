@@ -23,8 +23,8 @@ import msgspec
 import zmq
 
 from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.replies import Counts
 from taskqueue.core.settings import CoreConfig
+from taskqueue.core.views import Counts
 from taskqueue.errors import ConfigError, Corrupt, Fenced, StoreError
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config import Config, core_config, load, override, reloaded
@@ -34,6 +34,7 @@ from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
 from taskqueue.server.router import Router
 from taskqueue.server.signals import Signals
+from taskqueue.server.webhook import Webhook
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.rocks import RocksStore
 
@@ -151,8 +152,19 @@ def _serve(source: Source) -> None:
     def begin(core: CoreConfig) -> Epoch:
         return _begin(source.config, core, clock, meters)
 
-    with Signals() as signals, closing(_router(config, meters)) as router:
-        loop = Loop(router, signals, clock, meters, begin, source.read_again, source.core())
+    def reload() -> CoreConfig | None:
+        core = source.read_again()
+        if core is not None:
+            webhook.reconfigure(source.config.webhook)
+        return core
+
+    # The webhook is closed last: what it still has to say must not keep the store and the address.
+    with (
+        closing(Webhook(config.webhook, software_version())) as webhook,
+        Signals() as signals,
+        closing(_router(config, meters)) as router,
+    ):
+        loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, source.core())
         print(_start_line(config, router, loop.epoch), flush=True)
         loop.run()
 

@@ -2,13 +2,17 @@
 
 So the message and the check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or
 inf", because a number without an upper bound may be inf. A size is a whole number of bytes or a text such as
-"8 MiB".
+"8 MiB". ``Meta(extra={"words": ..., "secret": True})`` gives the words itself and keeps the value out of the line.
+
+A setting may be a table of a type of its own (``on_finished``), or of several by name (``cron``); then each line names
+the innermost key.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -27,8 +31,20 @@ def problems(where: str, table: Mapping[str, Any], kind: type[Struct]) -> Iterat
     for key, value in table.items():
         if key not in kind.__struct_fields__:
             yield unknown(where, key, kind)
-        elif not _converts(key, value, kind):
+        else:
+            yield from setting_problems(where, key, value, kind)
+
+
+def setting_problems(where: str, key: str, value: Any, kind: type[Struct]) -> Iterator[str]:
+    """What is wrong with one setting that such a section has."""
+    within = _table(_type(key, kind))
+    if within is None or not isinstance(value, dict):
+        if not _converts(key, value, kind):
             yield wrong(where, key, value, kind)
+    elif isinstance(within, inspect.StructType):
+        yield from problems(f"{where}.{key}", value, within.cls)
+    else:
+        yield from _named_problems(f"{where}.{key}", value, within.value_type)
 
 
 def convert(table: Mapping[str, Any], kind: type[Section]) -> Section:
@@ -43,7 +59,23 @@ def unknown(where: str, key: str, kind: type[Struct]) -> str:
 
 def wrong(where: str, key: str, value: Any, kind: type[Struct]) -> str:
     """The line for a value that can't be used: ``limits.turn_tasks must be a whole number, not "many"``."""
-    return f"{where}.{key} must be {_words(_type(key, kind))}, not {_shown(value)}"
+    wanted = _type(key, kind)
+    said = "" if _is_secret(wanted) else f", not {_shown(value)}"
+    return f"{where}.{key} must be {_words(wanted)}{said}"
+
+
+def _named_problems(where: str, tables: Mapping[str, Any], kind: inspect.Type) -> Iterator[str]:
+    for name, table in tables.items():
+        if isinstance(kind, inspect.StructType) and not isinstance(table, dict):
+            yield f"{where}.{name} must be a section, not {_shown(table)}"
+        elif isinstance(kind, inspect.StructType):
+            yield from problems(f"{where}.{name}", table, kind.cls)
+
+
+def _table(kind: inspect.Type) -> inspect.StructType | inspect.DictType | None:
+    """The table that a setting is, if it is one, whether or not it may also be absent."""
+    kinds = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+    return next((each for each in kinds if isinstance(each, inspect.StructType | inspect.DictType)), None)
 
 
 def _converts(key: str, value: Any, kind: type[Struct]) -> bool:
@@ -63,11 +95,21 @@ def _plain(key: str, value: Any, kind: type[Struct]) -> Any:
 
 
 def _type(key: str, kind: type[Struct]) -> inspect.Type:
-    return next(inspect.type_info(field.type) for field in msgspec.structs.fields(kind) if field.name == key)
+    return _types(kind)[key]
+
+
+@lru_cache
+def _types(kind: type[Struct]) -> dict[str, inspect.Type]:
+    """Of each setting; to find them out takes a millisecond, too long for each of ten thousand projects."""
+    return {field.name: inspect.type_info(field.type) for field in msgspec.structs.fields(kind)}
 
 
 def _is_size(kind: inspect.Type) -> bool:
     return isinstance(kind, inspect.Metadata) and kind.extra == SIZE
+
+
+def _is_secret(kind: inspect.Type) -> bool:
+    return isinstance(kind, inspect.Metadata) and "secret" in (kind.extra or {})
 
 
 def _words(kind: inspect.Type) -> str:
@@ -84,6 +126,12 @@ def _words(kind: inspect.Type) -> str:
             return "true or false"
         case inspect.LiteralType():
             return "one of " + ", ".join(f'"{value}"' for value in kind.values)
+        case inspect.UnionType():
+            return _words(next(each for each in kind.types if not isinstance(each, inspect.NoneType)))
+        case inspect.StructType() | inspect.DictType():
+            return "a section"
+        case inspect.StrType(max_length=int(most)):
+            return f"a text of at most {most:_} characters"
         case inspect.VarTupleType():
             return f"a list of {kind.min_length} to {kind.max_length} items, each {_words(kind.item_type)}"
     return "a text"

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.replies import Totals
+from taskqueue.core.views import Totals
 from taskqueue.server.meters import Meters
 
 SUMMARY_SECONDS: Final = 60.0

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from taskqueue.core.kept import OUTCOME_WINDOW, Kept
-from taskqueue.core.task import KEY_BYTES, PROCESSING, SEQ_BITS, SUCCESS, Move, Task
+from taskqueue.core.task import ATTEMPTS_KEPT, KEY_BYTES, PROCESSING, SEQ_BITS, SUCCESS, Move, Task
 from taskqueue.errors import Corrupt
 from taskqueue.store import layout
-from taskqueue.store.contract import Batch
+from taskqueue.store.contract import Batch, Family
 from taskqueue.store.format import META
 
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
@@ -28,10 +28,12 @@ def batch_of(kept: Kept) -> Batch:
         Corrupt: a task can't be kept as it is: its spec or its lease is missing, or its key isn't its own.
     """
     batch = Batch({family: [] for family in layout.FAMILIES}, {family: [] for family in layout.FAMILIES})
+    _lay_forgotten(batch, kept.forgotten)
     _lay_moves(batch, kept.moves)
-    _lay_errors(batch, kept)
+    _lay_attempts(batch, kept)
     _lay_projects(batch, kept)
     _lay_sessions(batch, kept)
+    _lay_operations(batch, kept)
     return batch
 
 
@@ -50,16 +52,16 @@ def _lay_moves(batch: Batch, moves: Iterable[Move]) -> None:
             number = task.project
             project = in_project(number)
         place = key.to_bytes(KEY_BYTES, "big")
-        flags = 0
-        if task.held_back or task.timed_out:
-            flags = task.held_back * layout.HELD_BACK + task.timed_out * layout.TIMED_OUT
+        flags = task.attempts << layout.ATTEMPTS_SHIFT
+        if task.held_back or task.timed_out or task.apart:
+            flags += task.held_back * layout.HELD_BACK + task.timed_out * layout.TIMED_OUT + task.apart * layout.APART
         record = pack(state, flags, task.priority, task.retried, task.token, task.exetime, task.lastcrawltime, place)
         if task.itag:
             record += task.itag.encode()
         if (old_key != key or old_state != state) and old_state:
             delete_place[old_state](project + old_key.to_bytes(KEY_BYTES, "big"))
         has_new_seq = not old_state or old_seq != seq
-        if state != PROCESSING or has_new_seq:
+        if state != PROCESSING or has_new_seq or old_state >= PROCESSING:
             put_id((project + task.taskid.encode(), record))
         put_place[state]((project + place, _at_place(task, state, record)))
         if has_new_seq or spec_changed:
@@ -71,7 +73,7 @@ def _lay_moves(batch: Batch, moves: Iterable[Move]) -> None:
 def _at_place(task: Task, state: int, record: bytes) -> bytes:
     """What the order of its state says of a task."""
     if state >= SUCCESS:
-        return task.taskid.encode()
+        return layout.encode_success(task.taskid, task.ended) if task.ended is not None else task.taskid.encode()
     if state != PROCESSING:
         return record
     if task.lease is None:
@@ -88,7 +90,6 @@ def _lay_spec(batch: Batch, task: Task, old_seq: int) -> None:
     )
     if old_seq != task.seq:
         batch.deletes[layout.SPECS].append(layout.seq_key(task.project, old_seq))
-        batch.deletes[layout.ERRORS].append(layout.seq_key(task.project, old_seq))
 
 
 def _lay_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) -> None:
@@ -99,24 +100,50 @@ def _lay_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) ->
         batch.puts[layout.DEFERRED].append((layout.seq_key(task.project, task.seq), layout.encode(task.lease.deferred)))
 
 
-def _lay_errors(batch: Batch, kept: Kept) -> None:
-    """An empty error takes the place of an older one: nothing is kept of it."""
-    for ref, error in kept.errors.items():
-        if error:
-            batch.puts[layout.ERRORS].append((layout.seq_key(*ref), error.encode()))
-        else:
-            batch.deletes[layout.ERRORS].append(layout.seq_key(*ref))
+def _lay_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
+    """What a dropped task left behind outside of the orders; its history only if it was ever run."""
+    for task in tasks:
+        batch.deletes[layout.IDS].append(layout.id_key(task.project, task.taskid))
+        batch.deletes[layout.SPECS].append(layout.seq_key(task.project, task.seq))
+        if task.attempts or task.lastcrawltime:
+            slots = range(ATTEMPTS_KEPT)
+            batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, slot) for slot in slots]
+
+
+def _lay_attempts(batch: Batch, kept: Kept) -> None:
+    """Each takes the place of the one that was in its slot."""
+    batch.puts[layout.HISTORY].extend(
+        (layout.attempt_key(project, taskid, slot), layout.encode(attempt))
+        for project, taskid, slot, attempt in kept.attempts
+    )
 
 
 def _lay_projects(batch: Batch, kept: Kept) -> None:
     batch.puts[layout.PROJECTS].extend(
         (layout.project_key(record.number), layout.encode(record)) for record in kept.projects
     )
+    batch.puts[layout.COUNTERS].extend(
+        (layout.project_key(number), layout.encode(record)) for number, record in kept.counters.items()
+    )
+    batch.puts[layout.BUCKETS].extend((record.name.encode(), layout.encode(record)) for record in kept.buckets)
     for number in kept.dropped_projects:
-        start, end = layout.project_key(number), layout.project_key(number + 1)
-        batch.drops.extend((family, start, end) for family in layout.OF_PROJECTS)
+        _drop(batch, number, layout.OF_PROJECTS)
+    for number in kept.cleared:
+        _drop(batch, number, layout.OF_LIVE)
     if kept.next_project is not None:
         batch.puts[META].append((layout.NEXT_PROJECT_KEY, b"%d" % kept.next_project))
+
+
+def _drop(batch: Batch, project: int, families: Iterable[Family]) -> None:
+    start, end = layout.project_key(project), layout.project_key(project + 1)
+    batch.drops.extend((family, start, end) for family in families)
+
+
+def _lay_operations(batch: Batch, kept: Kept) -> None:
+    batch.puts[layout.OPERATIONS].extend(
+        (layout.operation_key(record.view.id), layout.encode(record)) for record in kept.operations
+    )
+    batch.deletes[layout.OPERATIONS].extend(map(layout.operation_key, kept.dropped_operations))
 
 
 def _lay_sessions(batch: Batch, kept: Kept) -> None:

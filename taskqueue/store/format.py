@@ -4,10 +4,11 @@ The version lies in the store itself (family ``meta``, key ``format``, decimal).
 
     none      a new store: it gets the present version
     equal     nothing to do
-    older     MIGRATIONS, one step a version, each synced before the next; FormatError if a step is missing
+    older     migrations, one step a version, each synced before the next; FormatError if a step is missing
     newer     FormatError, and nothing is changed
 
-A step may be cut off at any moment and is then run again from its start, so it must bear being repeated.
+A step may be cut off at any moment and is then run again from its start, so it must bear being repeated. The steps are
+in ``migrations``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final
 from taskqueue.errors import FormatError
 from taskqueue.store.contract import Batch, Store
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the records that ``layout`` describes."""
 
 META: Final = "meta"
@@ -31,7 +32,7 @@ Migration = Callable[[Store, int], None]
 """Rewrites the records of one version as the next one has them; gets the store and the epoch to write
 under."""
 
-MIGRATIONS: Final[Mapping[int, Migration]] = {}
+Migrations = Mapping[int, Migration]
 """By the version that they start from."""
 
 
@@ -49,7 +50,7 @@ def refuse_newer(store: Store, where: str) -> None:
         )
 
 
-def bring_up(store: Store, where: str, migrations: Mapping[int, Migration] = MIGRATIONS) -> None:
+def bring_up(store: Store, where: str, migrations: Migrations) -> None:
     """Make the store one of format FORMAT, migrating it step by step; nothing is written if it is one
     already.
 
@@ -64,7 +65,7 @@ def bring_up(store: Store, where: str, migrations: Mapping[int, Migration] = MIG
         _migrate(store, where, version, migrations)
 
 
-def _migrate(store: Store, where: str, version: int, migrations: Mapping[int, Migration]) -> None:
+def _migrate(store: Store, where: str, version: int, migrations: Migrations) -> None:
     missing = [step for step in range(version, FORMAT) if step not in migrations]
     if missing:
         raise FormatError(

@@ -8,20 +8,25 @@
 | specs | project, seq | taskid, url, schedule, body |
 | ready, delayed | project, place | record |
 | leases | project, place | record, taskid, session, number, deadline, selected_at |
-| success, failed, cancelled | project, place | taskid |
+| success | project, place | 0xff, length of the taskid (1 byte), taskid, seconds (float), fetcher of the last attempt |
+| failed, cancelled | project, place | taskid; of a success, too, if nothing is known of how it came |
 | deferred | project, seq | the NewTask that waits for the end of a lease |
-| errors | project, seq | text of the last error |
+| history | project, length of the taskid (1 byte), taskid, slot (1 byte) | Attempt |
+| counters | project | CountersRecord |
+| buckets | name | BucketRecord |
+| operations | id (8 bytes) | OperationRecord |
 | sessions | session | SessionRecord |
 | outcomes | session, n % OUTCOME_WINDOW | n, reply |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
-do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack.
+do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The depth
+of a spec and the check of a lease stand at the end and are left out where they are 0.
 
 Rules:
 1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
    record.
 2. While a task is processing, its record in ``leases`` is true and the one in ``ids`` may be that from before
-   the hand-out: this saves a write a task. A task's seq is always true in ``ids``.
+   the hand-out: this saves a write a task. Its seq, its attempts, and that it is live, are always true in ``ids``.
 3. A record in ``ids`` tells state and place, so it finds the entry in the order and, by seq, the spec.
 
 Why bodies lie apart by seq, and what it costs: docs/decisions/0001-record-layout.md.
@@ -33,10 +38,11 @@ from struct import Struct as Packing
 from struct import error as PackingError
 from typing import Final
 
-from msgspec import MsgspecError, Raw
+from msgspec import MsgspecError, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from taskqueue.core.kept import OUTCOME_WINDOW, ProjectRecord, SessionRecord
+from taskqueue.core.counters import CountersRecord
+from taskqueue.core.kept import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.messages import NewTask, Schedule
 from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import (
@@ -50,8 +56,10 @@ from taskqueue.core.task import (
     Lease,
     Spec,
     Task,
+    key_time,
     size_of,
 )  # fmt: skip
+from taskqueue.core.views import Attempt
 from taskqueue.store.contract import Family
 from taskqueue.store.format import META
 
@@ -59,7 +67,10 @@ PROJECTS: Final = "projects"
 IDS: Final = "ids"
 SPECS: Final = "specs"
 DEFERRED: Final = "deferred"
-ERRORS: Final = "errors"
+HISTORY: Final = "history"
+COUNTERS: Final = "counters"
+BUCKETS: Final = "buckets"
+OPERATIONS: Final = "operations"
 SESSIONS: Final = "sessions"
 OUTCOMES: Final = "outcomes"
 
@@ -73,10 +84,13 @@ ORDERS: Final[dict[int, Family]] = {
 }
 """The family of each state's order."""
 
-OF_PROJECTS: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, ERRORS)
+OF_PROJECTS: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, COUNTERS)
 """Families whose keys begin with a project's number."""
 
-FAMILIES: Final[tuple[Family, ...]] = (META, *OF_PROJECTS, SESSIONS, OUTCOMES)
+OF_LIVE: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
+"""Those of them that have only live tasks; what is left of these elsewhere when they are dropped is swept later."""
+
+FAMILIES: Final[tuple[Family, ...]] = (META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS)
 
 BOOT_KEY: Final = b"boot"
 CLEAN_KEY: Final = b"clean"
@@ -94,6 +108,7 @@ SEQ_BYTES: Final = KEY_BYTES // 2
 _PROJECT: Final = Packing(">I")
 _SEQ: Final = Packing(">IQ")
 _LENGTH: Final = Packing(">H")
+_TASK: Final = Packing(">IB")
 
 project_key = _PROJECT.pack
 """project -> bytes."""
@@ -127,6 +142,23 @@ def seq_of(key: bytes) -> int:
     return int.from_bytes(key[-SEQ_BYTES:], "big")
 
 
+def history_key(project: int, taskid: str) -> bytes:
+    """What the keys of a task's attempts in HISTORY begin with: the length first, so that no task's are a prefix of
+    another's."""
+    text = taskid.encode()
+    return _TASK.pack(project, len(text)) + text
+
+
+def attempt_key(project: int, taskid: str, slot: int) -> bytes:
+    """A key of HISTORY."""
+    return history_key(project, taskid) + bytes((slot,))
+
+
+def operation_key(operation: int) -> bytes:
+    """A key of OPERATIONS."""
+    return operation.to_bytes(8, "big")
+
+
 def session_key(session: str) -> bytes:
     """Its length first, so that no session's keys are a prefix of another's."""
     text = session.encode()
@@ -145,6 +177,9 @@ RECORD: Final = Packing(f">BBiIQdd{KEY_BYTES}s")
 
 HELD_BACK: Final = 1
 TIMED_OUT: Final = 2
+APART: Final = 4
+ATTEMPTS_SHIFT: Final = 4
+"""The upper half of the flags counts attempts, modulo ATTEMPTS_KEPT."""
 
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
@@ -153,33 +188,82 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
     key = int.from_bytes(place, "big")
     return Task(
         project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
-        retried, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, record[RECORD.size :].decode(),
-        kept_state=state, kept_key=key,
+        retried, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
+        flags >> ATTEMPTS_SHIFT, record[RECORD.size :].decode(), kept_state=state, kept_key=key,
     )  # fmt: skip
+
+
+WITH_ATTEMPT: Final = 0xFF
+"""First byte of a success with its attempt; no taskid begins with it, because it is never found in UTF-8."""
+_SUCCESS: Final = Packing(">BBf")
+
+
+def encode_success(taskid: str, attempt: Attempt) -> bytes:
+    """A value of the order of successes: the task's last attempt lies there and not in its history."""
+    text = taskid.encode()
+    return _SUCCESS.pack(WITH_ATTEMPT, len(text), attempt.seconds) + text + attempt.fetcher.encode()
+
+
+def taskid_at(value: bytes) -> bytes:
+    """The taskid in a value of the order of what is over."""
+    return value[_SUCCESS.size :][: value[1]] if value[0] == WITH_ATTEMPT else value
+
+
+def decode_success(key: bytes, value: bytes) -> Attempt | None:
+    """How the task at a key of the successes ended; None if that is not known."""
+    if value[0] != WITH_ATTEMPT:
+        return None
+    _, length, seconds = _SUCCESS.unpack_from(value)
+    place = int.from_bytes(key[-KEY_BYTES:], "big")
+    return Attempt(key_time(place), "success", value[_SUCCESS.size + length :].decode(), seconds)
 
 
 # ------------------------------------------------------------------------------------------------ MessagePack
 
 encode = Encoder().encode
 
-_decode_spec: Final = Decoder(tuple[str, str, Schedule, Raw]).decode
-_decode_lease: Final = Decoder(tuple[bytes, str, str, int, float, float]).decode
+
+class _SpecValue(Struct, array_like=True, gc=False):
+    taskid: str
+    url: str
+    schedule: Schedule
+    body: Raw
+    depth: int = 0
+
+
+class _LeaseValue(Struct, array_like=True, gc=False):
+    record: bytes
+    taskid: str
+    session: str
+    number: int
+    deadline: float
+    selected_at: float
+    check: int = 0
+
+
+_decode_spec: Final = Decoder(_SpecValue).decode
+_decode_lease: Final = Decoder(_LeaseValue).decode
 _decode_outcome: Final = Decoder(tuple[int, AnyReply]).decode
 
 decode_deferred: Final = Decoder(NewTask).decode
 decode_project: Final = Decoder(ProjectRecord).decode
 decode_session: Final = Decoder(SessionRecord).decode
+decode_attempt: Final = Decoder(Attempt).decode
+decode_counters: Final = Decoder(CountersRecord).decode
+decode_bucket: Final = Decoder(BucketRecord).decode
+decode_operation: Final = Decoder(OperationRecord).decode
 
 
 def encode_spec(taskid: str, spec: Spec) -> bytes:
     """A value of SPECS."""
-    return encode((taskid, spec.url, spec.schedule, spec.body))
+    value = (taskid, spec.url, spec.schedule, spec.body)
+    return encode((*value, spec.depth) if spec.depth else value)
 
 
 def decode_spec(value: bytes) -> tuple[str, Spec]:
     """The taskid, and what its producer sent."""
-    taskid, url, schedule, body = _decode_spec(value)
-    return taskid, Spec(url, schedule, body)
+    kept = _decode_spec(value)
+    return kept.taskid, Spec(kept.url, kept.schedule, kept.body, kept.depth)
 
 
 def fill(task: Task, spec: Spec) -> None:
@@ -190,14 +274,15 @@ def fill(task: Task, spec: Spec) -> None:
 
 def encode_lease(record: bytes, taskid: str, lease: Lease) -> bytes:
     """A lease without what is deferred, which has a family of its own."""
-    return encode((record, taskid, lease.session, lease.number, lease.deadline, lease.selected_at))
+    value = (record, taskid, lease.session, lease.number, lease.deadline, lease.selected_at)
+    return encode((*value, lease.check) if lease.check else value)
 
 
 def decode_lease(project: int, value: bytes) -> Task:
     """A task with its lease, without spec and without what is deferred."""
-    record, taskid, session, number, deadline, selected_at = _decode_lease(value)
-    task = task_of(project, taskid, record)
-    task.lease = Lease(session, number, deadline, selected_at)
+    kept = _decode_lease(value)
+    task = task_of(project, kept.taskid, kept.record)
+    task.lease = Lease(kept.session, kept.number, kept.deadline, kept.selected_at, check=kept.check)
     return task
 
 

@@ -20,7 +20,9 @@ from taskqueue.store import layout
 from taskqueue.store.changes import batch_of
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.format import META
-from taskqueue.store.lookup import find, read
+from taskqueue.store.histories import move_left_successes
+from taskqueue.store.lookup import find
+from taskqueue.store.reading import read
 
 T = TypeVar("T")
 
@@ -70,6 +72,12 @@ class Ledger:
             leased=self._leased(),
             sessions=self._all(layout.SESSIONS, layout.decode_session),
             next_project=FIRST_PROJECT if next_project is None else int(next_project),
+            counters={
+                layout.project_of(key): read(layout.COUNTERS, key, layout.decode_counters, value)
+                for key, value in self._entries(layout.COUNTERS)
+            },
+            buckets=self._all(layout.BUCKETS, layout.decode_bucket),
+            operations=self._all(layout.OPERATIONS, layout.decode_operation),
         )
 
     def find(self, needs: Needs) -> Found:
@@ -92,6 +100,7 @@ class Ledger:
         if kept == NOTHING:
             return False
         batch = batch_of(kept)
+        move_left_successes(self._store, kept, batch)
         if self._boot:
             batch.puts.setdefault(META, []).append((layout.BOOT_KEY, self._boot))
         self._store.write(self._epoch, batch)

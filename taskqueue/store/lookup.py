@@ -1,29 +1,34 @@
 """Looks up what the core needs: each family that is concerned is read once a turn, in one batch.
 
-    tasks, whole ──ids──► records ──(whole)──► specs, errors
-    orders       ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
-    specs, sessions       straight
+    tasks, whole   ──ids──► records ──(whole)──► specs
+    orders, lists  ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
+    pages          ──scan─► ids ──(whole)──► specs, as many as the limits allow ──(errors)──► history
+    specs, sessions, histories    straight
 
 What the store does not know is left out. What it has and can't be read is Corrupt: guessing would lose tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NoReturn, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
 
-from taskqueue.core.kept import OUTCOME_WINDOW, Found, FoundOrder, Needs, OrderRef, SpecRef, TaskRef
+from taskqueue.core.kept import OUTCOME_WINDOW, Found, FoundOrder, FoundPage, Needs, OrderRef, PageRef, SpecRef, TaskRef
 from taskqueue.core.replies import AnyReply
-from taskqueue.core.task import NO_FLOOR, SUCCESS, TASK_BYTES, Spec, Task
-from taskqueue.errors import Corrupt
+from taskqueue.core.task import ATTEMPTS_KEPT, NO_FLOOR, SUCCESS, TASK_BYTES, Spec, Task
 from taskqueue.store import layout
-from taskqueue.store.contract import Family, Store
+from taskqueue.store.contract import Store
+from taskqueue.store.histories import read_history
+from taskqueue.store.reading import read, refuse
 
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
 
+PAGE_BYTES: Final = 1 << 20
+"""Urls and bodies with which a page ends, though not before its first task."""
+
 FIRST_SPECS: Final = 8
-"""Specs read at first for an order; each further read asks for twice as many, so long as bodies are small."""
+"""Specs read at first for an order or a page; each further read asks for twice as many, so long as bodies are small."""
 
 MOST_SPECS: Final = 1024
 
@@ -43,20 +48,10 @@ def find(store: Store, needs: Needs) -> Found:
     found.specs = _specs(store, needs.specs)
     found.orders = [_order(store, ref) for ref in needs.orders]
     found.sessions = {session: _outcomes(store, session) for session in needs.sessions}
+    found.histories = {ref: read_history(store, ref) for ref in needs.histories}
+    found.lists = [_order(store, ref) for ref in needs.lists]
+    found.pages = [_page(store, ref) for ref in needs.pages]
     return found
-
-
-def read(family: Family, key: bytes, decode: Callable[..., T], *value: object) -> T:
-    """Decode what lies at a key; Corrupt says where it lies if that fails."""
-    try:
-        return decode(*value)
-    except layout.UNREADABLE as error:
-        refuse(family, key, str(error))
-
-
-def refuse(family: Family, key: bytes, reason: str) -> NoReturn:
-    """Stop: going on without this record could lose a task."""
-    raise Corrupt(f"store: family {family}, key {key.hex()}: can't be read ({reason}); restore the store from a backup")
 
 
 # ------------------------------------------------------------------------------------------------ by taskid
@@ -64,13 +59,16 @@ def refuse(family: Family, key: bytes, reason: str) -> NoReturn:
 
 def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
     found.tasks = _tasks(store, [*needs.tasks, *needs.whole])
-    whole = [found.tasks[ref] for ref in needs.whole if ref in found.tasks]
-    refs = [SpecRef(task.project, task.seq) for task in whole]
+    _fill(store, [found.tasks[ref] for ref in needs.whole if ref in found.tasks])
+
+
+def _fill(store: Store, tasks: Sequence[Task]) -> None:
+    """Give the tasks their specs."""
+    refs = [SpecRef(task.project, task.seq) for task in tasks]
     specs = _specs(store, refs)
-    for ref, task in zip(refs, whole, strict=True):
+    for ref, task in zip(refs, tasks, strict=True):
         if ref in specs:
             layout.fill(task, specs[ref])
-    found.errors = _errors(store, refs)
 
 
 def _tasks(store: Store, refs: Sequence[TaskRef]) -> dict[tuple[int, str], Task]:
@@ -91,11 +89,31 @@ def _specs(store: Store, refs: Sequence[SpecRef]) -> dict[SpecRef, Spec]:
     }
 
 
-def _errors(store: Store, refs: Sequence[SpecRef]) -> dict[SpecRef, str]:
-    keys = [layout.seq_key(project, seq) for project, seq in refs]
+def _page(store: Store, ref: PageRef) -> FoundPage:
+    """One entry more than asked for is read, to know whether there are further ones."""
+    start = layout.id_key(ref.project, ref.after) + (b"\0" if ref.after else b"")
+    entries = store.scan(layout.IDS, start, layout.project_key(ref.project + 1), ref.limit + 1)
+    tasks = [
+        read(layout.IDS, key, layout.task_of, ref.project, key[4:].decode(), record)
+        for key, record in entries[: ref.limit]
+    ]
+    if ref.whole:
+        tasks = _within(PAGE_BYTES, _filled(store, tasks))
+    return FoundPage(ref, tasks, _errors(store, tasks) if ref.errors else {}, end=len(tasks) == len(entries))
+
+
+def _filled(store: Store, tasks: list[Task]) -> Iterator[Task]:
+    for some in _growing(tasks):
+        _fill(store, some)
+        yield from some
+
+
+def _errors(store: Store, tasks: Sequence[Task]) -> dict[str, str]:
+    """Errors of the last attempts, by taskid."""
+    keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in tasks]
     return {
-        ref: read(layout.ERRORS, key, bytes.decode, value)
-        for ref, key, value in zip(refs, keys, store.get(layout.ERRORS, keys), strict=True)
+        task.taskid: read(layout.HISTORY, key, layout.decode_attempt, value).error
+        for task, key, value in zip(tasks, keys, store.get(layout.HISTORY, keys), strict=True)
         if value is not None
     }
 
@@ -137,9 +155,15 @@ def _within(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
 
 def _whole(store: Store, ref: OrderRef, entries: list[Entry]) -> Iterator[Task]:
     """The tasks of the entries, read as they are asked for, so that large bodies are not read in vain."""
+    for some in _growing(entries):
+        yield from _some(store, ref, some)
+
+
+def _growing(items: list[T]) -> Iterator[list[T]]:
+    """The items, at first few and then more at a time."""
     first, count = 0, FIRST_SPECS
-    while first < len(entries):
-        yield from _some(store, ref, entries[first : first + count])
+    while first < len(items):
+        yield items[first : first + count]
         first, count = first + count, min(2 * count, MOST_SPECS)
 
 
@@ -176,7 +200,7 @@ def _records(store: Store, ref: OrderRef, entries: list[Entry]) -> list[bytes]:
     """The records of the entries: live tasks have them in the order itself, what is over under its taskid."""
     if ref.state < SUCCESS:
         return [value for _, value in entries]
-    keys = [layout.project_key(ref.project) + taskid for _, taskid in entries]
+    keys = [layout.project_key(ref.project) + layout.taskid_at(value) for _, value in entries]
     records = [record for record in store.get(layout.IDS, keys) if record is not None]
     if len(records) < len(keys):
         refuse(layout.ORDERS[ref.state], entries[0][0], "here or soon after it is the name of an unknown task")

@@ -8,13 +8,14 @@ the earlier.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
-from taskqueue.store.format import META, MIGRATIONS, Migration, bring_up
+from taskqueue.store.format import META, Migrations, bring_up
 from taskqueue.store.layout import FAMILIES
+from taskqueue.store.migrations import MIGRATIONS
 
 
 class Entries:
@@ -57,14 +58,21 @@ class Disk:
     """
 
     def __init__(self) -> None:
-        self.families: Families = {family: Entries({}) for family in FAMILIES}
-        self._synced: Families = {family: Entries({}) for family in FAMILIES}
+        self.families: Families = {}
+        self._synced: Families = {}
         self._unsynced: list[Batch] = []
+        self.add(FAMILIES)
 
     @property
     def epoch(self) -> int:
         """The newest one begun; 0 if there is none."""
         return int(self.families[META].values.get(EPOCH_KEY, b"0"))
+
+    def add(self, families: Iterable[Family]) -> None:
+        """Have these families, too: an older format had some that are no more."""
+        for family in families:
+            self.families.setdefault(family, Entries({}))
+            self._synced.setdefault(family, Entries({}))
 
     def write(self, batch: Batch) -> None:
         """Apply a batch, which must not be changed afterwards."""
@@ -101,7 +109,7 @@ def _apply(families: Families, batch: Batch) -> None:
 class MemoryStore:
     """A Store on a Disk; see ``contract`` for what its methods promise."""
 
-    def __init__(self, disk: Disk, migrations: Mapping[int, Migration] = MIGRATIONS) -> None:
+    def __init__(self, disk: Disk, migrations: Migrations = MIGRATIONS) -> None:
         """Open what is on the disk.
 
         Raises:

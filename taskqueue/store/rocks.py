@@ -11,7 +11,7 @@ How it is tuned: ``tuning``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from os import PathLike, fspath, makedirs
@@ -24,8 +24,9 @@ from taskqueue.errors import StoreError, TaskQueueError
 from taskqueue.store import tuning
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
-from taskqueue.store.format import META, MIGRATIONS, Migration, bring_up, refuse_newer
+from taskqueue.store.format import META, Migrations, bring_up, refuse_newer
 from taskqueue.store.layout import FAMILIES, IDS
+from taskqueue.store.migrations import MIGRATIONS
 
 Entry = tuple[bytes, bytes]
 
@@ -40,7 +41,7 @@ class RocksStore:
         path: str | PathLike[str],
         *,
         cache_bytes: int = CACHE_BYTES,
-        migrations: Mapping[int, Migration] = MIGRATIONS,
+        migrations: Migrations = MIGRATIONS,
     ) -> None:
         """Open the store in a directory, which is made if it is not there.
 

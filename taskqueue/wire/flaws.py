@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskqueue.core.messages import MAX_TASKID_BYTES, Finished, NewTask, TaskId
-from taskqueue.core.requests import AnyRequest, Done, Flaws, NewTasks, TaskCancel, TaskRetry, TaskShow
+from taskqueue.core.requests import AnyRequest, Done, Flaws, NewTasks, TaskCancel, TaskRetry, TaskShow, Why
 from taskqueue.errors import Rejected
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
@@ -28,8 +28,8 @@ def flaws_of(request: AnyRequest) -> Flaws:
         _check_new(request.tasks, (), flaws)
     elif isinstance(request, Done):
         _check_finished(request.tasks, flaws)
-    elif isinstance(request, TaskShow):
-        _refuse_long([request.taskid], "taskid")
+    elif isinstance(request, TaskShow | Why):
+        _refuse_long([request.taskid or ""], "taskid")
     elif isinstance(request, TaskRetry | TaskCancel):
         _refuse_long(request.taskids, "taskids")
     return flaws

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from taskqueue.store.contract import Store
-from taskqueue.store.format import MIGRATIONS, Migration
+from taskqueue.store.format import Migrations
 from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.store.migrations import MIGRATIONS
 from taskqueue.store.rocks import RocksStore
 
 
@@ -22,7 +23,7 @@ class Ground:
         self._kind = kind
         self._opened: Store | None = None
 
-    def open(self, migrations: Mapping[int, Migration] = MIGRATIONS) -> Store:
+    def open(self, migrations: Migrations = MIGRATIONS) -> Store:
         """Close the store, if one is open, and open it again."""
         self.close()
         if self._kind == "memory":

@@ -18,11 +18,25 @@ import msgspec
 import pytest
 from msgspec import NODEFAULT, Struct
 
-from taskqueue import default_taskid
-from taskqueue.core import messages, replies, requests
-from taskqueue.core.messages import NIL, PLAIN, Finished, Handed, NewTask, Schedule
-from taskqueue.core.replies import AnyReply, Counts, FetcherView, ItemError, ProjectView, Reply, Select, Totals
-from taskqueue.core.requests import AnyRequest, Request
+from taskqueue import canonical_url, default_taskid
+from taskqueue.core import messages, replies, requests, views
+from taskqueue.core.messages import NIL, Finished, Handed, NewTask, Schedule
+from taskqueue.core.replies import AnyReply, ItemError, Reply, Select
+from taskqueue.core.requests import AnyRequest, Request, TaskFilter
+from taskqueue.core.scheduler import READS
+from taskqueue.core.views import (
+    Attempt,
+    Counts,
+    CronView,
+    FetcherView,
+    OperationView,
+    ProjectStats,
+    ProjectView,
+    TaskRow,
+    Totals,
+    Window,
+    Windows,
+)
 from taskqueue.wire import decode_request, decode_said, encode
 
 ROOT = Path(__file__).parents[2]
@@ -39,11 +53,20 @@ PARTS: dict[type[Struct], str] = {
     FetcherView: "status-reply",
     ProjectView: "status-reply",
     Handed: "select",
+    TaskFilter: "bulk",
+    CronView: "status-reply",
+    ProjectStats: "stats-reply",
+    Windows: "stats-reply",
+    Window: "stats-reply",
+    Attempt: "task-reply",
+    TaskRow: "task-list-reply",
+    OperationView: "operation-reply",
 }
 """What messages are made of, and the section whose tables list its fields."""
 
 DEFAULTS: dict[str, Any] = {
-    "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "100": 100, "true": True, "false": False,
+    "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "30": 30, "100": 100, "true": True,
+    "false": False,
 }  # fmt: skip
 """The words of the column ``default``."""
 
@@ -102,7 +125,7 @@ def default_of(field: msgspec.structs.FieldInfo) -> Any:
     value = field.default if field.default_factory is NODEFAULT else field.default_factory()
     if value is NIL:
         return None
-    if value == {} or value is PLAIN:
+    if value == {} or isinstance(value, Struct):
         return []
     return int(value) if isinstance(value, float) else value
 
@@ -176,8 +199,14 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
     [
         ("new-task-reply", get_args(replies.NewOutcome)),
         ("done-reply", get_args(replies.DoneOutcome)),
-        ("status-reply", get_args(replies.ProjectState)),
+        ("status-reply", get_args(views.ProjectState)),
         ("project-do", get_args(requests.Action)),
+        ("bulk", get_args(requests.BulkAction)),
+        ("bulk", get_args(requests.StateName)),
+        ("task-list", get_args(requests.StateName)),
+        ("task-reply", get_args(requests.StateName)),
+        ("task-reply", get_args(views.Outcome)),
+        ("operation-reply", ("clear",)),
     ],
 )
 def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, ...]) -> None:
@@ -186,7 +215,7 @@ def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, .
 
 
 def test_no_part_of_a_message_was_forgotten_here() -> None:
-    everything = [*vars(messages).values(), *vars(requests).values(), *vars(replies).values()]
+    everything = [value for module in (messages, requests, replies, views) for value in vars(module).values()]
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
     inside = {requests.Heard, replies.Said, messages.Now}
 
@@ -208,6 +237,33 @@ def test_no_part_of_a_message_was_forgotten_here() -> None:
 def test_every_limit_is_documented(name: str, said: str) -> None:
     assert said in PAGE
     assert f"{getattr(messages, name):,.0f}" in said
+
+
+def test_what_may_be_repeated_for_ever_is_named_and_nothing_else_is() -> None:
+    named = re.search(r"requests that only read \((.*?)\)", SECTIONS["Numbers"], flags=re.S)
+
+    assert named is not None
+    assert {"hello", *re.findall(r"`([a-z-]+)`", named[1])} == {tag_of(kind) for kind in READS}
+
+
+def test_what_waits_is_named_with_the_most_that_it_waits() -> None:
+    waiting = {tag_of(kind) for kind in (requests.ProjectWait, requests.OperationShow)}
+
+    assert all(f"`{tag}`" in SECTIONS["Requests that wait"] for tag in waiting)
+    assert f"| `seconds` of a request that waits | {requests.WAIT_MOST_SECONDS:g} |" in PAGE
+
+
+def test_the_attempt_in_a_list_has_the_order_of_the_table() -> None:
+    listed = [row.field for row in rows("task-reply")]
+
+    assert listed[-len(Attempt.__struct_fields__) :] == list(Attempt.__struct_fields__)
+
+
+def test_the_canonical_url_of_the_page_is_what_the_client_makes() -> None:
+    shown = re.search(r"`(\S+)` is `(\S+)`\.\s*$", SECTIONS["Canonical urls"])
+
+    assert shown is not None
+    assert canonical_url(shown[1]) == shown[2]
 
 
 def test_every_error_code_is_documented() -> None:

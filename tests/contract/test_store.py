@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -15,9 +14,10 @@ from rocksdict import Options, Rdict
 
 from taskqueue.errors import Fenced, FormatError, StoreError
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.format import FORMAT, FORMAT_KEY, META, MIGRATIONS, Migration
+from taskqueue.store.format import FORMAT, FORMAT_KEY, META, Migrations
 from taskqueue.store.layout import FAMILIES
 from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.store.migrations import MIGRATIONS
 from taskqueue.store.rocks import RocksStore
 
 END = b"\xff" * 4
@@ -28,7 +28,7 @@ class Ground(Protocol):
 
     path: Path
 
-    def open(self, migrations: Mapping[int, Migration] = MIGRATIONS) -> Store: ...
+    def open(self, migrations: Migrations = MIGRATIONS) -> Store: ...
 
     def close(self) -> None: ...
 
@@ -385,6 +385,10 @@ def test_a_newer_format_is_refused_with_what_to_do(ground: Ground) -> None:
         ground.open()
 
 
+def test_every_older_format_has_its_way_up() -> None:
+    assert list(MIGRATIONS) == list(range(1, FORMAT))
+
+
 def test_an_older_format_without_a_way_up_is_refused_with_what_to_do(ground: Ground) -> None:
     as_format(ground, FORMAT - 1)
 
@@ -428,7 +432,7 @@ def without_a_family(path: Path) -> None:
     """Take one away, as if the store came from a version that did not know it."""
     options = {name: Options(raw_mode=True) for name in (*FAMILIES, "default")}
     database = Rdict(str(path), Options(raw_mode=True), options)
-    database.drop_column_family("errors")
+    database.drop_column_family("history")
     database.close()
 
 
@@ -441,7 +445,7 @@ def test_a_newer_directory_that_is_refused_gets_none_of_our_families(tmp_path: P
     with pytest.raises(FormatError):
         RocksStore(tmp_path)
 
-    assert "errors" not in Rdict.list_cf(str(tmp_path), Options())
+    assert "history" not in Rdict.list_cf(str(tmp_path), Options())
 
 
 def test_a_migration_may_use_families_that_the_older_format_did_not_have(tmp_path: Path) -> None:
@@ -450,9 +454,9 @@ def test_a_migration_may_use_families_that_the_older_format_did_not_have(tmp_pat
     store.close()
     without_a_family(tmp_path)
 
-    store = RocksStore(tmp_path, migrations={FORMAT - 1: lambda store, epoch: put(store, epoch, "errors", b"k")})
+    store = RocksStore(tmp_path, migrations={FORMAT - 1: lambda store, epoch: put(store, epoch, "history", b"k")})
 
-    assert store.get("errors", [b"k"]) == [b"v"]
+    assert store.get("history", [b"k"]) == [b"v"]
     store.close()
 
 

@@ -146,6 +146,12 @@ def test_interrupting_a_push_is_no_traceback(url: str) -> None:
         assert "Traceback" not in it.stderr.read()
 
 
+def test_pushed_tasks_may_expire_and_be_written_canonically(run: Run) -> None:
+    run("push", "news", "HTTP://Site/?b=2&a=1#top", "--canonical", "--expires-in", "1h")
+
+    assert "expires " in run("task", "show", "news", "http://site/?a=1&b=2")[1]
+
+
 # ------------------------------------------------------------------------------------------------ project
 
 
@@ -182,6 +188,56 @@ def test_projects_are_paused_resumed_stopped_and_started(run: Run) -> None:
         assert f" {state} " in run("project", "list")[1]
 
 
+def test_settings_may_be_texts_and_tables(run: Run) -> None:
+    active = "22:00-06:00 Europe/Berlin"
+
+    status, out, _ = run("project", "set", "news", "group=papers", f"active={active}", 'fetch={"proxy": "a:1"}')
+
+    assert status == 0
+    assert f"group=papers 'active={active}' 'fetch={{\"proxy\": \"a:1\"}}'" in out
+    assert "fetch.proxy" in run("project", "show", "news")[1]
+    assert "fetch" not in run("project", "unset", "news", "fetch.proxy")[1]
+
+
+def test_a_group_is_paused_listed_and_deleted_as_one(run: Run) -> None:
+    for name in ("blog", "shop"):
+        run("project", "set", name, "group=others")
+
+    assert run("project", "pause", "--group", "others") == (0, "blog: paused\nshop: paused\n", "")
+
+    listed = run("project", "list", "--group", "others")[1].splitlines()[1:]
+    assert [line.split()[:2] for line in listed] == [["blog", "paused"], ["shop", "paused"]]
+    assert "blog" not in run("status", "--group", "none")[1]
+    assert run("project", "delete", "--group", "others", "--yes")[1] == "blog: deleted\nshop: deleted\n"
+
+
+def test_what_can_be_done_with_some_projects_is_done(run: Run) -> None:
+    status, out, err = run("project", "stop", "nobody", "news")
+
+    assert (status, out) == (1, "news: stopped\n")
+    assert "nobody" in err
+
+
+def test_clearing_drops_what_is_to_do_and_resetting_all(run: Run) -> None:
+    run("push", "news", "http://a/", "http://b/")
+    run("task", "cancel", "news", "http://a/")
+
+    assert run("project", "clear", "news", "--yes") == (0, "news: cleared\n", "")
+    assert (counts(run)["ready"], counts(run)["cancelled"]) == (0, 1)
+    assert run("project", "reset", "news", "--yes") == (0, "news: reset\n", "")
+    assert counts(run)["cancelled"] == 0
+
+
+def test_a_question_says_how_many_tasks_go(run: Run, url: str) -> None:
+    run("push", "news", "http://a/", "http://b/")
+
+    seen, status = answered("n", "project", "clear", "news")
+
+    assert "Clear news: drop 2 tasks to do? [y/N]" in seen
+    assert status == 1
+    assert counts(run)["ready"] == 2
+
+
 def test_deleting_asks_and_without_anybody_to_ask_it_does_not(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
 
@@ -207,6 +263,31 @@ def test_a_project_that_is_unknown_is_one_line(run: Run) -> None:
         assert status == 1
         assert "nobody" in err
         assert err.count("\n") == 1
+
+
+# ------------------------------------------------------------------------------------------------ cron
+
+
+def test_a_cron_job_is_set_listed_and_removed(run: Run) -> None:
+    when = ("--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--missed", "once")
+
+    out = run("cron", "set", "news", "daily", *when, "--task-url", "http://a/", "--body", '{"process": {"depth": 1}}')[
+        1
+    ]
+
+    assert out.startswith("news: daily runs next at 2")
+    for shown in (run("cron", "list")[1], run("cron", "list", "news")[1], run("project", "show", "news")[1]):
+        assert "0 3 * * * Europe/Berlin" in shown
+    assert run("cron", "remove", "news", "daily") == (0, "news: daily removed\n", "")
+    assert "daily" not in run("cron", "list")[1]
+
+
+def test_a_cron_job_that_can_not_be_read_is_one_line(run: Run) -> None:
+    status, out, err = run("cron", "set", "news", "daily", "--cron", "0 25 * * *")
+
+    assert (status, out) == (1, "")
+    assert "cron.daily" in err
+    assert err.count("\n") == 1
 
 
 # ------------------------------------------------------------------------------------------------ task
@@ -240,6 +321,139 @@ def test_a_task_that_is_unknown_is_said_so(run: Run) -> None:
     status, _, err = run("task", "show", "news", "none")
     assert status == 1
     assert err.count("\n") == 1
+
+
+def test_tasks_are_listed_by_state_page_by_page(run: Run) -> None:
+    run("push", "news", *(f"http://site/{n}" for n in range(7)), "--delay", "3600")
+
+    status, out, err = run("task", "list", "news", "--state", "delayed", "--limit", "5")
+
+    assert [line.split()[-1] for line in out.splitlines()[1:]] == [f"http://site/{n}" for n in range(5)]
+    assert (status, err) == (0, "There are more; --limit shows them.\n")
+    rows = run("task", "list", "news", "--state", "delayed", "--url-glob", "*/6", "--json")[1].splitlines()
+    assert [json.loads(row)["url"] for row in rows] == ["http://site/6"]
+
+
+def test_tasks_are_changed_by_a_filter_and_counted(run: Run) -> None:
+    run("push", "news", "http://a/1", "http://a/2", "http://b/1", "--delay", "3600")
+    chosen = ("news", "--url-glob", "http://a/*")
+
+    assert run("task", "cancel", *chosen, "--dry-run")[1].startswith("would cancel 2 tasks of 3 looked at (operation ")
+    assert counts(run)["delayed"] == 3
+    assert run("task", "cancel", *chosen, "--yes")[1].startswith("cancelled 2 tasks of 3 looked at (operation ")
+    assert counts(run)["cancelled"] == 2
+    assert run("task", "retry", *chosen, "--state", "cancelled", "--yes")[1].startswith("retried 2 tasks ")
+    assert run("task", "reprioritise", *chosen, "--priority", "9", "--yes")[1].startswith("reprioritised 2 tasks ")
+    assert "priority  9" in run("task", "show", "news", "http://a/1")[1]
+
+
+def test_a_filter_takes_a_group_and_what_is_old(run: Run) -> None:
+    run("project", "set", "blog", "group=others")
+    run("push", "blog", "http://a/")
+    run("task", "cancel", "blog", "http://a/")
+    chosen = ("--group", "others", "--state", "cancelled", "--dry-run")
+
+    assert run("task", "retry", *chosen, "--older-than", "1h")[1].startswith("would retry 0 tasks of 1 ")
+    assert run("task", "retry", *chosen, "--older-than", "0s")[1].startswith("would retry 1 task of 1 ")
+
+
+def test_a_bulk_operation_asks_with_the_number_of_tasks(run: Run, url: str) -> None:
+    run("push", "news", "http://a/1", "http://a/2")
+
+    seen, status = answered("y", "task", "cancel", "news", "--url-glob", "*/1")
+
+    assert "Cancel 1 task? [y/N]" in seen
+    assert "cancelled 1 task of 2 looked at" in seen
+    assert status == 0
+
+
+def test_an_operation_can_be_left_alone_and_looked_at_later(run: Run) -> None:
+    run("push", "news", "http://a/")
+
+    number = run("task", "cancel", "news", "--url-glob", "*", "--yes", "--no-wait")[1].strip()
+    while "ended  " not in (shown := run("operation", "show", number)[1]):
+        select.select([], [], [], 0.02)
+
+    assert f"cancelled 1 task of 1 looked at (operation {number})" in shown
+    assert number in run("operation", "list")[1]
+
+
+def answered(answer: str, *arguments: str) -> tuple[str, int]:
+    """What a terminal shows of a command whose question somebody answers, and the exit status."""
+    terminal, inside = pty.openpty()
+    environment = os.environ | {"TERM": "dumb", "COLUMNS": "80"}
+    with subprocess.Popen([*COMMAND, *arguments], stdin=inside, stdout=inside, stderr=inside, env=environment) as it:
+        os.close(inside)
+        seen = b""
+        while b"[y/N]" not in seen:
+            seen += os.read(terminal, 65536)
+        os.write(terminal, f"{answer}\n".encode())
+        while more := _read(terminal):
+            seen += more
+        status = it.wait(WAIT_SECONDS)
+    os.close(terminal)
+    return seen.decode(), status
+
+
+# ------------------------------------------------------------------------------------------------ wait, why, stats
+
+
+def test_waiting_ends_with_the_crawl(run: Run, worker: Callable[..., Any]) -> None:
+    run("push", "news", "http://site/start")
+    worker("crawler:crawl", "-p", "news")
+
+    assert run("wait", "news", "--timeout", str(WAIT_SECONDS)) == (0, "", "")
+
+    assert counts(run)["success"] == 2
+    assert "finished  once" in run("project", "show", "news")[1]
+
+
+def test_waiting_gives_up_when_it_is_told_to(run: Run) -> None:
+    run("push", "news", "http://site/", "--delay", "3600")
+
+    status, out, err = run("wait", "news", "--timeout", "0.1")
+
+    assert (status, out) == (1, "")
+    assert err == "taskqueue wait: news has not finished, 1 task to go\n"
+
+
+def test_waiting_on_a_terminal_shows_how_many_are_left(run: Run) -> None:
+    run("push", "news", "http://site/")
+    terminal, inside = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    with subprocess.Popen([*COMMAND, "wait", "news"], stdin=inside, stderr=inside, env=environment) as it:
+        os.close(inside)
+        seen = b""
+        while b"news: 1 task to go" not in seen:
+            seen += os.read(terminal, 65536)
+        run("task", "cancel", "news", "http://site/")
+        while more := _read(terminal):
+            seen += more
+
+        assert it.wait(WAIT_SECONDS) == 0
+    os.close(terminal)
+    assert seen.endswith(b"news has finished\r\n")
+
+
+def test_why_is_one_sentence(run: Run) -> None:
+    run("project", "stop", "news")
+
+    status, out, _ = run("why", "news")
+
+    assert status == 0
+    assert "stopped" in out
+    assert out.count("\n") == 1
+
+
+def test_stats_tell_of_a_window_of_a_group_or_of_all_time(run: Run) -> None:
+    run("push", "news", "http://a/", "http://b/")
+    run("project", "set", "blog", "group=others")
+
+    assert [line.split()[:2] for line in run("stats")[1].splitlines()[1:]] == [["blog", "·"], ["news", "2"]]
+    assert run("stats", "news", "--window", "all")[1].splitlines()[1].split()[:2] == ["news", "2"]
+    assert "news" not in run("stats", "--group", "others")[1]
+    assert json.loads(run("stats", "--json")[1])["projects"][1]["windows"]["5m"]["new"] == 2
+    assert run("stats", "nobody")[2] == 'taskqueue: project "nobody" is unknown\n'
 
 
 # ------------------------------------------------------------------------------------------------ status
@@ -328,7 +542,28 @@ def test_what_a_handler_raises_is_told_by_the_task(run: Run, worker: Callable[..
     worker("crawler:stumble", "-p", "news")
     wait_for(run, failed=1)
 
-    assert "ValueError: no title on http://site/a" in run("task", "show", "news", "http://site/a")[1]
+    shown = run("task", "show", "news", "http://site/a")[1]
+    assert "ValueError: no title on http://site/a" in shown
+    assert "outcome" in shown
+
+
+def test_a_project_that_has_paused_itself_says_why_in_one_line(run: Run, worker: Callable[..., Any]) -> None:
+    run("project", "set", "news", "fail_pause_num=1")
+    run("push", "news", "http://site/a", "--retries", "0")
+    worker("crawler:stumble", "-p", "news")
+    run("wait", "news")
+
+    for shown in (run("status")[1], run("project", "show", "news")[1], run("why", "news")[1]):
+        assert "1 failures in a row, the last one: ValueError: no title on http://site/a" in shown
+
+
+def test_tasks_are_tried_again_by_how_they_failed(run: Run, worker: Callable[..., Any]) -> None:
+    run("push", "news", "http://site/a", "--retries", "0")
+    worker("crawler:stumble", "-p", "news")
+    run("wait", "news")
+
+    assert run("task", "retry", "news", "--error-glob", "*timeout*", "--yes")[1].startswith("retried 0 tasks of 1 ")
+    assert run("task", "retry", "news", "--error-glob", "*no title*", "--yes")[1].startswith("retried 1 task of 1 ")
 
 
 def test_interrupting_a_worker_is_no_traceback(run: Run, worker: Callable[..., Any]) -> None:

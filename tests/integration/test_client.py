@@ -515,3 +515,221 @@ def test_a_worker_process_that_is_killed_costs_a_repetition_of_what_it_held(
 
 def _note(so_far: list[int]) -> Callable[[Any], None]:
     return lambda pushed: so_far.append(pushed.total)
+
+
+# ---------------------------------------------------------------------------------------- the end of a crawl
+
+
+def work_off(client: Client, count: int) -> None:
+    """Do so many tasks of the project, one by one."""
+    for _ in range(count):
+        (task,) = client.select(projects=["news"])
+        client.done(task)
+
+
+def test_a_script_pushes_a_crawl_and_waits_for_its_end(
+    daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
+) -> None:
+    it = daemon()
+    script, fetcher = client(it), client(it)
+    script.push_many("news", urls(3))
+
+    waiting = thread.submit(script.wait_finished, "news")
+    work_off(fetcher, 2)
+    (last,) = fetcher.select()
+    assert not waiting.done()
+    fetcher.done(last)
+
+    assert waiting.result()
+    assert script.wait_finished("news", timeout=0)
+    assert script.project("news").finished == 1
+
+
+def test_follow_ups_are_waited_for_too(
+    daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
+) -> None:
+    it = daemon()
+    script, fetcher = client(it), client(it)
+    script.push("news", "http://site/")
+    waiting = thread.submit(script.wait_finished, "news")
+
+    (first,) = fetcher.select()
+    fetcher.done(first, new=["http://site/a"])
+    assert not script.wait_finished("news", timeout=0)
+    work_off(fetcher, 1)
+
+    assert waiting.result()
+
+
+def test_waiting_outlives_a_killed_daemon(
+    daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
+) -> None:
+    it = daemon()
+    script, fetcher = client(it), client(it)
+    script.push("news", "http://site/")
+    waiting = thread.submit(script.wait_finished, "news")
+    (task,) = fetcher.select()
+
+    it.kill()
+    it.start()
+    fetcher.done(task)
+
+    assert waiting.result()
+
+
+def test_a_project_that_is_held_is_not_finished(
+    daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
+) -> None:
+    it = daemon()
+    script, fetcher = client(it), client(it)
+    script.project_do("news", "start")
+
+    with script.holding("news"):
+        waiting = thread.submit(script.wait_finished, "news")
+        for page in urls(2):
+            script.push("news", page)
+            work_off(fetcher, 1)
+        assert not script.wait_finished("news", timeout=0)
+        assert script.project("news").held_by == 1
+        assert not waiting.done()
+
+    assert waiting.result()
+    assert script.project("news").finished == 1
+
+
+# ---------------------------------------------------------------------------------------- many tasks at once
+
+
+def test_a_bulk_operation_tells_how_far_it_is_and_how_many_it_changed(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    one = client(daemon())
+    one.push_many("news", (new_task(page, delay=600) for page in urls(2000)))
+    seen: list[int] = []
+
+    counted = one.wait_operation(one.bulk("cancel", project="news", url="*/1*", dry_run=True).id)
+    begun = one.bulk("cancel", project="news", url="*/1*")
+    ended = one.wait_operation(begun.id, lambda view: seen.append(view.seen))
+
+    assert (counted.matched, ended.matched, ended.seen, ended.known) == (1111, 1111, 2000, 2000)
+    assert seen == sorted(seen)
+    assert seen[-1] == 2000
+    assert counts(one) == {"delayed": 889, "cancelled": 1111}
+    assert [view.id for view in one.operations()] == [ended.id, counted.id]
+    assert one.operation(ended.id) == ended
+
+
+def test_failed_tasks_are_found_by_their_error_and_run_again(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon())
+    one.push_many("news", urls(4))
+    for n, task in enumerate(one.select(4)):
+        one.failed(task, f"{500 + n % 2} from the site", retry=False)
+
+    one.wait_operation(one.bulk("retry", project="news", error="501*").id)
+
+    assert counts(one) == {"ready": 2, "failed": 2}
+
+
+def test_a_list_of_tasks_is_complete_over_its_pages(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon())
+    one.push_many("news", (new_task(page, priority=n % 7) for n, page in enumerate(urls(1200))))
+
+    rows = list(one.all_tasks("news", "ready"))
+    found = [row.url for row in one.all_tasks("news", "ready", url="*/11?")]
+
+    assert len(rows) == len({row.taskid for row in rows}) == 1200
+    assert [row.priority for row in rows] == sorted((row.priority for row in rows), reverse=True)
+    assert sorted(found) == [f"http://site/11{n}" for n in range(10)]
+    assert one.task_list("news", "failed").tasks == []
+
+
+# ---------------------------------------------------------------------------------------- what crawls need besides
+
+
+def test_canonical_duplicates_are_one_task(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon())
+    spellings = ["HTTP://Site/?b=2&a=1", "http://site/?a=1&b=2#top", "http://site/x/../?b=2&a=1"]
+
+    pushed = one.push_many("news", spellings, canonical=True)
+
+    assert (pushed.new, pushed.ignored) == (1, 2)
+    assert one.push("news", spellings[0], canonical=True) == "ignored"
+    assert one.show_task("news", url="http://site/?a=1&b=2").url == "http://site/?a=1&b=2"
+    assert one.push("news", spellings[0]) == "new"
+
+
+def test_a_changed_fetch_setting_reaches_tasks_that_are_queued(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon(projects={"news": {}}))
+    one.push_many("news", [{"url": page, "fetch": {"headers": {"A": "own"}}} for page in urls(2)])
+    (before,) = one.select()
+
+    one.project_set("news", {"fetch": {"proxy": "http://proxy/", "headers": {"A": "1", "B": "2"}}})
+    (after,) = one.select()
+
+    assert before.fetch == {"headers": {"A": "own"}}
+    assert after.fetch == {"proxy": "http://proxy/", "headers": {"A": "own", "B": "2"}}
+    assert after.body == {"fetch": {"headers": {"A": "own"}}}
+
+
+def test_a_task_that_has_expired_is_not_handed_out(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon())
+    one.push("news", "http://site/old", expires_at=1.0)
+    one.push("news", "http://site/new", expires_at=4e9)
+
+    assert [task.url for task in one.select(2)] == ["http://site/new"]
+    assert states(one, "http://site/old") == ["cancelled"]
+
+
+# ---------------------------------------------------------------------------------------- projects and groups
+
+
+def test_a_group_is_acted_on_and_shown_together(daemon: DaemonFactory, client: ClientFactory) -> None:
+    shops = {"group": "shops"}
+    one = client(daemon(projects={"a": shops, "b": {}, "c": shops}))
+    one.push("a", "http://site/")
+
+    assert one.group_do("shops", "stop") == ["a", "c"]
+    assert [view.state for view in one.status(group="shops").projects] == ["stopped", "stopped"]
+    assert [(stats.name, stats.windows.minutes.new) for stats in one.all_stats("shops")] == [("a", 1), ("c", 0)]
+    assert one.project("b").state == "running"
+    with pytest.raises(RequestRejected, match="nobody") as caught:
+        one.group_do("nobody", "stop")
+    assert caught.value.code == "unknown-group"
+
+
+def test_a_project_is_cleared_and_reset(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon())
+    one.push_many("news", urls(3))
+    (task,) = one.select()
+    one.done(task)
+
+    cleared = one.project_do("news", "clear")
+    again = one.push_many("news", urls(3))
+    one.project_do("news", "reset")
+
+    assert cleared is not None
+    assert (cleared.counts.ready, cleared.counts.success) == (0, 1)
+    assert (again.new, again.ignored) == (2, 1)
+    assert one.push_many("news", urls(3)).new == 3
+
+
+def test_a_cron_job_is_set_shown_and_taken_back(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon(projects={"news": {}}))
+
+    view = one.cron_set("news", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://site/", save={"a": 1})
+    one.cron_set("news", "often", every="5m")
+
+    assert [job.job for job in view.cron] == ["night"]
+    assert view.cron[0].next_at > 0
+    with pytest.raises(RequestRejected, match="cron"):
+        one.cron_set("news", "both", cron="0 3 * * *", every="5m")
+    assert [job.job for job in one.cron_unset("news", "night").cron] == ["often"]
+
+
+def test_somebody_can_say_why_nothing_is_handed_out(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon())
+    one.push("news", "http://site/")
+    one.project_do("news", "stop")
+
+    assert "stopped" in one.why("news")
+    assert one.why("news", one.show_task("news", url="http://site/").taskid)

@@ -3,143 +3,222 @@
 It does not choose: whom a task goes to, and which project is next, is read off what the scheduler said. It checks that
 the choice was allowed (first of its project, in its time, at its pace, for somebody with room who wants it) and, when
 all is quiet, that nobody waits for work that is there.
+
+    begin_turn    what the turn before has left to do: on_finished, cron jobs
+    push, finish, cancel, …    one for each request
+    pass_time     what is due;  step    a page of an operation
+    hand_out      what was said
+    end_turn      who has finished, who waits for that
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from math import inf
+from typing import Any
 
 from taskqueue.core.messages import Finished, Handed, NewTask, Schedule
-from taskqueue.core.replies import Counts
-from taskqueue.core.requests import Hello
+from taskqueue.core.requests import Bulk, Hello, TaskFilter
+from taskqueue.core.views import Counts
+from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Session, Task
 
 RETRIES = 2
 RETRY_DELAY = (8.0, 30.0)
 PROCESSING_TIMEOUT = 10 + 1 / 64
 FETCHER_TIMEOUT = 20.0
-OVER = ("success", "failed", "cancelled")
+PAUSE_TIME = 16 + 1 / 32
+CHECKS = 3
+PAGE_TASKS = 3
+WALL = 1_700_000_000.0
+"""Unix seconds at which the world began."""
 
+DEFAULTS: dict[str, Any] = {
+    "retries": RETRIES,
+    "retry_delay": list(RETRY_DELAY),
+    "processing_timeout": PROCESSING_TIMEOUT,
+    "fail_pause_num": 3,
+    "pause_time": PAUSE_TIME,
+}
+OTHERS: dict[str, Any] = {
+    "rate": 1.0,
+    "burst": 3.0,
+    "max_queue": inf,
+    "max_tasks": inf,
+    "max_depth": inf,
+    "max_processing": inf,
+    "group": "",
+    "bucket": "",
+    "on_finished": None,
+    "cron": {},
+}
+"""What a setting is if nobody says anything."""
 
-@dataclass
-class Lease:
-    """A lease; ``kept``: the deadline that the store knows, which is not written anew when a start has moved it."""
+_TRANSITIONS = {
+    "pause": ({"running", "checking", "paused"}, "paused"),
+    "resume": ({"running", "checking", "paused"}, "running"),
+    "stop": ({"running", "checking", "paused", "stopped"}, "stopped"),
+    "start": ({"running", "checking", "paused", "stopped"}, "running"),
+}
 
-    session: str
-    number: int
-    deadline: float
-    selected_at: float
-    kept: float
-    deferred: NewTask | None = None
-
-
-@dataclass
-class Task:
-    """A task; ``at``: when it is due (delayed), in seconds since the world began, as all times here."""
-
-    new: NewTask
-    seq: int
-    state: str = "ready"
-    priority: int = 0
-    at: float = 0.0
-    retried: int = 0
-    itag: str = ""
-    crawled_at: float = -inf
-    held_back: bool = False
-    timed_out: bool = False
-    token: int = 0
-    lease: Lease | None = None
-    fresh: bool = False
-
-    @property
-    def order(self) -> tuple[int, int]:
-        return -self.priority, self.seq
-
-
-@dataclass
-class Project:
-    rate: float
-    burst: float
-    state: str = "running"
-    level: Fraction = Fraction(0)
-    level_at: float = 0.0
-    tasks: dict[str, Task] = field(default_factory=dict)
-
-    def change(self, now: float, rate: float, burst: float) -> None:
-        """Another pace from now on."""
-        self.fill(now)
-        self.rate, self.burst = rate, burst
-        self.level = min(self.level, Fraction(burst))
-
-    def in_state(self, *states: str) -> list[Task]:
-        return [task for task in self.tasks.values() if task.state in states]
-
-    def fill(self, now: float) -> None:
-        """Fill the bucket as it would have been, drop by drop."""
-        if self.rate == inf:
-            self.level = Fraction(self.burst) if now > self.level_at else self.level
-        else:
-            gained = Fraction(self.rate) * (Fraction(now) - Fraction(self.level_at))
-            self.level = min(Fraction(self.burst), self.level + gained)
-        self.level_at = now
-
-    def may_give(self, now: float) -> bool:
-        self.fill(now)
-        return self.state == "running" and self.rate > 0 and (self.rate == inf or self.level >= 1)
-
-    def token_at(self) -> float:
-        if self.state != "running" or self.rate == 0:
-            return inf
-        return self.level_at + float(max(Fraction(0), 1 - self.level) / Fraction(self.rate)) if self.rate < inf else 0.0
-
-
-@dataclass
-class Session:
-    """A fetcher, as far as it has been heard."""
-
-    capacity: int = 0
-    projects: list[str] | None = None
-    heard_at: float = 0.0
-    number: int = 0
+SENSIBLE = {
+    "retry": ("delayed", *OVER),
+    "cancel": ("ready", "delayed", "processing"),
+    "reprioritise": ("ready", "delayed", "processing"),
+}
 
 
 class Model:
-    """All that the scheduler ought to know; ``paces``: (rate, burst) of the projects of its config."""
+    """All that the scheduler ought to know; ``sections``: the projects of its config, ``buckets``: (rate, burst)."""
 
-    def __init__(self, paces: dict[str, tuple[float, float]]) -> None:
-        self.paces = paces
+    def __init__(self, sections: dict[str, dict[str, Any]], buckets: dict[str, tuple[float, float]]) -> None:
+        self.sections = sections
+        self.now = self.wall = 0.0
         self.projects: dict[str, Project] = {}
-        self.make_projects(*paces, now=0.0)
+        self.shared = {name: Bucket(*pace, Fraction(pace[1]), 0.0) for name, pace in buckets.items()}
         self.sessions: dict[str, Session] = {}
+        self.waiters: dict[tuple[str, str], tuple[int, float]] = {}
+        self.operations: list[Operation] = []
+        self.answers: list[tuple[int, bool | None]] = []
+        self.events: list[tuple[str, str]] = []
+        self.finishing: list[Project] = []
+        self.paging: Operation | None = None
+        self.page: list[str] = []
+        self.were_over: list[Task] = []
         self.seq = 0
+        self.make_projects(*sections)
 
-    def make_projects(self, *names: str, now: float) -> None:
+    # ------------------------------------------------------------------------------------ projects and settings
+
+    def make_projects(self, *names: str) -> None:
         """Make those of the projects that there are not yet, running, with full buckets."""
         for name in names:
-            rate, burst = self.paces[name]
-            self.projects.setdefault(name, Project(rate, burst, level=Fraction(burst), level_at=now))
+            if name not in self.projects:
+                rate, burst = self.setting(name, "rate"), self.setting(name, "burst")
+                self.projects[name] = Project(Bucket(rate, burst, Fraction(burst), self.now))
+                self.plan_jobs(name, {})
+
+    def setting(self, name: str, key: str) -> Any:
+        """A setting in force; tables are laid over each other key by key."""
+        project = self.projects.get(name)
+        layers = [self.sections.get(name, {}), project.overrides if project else {}]
+        if key == "rate" and self.setting(name, "bucket") and not any("rate" in layer for layer in layers):
+            return inf
+        value = DEFAULTS.get(key, OTHERS.get(key))
+        for layer in layers:
+            if key in layer:
+                value = {**value, **layer[key]} if isinstance(value, dict) else layer[key]
+        return value
+
+    def use(self, name: str, overrides: dict[str, Any]) -> None:
+        """A project has other overrides from now on."""
+        project = self.projects[name]
+        before = self.setting(name, "cron")
+        project.overrides = overrides
+        project.bucket.change(self.now, self.setting(name, "rate"), self.setting(name, "burst"))
+        if not self.setting(name, "fail_pause_num") and project.paused_itself:
+            self._run(project)
+        self.plan_jobs(name, before)
+
+    def plan_jobs(self, name: str, before: dict[str, Any]) -> None:
+        """Plan the jobs that are new or were changed, forget those that are gone."""
+        project, jobs = self.projects[name], self.setting(name, "cron")
+        project.jobs = {job: record for job, record in project.jobs.items() if job in jobs}
+        for job, settings in jobs.items():
+            record = project.jobs.setdefault(job, Job(settings, 0.0, self.wall))
+            if before.get(job) != settings or not record.next_at:
+                record.settings, record.next_at = settings, _tick_after(settings, self.wall)
+
+    def finisher(self, name: str) -> str:
+        template = self.setting(name, "on_finished")
+        return "" if template is None else template.get("taskid") or "on_finished"
+
+    def act(self, name: str, action: str) -> bool:
+        """Pause, resume, stop or start, if that can be done."""
+        states, state = _TRANSITIONS[action]
+        project = self.projects[name]
+        if project.state not in states:
+            return False
+        project.state = state
+        project.forget_failures()
+        return True
+
+    def clear(self, name: str) -> None:
+        """What is live is gone; what was over when the turn began stays known."""
+        project = self.projects[name]
+        was_live = bool(project.live)
+        for taskid, task in list(project.tasks.items()):
+            if not task.is_live:
+                continue
+            if any(task is other for other in self.were_over):
+                task.end("cancelled", self.wall)
+                task.token = 0
+            else:
+                del project.tasks[taskid]
+                project.ghosts[taskid] = task.seq
+        project.armed = False
+        if was_live:
+            self.seq += 1
+            project.cleared = self.seq
+            self._begin("clear", [project], TaskFilter())
+
+    def reset(self, name: str) -> None:
+        """Nothing is known of its tasks; its settings, its state, its pace, and who waits or holds it open, stay."""
+        old = self.projects[name]
+        fresh = self.projects[name] = Project(old.bucket, old.state, old.overrides)
+        fresh.failures, fresh.check_at = old.failures, old.check_at
+        fresh.phase, fresh.failed_checks = old.phase, old.failed_checks
+        fresh.holds = old.holds
+        self.plan_jobs(name, {})
+
+    def delete(self, name: str) -> None:
+        del self.projects[name]
+        self.forget_waiters(name)
+
+    def forget_waiters(self, name: str) -> None:
+        for key in [key for key in self.waiters if key[0] == name]:
+            self.answers.append((self.waiters.pop(key)[0], None))
+
+    def group(self) -> list[str]:
+        return sorted(name for name in self.projects if self.setting(name, "group") == "g")
 
     # ------------------------------------------------------------------------------------ new-task
 
-    def push(self, name: str, new: NewTask, now: float) -> str:
-        """What becomes of a new task."""
-        project = self.projects.get(new.project or name)
+    def push(self, name: str, new: NewTask, depth: int | None = None) -> str:
+        """What becomes of a new task; ``depth``: of a follow-up."""
+        name = new.project or name
+        project = self.projects.get(name)
         if project is None:
             return "rejected"
         task = project.tasks.get(new.taskid)
-        outcome = self._decide(task, new.schedule, now)
-        if outcome in ("new", "restarted", "replaced"):
-            self._put(project, new, now, keep=task if outcome == "replaced" else None, over=task)
-        elif outcome == "merged" and task is not None:
-            self._merge(task, new.schedule, now)
-        elif outcome == "deferred" and task is not None and task.lease is not None:
-            task.lease.deferred, task.lease.kept = _arrived(new, now), task.lease.deadline
-        elif outcome == "cancelled" and task is not None:
-            cancel(task)
+        outcome = self._decide(task, new.schedule)
+        if outcome == "ignored" or (depth or 0) > self.setting(name, "max_depth"):
+            return "ignored"
+        if outcome in ("new", "restarted") and self._is_full(name, outcome, is_pushed=depth is None):
+            return "rejected"
+        self._carry_out(name, task, new, outcome, depth or 0)
         return outcome
 
-    def _decide(self, task: Task | None, schedule: Schedule, now: float) -> str:
+    def _is_full(self, name: str, outcome: str, *, is_pushed: bool) -> bool:
+        project = self.projects[name]
+        if is_pushed and len(project.live) >= self.setting(name, "max_queue"):
+            return True
+        return outcome == "new" and len(project.tasks) >= self.setting(name, "max_tasks")
+
+    def _carry_out(self, name: str, task: Task | None, new: NewTask, outcome: str, depth: int) -> None:
+        if outcome in ("new", "restarted", "replaced"):
+            self._put(name, new, depth, keep=task if outcome == "replaced" else None, before=task)
+        elif task is None:
+            raise AssertionError(f"{outcome} of an unknown task")
+        elif outcome == "merged":
+            self._merge(task, new.schedule)
+        elif outcome == "deferred" and task.lease is not None:
+            task.lease.deferred, task.lease.kept = self._arrived(new), task.lease.deadline
+        elif outcome == "cancelled":
+            self.end(task)
+        self.arm(name)
+
+    def _decide(self, task: Task | None, schedule: Schedule) -> str:
         if schedule.cancel:
             gone = task is None or task.state == "cancelled" or not schedule.force_update
             return "ignored" if gone else "cancelled"
@@ -147,99 +226,189 @@ class Model:
             return "new"
         if task.state == "processing":
             return "deferred" if schedule.force_update else "ignored"
-        if task.state in OVER:
-            aged = schedule.age is not None and task.crawled_at + schedule.age < now
+        if not task.is_live:
+            aged = schedule.age is not None and task.crawled_at + schedule.age < self.wall
             other = bool(schedule.itag) and schedule.itag != task.itag
             return "restarted" if schedule.force_update or aged or other else "ignored"
         if schedule.force_update:
             return "replaced"
-        return "merged" if schedule.priority > task.priority or _sooner(task, schedule, now) else "ignored"
+        return "merged" if schedule.priority > task.priority or self._hurries(task, schedule) else "ignored"
 
-    def _put(self, project: Project, new: NewTask, now: float, keep: Task | None, over: Task | None) -> None:
+    def _put(self, name: str, new: NewTask, depth: int, keep: Task | None, before: Task | None) -> None:
+        project = self.projects[name]
         if keep is None:
             self.seq += 1
+            project.totals.new += 1
         task = Task(new, keep.seq if keep else self.seq, priority=new.schedule.priority, itag=new.schedule.itag or "")
-        task.crawled_at = over.crawled_at if over else -inf
-        _wait(task, _due(new.schedule, now), now)
+        if before is not None:
+            task.crawled_at, task.history = before.crawled_at, before.history
+            self.were_over += [task for other in self.were_over if other is before]
+        task.depth, task.apart = depth, new.taskid == self.finisher(name)
+        self._wait(task, self._due(new.schedule))
         project.tasks[new.taskid] = task
+        project.ghosts.pop(new.taskid, None)
 
-    def _merge(self, task: Task, schedule: Schedule, now: float) -> None:
-        if _sooner(task, schedule, now):
-            _wait(task, _due(schedule, now), now)
+    def _merge(self, task: Task, schedule: Schedule) -> None:
+        if self._hurries(task, schedule):
+            self._wait(task, self._due(schedule))
         task.priority = max(task.priority, schedule.priority)
+
+    def _due(self, schedule: Schedule) -> float:
+        at = schedule.exetime - WALL if schedule.delay is None else self.wall + schedule.delay
+        return at if at > self.wall else -inf
+
+    def _hurries(self, task: Task, schedule: Schedule) -> bool:
+        return task.state == "delayed" and not task.held_back and self._due(schedule) < task.at
+
+    def _wait(self, task: Task, until: float) -> None:
+        task.state, task.at = ("delayed", until) if until > self.wall else ("ready", -inf)
+
+    def _arrived(self, new: NewTask) -> NewTask:
+        """The same task, with the delay counted from now as a time."""
+        schedule = new.schedule
+        if schedule.delay is None:
+            return new
+        fixed = Schedule(
+            priority=schedule.priority, exetime=WALL + self.wall + schedule.delay, retries=schedule.retries,
+            age=schedule.age, itag=schedule.itag, auto_recrawl=schedule.auto_recrawl, force_update=True,
+            timeout=schedule.timeout, expires_at=schedule.expires_at,
+        )  # fmt: skip
+        return NewTask(new.taskid, new.url, fixed, new.body, new.project)
 
     # ------------------------------------------------------------------------------------ how leases end
 
-    def finish(self, item: Finished, now: float) -> str:
+    def depth_below(self, item: Finished) -> int:
+        """Of the follow-ups of a task."""
+        project = self.projects.get(item.project)
+        task = project.tasks.get(item.taskid) if project else None
+        return task.depth + 1 if task else 0
+
+    def finish(self, item: Finished) -> str:
         """Whether an answer counts."""
         project = self.projects.get(item.project)
         task = project.tasks.get(item.taskid) if project else None
-        if project is None or task is None or not item.token or task.token != item.token or task.state in OVER:
+        if project is None or task is None or not item.token or task.token != item.token or not task.is_live:
             return "stale"
         if task.state != "processing" and not item.ok:
             return "stale"
-        deferred = task.lease.deferred if task.lease else None
-        task.lease = None
+        lease, task.lease = task.lease, None
+        seconds = self.now - lease.selected_at if lease else 0.0
+        error = "" if item.ok else item.error
+        task.history.append(Attempt(self.wall, "success" if item.ok else "failed", max(0.0, seconds), error))
         if item.ok:
-            self._succeed(task, now)
+            self._succeed(item.project, task)
         else:
             task.timed_out = False
-            self._fail(task, item, now)
+            self._fail(item, task, lease)
         task.token = 0
-        self._apply(item.project, deferred, now)
+        self._apply(item.project, task, lease)
         return "done"
 
-    def _succeed(self, task: Task, now: float) -> None:
-        schedule = task.new.schedule
-        task.retried, task.timed_out, task.crawled_at = 0, False, now
+    def _succeed(self, name: str, task: Task) -> None:
+        project, schedule = self.projects[name], task.new.schedule
+        project.totals.success += 1
+        if project.paused_itself:
+            self._run(project)
+            self.events.append(("resumed", name))
+        project.failures = 0
+        task.retried, task.timed_out, task.crawled_at = 0, False, self.wall
         if schedule.auto_recrawl and schedule.age is not None:
-            task.held_back = True
-            _wait(task, now + schedule.age, now)
+            task.held_back = task.apart = True
+            self._wait(task, self.wall + schedule.age)
         else:
-            task.state = "success"
+            task.end("success", self.wall)
 
-    def _fail(self, task: Task, item: Finished, now: float) -> None:
+    def _run(self, project: Project) -> None:
+        project.state = "running"
+        project.forget_failures()
+
+    def _fail(self, item: Finished, task: Task, lease: Lease | None) -> None:
+        project = self.projects[item.project]
         if not item.retry:
-            task.state, task.crawled_at = "failed", now
+            self._end_failed(project, task)
         elif item.retry_after is not None:
-            self._hold_back(task, item.retry_after, now)
+            project.totals.retried += 1
+            self._hold_back(task, item.retry_after)
         else:
-            self._retry(task, now, at_once=False)
+            self._fail_project(item.project, lease)
+            self._retry(project, task, at_once=False)
 
-    def _retry(self, task: Task, now: float, *, at_once: bool) -> None:
+    def _fail_project(self, name: str, lease: Lease | None) -> None:
+        """One failure more: results alone count."""
+        project, limit = self.projects[name], self.setting(name, "fail_pause_num")
+        if project.state == "running":
+            project.failures += 1
+            if not 0 < limit <= project.failures:
+                return
+        elif project.state == "checking" and lease is not None and lease.check == project.phase:
+            project.failed_checks += 1
+            if project.failed_checks < CHECKS:
+                return
+        else:
+            return
+        project.state, project.check_at = "paused", self.wall + PAUSE_TIME
+        self.events.append(("paused", name))
+
+    def _end_failed(self, project: Project, task: Task) -> None:
+        project.totals.failed += 1
+        task.end("failed", self.wall)
+        task.crawled_at = self.wall
+
+    def _retry(self, project: Project, task: Task, *, at_once: bool) -> None:
         schedule = task.new.schedule
         retries = RETRIES if schedule.retries is None else schedule.retries
         recurs = schedule.auto_recrawl and schedule.age is not None
         if task.retried >= retries and not recurs:
-            task.state, task.crawled_at = "failed", now
+            self._end_failed(project, task)
             return
+        project.totals.retried += 1
         delay = RETRY_DELAY[-1] if task.retried >= retries else RETRY_DELAY[min(task.retried, len(RETRY_DELAY) - 1)]
         task.retried += 1
-        self._hold_back(task, 0 if at_once else min(delay, schedule.age or inf), now)
+        task.apart = task.apart or (recurs and task.retried > retries)
+        self._hold_back(task, 0 if at_once else min(delay, schedule.age or inf))
 
-    def _hold_back(self, task: Task, delay: float, now: float) -> None:
-        task.crawled_at = now
+    def _hold_back(self, task: Task, delay: float) -> None:
+        task.crawled_at = self.wall
         task.held_back = task.held_back or delay > 0
-        _wait(task, now + delay, now)
+        self._wait(task, self.wall + delay)
 
-    def _apply(self, name: str, deferred: NewTask | None, now: float) -> None:
-        if deferred is not None:
-            self.push(name, deferred, now)
+    def _apply(self, name: str, task: Task, lease: Lease | None) -> None:
+        """Let what was deferred take effect."""
+        if lease is not None and lease.deferred is not None:
+            self._carry_out(name, task, lease.deferred, self._decide(task, lease.deferred.schedule), 0)
 
-    def give_back(self, name: str, task: Task, now: float) -> None:
+    def give_back(self, name: str, task: Task) -> None:
         """The task was not run."""
-        deferred = task.lease.deferred if task.lease else None
-        task.lease, task.state = None, "ready"
-        self._apply(name, deferred, now)
+        lease, task.lease, task.state = task.lease, None, "ready"
+        self._apply(name, task, lease)
 
-    def expire(self, name: str, task: Task, now: float) -> None:
+    def expire(self, name: str, task: Task) -> None:
         """The task's lease has run out."""
-        deferred = task.lease.deferred if task.lease else None
-        task.lease = None
+        lease, task.lease = task.lease, None
+        assert lease is not None
         at_once = not task.timed_out
         task.timed_out = True
-        self._retry(task, now, at_once=at_once)
-        self._apply(name, deferred, now)
+        self.projects[name].totals.timeout += 1
+        task.history.append(Attempt(self.wall, "timeout", self.now - lease.selected_at, "timeout"))
+        self._retry(self.projects[name], task, at_once=at_once)
+        self._fail_project(name, lease)
+        self._apply(name, task, lease)
+
+    def end(self, task: Task) -> None:
+        """End a task, whatever it is."""
+        task.end("cancelled", self.wall)
+        task.token = 0
+
+    def arm(self, name: str) -> None:
+        """There is something that the project has to end before it is finished."""
+        project = self.projects[name]
+        project.armed = project.armed or project.unfinished > 0
+
+    def revive(self, name: str, task: Task) -> None:
+        """Make a task ready now, with all its retries."""
+        task.state, task.at, task.token, task.retried = "ready", -inf, 0, 0
+        task.held_back = task.timed_out = False
+        self.arm(name)
 
     def leases(self, session: str | None = None) -> list[tuple[str, Task, Lease]]:
         """(project, task, lease) of a session, or of all."""
@@ -252,62 +421,240 @@ class Model:
 
     # ------------------------------------------------------------------------------------ fetchers
 
-    def hello(self, message: Hello, now: float) -> None:
+    def hello(self, message: Hello) -> None:
         session = self.sessions.setdefault(message.session, Session())
-        session.capacity, session.projects, session.heard_at = message.capacity, message.projects, now
+        session.capacity, session.projects, session.heard_at = message.capacity, message.projects, self.now
         session.number = max(session.number, message.seen)
         for name, task, lease in self.leases(message.session):
             if lease.number <= message.seen and task.token not in message.holds:
-                self.give_back(name, task, now)
+                self.give_back(name, task)
 
-    def extend(self, session: str, token: int, seconds: float | None, now: float) -> bool:
+    def extend(self, session: str, token: int, seconds: float | None) -> bool:
         for _, task, lease in self.leases(session):
             if task.token == token:
-                lease.deadline = lease.kept = now + (seconds or task.new.schedule.timeout or PROCESSING_TIMEOUT)
+                lease.deadline = self.now + (seconds or task.new.schedule.timeout or PROCESSING_TIMEOUT)
+                lease.kept = lease.deadline
                 return True
         return False
 
-    def release(self, session: str, token: int, now: float) -> bool:
+    def release(self, session: str, token: int) -> bool:
         for name, task, _ in self.leases(session):
             if task.token == token:
-                self.give_back(name, task, now)
+                self.give_back(name, task)
                 task.token = 0
                 return True
         return False
 
+    # ------------------------------------------------------------------------------------ the end of a project
+
+    def hold(self, name: str, session: str, seconds: float) -> None:
+        holds = self.projects[name].holds
+        holds.pop(session, None)
+        if seconds:
+            holds[session] = self.wall + seconds
+
+    def wait(self, name: str, session: str, n: int, seconds: float) -> None:
+        project = self.projects[name]
+        if seconds and (project.armed or not self._is_done(project)):
+            self.waiters[name, session] = n, self.now + seconds
+        else:
+            self.answers.append((n, not project.armed and self._is_done(project)))
+
+    def _is_done(self, project: Project) -> bool:
+        return not project.unfinished and not self._is_held(project)
+
+    def _is_held(self, project: Project) -> bool:
+        return any(until > self.wall for until in project.holds.values())
+
+    def begin_turn(self, now: float, wall: float) -> None:
+        """Another turn: what is left to do of the one before, and by the clock, comes first."""
+        self._set_clocks(now, wall)
+        self.were_over = [task for project in self.projects.values() for task in project.in_state(*OVER)]
+        self.page = self._read_page()
+        for name, project in self.projects.items():
+            if any(project is other for other in self.finishing) and project.armed and self._is_done(project):
+                project.armed = False
+                project.finished += 1
+                self.events.append(("finished", name))
+                self._push_own(name, self.setting(name, "on_finished"), self.finisher(name), "")
+        self.finishing = []
+        for name in self.projects:
+            self._tick(name)
+
+    def _set_clocks(self, now: float, wall: float) -> None:
+        """Jobs that were to run later on a clock that has been put back are planned anew."""
+        elapsed = now - self.now
+        if wall - self.wall - elapsed < -60:
+            for project in self.projects.values():
+                for job in project.jobs.values():
+                    job.next_at = _tick_after(job.settings, wall - elapsed)
+        self.now, self.wall = now, wall
+
+    def _push_own(self, name: str, template: dict[str, Any] | None, taskid: str, url: str) -> None:
+        if template is not None:
+            schedule = Schedule(template.get("priority", 0), force_update=True)
+            task = self.projects[name].tasks.get(taskid)
+            new = NewTask(taskid, url or f"data:,{taskid}", schedule)
+            self._carry_out(name, task, new, self._decide(task, schedule), 0)
+
+    def _tick(self, name: str) -> None:
+        for job, record in self.projects[name].jobs.items():
+            if record.next_at > self.wall:
+                continue
+            last = self.projects[name].tasks.get(record.taskid)
+            if last is not None and last.is_live:
+                record.skipped += 1
+            else:
+                record.runs += 1
+                record.taskid = f"cron.{job}"
+                self._push_own(name, record.settings.get("task", {}), record.taskid, "")
+            record.last_at, record.next_at = self.wall, _tick_after(record.settings, self.wall)
+
+    def end_turn(self) -> None:
+        """Who has finished, and who waits for that?"""
+        for name, project in self.projects.items():
+            project.holds = {who: until for who, until in project.holds.items() if until > self.wall}
+            self.arm(name)
+            if project.armed and not project.unfinished and not self._is_held(project):
+                self.finishing.append(project)
+            for key in [key for key in self.waiters if key[0] == name]:
+                if not project.armed and not self._is_held(project):
+                    self.answers.append((self.waiters.pop(key)[0], self._is_done(project)))
+
+    # ------------------------------------------------------------------------------------ operations
+
+    def bulk(self, request: Bulk) -> None:
+        names = self.group() if request.group else [request.project or ""]
+        projects = [self.projects[name] for name in names]
+        self._begin(request.action, projects, request.filter, request.priority, dry_run=request.dry_run)
+
+    def _begin(
+        self, action: str, projects: list[Project], which: TaskFilter, priority: int = 0, *, dry_run: bool = False
+    ) -> None:
+        number = max((operation.id for operation in self.operations), default=0) + 1
+        self.operations.append(Operation(number, action, projects, which, priority, dry_run, self.seq))
+
+    def _read_page(self) -> list[str]:
+        """What the operation whose turn it is looks at, as it is before the turn."""
+        self.paging = next((each for each in self.operations if not self._waits(each)), None)
+        if self.paging is None or not self._is_known(self.paging.projects[0]):
+            return []
+        return [taskid for taskid in self.paging.projects[0].stored() if taskid > self.paging.after]
+
+    def _waits(self, operation: Operation) -> bool:
+        """The project that it is in must be swept first."""
+        project = operation.projects[0]
+        return operation.action != "clear" and project.cleared is not None and self._is_known(project)
+
+    def _is_known(self, project: Project) -> bool:
+        return any(project is other for other in self.projects.values())
+
+    def step(self) -> None:
+        """Let the operation whose turn it is take its step."""
+        operation = self.paging
+        if operation is None:
+            return
+        self.operations = [other for other in self.operations if other is not operation]
+        if not self._waits(operation):
+            self._take_page(operation, self.page)
+        if not operation.ended:
+            self.operations.append(operation)
+
+    def _take_page(self, operation: Operation, rest: list[str]) -> None:
+        page, more = rest[:PAGE_TASKS], rest[PAGE_TASKS:]
+        project = operation.projects[0]
+        is_late = operation.action == "clear" and project.cleared != operation.bound
+        if self._is_known(project) and not is_late:
+            operation.seen += len(page)
+            operation.matched += sum([self._meet(operation, project, taskid) for taskid in page])
+            if more:
+                operation.after = page[-1]
+                return
+            project.cleared = None if operation.action == "clear" else project.cleared
+        operation.projects, operation.after = operation.projects[1:], ""
+        operation.ended = not operation.projects
+
+    def _meet(self, operation: Operation, project: Project, taskid: str) -> bool:
+        if operation.action == "clear":
+            is_ghost = taskid in project.ghosts and project.ghosts[taskid] <= operation.bound
+            return is_ghost and project.ghosts.pop(taskid) is not None
+        task = project.tasks.get(taskid)
+        if task is None or task.seq > operation.bound or not self._matches(operation, task):
+            return False
+        if not operation.dry_run:
+            self._change(operation, project, task)
+        return True
+
+    def _matches(self, operation: Operation, task: Task) -> bool:
+        wanted = operation.filter
+        meant = ("failed",) if operation.action == "retry" else SENSIBLE[operation.action]
+        if task.state not in (wanted.states or meant):
+            return False
+        if wanted.before and not WALL + (task.crawled_at if task.is_live else task.at) < wanted.before:
+            return False
+        if wanted.error and not fnmatchcase(task.history[-1].error if task.history else "", wanted.error):
+            return False
+        return not wanted.url or fnmatchcase(task.new.url, wanted.url)
+
+    def _change(self, operation: Operation, project: Project, task: Task) -> None:
+        if operation.action == "retry":
+            self.revive(next(name for name, other in self.projects.items() if other is project), task)
+        elif operation.action == "cancel":
+            self.end(task)
+        else:
+            task.priority = operation.priority
+
     # ------------------------------------------------------------------------------------ time
 
-    def pass_time(self, now: float) -> None:
+    def pass_time(self) -> None:
         """Do what is due."""
         for name, task, lease in self.leases():
-            if lease.deadline <= now:
-                self.expire(name, task, now)
-            elif self.sessions[lease.session].heard_at + FETCHER_TIMEOUT <= now:
-                self.give_back(name, task, now)
+            if lease.deadline <= self.now:
+                self.expire(name, task)
+            elif self.sessions[lease.session].heard_at + FETCHER_TIMEOUT <= self.now:
+                self.give_back(name, task)
             else:
                 continue
             self.projects[name].tasks[task.new.taskid].fresh = True
         for session in self.sessions.values():
-            if session.heard_at + FETCHER_TIMEOUT <= now:
+            if session.heard_at + FETCHER_TIMEOUT <= self.now:
                 session.capacity = 0
+        for key, (n, until) in list(self.waiters.items()):
+            if until <= self.now:
+                del self.waiters[key]
+                project = self.projects[key[0]]
+                self.answers.append((n, not project.armed and self._is_done(project)))
         for project in self.projects.values():
-            for task in project.in_state("delayed"):
-                if task.at <= now:
-                    task.state, task.fresh = "ready", True
+            self._pass_wall_time(project)
+
+    def _pass_wall_time(self, project: Project) -> None:
+        for task in project.in_state("delayed"):
+            if task.at <= self.wall:
+                task.state, task.fresh = "ready", True
+        if project.state == "paused" and project.check_at is not None and project.check_at <= self.wall:
+            project.state, project.check_at, project.failed_checks = "checking", None, 0
+            project.phase += 1
 
     def next_event_at(self) -> float:
         """By when the scheduler must have been woken."""
-        times = [task.at for project in self.projects.values() for task in project.in_state("delayed")]
-        times += [lease.deadline for _, _, lease in self.leases()]
+        times = [lease.deadline for _, _, lease in self.leases()]
+        times += [until for _, until in self.waiters.values()]
         times += [
             session.heard_at + FETCHER_TIMEOUT
             for name, session in self.sessions.items()
             if session.capacity or self.leases(name)
         ]
         for name, project in self.projects.items():
-            if project.in_state("ready") and self.waiting(name):
-                times.append(project.token_at())
+            times += [at + self.now - self.wall for at in self._wall_times(project)]
+            if project.in_state("ready") and self.waiting(name) and self.room(name) > 0:
+                times.append(max(bucket.token_at() for bucket in self.buckets(name)))
         return min(times, default=inf)
+
+    def _wall_times(self, project: Project) -> list[float]:
+        times = [task.at for task in project.in_state("delayed")]
+        times += [job.next_at for job in project.jobs.values()]
+        times += [project.check_at] if project.state == "paused" and project.check_at is not None else []
+        return times + (list(project.holds.values()) if self._is_held(project) else [])
 
     def age_freshness(self) -> None:
         """A moment is over: what became ready in it is as ready as anything else."""
@@ -317,6 +664,21 @@ class Model:
 
     # ------------------------------------------------------------------------------------ hand-out
 
+    def buckets(self, name: str) -> list[Bucket]:
+        shared = self.setting(name, "bucket")
+        return [self.projects[name].bucket] + ([self.shared[shared]] if shared else [])
+
+    def room(self, name: str) -> float:
+        """How many tasks more might be out, if there were tokens."""
+        project = self.projects[name]
+        if project.state not in ("running", "checking"):
+            return 0
+        room = inf if project.state == "running" else CHECKS - project.failed_checks - project.checks_out
+        return float(min(room, self.setting(name, "max_processing") - len(project.in_state("processing"))))
+
+    def may_give(self, name: str) -> bool:
+        return self.room(name) > 0 and all(bucket.has_token(self.now) for bucket in self.buckets(name))
+
     def waiting(self, name: str) -> list[str]:
         """Sessions that would take a task of the project."""
         return [
@@ -325,36 +687,56 @@ class Model:
             if facts.capacity > len(self.leases(session)) and (facts.projects is None or name in facts.projects)
         ]
 
-    def hand_out(self, session: str, number: int, handed: Handed, now: float) -> None:
+    def has_expired(self, task: Task) -> bool:
+        expires_at = task.new.schedule.expires_at
+        return expires_at is not None and expires_at - WALL <= self.wall
+
+    def let_expire(self, task: Task) -> None:
+        """The scheduler says that the task was not worth running any more: was that right?"""
+        assert task.state == "ready", f"{task.new.taskid} is {task.state}"
+        assert self.has_expired(task), f"{task.new.taskid} is not too old"
+        task.history.append(Attempt(self.wall, "expired", 0.0, "expired before it was handed out"))
+        task.end("cancelled", self.wall)
+
+    def hand_out(self, session: str, number: int, handed: Handed) -> None:
         """The scheduler has given this task away: was that right?"""
         project = self.projects[handed.project]
         task = project.tasks[handed.taskid]
         assert task.state == "ready", f"{handed.taskid} is {task.state}"
+        assert not self.has_expired(task), f"{handed.taskid} is too old"
         assert session in self.waiting(handed.project), f"{session} has no room or other wishes"
-        assert project.may_give(now), f"{handed.project} has {project.level} tokens and is {project.state}"
+        assert self.may_give(handed.project), f"{handed.project} is {project.state}, {self.buckets(handed.project)}"
         before = [other for other in project.in_state("ready") if other.order < task.order and not other.fresh]
+        before = [other for other in before if not self.has_expired(other)]
         assert not before, f"{handed.taskid} overtook {before[0].new.taskid}"
         timeout = task.new.schedule.timeout or PROCESSING_TIMEOUT
         assert (handed.timeout, handed.retried, bytes(handed.body)) == (timeout, task.retried, bytes(task.new.body))
         assert handed.lastcrawltime == (0 if task.crawled_at == -inf else WALL + task.crawled_at)
-        if project.rate < inf:
-            project.level -= 1
+        for bucket in self.buckets(handed.project):
+            bucket.take()
+        project.totals.selected += 1
         task.state, task.token = "processing", handed.token
-        task.lease = Lease(session, number, now + timeout, now, now + timeout)
+        task.lease = Lease(session, number, self.now + timeout, self.now, self.now + timeout)
+        task.lease.check = project.phase if project.state == "checking" else 0
 
-    def check_nobody_waits_for_work(self, now: float) -> None:
+    def check_nobody_waits_for_work(self) -> None:
         for name, project in self.projects.items():
-            if project.may_give(now) and project.in_state("ready"):
+            if project.in_state("ready") and self.may_give(name):
                 assert not self.waiting(name), f"{self.waiting(name)} wait, {name} has work"
 
     def counts(self, name: str) -> Counts:
         states = Counts.__struct_fields__
         return Counts(**{state: len(self.projects[name].in_state(state)) for state in states})
 
+    def listed(self, name: str, state: str) -> list[str]:
+        """Tasks of a state in its order."""
+        return [task.new.taskid for task in sorted(self.projects[name].in_state(state), key=lambda task: task.place)]
+
     # ------------------------------------------------------------------------------------ restarts
 
-    def restart(self, now: float, *, other_boot: bool, clean: bool) -> None:
+    def restart(self, now: float, wall: float, *, other_boot: bool, clean: bool) -> None:
         """What is left of it when the daemon starts again."""
+        self.now, self.wall = now, wall
         for _, _, lease in self.leases():
             length = lease.kept - lease.selected_at
             latest = now + length if other_boot else min(lease.kept, now + length)
@@ -366,41 +748,20 @@ class Model:
             name: Session(heard_at=now, number=max(lease.number for _, _, lease in self.leases(name)))
             for name in sorted(holders)
         }
-        for project in self.projects.values() if other_boot else ():
-            project.fill(now)
-            project.level = project.level if clean else Fraction(0)
-        self.make_projects(*self.paces, now=now)
+        buckets = [project.bucket for project in self.projects.values()] + list(self.shared.values())
+        for bucket in buckets if other_boot else ():
+            bucket.fill(now)
+            bucket.level = bucket.level if clean else Fraction(0)
+        self.waiters, self.finishing = {}, []
+        self.operations.sort(key=lambda operation: operation.id)
+        for project in self.projects.values():
+            for job in project.jobs.values():
+                since = job.last_at if job.settings.get("missed") == "once" else max(job.last_at, wall - 60)
+                job.next_at = _tick_after(job.settings, min(since, wall))
+        self.make_projects(*self.sections)
 
 
-def cancel(task: Task) -> None:
-    """End a task, whatever it is."""
-    task.state, task.token, task.lease = "cancelled", 0, None
-
-
-def _arrived(new: NewTask, now: float) -> NewTask:
-    """The same task, with the delay counted from now as a time."""
-    schedule = new.schedule
-    if schedule.delay is None:
-        return new
-    fixed = Schedule(
-        priority=schedule.priority, exetime=WALL + now + schedule.delay, retries=schedule.retries, age=schedule.age,
-        itag=schedule.itag, auto_recrawl=schedule.auto_recrawl, force_update=True, timeout=schedule.timeout,
-    )  # fmt: skip
-    return NewTask(new.taskid, new.url, fixed, new.body, new.project)
-
-
-WALL = 1_700_000_000.0
-"""Unix seconds at which the world began."""
-
-
-def _due(schedule: Schedule, now: float) -> float:
-    at = schedule.exetime - WALL if schedule.delay is None else now + schedule.delay
-    return at if at > now else -inf
-
-
-def _sooner(task: Task, schedule: Schedule, now: float) -> bool:
-    return task.state == "delayed" and not task.held_back and _due(schedule, now) < task.at
-
-
-def _wait(task: Task, until: float, now: float) -> None:
-    task.state, task.at = ("delayed", until) if until > now else ("ready", -inf)
+def _tick_after(settings: dict[str, Any], wall: float) -> float:
+    """The next multiple of ``every`` (whole seconds)."""
+    every = int(settings["every"][:-1])
+    return ((WALL + wall) // every + 1) * every - WALL

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.simulation.client import Client, Message, Told
-from tests.simulation.tasks import FETCHER_TIMEOUT, PROJECTS, draw_task
+from tests.simulation.tasks import FETCHER_TIMEOUT, GROUP, PROJECTS, SHARED, draw_task
 from tests.simulation.world import World
 
+DOWN_SECONDS: Final = 150.0
 MOST_PENDING: Final = 6
 """Requests that a producer has unanswered at once."""
 
@@ -170,7 +171,7 @@ class Fetcher:
         rng = self._rng
         result: Message = {key: task[key] for key in ("project", "taskid", "token")}
         luck = 0.0 if self._world.is_calm else rng.random()
-        if luck > 0.8:
+        if luck > 0.8 or (self._is_down(task["project"]) and not self._world.is_calm):
             result.update(ok=False, error="HTTP 500")
         if luck > 0.95:
             result["retry_after"] = float(rng.randrange(120))
@@ -179,6 +180,11 @@ class Fetcher:
         if 0.5 < luck < 0.6 or 0.85 < luck < 0.87:
             result["new"] = self._follow_ups(task)
         return result
+
+    def _is_down(self, project: str) -> bool:
+        """Now and then everything of a site fails for some minutes."""
+        span = int(self._world.clock.now // DOWN_SECONDS)
+        return self._world.rng(f"{project} down {span}").random() < 0.25
 
     def _follow_ups(self, task: Message) -> list[Message]:
         rng, wall = self._rng, self._world.machine.now().wall
@@ -259,6 +265,50 @@ class Operator:
         self._client.ask("status", limit=1)
         self._client.ask("project-show", project=project)
         self._client.ask("task-show", project=project, taskid=self._names(project)[0])
+        self._client.ask("stats", limit=2)
+        self._client.ask("why", project=project)
+        self._client.ask("task-list", project=project, state=self._rng.choice(("ready", "delayed", "failed")), limit=3)
+        self._client.ask("operation-list")
+        self._client.ask("project-wait", project=project, seconds=5.0)
+
+    def _hold(self, project: str) -> None:
+        self._client.ask("project-hold", project=project, seconds=self._rng.choice((0.0, 20.0, 200.0)))
+
+    def _bulk(self, project: str) -> None:
+        rng = self._rng
+        about: Message = {"group": GROUP} if rng.random() < 0.3 else {"project": project}
+        about["filter"] = rng.choice(({}, {}, {"url": "*t*[0-4]"}, {"url": "*/p1.*"}))
+        about["action"] = rng.choice(("retry", "cancel", "reprioritise"))
+        about["dry_run"] = rng.random() < 0.2
+        self._client.ask("bulk", priority=rng.randrange(10, 20), **about)
+
+    def _clear(self, project: str) -> None:
+        action = self._rng.choice(("clear", "clear", "reset"))
+        self._client.ask("project-do", project=project, action=action)
+
+    def _group(self, project: str) -> None:
+        there, back = self._rng.choice((("pause", "resume"), ("stop", "start"), ("clear", "start")))
+        self._client.ask("group-do", group=GROUP, action=there)
+        seconds = self._rng.uniform(5, 60)
+        self._world.clock.after(seconds, lambda: self._client.ask("group-do", group=GROUP, action=back))
+
+    def _set(self, project: str) -> None:
+        settings: Message = self._rng.choice(
+            (
+                {"max_processing": 1.0},
+                {"max_processing": 4.0},
+                {"max_depth": 1.0},
+                {"max_tasks": 30.0},
+                {"fail_pause_num": 2, "pause_time": 30.0},
+                {"fail_pause_num": 0},
+                {"bucket": SHARED},
+                {"bucket": ""},
+                {"on_finished": {"priority": 2}},
+                {"cron": {"often": {"every": "7s"}}},
+                {"cron": {"seldom": {"every": "90s", "missed": "once"}}},
+            )
+        )
+        self._client.ask("project-set", project=project, settings=settings)
 
     def _names(self, project: str) -> list[str]:
         wall = self._world.machine.now().wall
@@ -270,9 +320,19 @@ class Operator:
     def open_everything(self) -> None:
         """Let every project hand out as fast as it may."""
         for project in PROJECTS:
-            self._client.ask("project-do", project=project, action="start")
-            settings = {"rate": 100.0, "burst": 100.0, "max_queue": 1e9}
+            self._open(project)
+
+    def _open(self, project: str) -> None:
+        """Start it, take back what was said of it, let it run; in this order, whatever the network does."""
+        settings = {"rate": 100.0, "burst": 100.0, "max_processing": 1e9}
+
+        def unset(reply: Message) -> None:
+            self._client.ask("project-unset", set_pace, project=project, keys=[])
+
+        def set_pace(reply: Message) -> None:
             self._client.ask("project-set", project=project, settings=settings)
+
+        self._client.ask("project-do", unset, project=project, action="start")
 
     def end_for_good(self, project: str, taskids: list[str]) -> None:
         """Cancel what would recur for ever."""
@@ -282,5 +342,6 @@ class Operator:
 _ACTS: Final = (
     Operator._re_rate, Operator._re_rate, Operator._re_rate, Operator._crowd, Operator._unset, Operator._pause,
     Operator._stop, Operator._delete, Operator._cancel, Operator._cancel, Operator._retry, Operator._retry,
-    Operator._look,
+    Operator._look, Operator._hold, Operator._hold, Operator._bulk, Operator._bulk, Operator._bulk, Operator._clear,
+    Operator._group, Operator._set, Operator._set, Operator._set, Operator._set, Operator._set,
 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgpack
 
+from taskqueue.calendar import Calendar
 from taskqueue.core.messages import Now, Peer, Setting
 from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler
@@ -66,7 +67,7 @@ class Desk:
             self.boot += 1
             self._booted_at = self.at - reboot_to
         self._ledger = Ledger(MemoryStore(self._disk))
-        self._core = Scheduler(self._ledger.begin(f"boot-{self.boot}"), self._config, self._now())
+        self._core = Scheduler(self._ledger.begin(f"boot-{self.boot}"), self._config, Calendar(), self._now())
 
     def request(self, session: str, type_: str, **fields: Any) -> Message:
         """The next request of a session; the same one may be heard twice."""

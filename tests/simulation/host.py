@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgpack
 
+from taskqueue.calendar import Calendar
 from taskqueue.core.kept import Kept, Needs, TaskRef
 from taskqueue.core.messages import Now, Peer
 from taskqueue.core.replies import ErrorReply, Said
@@ -101,7 +102,7 @@ class Host:
         loaded = self._ledger.begin(self.world.machine.boot_id)
         self.judge.synced()
         now = self.world.machine.now()
-        self._core = Scheduler(loaded, self.site.config, now)
+        self._core = Scheduler(loaded, self.site.config, Calendar(), now)
         self.world.trace.note(self.name, f"begins epoch {loaded.epoch} with {len(loaded.leased)} leases")
         self.judge.restarted(self.site.config, same_boot=loaded.same_boot)
         self._plan(self._busy_until)
@@ -183,10 +184,10 @@ class Host:
                 self.judge.fenced_write(self.name)
             if written:
                 self._written += 1
-                self.judge.turned(Round(now, requests, said, turn.kept, True))
+                self.judge.turned(Round(now, requests, said, turn.kept, True, turn.events))
         self._store.fault = ""
         if not written and not self.is_succeeded:
-            self.judge.turned(Round(now, requests, said, Kept(), False))
+            self.judge.turned(Round(now, requests, said, Kept(), False, []))
         self._trace(turn)
         self._begin_sync()
 

@@ -14,6 +14,8 @@ S11  a delayed task is not handed out before its time
 L1   in calm, everything accepted comes to its end                                     (play)
 L2   asleep never past something due                                                   (sleep)
 L3   awake only if there is something to do                                            (sleep)
+F1 F2 C1 C2 C3   when projects finish, how much they have out, when jobs run  (crowds)
+O1   a bulk operation changes each old task that it is about once             (bulks)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
 Within a turn a task may go through several states. What it may be is a set, which every event narrows:
@@ -22,6 +24,7 @@ Within a turn a task may go through several states. What it may be is a set, whi
     merged       waiting ─► waiting              done, failed  leased ─► waiting or over
     deferred     leased ─► leased                cancelled     known ─► over
     restarted    over ─► waiting                 ran out       leased ─► leased, waiting or over
+    expired      waiting ─► over                 cleared       live ─► unknown
 
 and what the turn writes must be in the set.
 """
@@ -31,15 +34,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from taskqueue.core.kept import Kept
+from taskqueue.core.events import Event
+from taskqueue.core.kept import Kept, OperationRecord
 from taskqueue.core.messages import Now
 from taskqueue.core.settings import CoreConfig
 from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Move, key_time
+from tests.simulation.bulks import Bulks
+from tests.simulation.crowds import Crowds
 from tests.simulation.leases import Leases
 from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
 from tests.simulation.paces import Paces
 from tests.simulation.sleep import Sleep
-from tests.simulation.tasks import recurs
+from tests.simulation.tasks import ON_FINISHED, recurs
 from tests.simulation.truth import EPSILON, Answer, Facts, Held, Name, Truth
 from tests.simulation.world import Violation, World
 
@@ -59,7 +65,10 @@ _FITS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
 """By outcome of a new-task: what the task may have been, and what it is then."""
 
 ACCEPTED: Final = frozenset(_FITS)
-READS: Final = ("hello", "status", "project-show", "task-show", "verify")
+READS: Final = (
+    "hello", "status", "stats", "project-show", "project-wait", "task-show", "task-list", "why", "operation-show",
+    "operation-list", "verify",
+)  # fmt: skip
 """Requests that keep nothing, so that a repeat may be answered otherwise."""
 
 KEPT: Final = ("new-task-reply", "done-reply", "tasks-reply", "tokens-reply")
@@ -72,6 +81,7 @@ class Round(NamedTuple):
     Attributes:
         requests, said: (peer, message), decoded apart from the daemon's own codec.
         kept: what was written; empty if ``written`` is False.
+        events: what people are told of.
     """
 
     now: Now
@@ -79,6 +89,7 @@ class Round(NamedTuple):
     said: list[tuple[bytes, Message]]
     kept: Kept
     written: bool
+    events: list[Event]
 
 
 class Judge:
@@ -86,15 +97,18 @@ class Judge:
 
     Attributes:
         truth: what is in the store, and what is under way.
-        handed: hand-outs so far.
+        handed: hand-outs so far; ``handed_to`` are those of the last turn.
     """
 
     def __init__(self, world: World, config: CoreConfig, durable: bool) -> None:
         self.truth = Truth()
-        self.sleep = Sleep(world, self.truth)
         self.paces = Paces(world, self.truth, config)
+        self.sleep = Sleep(world, self.truth, self.paces)
+        self.crowds = Crowds(self.truth, self.paces)
+        self.bulks = Bulks(self.truth)
         self.leases = Leases(world, self.truth)
         self.handed = 0
+        self.handed_to: list[Name] = []
         self._world = world
         self._durable = durable
         self._journal = self.truth.journal
@@ -102,13 +116,25 @@ class Judge:
         self._left: set[tuple[str, int]] = set()
         self._may_be: dict[Name, frozenset[str]] = {}
         self._tokens: dict[Name, int] = {}
+        self._wall = 0.0
+        self._config: CoreConfig | None = None
+        self._reset: dict[str, int] = {}
+        self._deleted: set[str] = set()
 
     # ------------------------------------------------------------------------------------ events
 
     def turned(self, turn: Round) -> None:
         """A turn was decided and, if there was anything to write, written."""
         self._may_be, self._tokens = {}, {}
+        self._wall = turn.now.wall
+        self._reset.clear()
+        self._deleted.clear()
         self.leases.end_by_time()
+        self.crowds.looked(turn.now)
+        self._push_own(turn)
+        if self._config is not None:
+            self.paces.configured(self._config)
+            self._config = None
         replies = by_request(turn.said)
         for peer, request in turn.requests:
             self._hear(request, replies.get((peer, request["n"]), []))
@@ -122,8 +148,8 @@ class Judge:
         self._journal.synced()
 
     def configured(self, config: CoreConfig) -> None:
-        """From this turn on another config is in force."""
-        self.paces.configured(config)
+        """From this turn on another config is in force, but for what the turn does first."""
+        self._config = config
 
     def power_cut(self, lucky: int) -> None:
         """The machine died; so many unsynced writes had reached the disk."""
@@ -139,6 +165,7 @@ class Judge:
 
     def restarted(self, config: CoreConfig, *, same_boot: bool) -> None:
         """A scheduler has loaded the store."""
+        self._config = None
         self.truth.facts.clear()
         self.truth.takers.clear()
         self.paces.restarted(config, same_boot=same_boot)
@@ -181,6 +208,36 @@ class Judge:
                     yield name
 
     # ------------------------------------------------------------------------------------ what is heard
+
+    def _push_own(self, turn: Round) -> None:
+        """What the scheduler pushes by itself, it pushes before it hears anything."""
+        for project in self.crowds.begun(turn):
+            if self.has_finisher(project):
+                self._become_pushed(Name(project, ON_FINISHED))
+                if not any(move[0].taskid == ON_FINISHED for move in turn.kept.moves):
+                    self._fail("F2", project, f"{project} has finished, and its {ON_FINISHED} is not touched")
+        for name, surely in self.crowds.pushed(turn):
+            if surely:
+                self._become_pushed(name)
+            elif any(move[0].taskid == name.taskid for move in turn.kept.moves):
+                self._widen(name, WAITING)
+                self.crowds.fed(name.project)
+
+    def has_finisher(self, project: str) -> bool:
+        """The project has a task to push when it has finished."""
+        facts = self.truth.projects.get(project)
+        return facts is not None and self.paces.setting(project, facts.overrides, "on_finished", None) is not None
+
+    def _become_pushed(self, name: Name) -> None:
+        may_be = self._states(name)
+        if name.taskid != ON_FINISHED:
+            self.crowds.fed(name.project)
+        if LEASED in may_be:
+            self._put(self.truth.deferred, name, True)
+            self._may_be[name] = may_be | {WAITING, LEASED}
+        else:
+            self._revoke(name)
+            self._may_be[name] = frozenset((WAITING,))
 
     def _hear(self, request: Message, replies: list[Message]) -> None:
         session = request["session"]
@@ -252,20 +309,42 @@ class Judge:
             if outcome == "done":
                 self._revoke(name)
                 self._may_be[name] = frozenset((become,))
+                self.crowds.fed(name.project)
 
     def _hear_action(self, request: Message, reply: Message) -> None:
-        if request["action"] != "delete":
+        self._act(request["project"], request["action"])
+
+    def _hear_group(self, request: Message, reply: Message) -> None:
+        for project in reply["projects"]:
+            self._act(project, request["action"])
+
+    def _act(self, project: str, action: str) -> None:
+        if action not in ("clear", "reset", "delete"):
             return
-        self._put(self.truth.dropped_at, request["project"], self._world.clock.now)
-        for name, held in list(self.truth.tasks.items()):
-            if name.project == request["project"]:
-                self._may_be[name] = frozenset((UNKNOWN,))
-                self._tokens[name] = 0
-                self.leases.end(held.token)
-        for name in list(self._may_be):
-            if name.project == request["project"]:
-                self._may_be[name] = frozenset((UNKNOWN,))
-                self._tokens[name] = 0
+        self._put(self.truth.dropped_at, project, self._world.clock.now)
+        facts = self.truth.projects.get(project)
+        if action == "reset" and facts is not None and project not in self._deleted:
+            self._reset[project] = facts.number
+        elif action == "delete":
+            self._deleted.add(project)
+            self._reset.pop(project, None)
+        self.crowds.emptied(project, is_gone=action == "delete")
+        names = [name for name in (*self.truth.tasks, *self._may_be) if name.project == project]
+        for name in dict.fromkeys(names):
+            may_be = self._states(name)
+            was = self.truth.tasks.get(name)
+            if action != "clear" or was is None or was.state < SUCCESS:
+                gone = {OVER} & may_be if action == "clear" else set()
+                self._may_be[name] = frozenset((UNKNOWN, *gone)) if may_be != {OVER} or not gone else may_be
+            else:
+                self._may_be[name] = frozenset((OVER,))
+            if self._may_be[name] != {OVER}:
+                self._revoke(name)
+                self._journal.drop(self.truth.deferred, name)
+
+    def _hear_hold(self, request: Message, reply: Message) -> None:
+        until = self._wall + request["seconds"] if request["seconds"] else 0.0
+        self.crowds.held(request["project"], request["session"], until)
 
     # ------------------------------------------------------------------------------------ S2, S4: outcomes
 
@@ -282,6 +361,8 @@ class Judge:
         elif outcome != "merged":
             self._revoke(name)
         self._may_be[name] = after
+        if after != {OVER} and outcome != "merged":
+            self.crowds.fed(name.project)
 
     def _count(self, name: Name, item: Message) -> None:
         """An answer was taken for good."""
@@ -343,16 +424,69 @@ class Judge:
         numbers = {facts.number: name for name, facts in self.truth.projects.items()}
         for number in turn.kept.dropped_projects:
             self._drop_project(number, numbers.get(number, ""))
+        for number in turn.kept.cleared:
+            self._drop_live(number)
         for record in turn.kept.projects:
-            numbers[record.number] = record.name
-            self._write_project(record.name, Facts(record.number, record.state, dict(record.overrides)))
-        greatest = self._greatest
+            if record.number not in turn.kept.dropped_projects:
+                numbers[record.number] = record.name
+                self._write_project(record.name, Facts(record.number, record.state, dict(record.overrides)))
+        changed = self.bulks.step(turn, set(self._may_be))
+        for name, operation, surely in changed:
+            self._change(name, operation, surely=surely)
+        self._may_expire(turn, numbers)
+        greatest, handed = self._greatest, self.handed_to
+        handed.clear()
         for move in turn.kept.moves:
             self._write_task(Name(numbers[move[0].project], move[0].taskid), move, turn.now, greatest)
+        self._check_changed(changed, turn)
+        self.crowds.written(turn, handed)
+
+    def _change(self, name: Name, operation: OperationRecord, *, surely: bool) -> None:
+        """An operation was about the task, surely or maybe."""
+        action = operation.view.action
+        after = OVER if action == "cancel" else WAITING
+        if action == "reprioritise":
+            return
+        if action == "cancel":
+            self.leases.end(self._token(name))
+        elif action == "retry":
+            self.crowds.fed(name.project)
+        self._may_be[name] = frozenset((after,)) if surely else self._states(name) | {after}
+
+    def _check_changed(self, changed: list[tuple[Name, OperationRecord, bool]], turn: Round) -> None:
+        priorities = {(move[0].project, move[0].taskid): move[0].priority for move in turn.kept.moves}
+        for name, operation, surely in changed:
+            held = self.truth.tasks.get(name)
+            if not surely or held is None:
+                continue
+            moved = priorities.get((held.number, name.taskid))
+            if operation.view.action != "reprioritise":
+                if moved is None:
+                    self._fail("O1", name.taskid, f"operation {operation.view.id} was about it, and it did not change")
+            elif moved != operation.priority and not (moved is None and held.state == READY):
+                self._fail("O1", name.taskid, f"its priority is {moved}, it was to be {operation.priority}")
+
+    def _may_expire(self, turn: Round, numbers: dict[int, str]) -> None:
+        """Tasks of which an attempt is said to have ended before it began."""
+        for kept in turn.kept.attempts:
+            if kept.attempt.outcome == "expired" and kept.project in numbers:
+                name = Name(numbers[kept.project], kept.taskid)
+                if WAITING not in self._states(name) and LEASED not in self._states(name):
+                    self._fail("S11", name.taskid, f"it has expired, but it was {_words(self._states(name))}")
+                self._may_be[name] = self._states(name) | {OVER}
+
+    def _drop_live(self, number: int) -> None:
+        """A project was cleared."""
+        for task, held in list(self.truth.tasks.items()):
+            if held.number == number and held.state < SUCCESS:
+                self._journal.drop(self.truth.tasks, task)
+                self._journal.drop(self.truth.deferred, task)
+                self.leases.end(held.token)
 
     def _drop_project(self, number: int, name: str) -> None:
         if name and self.truth.projects[name].number == number:
             self._journal.drop(self.truth.projects, name)
+        self._journal.drop(self.truth.records, number)
         for task, held in list(self.truth.tasks.items()):
             if held.number == number:
                 self._journal.drop(self.truth.tasks, task)
@@ -363,7 +497,9 @@ class Judge:
         if before == facts:
             return
         self._put(self.truth.projects, name, facts)
-        if before is None or before.number != facts.number:
+        if before is None and name in self._reset:
+            self.paces.kept_on(name, self._reset[name], facts)
+        elif before is None or before.number != facts.number:
             self.paces.made(name, facts)
         else:
             self.paces.changed(name, facts)
@@ -375,6 +511,8 @@ class Judge:
             self._check_due(name, key_time(old_key), now)
         if task.state == PROCESSING and (was is None or was.token != task.token or was.state != PROCESSING):
             self._check_hand_out(name, may_be, greatest, task.token)
+            self._check_expiry(name, task.spec.schedule.expires_at if task.spec else None, now)
+            self.handed_to.append(name)
             self.paces.pay(name)
             self.leases.begin(name, task)
             self.handed += 1
@@ -391,6 +529,10 @@ class Judge:
         if token <= greatest:
             self._fail("S4", name.taskid, f"token {token:x} is not greater than {greatest:x}, given before")
         self._greatest = max(self._greatest, token)
+
+    def _check_expiry(self, name: Name, expires_at: float | None, now: Now) -> None:
+        if expires_at is not None and expires_at <= now.wall:
+            self._fail("S11", name.taskid, f"it runs {now.wall - expires_at:.3f} s after it has expired")
 
     def _check_due(self, name: Name, due_at: float, now: Now) -> None:
         if due_at > now.wall + EPSILON:
@@ -413,6 +555,8 @@ _HEAR: Final = {
     "task-cancel": Judge._hear_tasks,
     "task-retry": Judge._hear_tasks,
     "project-do": Judge._hear_action,
+    "group-do": Judge._hear_group,
+    "project-hold": Judge._hear_hold,
 }
 
 

@@ -17,16 +17,20 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from taskqueue.core import endings, loading, scheduler
+from taskqueue.core import cron, endings, finishing, loading, operations, scheduler, timetable
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
+from taskqueue.core.kept import OperationRecord
 from taskqueue.core.messages import Finished, Now, Token
+from taskqueue.core.pause import Pause
 from taskqueue.core.project import Project
 from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
 from taskqueue.core.replies import DoneOutcome
 from taskqueue.core.requests import Hello
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.sessions import Session
+from taskqueue.core.settings import CronJob
+from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING, Lease, Task
 from taskqueue.core.task_queue import TaskQueue
@@ -95,19 +99,19 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
 
 
 def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
-    def finish(state: State, now: Now, item: Finished) -> DoneOutcome:
+    def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
         project = state.projects.get(item.project)
         task = project.queue.find(project.number, item.taskid) if project else None
         if task is not None and task.state == PROCESSING:
             item = replace(item, token=task.token)
-        return original(state, now, item)  # type: ignore[no-any-return]
+        return original(state, now, session, item)  # type: ignore[no-any-return]
 
     original = replace_(endings, "finish", finish)
 
 
 def _an_answer_counts_twice(replace_: Replace) -> None:
-    def finish(state: State, now: Now, item: Finished) -> DoneOutcome:
-        outcome: DoneOutcome = original(state, now, item)
+    def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
+        outcome: DoneOutcome = original(state, now, session, item)
         project = state.projects.get(item.project)
         task = project.queue.find(project.number, item.taskid) if project else None
         if outcome == "done" and task is not None:
@@ -163,7 +167,7 @@ def _forget_who_holds_what(replace_: Replace) -> None:
         state: State = original(*args)
         for project in state.projects.values():
             for task in list(project.queue.processing.leased.values()):
-                endings.give_back(state, args[2], project, task)
+                endings.give_back(state, args[3], project, task)
         return state
 
     original = replace_(loading, "load", load)
@@ -193,7 +197,8 @@ def _reply_before_commit(replace_: Replace) -> None:
 
 def _reply_before_sync(replace_: Replace) -> None:
     def answer(self: Scheduler, session: Session, reply: Any, *, kept: bool) -> None:
-        self._state.say(session, reply, kept=False)
+        if reply is not None:
+            self._state.say(session, reply, kept=False)
 
     replace_(Scheduler, "_answer", answer)
 
@@ -242,7 +247,7 @@ def _floor_ignored(replace_: Replace) -> None:
 
 def _timer_forgotten(replace_: Replace) -> None:
     def note(self: Agenda[Any], key: Any, at: float) -> None:
-        if key[0] != "due":
+        if not isinstance(key, tuple) or key[0] != "due":
             original(self, key, at)
 
     original = replace_(Agenda, "note", note)
@@ -257,6 +262,97 @@ def _delayed_tasks_run_early(replace_: Replace) -> None:
 
 def _never_asleep(replace_: Replace) -> None:
     replace_(Scheduler, "next_event_at", lambda self, now: now.boot)
+
+
+# ---------------------------------------------------------------------------------------- whole projects
+
+
+def _finished_while_held(replace_: Replace) -> None:
+    def note(state: State, project: Project, now: Now) -> None:
+        holds, project.holds = project.holds, {}
+        original(state, project, now)
+        project.holds = holds
+
+    original = replace_(finishing, "note", note)
+    replace_(Project, "is_held", lambda self, now: False)
+
+
+def _end_not_told(replace_: Replace) -> None:
+    def finish(state: State, project: Project, now: Now) -> None:
+        original(state, project, now)
+        state.events = [event for event in state.events if event.kind != "finished"]
+
+    original = replace_(finishing, "_finish", finish)
+
+
+def _end_forgotten(replace_: Replace) -> None:
+    def finish(state: State, now: Now) -> None:
+        for project in state.finishing.values():
+            project.armed = False
+        original(state, now)
+
+    original = replace_(finishing, "finish", finish)
+
+
+def _checks_without_limit(replace_: Replace) -> None:
+    replace_(Pause, "room", property(lambda self: 1 << 30))
+
+
+def _one_more_than_max_processing(replace_: Replace) -> None:
+    def room(self: Project, *args: Any) -> float:
+        left: float = original(self, *args)
+        return left + (self.state == "running" and self.settings.max_processing != inf)
+
+    original = replace_(Project, "room", room)
+
+
+def _paused_projects_hand_out(replace_: Replace) -> None:
+    def room(self: Project, *args: Any) -> float:
+        return inf if self.paused_itself else original(self, *args)
+
+    original = replace_(Project, "room", room)
+
+
+def _ticks_replayed(replace_: Replace) -> None:
+    def run(state: State, now: Now, project: Project, name: str, job: CronJob) -> None:
+        tick = project.ticks[name]
+        original(state, now, project, name, job)
+        project.ticks[name] = original_next_run(job, state.given, tick)
+
+    original_next_run = timetable.next_run
+    original = replace_(cron, "_run", run)
+
+
+def _shared_bucket_not_kept(replace_: Replace) -> None:
+    replace_(loading, "_load_shared", lambda *args: None)
+
+
+def _shared_tokens_not_taken(replace_: Replace) -> None:
+    replace_(SharedBucket, "take", lambda self, count, virtual, weight, now: virtual)
+
+
+# ---------------------------------------------------------------------------------------- many tasks at once
+
+
+def _operation_not_kept_with_its_step(replace_: Replace) -> None:
+    def step(state: State, now: Now) -> None:
+        original(state, now)
+        state.changes.kept.operations.clear()
+
+    original = replace_(operations, "step", step)
+
+
+def _operation_meets_what_came_later(replace_: Replace) -> None:
+    def add(state: State, record: OperationRecord) -> None:
+        bound, record.bound = record.bound, 1 << 62
+        original(state, record)
+        state.changes.kept.operations[-1] = replace(record, bound=bound)
+
+    original = replace_(operations, "_add", add)
+
+
+def _cleared_task_known_by_its_old_id(replace_: Replace) -> None:
+    replace_(Changes, "outdate", lambda self, *args: None)
 
 
 MUTANTS: Final = (
@@ -279,6 +375,18 @@ MUTANTS: Final = (
     Mutant("the floor is ignored", "S8 S9", _floor_ignored),
     Mutant("delayed tasks run early", "S11", _delayed_tasks_run_early),
     Mutant("never asleep", "L3", _never_asleep),
+    Mutant("finished while somebody holds it open", "F1", _finished_while_held),
+    Mutant("the end is not told", "F2", _end_not_told),
+    Mutant("the end is forgotten", "F2", _end_forgotten),
+    Mutant("checks without a limit", "C1", _checks_without_limit),
+    Mutant("a paused project hands out", "C1", _paused_projects_hand_out),
+    Mutant("one more than max_processing", "C2", _one_more_than_max_processing),
+    Mutant("missed cron ticks are replayed", "C3", _ticks_replayed),
+    Mutant("a shared bucket is not kept", "S6", _shared_bucket_not_kept),
+    Mutant("shared tokens are not taken", "S6", _shared_tokens_not_taken),
+    Mutant("an operation is not kept with its step", "O1 S2 S3", _operation_not_kept_with_its_step),
+    Mutant("an operation meets what came later", "O1 S2 S3", _operation_meets_what_came_later),
+    Mutant("a cleared task is known by its old id", "S2", _cleared_task_known_by_its_old_id),
 )
 """The first fourteen are those that the prototype of this simulation was tried with."""
 

@@ -21,12 +21,22 @@ class Paces:
         self._world = world
         self._truth = truth
         self._config = config
+        for name, pace in config.buckets.items():
+            for shared in (truth.shared_ceilings, truth.shared_floors):
+                shared[name] = Pace(pace.rate, pace.burst, pace.burst, 0.0)
 
     def made(self, name: str, facts: Facts) -> None:
         """A project is new; its bucket is full."""
         rate, burst = self._settings(name, facts)
         for paces in (self._truth.ceilings, self._truth.floors):
             paces[facts.number] = Pace(rate, burst, burst, self._world.clock.now)
+
+    def kept_on(self, name: str, number: int, facts: Facts) -> None:
+        """A project goes on under another number, at its pace."""
+        for paces in (self._truth.ceilings, self._truth.floors):
+            before = paces[number]
+            paces[facts.number] = Pace(before.rate, before.burst, before.level, before.at)
+        self.changed(name, facts)
 
     def changed(self, name: str, facts: Facts) -> None:
         """A project has other settings from now on."""
@@ -39,6 +49,9 @@ class Paces:
         self._config = config
         for name, facts in self._truth.projects.items():
             self.changed(name, facts)
+        for name, pace in config.buckets.items():
+            for shared in (self._truth.shared_ceilings, self._truth.shared_floors):
+                shared[name].change(pace.rate, pace.burst, self._world.clock.now)
 
     def restarted(self, config: CoreConfig, *, same_boot: bool) -> None:
         """A scheduler starts; the settings may have changed at any time while none ran."""
@@ -50,25 +63,55 @@ class Paces:
             floor.rate, floor.burst = min(floor.rate, rate), min(floor.burst, burst)
             self.changed(name, facts)
             floor.level = floor.level if same_boot else 0.0
+        for name, pace in config.buckets.items():
+            ceiling, floor = self._truth.shared_ceilings[name], self._truth.shared_floors[name]
+            ceiling.rate, ceiling.burst = max(ceiling.rate, pace.rate), max(ceiling.burst, pace.burst)
+            floor.rate, floor.burst = min(floor.rate, pace.rate), min(floor.burst, pace.burst)
+            for shared in (ceiling, floor):
+                shared.change(pace.rate, pace.burst, self._world.clock.now)
+            floor.level = floor.level if same_boot else 0.0
 
     def power_cut(self) -> None:
         """Nothing is granted until a scheduler starts again."""
-        for pace in self._truth.floors.values():
+        for pace in (*self._truth.floors.values(), *self._truth.shared_floors.values()):
             pace.level = -inf
 
     def pay(self, name: Name) -> None:
         """A task of the project is handed out now."""
-        ceiling, floor = self._of(self._truth.projects[name.project].number)
-        for pace in (ceiling, floor):
-            pace.settle(self._world.clock.now)
-            pace.level -= pace.rate != inf
-        if ceiling.level < -EPSILON:
-            raise Violation("S6", name.taskid, f"{name.project} is {-ceiling.level:.4f} tokens beyond its pace")
+        for whose, (ceiling, floor) in self._paid(name.project):
+            for pace in (ceiling, floor):
+                pace.settle(self._world.clock.now)
+                pace.level -= pace.rate != inf
+            if ceiling.level < -EPSILON:
+                raise Violation("S6", name.taskid, f"{whose} is {-ceiling.level:.4f} tokens beyond its pace")
+
+    def next_at(self, project: str) -> float:
+        """When the project surely has a token."""
+        at = self._world.clock.now
+        for _, (_, floor) in self._paid(project):
+            floor.settle(self._world.clock.now)
+            at = max(at, floor.next_at())
+        return at
+
+    def setting(self, name: str, overrides: dict[str, Any], key: str, default: Any) -> Any:
+        """A setting of a project, whose overrides are these."""
+        config = self._config
+        layers: dict[str, Any] = {**config.defaults, **config.projects.get(name, {}), **overrides}
+        return layers.get(key, default)
+
+    def _paid(self, project: str) -> list[tuple[str, tuple[Pace, Pace]]]:
+        facts = self._truth.projects[project]
+        shared = self.setting(project, facts.overrides, "bucket", "")
+        paid = [(project, self._of(facts.number))]
+        if shared:
+            paid.append((shared, (self._truth.shared_ceilings[shared], self._truth.shared_floors[shared])))
+        return paid
 
     def _of(self, number: int) -> tuple[Pace, Pace]:
         return self._truth.ceilings[number], self._truth.floors[number]
 
     def _settings(self, name: str, facts: Facts) -> tuple[float, float]:
-        config = self._config
-        layers: dict[str, Any] = {**config.defaults, **config.projects.get(name, {}), **facts.overrides}
-        return float(layers.get("rate", 1.0)), float(layers.get("burst", 3.0))
+        shared = self.setting(name, facts.overrides, "bucket", "")
+        says = {**self._config.projects.get(name, {}), **facts.overrides}
+        rate = inf if shared and "rate" not in says else self.setting(name, facts.overrides, "rate", 1.0)
+        return float(rate), float(self.setting(name, facts.overrides, "burst", 3.0))

@@ -6,20 +6,29 @@
 from __future__ import annotations
 
 import sys
+from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final, Literal, NamedTuple
 
 from taskqueue.core.kept import Needs, TaskRef
-from taskqueue.core.settings import CoreConfig, Layer
+from taskqueue.core.settings import CoreConfig, Layer, Pace
 from taskqueue.core.task import SUCCESS
 from taskqueue.store.ledger import Ledger
 from tests.simulation.cast import Fetcher, Operator, Producer
 from tests.simulation.laws import Judge
 from tests.simulation.site import Site
 from tests.simulation.storage import MemoryDisk, Plan, RocksDisk, Storage
-from tests.simulation.tasks import FETCHER_TIMEOUT, PROCESSING_TIMEOUT, PROJECTS, RETRY_DELAY, recurs
+from tests.simulation.tasks import (
+    FETCHER_TIMEOUT,
+    GROUP,
+    PROCESSING_TIMEOUT,
+    PROJECTS,
+    RETRY_DELAY,
+    SHARED,
+    recurs,
+)
 from tests.simulation.truth import Name
 from tests.simulation.world import Violation, Weather, World
 
@@ -97,7 +106,7 @@ class Play:
         clock.run_until(clock.now + SETTLE_SECONDS)
         self._operator.open_everything()
         end = clock.now + CALM_SECONDS
-        while clock.now < end and (self._not_over() or self.site.host is None):
+        while clock.now < end and (self._not_over() or self.judge.crowds.owed() or self.site.host is None):
             self._cancel_recurring(self._not_over())
             clock.run_until(clock.now + LOOK_SECONDS)
         self._reckon()
@@ -148,6 +157,8 @@ class Play:
     def _reckon(self) -> None:
         """Law L1, and law S1 against the store as somebody else finds it."""
         self._must_be_over(self._not_over())
+        for project in self.judge.crowds.owed():
+            raise Violation("F2", project, f"{project} has nothing left to do and has not finished")
         truth = self.judge.truth
         for name in self.judge.accepted():
             if name not in truth.tasks:
@@ -222,7 +233,13 @@ def report(world: World, error: BaseException, store: StoreName) -> str:
 
 def draw_config(rng: Random) -> CoreConfig:
     """The config of one world; some have heads of two entries, some turns of three tasks."""
-    defaults: Layer = {"processing_timeout": PROCESSING_TIMEOUT, "retry_delay": RETRY_DELAY, "retries": 2}
+    defaults: Layer = {
+        "processing_timeout": PROCESSING_TIMEOUT,
+        "retry_delay": RETRY_DELAY,
+        "retries": 2,
+        "fail_pause_num": rng.choice((3, 3, 10)),
+        "pause_time": 45.0,
+    }
     config = CoreConfig(
         defaults=defaults,
         projects={project: {} for project in PROJECTS},
@@ -242,5 +259,16 @@ def _with_other_rates(config: CoreConfig, rng: Random) -> CoreConfig:
         {"rate": 1.0, "burst": 3.0},
         {"rate": 0.3, "burst": 1.0},
     )
-    projects = {project: rng.choice(paces) for project in PROJECTS}
-    return CoreConfig(**{**{key: getattr(config, key) for key in config.__struct_fields__}, "projects": projects})
+    projects = {project: {**rng.choice(paces), **rng.choice(_MORE)} for project in PROJECTS}
+    buckets = {SHARED: rng.choice((Pace(0.2, 2.0), Pace(1.0, 4.0)))}
+    fields = {key: getattr(config, key) for key in config.__struct_fields__}
+    return CoreConfig(**{**fields, "projects": projects, "buckets": buckets})
+
+
+_MORE: Final[tuple[Layer, ...]] = (
+    {"group": GROUP},
+    {"group": GROUP, "bucket": SHARED, "rate": inf},
+    {"bucket": SHARED, "rate": inf, "on_finished": {}},
+    {"on_finished": {"priority": 3}, "max_processing": 3.0},
+)
+"""What a section of the config says besides its pace."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import isclose
 from typing import Any, Final
 
+from taskqueue.calendar import Calendar
 from taskqueue.core.kept import Needs, OrderRef
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
@@ -38,7 +39,7 @@ def compare_with_store(core: Scheduler, ledger: Ledger) -> None:
 def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now) -> None:
     """A scheduler that is loaded from a copy of the store is the running one."""
     ledger, config = Ledger(copy), core._state.config
-    fresh = Scheduler(ledger.begin(boot_id), config, now)
+    fresh = Scheduler(ledger.begin(boot_id), config, Calendar(), now)
     for _ in range(REFILLS):
         turn = fresh.step(now, [], ledger.find(fresh.needs(now, [])))
         ledger.keep(turn.kept)
@@ -58,6 +59,9 @@ def _compare(running: Project, loaded: Project, now: Now) -> None:
     _same(running, "totals", loaded.totals, running.totals)
     _same(running, "counts", loaded.queue.counts, running.queue.counts)
     _same(running, "leases", _leases(loaded), _leases(running))
+    _same(running, "pause", (loaded.pause.record, loaded.pause.out), (running.pause.record, running.pause.out))
+    _same(running, "end", _end(loaded, now), _end(running, now))
+    _same(running, "cron", loaded.cron, running.cron)
     tokens = loaded.bucket.available(now.boot), running.bucket.available(now.boot)
     if not isclose(*tokens, abs_tol=1e-6):
         _same(running, "tokens", *tokens)
@@ -67,6 +71,11 @@ def _compare(running: Project, loaded: Project, now: Now) -> None:
     ):
         common = min(len(fresh), len(order))
         _same(running, f"head {state}", _rows(fresh, common), _rows(order, common))
+
+
+def _end(project: Project, now: Now) -> tuple[Any, ...]:
+    """How far the project is from its end."""
+    return project.queue.unfinished, project.armed, project.finished, project.is_held(now.wall), project.cleared
 
 
 def _held(order: PriorityQueue) -> list[Task]:
@@ -79,7 +88,7 @@ def _rows(order: PriorityQueue, count: int) -> list[dict[str, Any]]:
 
 _FIELDS: Final = (
     "taskid", "key", "seq", "state", "priority", "exetime", "token", "retried", "lastcrawltime", "held_back",
-    "timed_out", "itag",
+    "timed_out", "itag", "apart", "attempts",
 )  # fmt: skip
 
 

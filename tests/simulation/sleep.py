@@ -6,10 +6,12 @@ What is due is found by looking at everything that the store has, at every turn:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 from typing import Final
 
 from taskqueue.core.messages import Now
 from taskqueue.core.task import DELAYED, PROCESSING, READY, key_time
+from tests.simulation.paces import Paces
 from tests.simulation.tasks import FETCHER_TIMEOUT
 from tests.simulation.truth import EPSILON, Truth
 from tests.simulation.world import Violation, World
@@ -21,8 +23,9 @@ SPINS: Final = 50
 class Sleep:
     """Watches when the scheduler wants to wake up."""
 
-    def __init__(self, world: World, truth: Truth) -> None:
+    def __init__(self, world: World, truth: Truth, paces: Paces) -> None:
         self._world = world
+        self._paces = paces
         self._truth = truth
         self._was_idle = False
         self._spins = 0
@@ -45,6 +48,7 @@ class Sleep:
         offset = self._world.machine.wall_offset
         ready: dict[str, str] = {}
         holding: dict[str, int] = {}
+        out: dict[str, int] = {}
         for name, held in self._truth.tasks.items():
             if held.state == READY:
                 ready[name.project] = name.taskid
@@ -52,19 +56,25 @@ class Sleep:
                 yield key_time(held.key) - offset, name.taskid, "it is due"
             elif held.state == PROCESSING:
                 lease = self._truth.leases[held.token]
+                out[name.project] = out.get(name.project, 0) + 1
                 holding[lease.session] = holding.get(lease.session, 0) + 1
                 yield lease.latest, name.taskid, "its lease runs out"
                 silent_since = self._truth.heard_at.get(lease.session, 0.0)
                 yield silent_since + FETCHER_TIMEOUT, name.taskid, f"{lease.session} is silent for too long"
-        yield from self._wanted(ready, holding)
+        yield from self._wanted(ready, holding, out)
+        for record in self._truth.records.values():
+            if record.check_at:
+                yield record.check_at - offset, record.name, "it is to be checked"
 
-    def _wanted(self, ready: dict[str, str], holding: dict[str, int]) -> Iterable[tuple[float, str, str]]:
+    def _wanted(
+        self, ready: dict[str, str], holding: dict[str, int], out: dict[str, int]
+    ) -> Iterable[tuple[float, str, str]]:
         for project, taskid in ready.items():
             facts = self._truth.projects[project]
-            if facts.state == "running" and (session := self._taker(project, holding)):
-                pace = self._truth.floors[facts.number]
-                pace.settle(self._world.clock.now)
-                yield pace.next_at() + EPSILON, taskid, f"{session} could have it"
+            most = self._paces.setting(project, facts.overrides, "max_processing", inf)
+            is_open = facts.state == "running" and out.get(project, 0) < most
+            if is_open and (session := self._taker(project, holding)):
+                yield self._paces.next_at(project) + EPSILON, taskid, f"{session} could have it"
 
     def _taker(self, project: str, holding: dict[str, int]) -> str:
         """A session that has said that it would take a task of the project now."""

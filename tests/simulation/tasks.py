@@ -14,6 +14,9 @@ PROCESSING_TIMEOUT: Final = 90.0
 SHORT_TIMEOUT: Final = 20.0
 RETRY_DELAY: Final = [5.0, 40.0, 200.0]
 FETCHER_TIMEOUT: Final = 60.0
+ON_FINISHED: Final = "on_finished"
+GROUP: Final = "g"
+SHARED: Final = "both"
 
 
 def name_of(project: str, number: int) -> str:
@@ -66,6 +69,8 @@ def _draw_schedule(rng: Random, taskid: str, wall: float) -> dict[str, Any]:
         schedule["force_update"] = True
     if rng.random() < 0.05:
         schedule.update(cancel=True, force_update=rng.random() < 0.7)
+    if rng.random() < 0.08 and not recurs(taskid):
+        schedule["expires_at"] = wall + rng.randrange(-10, 200)
     if own_timeout(taskid):
         schedule["timeout"] = own_timeout(taskid)
     if recurs(taskid):

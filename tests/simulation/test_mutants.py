@@ -11,7 +11,14 @@ from tests.simulation.mutants import MUTANTS, Mutant, hunt
 QUICK: Final = 8
 """Seeds in which the easy ones are caught."""
 
-HARD: Final = ("the bucket is full after a restart", "carry on after a failed commit", "an answer counts twice")
+HARD: Final = (
+    "the bucket is full after a restart",
+    "carry on after a failed commit",
+    "an answer counts twice",
+    "reply before sync",
+    "missed cron ticks are replayed",
+    "a shared bucket is not kept",
+)
 """They need a rare coincidence."""
 
 

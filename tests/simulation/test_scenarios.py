@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import inf
 
+from taskqueue.core.settings import CoreConfig, Layer, Pace
 from tests.simulation.desk import Desk, handed, outcomes
+from tests.unit.core.conftest import World, task
 
 
 def test_done_and_new_task_of_one_task_in_one_turn_do_not_run_it_again() -> None:
@@ -118,3 +120,52 @@ def test_a_scheduler_with_nothing_to_do_never_wakes_up() -> None:
     desk.settle(at=100_000)
 
     assert desk.wakes_at() == inf
+
+
+def test_the_whole_is_counted_after_a_restart_too() -> None:
+    desk = Desk()
+    (task,) = handed(desk.turn(desk.push("a"), desk.hello("f")))
+    desk.turn(desk.done("f", task))
+
+    desk.restart()
+
+    (status,) = desk.turn(desk.request("operator", "status"))
+    assert status["counts"] == {"success": 1}
+    assert status["totals"]["success"] == 1
+
+
+def test_a_project_waits_for_the_last_one_who_holds_it_open() -> None:
+    desk = Desk()
+    (task,) = handed(desk.turn(desk.push("a"), desk.hello("f")))
+    desk.turn(desk.request("one", "project-hold", project="p", seconds=20.0))
+    desk.turn(desk.request("two", "project-hold", project="p", seconds=30.0))
+    desk.turn(desk.done("f", task))
+    desk.settle(at=20)
+
+    assert desk.wakes_at() == 30
+    desk.settle(at=30)
+    (shown,) = desk.turn(desk.request("one", "project-show", project="p"))
+    assert shown["project"]["finished"] == 1
+
+
+def test_everybody_who_waits_for_an_end_is_answered_in_time() -> None:
+    desk = Desk()
+    desk.turn(desk.push("a"))
+    desk.turn(desk.request("one", "project-wait", project="p", seconds=20.0))
+    desk.turn(desk.request("two", "project-wait", project="p", seconds=30.0))
+
+    assert [each["finished"] for each in desk.settle(at=20)] == [False]
+    assert desk.wakes_at() == 30
+    assert [each["finished"] for each in desk.settle(at=30)] == [False]
+
+
+def test_who_waits_for_a_shared_token_gets_it_when_others_want_no_more() -> None:
+    sections: dict[str, Layer] = {name: {"bucket": "both"} for name in ("many", "few")}
+    world = World(CoreConfig(projects=sections, buckets={"both": Pace(1.0, 1.0)}))
+    world.push("many", task("a"), task("b"), task("c"))
+    world.push("few", task("d"))
+    fetcher = world.fetcher(capacity=10)
+
+    world.advance(3.0)
+
+    assert sorted(fetcher.taken) == ["a", "b", "c", "d"]

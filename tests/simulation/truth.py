@@ -113,6 +113,38 @@ class Facts(NamedTuple):
     overrides: dict[str, Any]
 
 
+class Shown(NamedTuple):
+    """A project as it was written last: how often it has finished, when it is to be checked (unix seconds; 0: not),
+    how often its jobs have run, and whether its end is still owed."""
+
+    name: str
+    state: str
+    finished: int
+    check_at: float
+    runs: dict[str, int]
+    is_owed: bool
+
+
+class Run(NamedTuple):
+    """The last run of a cron job: how many ticks it has heeded, which the last one was, what the wall clock showed then
+    and, at the lowest, since."""
+
+    heeded: int
+    every: int
+    tick: int
+    lowest: float
+
+
+class Progress(NamedTuple):
+    """How far a bulk operation is: projects to go, the last taskid in the first of them, tasks that it was about, the
+    seq of the newest task when it began."""
+
+    projects: tuple[int, ...]
+    after: str
+    matched: int
+    bound: int
+
+
 @dataclass
 class Pace:
     """A bucket filled step by step: what a project may have been given."""
@@ -160,6 +192,13 @@ class Truth:
         heard_at: by session, true time at which it was heard last.
         ceilings: by project number, the pace that must never be exceeded; a crash takes nothing back.
         floors: by project number, the pace that is surely granted.
+        shared_ceilings, shared_floors: the same of shared buckets, by name.
+        records: by project number, what was written of it last.
+        fed: by project, it has had something to do since it last finished.
+        holds: by (project, session), until when (unix seconds) it is held open.
+        checks: by (project number, phase), tokens of the checks that are out.
+        runs: by (project number, job).
+        progress: by operation.
     """
 
     def __init__(self) -> None:
@@ -177,3 +216,11 @@ class Truth:
         self.heard_at: dict[str, float] = {}
         self.ceilings: dict[int, Pace] = {}
         self.floors: dict[int, Pace] = {}
+        self.shared_ceilings: dict[str, Pace] = {}
+        self.shared_floors: dict[str, Pace] = {}
+        self.records: dict[int, Shown] = {}
+        self.fed: dict[str, bool] = {}
+        self.holds: dict[tuple[str, str], float] = {}
+        self.checks: dict[tuple[int, int], tuple[int, ...]] = {}
+        self.runs: dict[tuple[int, str], Run] = {}
+        self.progress: dict[int, Progress] = {}

@@ -26,6 +26,12 @@ def test_the_schedule_may_stand_in_an_object_of_its_own() -> None:
     assert parse(line, {}) == new_task("http://site/", delay=60, itag="v2")
 
 
+def test_a_line_may_expire_and_may_be_written_canonically() -> None:
+    line = '{"url": "HTTP://Site/?b=2&a=1#top", "expires_at": 2000000000, "canonical": true}'
+
+    assert parse(line, {}) == new_task("HTTP://Site/?b=2&a=1#top", expires_at=2e9, canonical=True)
+
+
 def test_a_line_wins_over_what_is_said_for_all() -> None:
     task = parse('{"url": "http://site/", "priority": 1}', {"priority": 9, "age": 60.0})
 

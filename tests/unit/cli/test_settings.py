@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import Any
+
 import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.cli.settings import in_words, parse
+from taskqueue.cli.settings import in_words, parse, text
+from taskqueue.core.messages import Setting
+from taskqueue.core.settings import Settings, as_layer
 
 
 def test_settings_are_numbers_and_lists_of_numbers() -> None:
@@ -36,7 +41,11 @@ def test_a_single_delay_is_a_list_too() -> None:
         (["rate=nan"], 'rate must be a number, not "nan"'),
         (["rate=1_000"], 'rate must be a number, not "1_000"'),
         (["retry_delay=30,,60"], 'retry_delay must be numbers with commas between them, not "30,,60"'),
+        (["rate=1,2"], 'rate must be a number, not "1,2"'),
         (["rate=1", "rate=2"], "rate is given twice"),
+        (["fetch=proxy"], "fetch is not JSON: "),
+        (["fetch=[1]"], "fetch must be a JSON object, such as 'fetch="),
+        (['fetch={"a": NaN}'], "fetch is not JSON: NaN is no number"),
     ],
 )
 def test_what_can_not_be_read_is_refused_by_name(words: list[str], says: str) -> None:
@@ -46,10 +55,48 @@ def test_what_can_not_be_read_is_refused_by_name(words: list[str], says: str) ->
     assert says in str(caught.value)
 
 
+def test_texts_are_taken_as_they_are() -> None:
+    assert parse(["group=papers", "active=Mon-Fri 08:00-12:00,13:00-18:00 Europe/Berlin", "bucket="]) == {
+        "group": "papers",
+        "active": "Mon-Fri 08:00-12:00,13:00-18:00 Europe/Berlin",
+        "bucket": "",
+    }
+
+
+def test_tables_are_json() -> None:
+    words = ['fetch={"proxy": "127.0.0.1:3128"}', "on_finished=null", 'cron={"a": {"every": "5m"}}']
+
+    assert parse(words) == {
+        "fetch": {"proxy": "127.0.0.1:3128"},
+        "on_finished": None,
+        "cron": {"a": {"every": "5m"}},
+    }
+
+
+def test_every_setting_can_be_given_as_it_is_shown() -> None:
+    settings = as_layer(Settings())
+
+    assert parse(f"{name}={text(value)}" for name, value in settings.items()) == settings
+
+
+def test_a_setting_that_is_unknown_here_is_left_to_the_daemon() -> None:
+    assert parse(["speed=fast"]) == {"speed": "fast"}
+
+
+def test_what_says_nothing_is_not_told() -> None:
+    assert in_words({"rate": 5.0, "group": "", "fetch": {}, "on_finished": None}) == "rate=5"
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["rate", "burst"]), st.floats(0, 1e9) | st.integers(0, 10**9) | st.just(float("inf"))
-    )
+    ),
+    st.dictionaries(st.sampled_from(["group", "active"]), st.text(min_size=1)),
+    st.dictionaries(st.text(), st.text() | st.integers(-(2**53), 2**53), min_size=1),
 )
-def test_what_is_shown_can_be_given_back(settings: dict[str, float]) -> None:
-    assert parse(in_words(settings).split()) == settings
+def test_what_is_told_can_be_given_back(
+    numbers: dict[str, float], texts: dict[str, str], fetch: dict[str, Any]
+) -> None:
+    settings: dict[str, Setting] = {**numbers, **texts, "fetch": fetch}
+
+    assert parse(shlex.split(in_words(settings))) == settings

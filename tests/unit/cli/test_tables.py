@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import io
 
+import pytest
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
-from taskqueue.cli.tables import Speeds, of_moving_projects, of_projects
-from taskqueue.core.replies import Counts, ProjectView, Totals
+from taskqueue.cli.bulk import outcome
+from taskqueue.cli.stats import of_stats
+from taskqueue.cli.tables import Speeds, as_plain, of_cron, of_moving_projects, of_pauses, of_projects, of_settings
+from taskqueue.cli.task_tables import of_attempts, of_operations, of_tasks, progress
+from taskqueue.client.task import default_taskid
+from taskqueue.core.views import (
+    Attempt,
+    Counts,
+    CronView,
+    OperationView,
+    ProjectStats,
+    ProjectView,
+    TaskRow,
+    Totals,
+    Window,
+    Windows,
+)
+
+NOON = 1_700_000_000.0
+URL = "https://example.com/a/rather/long/path/that/goes/on/and/on/over/the/end/of/a/line.html"
+
 
 VIEW = ProjectView(
     name="news",
@@ -18,23 +39,163 @@ VIEW = ProjectView(
     settings={"rate": 50.0, "burst": 10.0},
     overrides={},
 )
+RETRY = OperationView(
+    id=17_592_186_044_417,
+    action="retry",
+    projects=["news"],
+    dry_run=False,
+    known=20_311,
+    seen=10_000,
+    matched=1_204,
+    began_at=NOON,
+)
 
 
 def shown(table: Table) -> str:
     file = io.StringIO()
     Console(file=file, width=80, color_system=None).print(table)
-    return file.getvalue()
+    text = file.getvalue()
+    assert "…" not in text
+    return text
 
 
 def test_projects_are_shown_whole() -> None:
     text = shown(of_projects([VIEW]))
 
-    assert "…" not in text
     assert text.splitlines()[1].split() == ["news", "running", "1,234", "56", "7", "8,901", "23", "4", "50/s", "10"]
+
+
+@pytest.mark.parametrize("state", ["running", "checking", "paused", "stopped"])
+def test_every_state_can_be_shown(state: str) -> None:
+    assert f" {state} " in shown(of_projects([replace(VIEW, state=state)]))
 
 
 def test_moving_projects_are_shown_whole() -> None:
     text = shown(of_moving_projects([VIEW], {"news": Speeds(1234.5, 999.9, 998.0, 1.5)}))
 
-    assert "…" not in text
     assert text.splitlines()[2].split()[-5:] == ["50/s", "1,234.5", "999.9", "998.0", "1.5"]
+
+
+def test_a_pause_is_shown_with_its_reason_and_the_next_check() -> None:
+    paused = replace(VIEW, state="paused", reason="10 failures in a row", check_at=NOON)
+    checking = replace(VIEW, name="blog", state="checking", reason="10 failures in a row")
+
+    news, blog = map(str.rstrip, shown(of_pauses([replace(VIEW, name="other"), paused, checking])).splitlines())
+
+    assert news.startswith("news  10 failures in a row; next check 2023-11-1")
+    assert blog == "blog  10 failures in a row; is being checked"
+
+
+def test_of_many_pauses_some_are_shown_and_the_rest_counted() -> None:
+    file = io.StringIO()
+
+    Console(file=file, width=80).print(of_pauses([replace(VIEW, state="checking", reason="failures")] * 8))
+
+    assert file.getvalue().splitlines()[-1].split() == ["…", "and", "3", "more"]
+
+
+def test_cron_jobs_are_shown_with_when_they_run() -> None:
+    jobs = {
+        "daily": {"cron": "0 3 * * *", "zone": "Europe/Berlin"},
+        "front": {"every": "5m"},
+        "utc": {"cron": "* 1 * *"},
+    }
+    cron = [CronView("daily", NOON, NOON, 12345, 3), CronView("front", NOON), CronView("utc")]
+
+    text = shown(of_cron([replace(VIEW, settings={"cron": jobs}, cron=cron)]))
+
+    daily, front, utc = text.split("news")[1:]
+    assert "".join(daily.split()).endswith("03***Europe/Berlin")
+    assert "ago 12,345       3" in daily
+    assert front.split()[-4:] == ["0", "0", "every", "5m"]
+    assert "never" in utc
+
+
+def test_settings_are_shown_by_the_names_that_unset_takes() -> None:
+    settings = {"rate": 5.0, "group": "", "fetch": {"proxy": "a:1", "timeout": 30}, "on_finished": None}
+
+    text = shown(of_settings(replace(VIEW, settings=settings, overrides={"rate": 5.0, "fetch": {"proxy": "a:1"}})))
+
+    assert [line.split() for line in text.splitlines()[1:]] == [
+        ["rate", "project", "set", "5"],
+        ["group", "config", "file", "or", "default"],
+        ["fetch.proxy", "project", "set", "a:1"],
+        ["fetch.timeout", "config", "file", "or", "default", "30"],
+        ["on_finished", "config", "file", "or", "default", "null"],
+    ]
+
+
+def test_a_task_is_listed_by_the_name_by_which_it_can_be_shown() -> None:
+    rows = [TaskRow(default_taskid("http://a/"), "http://a/", 5), TaskRow("b", "http://b/", -1, NOON, 2)]
+
+    text = shown(of_tasks(rows))
+
+    assert text.splitlines()[1].split() == ["now", "5", "0", "http://a/"]
+    assert text.splitlines()[2].split()[-4:] == ["-1", "2", "b", "http://b/"]
+
+
+def test_a_long_url_is_broken_not_cut() -> None:
+    text = shown(of_tasks([TaskRow(default_taskid(URL), URL, 0, NOON)]))
+
+    assert "".join(text.split()[-3:]).endswith(URL[20:])
+
+
+def test_attempts_are_shown_with_their_errors_whole() -> None:
+    attempts = [Attempt(NOON, "timeout", "host:1", 600.0, "no answer " * 20), Attempt(NOON, "expired")]
+
+    text = shown(of_attempts(attempts))
+
+    assert text.count("answer") == 20
+    assert "10 m 0 s host:1" in text
+    assert text.splitlines()[-1].split()[-1] == "expired"
+
+
+def test_of_a_traceback_its_last_line_is_shown() -> None:
+    error = "Traceback (most recent call last):\n  File x, line 1\nValueError: no title\n"
+
+    assert "host:1  ValueError: no title" in shown(of_attempts([Attempt(NOON, "failed", "host:1", 1.0, error)]))
+
+
+def test_operations_are_shown_whole() -> None:
+    text = shown(
+        of_operations([replace(RETRY, action="reprioritise"), replace(RETRY, dry_run=True, ended_at=NOON + 5)])
+    )
+
+    assert text.splitlines()[1].split()[-4:] == ["49%", "10,000", "1,204", "news"]
+    assert " dry retry " in text
+    assert text.splitlines()[2].split()[-4:] == ["ended", "10,000", "1,204", "news"]
+
+
+def test_an_operation_that_has_not_ended_is_never_whole() -> None:
+    assert progress(replace(RETRY, seen=30_000)) == "99%"
+    assert progress(replace(RETRY, known=0, seen=0)) == "0%"
+
+
+def test_the_outcome_of_an_operation_is_a_sentence() -> None:
+    assert outcome(RETRY) == "retried 1,204 tasks of 10,000 looked at (operation 17592186044417)"
+    assert outcome(replace(RETRY, dry_run=True, action="cancel", matched=1)).startswith(
+        "would cancel 1 task of 10,000 "
+    )
+
+
+STATS = ProjectStats(
+    "news",
+    Totals(new=12_345_678, selected=2_345_678, success=1_345_678, failed=345_678, retried=45_678, timeout=5_678),
+    Windows(minutes=Window(new=3, selected=2, success=1, mean_seconds=0.25, p95_seconds=1234.5)),
+)
+
+
+def test_stats_are_shown_whole() -> None:
+    recent = shown(of_stats([STATS], "5m")).splitlines()[1].split()
+    over_all = shown(of_stats([STATS], "all")).splitlines()
+
+    assert recent == ["news", "3", "2", "1", "·", "·", "·", "0.2", "1,234.5"]
+    assert over_all[1].split()[1:] == ["12,345,678", "2,345,678", "1,345,678", "345,678", "45,678", "5,678"]
+    assert "p95" not in over_all[0]
+
+
+def test_json_names_the_windows_as_messages_do() -> None:
+    windows = as_plain(STATS)["windows"]
+
+    assert list(windows) == ["5m", "1h", "1d"]
+    assert windows["5m"]["p95_seconds"] == 1234.5

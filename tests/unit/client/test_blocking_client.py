@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import pytest
+from msgspec import Raw
 
 from taskqueue import Client, Closed, RequestTimeout
+from taskqueue.core.messages import Handed, Token
+from taskqueue.core.replies import Select
 from taskqueue.core.requests import Done, Hello, NewTasks, Release
 from tests.unit.client.conftest import Daemon, friendly
 
@@ -89,6 +93,25 @@ def test_tasks_are_yielded_until_the_loop_is_left(daemon: Daemon, client: Client
 
     assert taken == [1, 2]
     assert daemon.hear(Release).tokens == [3]
+
+
+def test_tasks_keep_what_their_project_said_of_fetching_when_they_were_handed_out(
+    daemon: Daemon, client: Client
+) -> None:
+    def say() -> None:
+        while daemon.hear(Hello).capacity != 4:
+            pass
+        for number, (tokens, proxy) in enumerate([((1, 2), b"\xa1A"), ((3,), b"\xa1B"), ((4,), b"")], start=1):
+            tasks = [Handed("p", f"t{token}", "http://a/", Token(token), 600.0) for token in tokens]
+            fetch = {"p": Raw(b"\x81\xa5proxy" + proxy), "q": Raw(b"\x80")} if proxy else {}
+            daemon.say(Select(number=number, tasks=tasks, fetch=fetch))
+
+    handing = threading.Thread(target=say)
+    handing.start()
+    fetched = [task.fetch for task in islice(client.tasks(capacity=4), 4)]
+    handing.join()
+
+    assert fetched == [{"proxy": "A"}, {"proxy": "A"}, {"proxy": "B"}, {}]
 
 
 def test_any_thread_may_call(daemon: Daemon, client: Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from msgspec import Raw
 
 from taskqueue.client.session import (
     Answered,
@@ -25,9 +26,20 @@ from taskqueue.core.replies import (
     Select,
     TokensReply,
     VerifyReply,
+    WaitReply,
     Welcome,
 )
-from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release, Verify
+from taskqueue.core.requests import (
+    AnyRequest,
+    Done,
+    Extend,
+    Hello,
+    NewTasks,
+    OperationShow,
+    ProjectWait,
+    Release,
+    Verify,
+)
 from taskqueue.errors import MessageTooLarge
 from taskqueue.wire import decode_request, encode
 
@@ -464,3 +476,79 @@ def test_an_answer_to_new_tasks_comes_back_whole() -> None:
     event = answer(session, NewTasksReply(n=n, outcomes=["merged"]))
 
     assert event == Answered(n, NewTasksReply(n=n, outcomes=["merged"]))
+
+
+# ---------------------------------------------------------------------------------------- requests that wait
+
+
+def wait(seconds: float = 30.0) -> ProjectWait:
+    return ProjectWait(session="", n=0, project="p", seconds=seconds)
+
+
+@pytest.mark.parametrize("request_", [wait(), OperationShow(session="", n=0, id=1, seconds=30.0)])
+def test_what_waits_is_sent_again_only_when_its_own_seconds_are_over(request_: AnyRequest) -> None:
+    session = greeted()
+    session.submit(request_)
+    [first] = session.frames(0.0)
+
+    assert session.next_at() == 35.0
+    assert session.frames(34.9) == []
+    assert session.frames(35.0) == [first]
+
+
+def test_what_waits_is_sent_again_at_once_on_a_new_connection() -> None:
+    session = greeted()
+    session.submit(wait())
+    [first] = session.frames(0.0)
+
+    session.connected()
+
+    assert first in session.frames(10.0)
+
+
+def test_what_waits_holds_up_neither_requests_nor_hellos() -> None:
+    session = greeted()
+    session.submit(wait())
+    session.frames(0.0)
+
+    for n in range(3 * OUTCOME_WINDOW):
+        assert session.has_room
+        number = session.submit(verify())
+        assert [request.n for request in heard(session, 1.0)] == [number]
+        answer(session, VerifyReply(n=number, problems=[]))
+        session.want(n + 1, None)
+        assert [hello.capacity for hello in hellos(session, 1.0)] == [n + 1]
+
+
+def test_what_waits_is_answered_once_or_forgotten() -> None:
+    session = greeted()
+    first, second = session.submit(wait()), session.submit(wait())
+    session.frames(0.0)
+    reply = WaitReply(n=first, finished=True, unfinished=0)
+
+    session.forget(second)
+
+    assert answer(session, reply) == Answered(first, reply)
+    assert answer(session, reply) is None
+    assert answer(session, WaitReply(n=second, finished=True, unfinished=0)) is None
+    assert session.next_at() == inf
+
+
+def test_a_daemon_that_is_unwell_is_soon_asked_to_wait_again() -> None:
+    session = greeted()
+    n = session.submit(wait())
+    session.frames(0.0)
+
+    answer(session, ErrorReply(n=n, code="unavailable", reason="disk"), now=2.0)
+
+    assert session.next_at() == 3.0
+
+
+def test_what_projects_say_of_fetching_comes_with_their_tasks() -> None:
+    session = greeted(capacity=1)
+    fetch = {"p": Raw(b"\x80")}
+
+    event = session.receive(encode(Select(number=1, tasks=[], fetch=fetch)), 0.0)
+
+    assert isinstance(event, HandedOut)
+    assert {name: bytes(raw) for name, raw in event.fetch.items()} == {"p": b"\x80"}

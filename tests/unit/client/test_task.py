@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from hashlib import md5
 from typing import Any
 
@@ -10,7 +12,8 @@ import msgpack
 import pytest
 from msgspec import Raw
 
-from taskqueue import Task, default_taskid, new_task
+from taskqueue import Task, canonical_url, default_taskid, new_task
+from taskqueue.client.pushing import Packer, Pushed, as_new_task
 from taskqueue.core.messages import Handed, Schedule, Token
 
 
@@ -130,3 +133,119 @@ def test_a_body_that_nobody_looks_at_is_not_decoded() -> None:
 
     with pytest.raises(ValueError, match="utf-8"):
         _ = task.body
+
+
+# ---------------------------------------------------------------------------------------- canonical urls
+
+
+@pytest.mark.parametrize(
+    ("url", "canonical"),
+    [
+        ("HTTP://Site.com/A", "http://site.com/A"),
+        ("http://site.com", "http://site.com/"),
+        ("http://site.com:80/a/", "http://site.com:80/a/"),
+        ("http://bücher.de/ü", "http://xn--bcher-kva.de/%C3%BC"),
+        ("http://a/x/../b/./c", "http://a/b/c"),
+        ("http://a/?b=2&a=3&a=1&c", "http://a/?a=1&a=3&b=2&c="),
+        ("http://a/%7euser?q=%c3%bc", "http://a/~user?q=%C3%BC"),
+        ("http://a/b c?d e", "http://a/b%20c?d+e="),
+        ("http://a/b#top", "http://a/b"),
+        ("data:,x", "data:,x"),
+    ],
+)
+def test_urls_that_mean_the_same_page_have_one_canonical_form(url: str, canonical: str) -> None:
+    assert canonical_url(url) == canonical
+    assert canonical_url(canonical) == canonical
+
+
+def test_a_canonical_task_is_sent_and_named_by_its_canonical_url() -> None:
+    one, other = (new_task(url, canonical=True) for url in ("http://a/?y=1&x=2#top", "HTTP://A/?x=2&y=1"))
+
+    assert one == other
+    assert (one.url, one.taskid) == ("http://a/?x=2&y=1", default_taskid("http://a/?x=2&y=1"))
+    assert new_task("http://A/").url == "http://A/"
+
+
+def test_what_has_no_canonical_form_is_no_task() -> None:
+    with pytest.raises(ValueError, match=r"^url: 'http://\[::1'"):
+        new_task("http://[::1", canonical=True)
+    with pytest.raises(TypeError, match="url: expected str"):
+        new_task(5, canonical=True)  # type: ignore[arg-type]
+
+
+def test_push_many_makes_urls_canonical_unless_an_item_says_otherwise() -> None:
+    items: list[Any] = [
+        "http://A/",
+        {"url": "http://A/"},
+        {"url": "http://A/", "canonical": False},
+        new_task("http://A/"),
+    ]
+
+    [batch] = Packer(10, Pushed(), canonical=True).pack(items)
+
+    assert [task.url for task in batch.tasks] == ["http://a/", "http://a/", "http://A/", "http://A/"]
+    assert as_new_task({"url": "http://A/", "canonical": True}).url == "http://a/"
+
+
+def test_the_library_for_canonical_urls_is_loaded_when_one_is_made() -> None:
+    code = "import sys, taskqueue; taskqueue.new_task('http://a/'); print('w3lib' in sys.modules)"
+
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert said.strip() == "False"
+
+
+def test_a_task_may_expire() -> None:
+    assert new_task("http://a/", expires_at=1.7e9).schedule == Schedule(expires_at=1.7e9)
+    with pytest.raises(ValueError, match=r"schedule\.expires_at"):
+        new_task("http://a/", expires_at=-1)
+
+
+# ---------------------------------------------------------------------------------------- what projects say of fetching
+
+
+def with_defaults(body: Any, defaults: Any) -> Task:
+    handed = Handed("p", "t", "http://a/", Token(1), 60.0, Raw(msgpack.packb(body)))
+    return Task(handed, Raw(defaults if isinstance(defaults, bytes) else msgpack.packb(defaults)))
+
+
+def test_a_task_is_fetched_as_its_project_says_where_it_says_nothing() -> None:
+    defaults = {"proxy": "http://proxy/", "headers": {"A": "1"}}
+
+    assert with_defaults(None, defaults).fetch == defaults
+    assert with_defaults({"save": 1}, defaults).fetch == defaults
+    assert with_defaults({"fetch": {"timeout": 5}}, defaults).fetch == defaults | {"timeout": 5}
+
+
+def test_what_a_task_says_of_fetching_wins_over_its_project_nil_too() -> None:
+    task = with_defaults({"fetch": {"proxy": None, "timeout": 5}}, {"proxy": "http://proxy/", "timeout": 1, "x": 1})
+
+    assert task.fetch == {"proxy": None, "timeout": 5, "x": 1}
+
+
+def test_maps_are_joined_one_level_deep() -> None:
+    own = {"headers": {"A": "own", "C": {"x": 1}}, "cookies": {"k": 1}, "proxy": {"host": 1}}
+    defaults = {"headers": {"A": "1", "B": "2", "C": {"y": 2}}, "cookies": "none", "proxy": "http://proxy/"}
+
+    assert with_defaults({"fetch": own}, defaults).fetch == {
+        "headers": {"A": "own", "B": "2", "C": {"x": 1}}, "cookies": {"k": 1}, "proxy": {"host": 1},
+    }  # fmt: skip
+
+
+def test_the_body_stays_as_it_was_sent() -> None:
+    task = with_defaults({"fetch": {"headers": {"A": "own"}}}, {"headers": {"B": "2"}})
+
+    task.fetch["headers"]["C"] = "3"
+
+    assert task.fetch["headers"] == {"A": "own", "B": "2", "C": "3"}
+    assert task.body == {"fetch": {"headers": {"A": "own"}}}
+
+
+@pytest.mark.parametrize("defaults", [b"\xc1", b"\x81", b"\x90", b"\xc0", b"\xa1\xff", b"\x81\x80\x01", b""])
+def test_a_malformed_default_counts_as_none(defaults: bytes) -> None:
+    assert with_defaults({"fetch": {"timeout": 5}}, defaults).fetch == {"timeout": 5}
+
+
+def test_a_fetch_that_is_no_map_stands_alone() -> None:
+    assert with_defaults({"fetch": ["GET"]}, {"proxy": "x"}).fetch == ["GET"]
+    assert with_defaults([1], {"proxy": "x"}).fetch == {"proxy": "x"}

@@ -22,19 +22,20 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from taskqueue.calendar import Calendar
+from taskqueue.core.events import Event
 from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.messages import Finished, Handed, NewTask, Now, Peer, Schedule, Token
 from taskqueue.core.replies import (
     AnyReply,
-    Counts,
     DoneReply,
     NewTasksReply,
     ProjectReply,
-    ProjectView,
     Said,
     Select,
     TaskReply,
     TokensReply,
+    WaitReply,
 )
 from taskqueue.core.requests import (
     AnyRequest,
@@ -45,13 +46,17 @@ from taskqueue.core.requests import (
     Hello,
     NewTasks,
     ProjectDo,
+    ProjectHold,
     ProjectSet,
     ProjectShow,
+    ProjectWait,
     Release,
     TaskShow,
 )
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings import CoreConfig
+from taskqueue.core.task import PROCESSING
+from taskqueue.core.views import Counts, ProjectView
 from taskqueue.store import layout
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory import Disk, MemoryStore
@@ -86,7 +91,9 @@ class World:
         elapsed: seconds since the world began.
         wakes: turns that were taken without a request.
         wall_step: seconds by which somebody has set the wall clock forward.
-        said: everything that the last turn said.
+        said, events: everything that the last turn said, and told people.
+        inbox: every reply so far, in order.
+        happened: everything so far that people are told.
     """
 
     def __init__(self, config: CoreConfig) -> None:
@@ -96,6 +103,9 @@ class World:
         self.wakes = 0
         self.wall_step = 0.0
         self.said: list[Said] = []
+        self.events: list[Event] = []
+        self.inbox: list[AnyReply] = []
+        self.happened: list[Event] = []
         self._fetchers: dict[bytes, Fetcher] = {}
         self._numbers = count(1)
         self._boots = 1
@@ -144,8 +154,13 @@ class World:
         self.ledger.keep(turn.kept)
         self.scheduler.verify()
         self._check_disk()
-        self.said = turn.said
-        return [said.message for said in turn.said if not self._deliver(said) and not isinstance(said.message, Select)]
+        self.said, self.events = turn.said, turn.events
+        self.happened += turn.events
+        replies = [
+            said.message for said in turn.said if not self._deliver(said) and not isinstance(said.message, Select)
+        ]
+        self.inbox += replies
+        return replies
 
     def heard(self, *requests: AnyRequest) -> list[Heard]:
         """The requests as a turn hears them."""
@@ -153,7 +168,7 @@ class World:
 
     def answer(self, request: AnyRequest, flaws: Flaws | None = None) -> AnyReply:
         """The answer to a request that has a turn of its own, whatever it is."""
-        (reply,) = self.turn(request, flaws=[flaws or {}])
+        (reply,) = [each for each in self.turn(request, flaws=[flaws or {}]) if each.n == request.n]
         self.settle()
         return reply
 
@@ -207,6 +222,25 @@ class World:
         assert view is not None
         return view
 
+    def wait(self, seconds: float = 30.0, project: str = "news", session: str = "script") -> Waiting:
+        """Ask to be told when the project has finished."""
+        request = ProjectWait(session=session, n=self.n(), project=project, seconds=seconds)
+        waiting = Waiting(self, request.n)
+        self.turn(request)
+        self.settle()
+        return waiting
+
+    def hold(self, seconds: float, project: str = "news", session: str = "producer") -> ProjectView:
+        """Hold the project open for so long; 0 lets go."""
+        request = ProjectHold(session=session, n=self.n(), project=project, seconds=seconds)
+        view = self.ask(ProjectReply, request).project
+        assert view is not None
+        return view
+
+    def told(self, project: str = "news") -> list[str]:
+        """The kinds of events of the project that people were told, in order."""
+        return [event.kind for event in self.happened if event.project == project]
+
     def tasks_in_memory(self) -> int:
         """How many tasks that wait the scheduler holds, of all projects; the one look inside it."""
         state = self.scheduler._state
@@ -245,7 +279,7 @@ class World:
     def _start(self) -> None:
         self.ledger = Ledger(MemoryStore(self.disk))
         loaded = self.ledger.begin(f"boot-{self._boots}")
-        self.scheduler = Scheduler(loaded, self.config, self.now)
+        self.scheduler = Scheduler(loaded, self.config, Calendar(), self.now)
 
     def _wake(self) -> None:
         self.wakes += 1
@@ -263,16 +297,57 @@ class World:
     def _check_disk(self) -> None:
         keys = {family: entries.keys for family, entries in self.disk.families.items()}
         specs = set(keys[layout.SPECS])
-        assert len(keys[layout.IDS]) == len(specs) == sum(len(keys[family]) for family in layout.ORDERS.values())
-        assert specs.issuperset(keys[layout.ERRORS]), "an error of no task is left behind"
+        records = [layout.decode_project(value) for value in self.disk.families[layout.PROJECTS].values.values()]
+        left_behind = self._left_behind({record.number: record.cleared for record in records})
+        in_order = [layout.spec_key_of(key) for family in layout.ORDERS.values() for key in keys[family]]
+        assert len(keys[layout.IDS]) == len(specs)
+        assert specs - set(in_order) == left_behind, "only what a clear has left behind is in no order"
+        assert len(in_order) == len(specs - left_behind)
+        known = {layout.history_key(layout.project_of(key), key[4:].decode()) for key in keys[layout.IDS]}
+        assert known.issuperset(key[:-1] for key in keys[layout.HISTORY]), "an attempt of no task is left behind"
         assert specs.issuperset(keys[layout.DEFERRED]), "an update of no task is left behind"
-        for value in self.disk.families[layout.PROJECTS].values.values():
-            self._check_counts(layout.decode_project(value), keys)
+        for record in records:
+            self._check_counts(record, keys)
+
+    def _left_behind(self, cleared: dict[int, int]) -> frozenset[bytes]:
+        """Keys of the specs of live tasks that a clear has dropped and no sweep has reached yet."""
+        entries = self.disk.families[layout.IDS].values
+        tasks = [layout.task_of(layout.project_of(key), key[4:].decode(), entries[key]) for key in entries]
+        return frozenset(
+            layout.seq_key(task.project, task.seq)
+            for task in tasks
+            if task.state <= PROCESSING and task.seq <= cleared[task.project]
+        )
 
     def _check_counts(self, record: ProjectRecord, keys: dict[str, list[bytes]]) -> None:
         prefix = layout.project_key(record.number)
         stored = [sum(key.startswith(prefix) for key in keys[family]) for family in layout.ORDERS.values()]
         assert Counts(*stored) == record.counts
+
+
+class Waiting:
+    """A request that may be answered later.
+
+    Attributes:
+        n: its number.
+    """
+
+    def __init__(self, world: World, n: int) -> None:
+        self.n = n
+        self._world = world
+
+    @property
+    def answer(self) -> AnyReply | None:
+        """What it was answered; None: nothing yet."""
+        answers = [reply for reply in self._world.inbox if reply.n == self.n]
+        assert len(answers) <= 1
+        return answers[0] if answers else None
+
+    @property
+    def finished(self) -> bool | None:
+        """Whether it was told that the project has finished; None: it was told nothing yet."""
+        reply = self.answer
+        return reply.finished if isinstance(reply, WaitReply) else None
 
 
 class Fetcher:

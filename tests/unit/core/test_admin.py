@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 from typing import Any
 
+import msgspec
 import pytest
 
-from taskqueue.core.replies import (
-    Counts,
-    ErrorReply,
-    ProjectReply,
-    ProjectView,
-    StatusReply,
-    TasksReply,
-    Totals,
-    VerifyReply,
-)
+from taskqueue.core.replies import ErrorReply, ProjectReply, StatusReply, TaskReply, TasksReply, VerifyReply
 from taskqueue.core.requests import (
     ProjectDo,
     ProjectSet,
@@ -28,6 +21,7 @@ from taskqueue.core.requests import (
     TaskShow,
     Verify,
 )
+from taskqueue.core.views import Counts, ProjectView, Totals
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 
 
@@ -366,3 +360,66 @@ def test_verify_finds_nothing_wrong(world: World) -> None:
     one_of_each(world)
 
     assert world.ask(VerifyReply, Verify(session="person", n=world.n())).problems == []
+
+
+# ---------------------------------------------------------------------------------------- history
+
+
+def test_a_task_shows_its_last_ten_attempts_the_newest_first(world: World) -> None:
+    world.set(retry_delay=[10], fail_pause_num=0)
+    world.push("news", task("a", retries=20))
+    fetcher = world.fetcher(capacity=1)
+    for number in range(13):
+        world.advance(2)
+        fetcher.hello(name="host:42")
+        fetcher.fail("a", error=f"error {number}")
+        world.advance(10)
+        fetcher.hello()
+
+    world.restart()
+    history = world.show("a").history
+    assert [attempt.error for attempt in history] == [f"error {number}" for number in range(12, 2, -1)]
+    assert {(attempt.outcome, attempt.fetcher, attempt.seconds) for attempt in history} == {("failed", "host:42", 2.0)}
+    assert [newer.at - older.at for newer, older in pairwise(history)] == [12.0] * 9
+
+
+def test_a_history_tells_of_successes_and_timeouts_too(world: World) -> None:
+    world.push("news", task("a", timeout=5, age=60, auto_recrawl=True))
+    fetcher = world.fetcher(capacity=1)
+    world.advance(6)
+    fetcher.done("a")
+
+    assert [attempt.outcome for attempt in world.show("a").history] == ["success", "timeout"]
+
+
+def test_an_attempt_of_the_very_turn_is_in_the_history(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1)
+    show = TaskShow(session="person", n=world.n(), project="news", taskid="a")
+
+    shown = world.turn(fetcher.answers(fetcher.finished("a", ok=False, error="boom")), show)[1]
+    assert isinstance(shown, TaskReply)
+    assert [attempt.error for attempt in shown.history] == [shown.error] == ["boom"]
+
+
+def test_an_error_has_two_kilobytes_in_the_history(world: World) -> None:
+    world.push("news", task("a"))
+    world.fetcher().fail("a", error="x" * 2048)
+
+    assert world.show("a").history[0].error == "x" * 2048
+
+
+@pytest.mark.parametrize(("size", "attempts"), [(0, 10), (50_000, 6), (62_000, 0)])
+def test_older_attempts_are_left_out_where_a_reply_would_be_too_large(
+    make_world: MakeWorld, size: int, attempts: int
+) -> None:
+    world = make_world({"retry_delay": [1], "retries": 20}, max_message=65_536)
+    world.push("news", task("a", "x" * size))
+    fetcher = world.fetcher(capacity=1)
+    for _ in range(10):
+        fetcher.fail("a", error="ä" * 1000)
+        world.advance(1)
+
+    shown = world.show("a")
+    assert len(shown.history) == attempts
+    assert len(msgspec.msgpack.encode(shown)) <= 65_536

@@ -6,6 +6,7 @@ from typing import Any
 
 from taskqueue.core.replies import DoneReply, NewTasksReply, TaskReply, TasksReply, VerifyReply
 from taskqueue.core.requests import AnyRequest, ProjectDo, TaskCancel, TaskRetry, TaskShow, Verify
+from taskqueue.store.layout import OF_PROJECTS
 from tests.unit.core.conftest import World, body_of, task
 
 
@@ -40,7 +41,7 @@ def test_an_update_deferred_in_the_turn_of_the_end_is_applied(world: World) -> N
     world.turn(update, fetcher.answers(fetcher.finished("a", ok=False, error="boom", retry=False)))
     world.settle()
     assert body_of(fetcher.held["a"]) == "new"
-    assert world.show("a").error == ""
+    assert [attempt.error for attempt in world.show("a").history] == ["boom"]
 
 
 def test_two_producers_that_push_the_same_task_in_one_turn_make_one(world: World) -> None:
@@ -86,6 +87,26 @@ def test_a_project_deleted_and_made_again_in_one_turn_is_empty(world: World) -> 
     assert fetcher.taken == ["old", "old"]
     world.restart()
     assert (world.counts().ready, world.counts().processing) == (1, 1)
+
+
+def test_of_a_project_deleted_while_its_windows_were_to_be_saved_nothing_is_kept(world: World) -> None:
+    world.do("delete", "shop")
+    world.push("news", task("a"))
+    world.fetcher().done("a", ok=False, retry=False, error="boom")
+    world.elapsed += 61
+
+    world.turn(ProjectDo(session="person", n=world.n(), project="news", action="delete"))
+
+    kept = {family for family, entries in world.disk.families.items() if entries.values}
+    assert kept.isdisjoint(OF_PROJECTS)
+
+
+def test_an_error_is_kept_up_to_two_kilobytes(world: World) -> None:
+    world.push("news", task("a"))
+    world.fetcher().done("a", ok=False, retry=False, error="€" * 2000)
+
+    [attempt] = world.show("a").history
+    assert attempt.error == "€" * (2048 // 3)
 
 
 def test_a_check_in_the_middle_of_a_turn_finds_nothing_wrong(world: World) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.msgpack import Ext
 
-from taskqueue.core.settings import Settings, as_layer, merge
+from taskqueue.calendar import Calendar
+from taskqueue.core.settings import CronJob, Layer, Settings, Template, as_layer, check, merge
 from taskqueue.core.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, time_key
 from taskqueue.errors import Rejected
 
@@ -55,6 +58,137 @@ def test_what_does_not_fit_is_refused_with_its_key(key: str, value: Any) -> None
         merge({"retries": 3}, {key: value})
 
     assert refused.value.code == "setting"
+
+
+def reason(layer: Layer) -> str:
+    """Why a project can't have these settings."""
+    with pytest.raises(Rejected) as refused:
+        check(merge({}, layer), Calendar())
+    assert refused.value.code == "setting"
+    return refused.value.reason
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        ({"rate": -1}, "rate: expected float >= 0.0, not -1"),
+        ({"rate": "fast" * 100}, f"rate: expected float, got str, not '{('fast' * 100)[:99]} …"),
+        ({"retry_delay": [1, -1]}, "retry_delay: expected float >= 0.0, not [1, -1]"),
+        ({"weight": 0}, "weight: expected float >= 0.1, not 0"),
+        ({"bucket": "a b"}, """bucket: expected up to 64 letters, digits, "_", "-" and ".", not 'a b'"""),
+        ({"fetch": 7}, "fetch: expected object, got int, not 7"),
+        ({"fetch": {7: 7}}, "fetch: expected str, got int"),
+        ({"fetch": {"a": "x" * 65_536}}, "fetch: 65544 bytes, at most 65536 are taken in a setting"),
+        ({"fetch": {"a": 2**70}}, "fetch: can't be encoded: "),
+        ({"active": "at night"}, 'active: expected hours such as "22:00-06:00 Europe/Berlin", not "at night"'),
+        ({"on_finished": {"uri": "a"}}, "on_finished: object contains unknown field uri"),
+        ({"on_finished": {"priority": "high"}}, "on_finished.priority: expected int, got str"),
+        ({"on_finished": {"taskid": "ä" * 65}}, "on_finished.taskid: expected at most 128 bytes of utf-8"),
+        (
+            {"on_finished": {"body": "x" * 65_536}},
+            "on_finished.body: 65541 bytes, at most 65536 are taken in a setting",
+        ),
+        ({"cron": 7}, "cron: expected object, got int, not 7"),
+        ({"cron": {"nightly": 7}}, "cron.nightly: expected object, got int, not 7"),
+        ({"cron": {"nightly": {"zone": 7}}}, "cron.nightly.zone: expected str, got int"),
+        (
+            {"cron": {"nightly": {"every": "0s"}}},
+            """cron.nightly.every: expected "90s", "5m", "12h", "1d" or the like""",
+        ),
+        (
+            {"cron": {"nightly": {"every": "367d"}}},
+            """cron.nightly.every: expected "90s", "5m", "12h", "1d" or the like""",
+        ),
+        (
+            {"cron": {"nightly": {"every": "5m", "task": {"x": 1}}}},
+            "cron.nightly.task: object contains unknown field x",
+        ),
+        (
+            {"cron": {"nightly": {"every": "5m", "task": {"url": "{tick}" + "x" * 8182}}}},
+            "cron.nightly.task.url: expected at most 8192 characters",
+        ),
+        (
+            {"cron": {"nightly": {"every": "5m", "task": {"body": 2**70}}}},
+            "cron.nightly.task.body: can't be encoded: ",
+        ),
+        (
+            {"cron": {"nightly": {"cron": "0 3 * * *", "zone": "Europe/Berln"}}},
+            'cron.nightly.zone: "Europe/Berln" is no time zone',
+        ),
+    ],
+)
+def test_people_are_told_which_setting_is_wrong_and_why(layer: dict[str, Any], expected: str) -> None:
+    assert reason(layer).startswith(expected)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "a\n", "x" * 65, 7])
+def test_the_name_of_a_job_has_1_to_64_letters_digits_and_two_signs(name: Any) -> None:
+    assert reason({"cron": {name: {"every": "5m"}}}).startswith("cron: a job's name is 1 to 64 letters, digits")
+    assert merge({}, {"cron": {"Az-09_": {"every": "5m"}}}).cron["Az-09_"].every == "5m"
+
+
+def test_tables_are_merged_key_by_key_and_a_job_as_a_whole() -> None:
+    config: dict[str, Any] = {
+        "fetch": {"proxy": "a", "timeout": 7},
+        "on_finished": {"url": "u", "priority": 1},
+        "cron": {"a": {"cron": "0 3 * * *", "zone": "Europe/Berlin"}, "b": {"every": "1h"}},
+    }
+
+    settings = merge(
+        {}, config, {"fetch": {"proxy": "b"}, "on_finished": {"priority": 2}, "cron": {"a": {"every": "1d"}}}
+    )
+
+    assert settings.fetch == {"proxy": "b", "timeout": 7}
+    assert settings.on_finished == Template(url="u", priority=2)
+    assert settings.cron == {"a": CronJob(every="1d"), "b": CronJob(every="1h")}
+
+
+def test_a_later_layer_can_take_tables_and_jobs_away() -> None:
+    config: dict[str, Any] = {"on_finished": {"url": "u"}, "cron": {"a": {"every": "1h"}, "b": {"every": "1h"}}}
+
+    settings = merge({}, config, {"on_finished": None, "cron": {"a": None}})
+
+    assert (settings.on_finished, list(settings.cron)) == (None, ["b"])
+
+
+def test_layers_that_are_good_are_good_together() -> None:
+    hundred = {f"config-{number}": {"every": "1h"} for number in range(100)}
+    more = {f"own-{number}": {"every": "1h"} for number in range(100)}
+
+    assert len(merge({}, {"cron": hundred}, {"cron": more}).cron) == 200
+    assert reason({"cron": hundred | {"last": {"every": "1h"}}}) == "cron: expected at most 100 jobs, not 101"
+
+
+@pytest.mark.parametrize(
+    ("defaults", "own", "said", "rate"),
+    [
+        ({"rate": 2}, {}, {}, 2),
+        ({"rate": 2}, {"bucket": "shop"}, {}, inf),
+        ({"rate": 2, "bucket": "shop"}, {}, {}, inf),
+        ({"rate": 2}, {"bucket": "shop", "rate": 3}, {}, 3),
+        ({"rate": 2}, {"rate": 3}, {"bucket": "shop"}, 3),
+        ({"rate": 2}, {"bucket": "shop"}, {"rate": 4}, 4),
+        ({"rate": 2}, {"bucket": "shop"}, {"bucket": ""}, 2),
+    ],
+)
+def test_who_shares_a_bucket_has_no_rate_of_its_own_but_what_its_own_layers_say(
+    defaults: dict[str, Any], own: dict[str, Any], said: dict[str, Any], rate: float
+) -> None:
+    assert merge(defaults, own, said).rate == rate
+
+
+@pytest.mark.parametrize("body", [None, "text", b"\xff", 2**64 - 1, [{"a": [None, 1.5]}], {1: 2}, Ext(5, b"x"), False])
+def test_settings_as_people_see_them_go_through_a_message_and_make_the_same_settings(body: Any) -> None:
+    task = {"url": "u", "taskid": "t", "priority": -1, "retries": 0, "age": 9.0, "timeout": 8.0, "body": body}
+    settings = merge({}, {
+        "rate": 2, "bucket": "shop", "group": "g", "active": "08:00-12:00", "fetch": {"a": body}, "on_finished": task,
+        "cron": {"a": {"every": "5m", "task": task}, "b": {"cron": "0 3 * * *", "zone": "UTC", "missed": "once"}},
+    })  # fmt: skip
+
+    layer = msgspec.msgpack.decode(msgspec.msgpack.encode(as_layer(settings)))
+
+    assert as_layer(merge({}, layer)) == layer
+    assert merge({}, layer) == settings
 
 
 def test_keys_of_ready_tasks_sort_by_priority_then_age() -> None:

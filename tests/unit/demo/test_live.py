@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from taskqueue.core.replies import Counts, ProjectView, Totals
+from taskqueue.core.views import Counts, ProjectView, Totals
 from taskqueue.demo.live import Scene, Speed, screen, table
 
 VIEW = ProjectView(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.replies import Counts
+from taskqueue.core.views import Counts
 from taskqueue.demo.pace import Window
 from taskqueue.demo.verdict import Evidence, judge
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from math import inf
 from pathlib import Path
@@ -10,11 +11,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.settings import CoreConfig, Settings, merge
+from taskqueue.core.settings import CoreConfig, CronJob, Pace, Settings, Template, merge
 from taskqueue.errors import ConfigError
 from taskqueue.server.config import SECTIONS, Config, build, core_config, load, override, reloaded
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
+
+
+TABLES = ["fetch", "on_finished", "cron"]
+"""Settings of a project that are sections of their own, without a default that TOML could say."""
+
+EXAMPLE = re.compile(r"# (\[[\w.-]+\]|\w+ = .*)(\s+#.*)?")
+
+
+def is_example(line: str) -> bool:
+    """A line that works when its first sign is taken away."""
+    return EXAMPLE.fullmatch(line) is not None
 
 
 def refusal(text: str) -> list[str]:
@@ -41,8 +53,21 @@ def test_the_shipped_file_says_exactly_the_defaults() -> None:
 def test_the_shipped_file_has_every_setting() -> None:
     tables = tomllib.loads(SHIPPED.read_text())
 
-    for section, kind in (SECTIONS | {"defaults": Settings}).items():
+    for section, kind in SECTIONS.items():
         assert list(tables[section]) == list(kind.__struct_fields__)
+    assert [*tables["defaults"], *TABLES] == list(Settings.__struct_fields__)
+
+
+def test_the_examples_of_the_shipped_file_are_good_and_have_every_table_that_there_can_be() -> None:
+    text = "\n".join(line.removeprefix("#").strip() for line in SHIPPED.read_text().splitlines() if is_example(line))
+
+    config = loaded(text)
+
+    news = merge({}, config.projects["news"])
+    assert [key for key in TABLES if not config.projects["news"][key]] == []
+    assert (set(news.cron), set(config.buckets)) == ({"nightly", "often"}, {"shop"})
+    assert merge({}, config.projects["shop-de"]).rate == inf
+    assert config.webhook.url
 
 
 def test_every_setting_of_the_shipped_file_has_a_comment() -> None:
@@ -73,6 +98,21 @@ def test_a_project_lies_over_the_defaults() -> None:
     config = loaded("[defaults]\nrate = 5\nburst = 2\n[projects.news]\nrate = inf")
 
     assert merge(config.defaults, config.projects["news"]) == Settings(rate=inf, burst=2.0)
+
+
+def test_the_core_is_told_of_buckets_and_jobs() -> None:
+    core = core_config(
+        loaded(
+            "[buckets.shop]\nrate = 7\n[projects.news]\nbucket = 'shop'\n"
+            "[projects.news.cron.often]\nevery = '5m'\ntask.body = {a = [1]}\n[projects.news.on_finished]"
+        ),
+        "",
+    )
+
+    settings = merge(core.defaults, core.projects["news"])
+    assert core.buckets == {"shop": Pace(rate=7)}
+    assert settings.cron == {"often": CronJob(Template(body={"a": [1]}), every="5m")}
+    assert (settings.on_finished, settings.bucket, settings.rate) == (Template(), "shop", inf)
 
 
 def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> None:
@@ -110,27 +150,153 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ),
         ('[store]\ndurability = "yes"', 'store.durability must be one of "commit", "interval", "none", not "yes"'),
         ("[store]\npath = 7", "store.path must be a text, not 7"),
+        (
+            '[webhook]\nevents = ["paused", "late"]',
+            "webhook.events must be a list of 1 to 4 items, each one of "
+            '"error-burst", "finished", "paused", "resumed", not [\'paused\', \'late\']',
+        ),
+        ("[webhook]\ntimeout = 0", "webhook.timeout must be a number of more than 0 and at most 600, not 0"),
+        (
+            "[webhook]\nattempts = 0",
+            "webhook.attempts must be a whole number of at least 1 and at most 100, not 0",
+        ),
         ("[store]\nengine = 7", "store.engine is not a setting; there are path, durability, cache"),
         (
             "[projects.news]\nspeed = 7",
             "projects.news.speed is not a setting; "
-            "there are rate, burst, processing_timeout, retries, retry_delay, max_queue",
+            "there are rate, burst, processing_timeout, retries, retry_delay, max_queue, max_tasks, max_depth, "
+            "max_processing, weight, fail_pause_num, pause_time, error_burst, group, bucket, active, fetch, "
+            "on_finished, cron",
         ),
-        ("[project]\nrate = 7", "project is not a section; there are server, store, limits, defaults, projects"),
+        (
+            "[project]\nrate = 7",
+            "project is not a section; there are server, store, limits, webhook, defaults, projects, buckets",
+        ),
         ("projects = 7", "projects must be a section, not 7"),
         ("[projects]\nnews = 7", "projects.news must be a section, not 7"),
         ("[projects.a.b]\nrate = 7", 'projects.a.b is not a setting; a name with a dot needs quotes: [projects."a.b"]'),
         ('[projects."a b"]', 'projects."a b": a project name is 1 to 64 letters, digits, "_", "-" and "."'),
+        ('[buckets."a b"]', 'buckets."a b": a bucket name is 1 to 64 letters, digits, "_", "-" and "."'),
+        ("[buckets.shop]\nrate = -1", "buckets.shop.rate must be a number of at least 0 or inf, not -1"),
+        ("[buckets.shop]\nspeed = 1", "buckets.shop.speed is not a setting; there are rate, burst"),
+        ("[buckets]\nshop = 1", "buckets.shop must be a section, not 1"),
+        ('[projects.news]\nbucket = "shop"', "projects.news.bucket: there is no section [buckets.shop]"),
+        (
+            '[defaults]\nbucket = "a b"',
+            'defaults.bucket must be up to 64 letters, digits, "_", "-" and ".", not "a b"',
+        ),
+        (
+            '[projects.news]\nactive = "at night"',
+            'projects.news.active: expected hours such as "22:00-06:00 Europe/Berlin", not "at night"',
+        ),
+        ("[projects.news]\nactive = 5", "projects.news.active must be a text, not 5"),
+        ("[projects.news]\nfetch = 5", "projects.news.fetch must be a section, not 5"),
+        (
+            '[projects.news.fetch]\nkey = "' + "x" * 70_000 + '"',
+            "projects.news.fetch: 70010 bytes, at most 65536 are taken in a setting",
+        ),
+        ("[defaults]\non_finished = true", "defaults.on_finished must be a section, not true"),
+        (
+            "[projects.news.on_finished]\nuri = 5",
+            "projects.news.on_finished.uri is not a setting; "
+            "there are url, taskid, priority, retries, age, timeout, body",
+        ),
+        (
+            "[projects.news.on_finished]\nage = 0",
+            "projects.news.on_finished.age must be a number of at least 1 and at most 1_000_000_000, not 0",
+        ),
+        (
+            "[projects.news.on_finished]\ntaskid = 5",
+            "projects.news.on_finished.taskid must be a text of at most 128 characters, not 5",
+        ),
     ],
 )
 def test_what_cant_be_used_is_refused_with_file_key_and_reason(text: str, reason: str) -> None:
     assert refusal(text) == [f"conf/taskqueue.toml: {reason}"]
 
 
-def test_all_problems_of_a_file_are_reported_at_once() -> None:
-    lines = refusal("[server]\nbnd = 1\nmax_sessions = 0\n[projects.news]\nburst = 0")
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("", ": give one of cron and every"),
+        ('cron = "0 3 * * *"\nevery = "5m"', ": give one of cron and every"),
+        ('cron = "0 25 * * *"', '.cron: "0 25 * * *" can\'t be read: Bad hour'),
+        ("cron = 5", ".cron must be a text, not 5"),
+        (
+            'every = "5x"',
+            '.every: expected "90s", "5m", "12h", "1d" or the like, at most "366d", not \'5x\'',
+        ),
+        (
+            'cron = "0 3 * * *"\nzone = "Europe/Berln"',
+            '.zone: "Europe/Berln" is no time zone that is known here, such as "Europe/Berlin"',
+        ),
+        ('every = "5m"\nzone = "Europe/Berlin"', ".zone: goes with cron; every counts from 1970 in UTC"),
+        ('every = "5m"\nmissed = "twice"', '.missed must be one of "once", "skip", not "twice"'),
+        ('every = "5m"\nonce = 1', ".once is not a setting; there are task, cron, every, zone, missed"),
+        ('every = "5m"\ntask = 7', ".task must be a section, not 7"),
+        (
+            'every = "5m"\ntask.priority = "high"',
+            '.task.priority must be a whole number of at least -2_147_483_648 and at most 2_147_483_647, not "high"',
+        ),
+        (
+            f'every = "5m"\ntask.taskid = "{"x" * 120}{{tick}}"',
+            ".task.taskid: expected at most 128 bytes of utf-8",
+        ),
+        (
+            f'every = "5m"\ntask.body = "{"x" * 70_000}"',
+            ".task.body: 70005 bytes, at most 65536 are taken in a setting",
+        ),
+    ],
+)
+def test_a_job_that_cant_be_is_refused_with_its_name(said: str, reason: str) -> None:
+    lines = refusal(f"[projects.news.cron.nightly]\n{said}\n[projects.news.cron.good]\nevery = '5m'")
 
-    assert [line.split()[1] for line in lines] == ["server.bnd", "server.max_sessions", "projects.news.burst"]
+    assert lines == [f"conf/taskqueue.toml: projects.news.cron.nightly{reason}"]
+
+
+def test_a_job_that_is_no_section_or_has_no_good_name_is_refused() -> None:
+    assert refusal("[projects.news.cron]\nnightly = '0 3 * * *'") == [
+        'conf/taskqueue.toml: projects.news.cron.nightly must be a section, not "0 3 * * *"'
+    ]
+    assert refusal("[projects.news.cron.'a b']\nevery = '5m'") == [
+        'conf/taskqueue.toml: projects.news.cron: a job\'s name is 1 to 64 letters, digits, "_" and "-", not \'a b\''
+    ]
+
+
+def test_a_project_has_a_hundred_jobs_at_most() -> None:
+    jobs = {f"job-{number}": {"every": "5m"} for number in range(101)}
+
+    with pytest.raises(ConfigError, match=r"^conf: projects\.news\.cron: expected at most 100 jobs, not 101$"):
+        build({"projects": {"news": {"cron": jobs}}}, "conf")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["example.org", "ftp://ann:secret@host/", "http://", "https://:7", "http://a:99999", "http://[::", "http://ä"],
+)
+def test_a_webhook_that_cant_be_called_is_refused_without_telling_its_secrets(url: str) -> None:
+    assert refusal(f'[webhook]\nurl = "{url}"') == [
+        'conf/taskqueue.toml: webhook.url must be empty or an address such as "https://example.org/hook"'
+    ]
+
+
+@pytest.mark.parametrize(
+    "url", ["", "http://host", "https://ann:secret@host:8443/hook?token=1", "http://127.0.0.1:80", "https://[::1]/hook"]
+)
+def test_a_webhook_is_a_web_address_or_none(url: str) -> None:
+    assert loaded(f'[webhook]\nurl = "{url}"').webhook.url == url
+
+
+def test_all_problems_of_a_file_are_reported_at_once() -> None:
+    lines = refusal(
+        "[server]\nbnd = 1\nmax_sessions = 0\n[projects.news]\nburst = 0\nactive = 'x'\nbucket = 'x'\n"
+        "[projects.news.cron.a]\ncron = 'x'\n[projects.news.cron.b]\nzone = 'x'\n[buckets]\ny = 1"
+    )
+
+    assert [line.split()[1].rstrip(":") for line in lines] == [
+        "server.bnd", "server.max_sessions", "projects.news.burst", "projects.news.active", "projects.news.bucket",
+        "projects.news.cron.a.cron", "projects.news.cron.b", "buckets.y",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -139,6 +305,7 @@ def test_all_problems_of_a_file_are_reported_at_once() -> None:
         (b"[server]\nbind = ", "not TOML: Invalid value (at end of document)"),
         (b"[server]\nbind : 7\n", "not TOML: Expected '=' after a key in a key/value pair (at line 2, column 6)"),
         (b"\xff", "not UTF-8 at byte 0"),
+        (b"a = " + b"[" * 10_000, "nested too deep"),
     ],
 )
 def test_a_file_that_is_no_toml_is_refused_with_the_place(tmp_path: Path, content: bytes, reason: str) -> None:
@@ -170,7 +337,13 @@ def reload(old: dict[str, Any], new: dict[str, Any]) -> tuple[Config, list[str]]
 
 
 def test_a_reload_changes_what_can_change_while_running() -> None:
-    new = {"server": {"fetcher_timeout": 5}, "limits": {"turn_tasks": 7}, "projects": {"news": {"rate": 9}}}
+    new = {
+        "server": {"fetcher_timeout": 5},
+        "limits": {"turn_tasks": 7},
+        "webhook": {"url": "http://host/", "events": ["resumed"]},
+        "projects": {"news": {"rate": 9, "cron": {"often": {"every": "5m"}}}},
+        "buckets": {"shop": {"rate": 1}},
+    }
 
     config, waiting = reload({}, new)
 

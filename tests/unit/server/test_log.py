@@ -7,11 +7,11 @@ from math import inf
 import msgspec
 import pytest
 
-from taskqueue.core.kept import Kept, ProjectRecord, SpecRef
+from taskqueue.core.kept import Kept, KeptAttempt, ProjectRecord
 from taskqueue.core.messages import NIL, Peer, Schedule
-from taskqueue.core.replies import Totals
 from taskqueue.core.requests import Heard, Hello
 from taskqueue.core.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Spec, Task
+from taskqueue.core.views import Attempt, Totals
 from taskqueue.server.log import turn_lines
 from taskqueue.server.meters import Meters
 from taskqueue.server.summary import SUMMARY_SECONDS, Summary
@@ -19,7 +19,8 @@ from taskqueue.server.summary import SUMMARY_SECONDS, Summary
 
 def lines(old: int, new: int, *, timed_out: bool = False, error: str = "", url: str = "http://site/a") -> list[str]:
     task = Task(7, "a", new, key=1, seq=1, timed_out=timed_out, spec=Spec(url, Schedule(), NIL))
-    kept = Kept(moves=[(task, old, 1, 1, False, False)], errors={SpecRef(7, 1): error} if error else {})
+    attempts = [KeptAttempt(7, "a", 0, Attempt(1.0, "failed", error=error))] if error else []
+    kept = Kept(moves=[(task, old, 1, 1, False, False)], attempts=attempts)
     return list(turn_lines([], kept, {7: "news"}))
 
 

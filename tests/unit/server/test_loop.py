@@ -158,7 +158,7 @@ def serve(path: Path, trouble: Trouble, script: Callable[[Client], None], *, end
         ThreadPoolExecutor(1) as pool,
     ):
         config = CoreConfig(auto_create=True)
-        loop = Loop(router, signals, clock, meters, begin, lambda: None, config)
+        loop = Loop(router, signals, clock, meters, begin, lambda: None, lambda events: None, config)
         script_run = pool.submit(follow, router.endpoint)
         loop.run()
         script_run.result()

@@ -7,20 +7,30 @@ from typing import Protocol
 import pytest
 from msgspec import Raw
 
+from taskqueue.core.counters import Counters
 from taskqueue.core.kept import (
     OUTCOME_WINDOW,
+    BucketRecord,
+    CronRecord,
+    FoundPage,
     Kept,
+    KeptAttempt,
     KeptOutcome,
     Needs,
+    OperationRecord,
     OrderRef,
+    PageRef,
+    PauseRecord,
     ProjectRecord,
     SessionRecord,
     SpecRef,
     TaskRef,
 )  # fmt: skip
 from taskqueue.core.messages import NewTask, Schedule, Token
-from taskqueue.core.replies import AnyReply, Counts, DoneReply, NewTasksReply, Totals
+from taskqueue.core.replies import AnyReply, DoneReply, NewTasksReply
+from taskqueue.core.requests import TaskFilter
 from taskqueue.core.task import (
+    ATTEMPTS_KEPT,
     CANCELLED,
     DELAYED,
     FAILED,
@@ -35,9 +45,10 @@ from taskqueue.core.task import (
     ready_key,
     time_key,
 )  # fmt: skip
+from taskqueue.core.views import Attempt, Counts, OperationView, Totals
 from taskqueue.errors import Corrupt, Fenced
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.layout import FAMILIES
+from taskqueue.store.layout import FAMILIES, decode_project, encode, encode_lease, encode_spec
 from taskqueue.store.ledger import Ledger
 
 P = 7
@@ -88,6 +99,26 @@ def order(
 ) -> tuple[list[str], bool]:
     [found] = ledger.find(Needs(orders=[OrderRef(P, state, start, limit, limit_bytes)])).orders
     return [task.taskid for task in found.tasks], found.end
+
+
+def attempt(taskid: str, slot: int, error: str = "", project: int = P) -> KeptAttempt:
+    return KeptAttempt(project, taskid, slot, Attempt(1e9 + slot, "failed" if error else "success", "f", 0.5, error))
+
+
+def page(
+    ledger: Ledger, after: str = "", limit: int = 100, *, whole: bool = False, errors: bool = False, project: int = P
+) -> FoundPage:
+    [found] = ledger.find(Needs(pages=[PageRef(project, after, limit, whole, errors)])).pages
+    return found
+
+
+def taskids(found: FoundPage) -> list[str]:
+    return [task.taskid for task in found.tasks]
+
+
+def history(ledger: Ledger, taskid: str, project: int = P) -> dict[int, Attempt]:
+    ref = TaskRef(project, taskid)
+    return ledger.find(Needs(histories=[ref])).histories[ref]
 
 
 def entries(store: Store) -> dict[str, int]:
@@ -163,7 +194,7 @@ def test_nothing_changed_is_nothing_written(ground: Ground) -> None:
 def test_a_task_is_found_as_it_was_kept(ledger: Ledger) -> None:
     task = Task(
         P, "täsk", DELAYED, time_key(1.7e9, 5), 5, priority=-3, exetime=1.7e9, token=Token(2**63), retried=2,
-        lastcrawltime=1.6e9, held_back=True, timed_out=True, itag="été",
+        lastcrawltime=1.6e9, held_back=True, timed_out=True, apart=True, attempts=9, itag="été",
         spec=spec("http://site/ü", retries=5, age=60),
     )  # fmt: skip
     keep_new(ledger, task)
@@ -177,7 +208,7 @@ def test_a_task_is_found_as_it_was_kept(ledger: Ledger) -> None:
     assert (found.kept_state, found.kept_key) == (DELAYED, task.key)
 
 
-@pytest.mark.parametrize("flag", ["held_back", "timed_out"])
+@pytest.mark.parametrize("flag", ["held_back", "timed_out", "apart"])
 def test_each_flag_is_kept_by_itself(ledger: Ledger, flag: str) -> None:
     task = ready("a", 1)
     setattr(task, flag, True)
@@ -186,7 +217,32 @@ def test_each_flag_is_kept_by_itself(ledger: Ledger, flag: str) -> None:
     found = find_whole(ledger, "a")
 
     assert found is not None
-    assert [name for name in ("held_back", "timed_out") if getattr(found, name)] == [flag]
+    assert [name for name in ("held_back", "timed_out", "apart") if getattr(found, name)] == [flag]
+    assert found.attempts == 0
+
+
+@pytest.mark.parametrize("attempts", range(ATTEMPTS_KEPT))
+def test_the_number_of_attempts_is_kept_beside_the_flags(ledger: Ledger, attempts: int) -> None:
+    task = ready("a", 1)
+    task.attempts = attempts
+    keep_new(ledger, task)
+
+    found = find_whole(ledger, "a")
+
+    assert found is not None
+    assert (found.attempts, found.held_back, found.timed_out, found.apart) == (attempts, False, False, False)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 70_000])
+def test_the_depth_of_a_task_is_kept(ledger: Ledger, depth: int) -> None:
+    keep_new(ledger, ready("a", 1, of=Spec("http://site/a", Schedule(), BODY, depth)))
+
+    assert ledger.find(Needs(specs=[SpecRef(P, 1)])).specs[SpecRef(P, 1)].depth == depth
+
+
+def test_what_is_usually_nothing_takes_no_room() -> None:
+    assert encode_spec("a", spec()) == encode(("a", "http://site/1", Schedule(), BODY))
+    assert encode_lease(b"r", "a", Lease("s", 3, 2.5, 1.5)) == encode((b"r", "a", "s", 3, 2.5, 1.5))
 
 
 def test_a_task_asked_for_by_taskid_comes_without_its_spec(ledger: Ledger) -> None:
@@ -247,18 +303,18 @@ def test_a_task_that_is_over_is_known_listed_and_keeps_its_spec(ground: Ground, 
     assert sum(entries(ground.store).values()) == 3
 
 
-def test_a_restarted_task_has_its_new_spec_and_no_error(ground: Ground, ledger: Ledger) -> None:
+def test_a_restarted_task_has_its_new_spec_and_its_history(ground: Ground, ledger: Ledger) -> None:
     task = ready("a", 1)
     keep_new(ledger, task)
-    ledger.keep(Kept(moves=[moved(task, FAILED, time_key(60, 1))], errors={SpecRef(P, 1): "404"}))
+    ledger.keep(Kept(moves=[moved(task, FAILED, time_key(60, 1))], attempts=[attempt("a", 0, "404")]))
 
     task.state, task.seq, task.key, task.spec = READY, 2, ready_key(0, 2), spec("http://site/new")
     ledger.keep(Kept(moves=[(task, FAILED, time_key(60, 1), 1, True, False)]))
 
     found = ledger.find(Needs(whole=[TaskRef(P, "a")]))
     assert found.tasks[TaskRef(P, "a")].spec == task.spec
-    assert found.errors == {}
-    assert entries(ground.store) == {"ids": 1, "specs": 1, "ready": 1}
+    assert history(ledger, "a")[0].error == "404"
+    assert entries(ground.store) == {"ids": 1, "specs": 1, "ready": 1, "history": 1}
 
 
 def test_a_task_restarted_and_handed_out_in_one_turn_is_known_by_its_new_seq(ledger: Ledger) -> None:
@@ -286,25 +342,6 @@ def test_a_replaced_task_has_its_new_spec(ground: Ground, ledger: Ledger) -> Non
     assert found is not None
     assert found.spec == task.spec
     assert entries(ground.store)["specs"] == 1
-
-
-def test_the_last_error_is_found_with_the_whole_task_only(ledger: Ledger) -> None:
-    keep_new(ledger, ready("a", 1), ready("b", 2))
-    ledger.keep(Kept(errors={SpecRef(P, 1): "first"}))
-    ledger.keep(Kept(errors={SpecRef(P, 1): "sécond"}))
-
-    assert ledger.find(Needs(whole=[TaskRef(P, "a"), TaskRef(P, "b")])).errors == {SpecRef(P, 1): "sécond"}
-    assert ledger.find(Needs(tasks=[TaskRef(P, "a")])).errors == {}
-
-
-def test_an_empty_error_takes_the_last_one_away(ground: Ground, ledger: Ledger) -> None:
-    keep_new(ledger, ready("a", 1))
-    ledger.keep(Kept(errors={SpecRef(P, 1): "why"}))
-
-    ledger.keep(Kept(errors={SpecRef(P, 1): ""}))
-
-    assert ledger.find(Needs(whole=[TaskRef(P, "a")])).errors == {}
-    assert "errors" not in entries(ground.store)
 
 
 @pytest.mark.parametrize(
@@ -388,6 +425,22 @@ def test_an_order_has_only_its_own_project(ledger: Ledger) -> None:
     assert order(ledger, READY) == (["a"], True)
 
 
+def test_lists_are_read_like_orders_and_answered_apart_from_them(ledger: Ledger) -> None:
+    tasks = [ready(str(seq), seq) for seq in range(4)]
+    keep_new(ledger, *tasks)
+    ledger.keep(Kept(moves=[moved(task, FAILED, time_key(60 - seq, seq)) for seq, task in enumerate(tasks[:3])]))
+    refs = [OrderRef(P, FAILED, 0, 2, ALL), OrderRef(P, READY, 0, 2, ALL)]
+
+    found = ledger.find(Needs(lists=refs))
+
+    assert found.orders == []
+    assert [order.ref for order in found.lists] == refs
+    assert [([task.taskid for task in order.tasks], order.end) for order in found.lists] == [
+        (["2", "1"], False),
+        (["3"], True),
+    ]
+
+
 def test_tasks_of_an_order_say_where_they_are_kept_and_what_they_weigh(ledger: Ledger) -> None:
     keep_new(ledger, ready("a", 1))
 
@@ -396,6 +449,93 @@ def test_tasks_of_an_order_say_where_they_are_kept_and_what_they_weigh(ledger: L
     assert (task.kept_state, task.kept_key) == (READY, ready_key(0, 1))
     assert task.spec == spec("http://site/a")
     assert task.size > len("http://site/a") + len(BODY)
+
+
+# ------------------------------------------------------------------------------------------------ histories
+
+
+def test_a_history_keeps_the_last_ten_attempts(ground: Ground, ledger: Ledger) -> None:
+    for n in range(13):
+        ledger.keep(Kept(attempts=[attempt("a", n % ATTEMPTS_KEPT, f"érror {n}")]))
+
+    found = history(ledger, "a")
+
+    assert {slot: found[slot].error for slot in found} == {
+        slot: f"érror {slot + 10 if slot < 3 else slot}" for slot in range(10)
+    }
+    assert found[4] == attempt("a", 4, "érror 4").attempt
+    assert entries(ground.store) == {"history": 10}
+
+
+def test_histories_of_similar_taskids_and_other_projects_are_apart(ledger: Ledger) -> None:
+    refs = [(P, "a"), (P, "aa"), (P, "a\x00"), (P, "é" * 64), (P + 1, "a"), (P - 1, "a")]
+    for n, (project, taskid) in enumerate(refs):
+        ledger.keep(Kept(attempts=[attempt(taskid, n, f"{n}", project)]))
+
+    assert [history(ledger, taskid, project).keys() for project, taskid in refs] == [{n} for n in range(len(refs))]
+    assert history(ledger, "b") == {}
+
+
+# ------------------------------------------------------------------------------------------------ pages
+
+
+def test_pages_go_through_all_that_is_known_by_taskid(ledger: Ledger) -> None:
+    over = ready("b", 2)
+    keep_new(ledger, ready("c", 3), over, ready("a", 4), ready("é", 1), ready("ab", 5))
+    ledger.keep(Kept(moves=[moved(over, SUCCESS, time_key(9, 2))]))
+
+    first = page(ledger, limit=2)
+    second = page(ledger, after="ab", limit=3)
+
+    assert (taskids(first), first.end) == (["a", "ab"], False)
+    assert (taskids(second), second.end) == (["b", "c", "é"], True)
+    assert [task.state for task in second.tasks] == [SUCCESS, READY, READY]
+    assert (taskids(page(ledger, after="é")), page(ledger, after="é").end) == ([], True)
+
+
+def test_a_page_has_only_its_own_project(ledger: Ledger) -> None:
+    neighbours = [ready("x", 1), ready("x", 2)]
+    neighbours[0].project, neighbours[1].project = P - 1, P + 1
+    keep_new(ledger, *neighbours, ready("a", 3))
+
+    found = page(ledger)
+
+    assert (taskids(found), found.end) == (["a"], True)
+
+
+def test_a_page_has_specs_and_errors_only_if_they_are_wanted(ledger: Ledger) -> None:
+    keep_new(ledger, ready("a", 1), ready("b", 2))
+    ledger.keep(Kept(attempts=[attempt("a", 9, "why")]))
+
+    bare, whole, errors = page(ledger), page(ledger, whole=True), page(ledger, errors=True)
+
+    assert ([task.spec for task in bare.tasks], bare.errors) == ([None, None], {})
+    assert [task.spec for task in whole.tasks] == [spec("http://site/a"), spec("http://site/b")]
+    assert errors.errors == {"a": "why"}
+
+
+def test_the_error_on_a_page_is_that_of_the_last_attempt(ledger: Ledger) -> None:
+    tasks = [ready("a", 1), ready("b", 2), ready("c", 3)]
+    for task, attempts in zip(tasks, (0, 3, 4), strict=True):
+        task.attempts = attempts
+    keep_new(ledger, *tasks)
+    for task in tasks:
+        ledger.keep(Kept(attempts=[attempt(task.taskid, slot, str(slot)) for slot in range(ATTEMPTS_KEPT)]))
+    ledger.keep(Kept(attempts=[attempt("c", 3)]))
+
+    assert page(ledger, errors=True).errors == {"a": "9", "b": "2", "c": ""}
+
+
+def test_a_page_of_large_bodies_is_shorter_but_has_one_task_at_least(ledger: Ledger) -> None:
+    body = Raw(b"\xc6" + (600_000).to_bytes(4, "big") + bytes(600_000))
+    keep_new(ledger, *(ready(str(seq), seq, of=spec(body=body)) for seq in range(5)))
+
+    found = page(ledger, limit=4, whole=True)
+
+    assert (taskids(found), found.end) == (["0", "1"], False)
+    assert taskids(page(ledger, limit=4)) == ["0", "1", "2", "3"]
+    last = page(ledger, after="3", whole=True)
+    assert (taskids(last), last.end) == (["4"], True)
 
 
 # ------------------------------------------------------------------------------------------------ leases
@@ -415,6 +555,18 @@ def test_leases_are_loaded_at_start_with_what_is_deferred(ground: Ground, ledger
     assert (b.priority, b.token, b.seq, b.spec) == (8, 99, 2, None)
     assert (b.state, b.kept_state, b.kept_key) == (PROCESSING, PROCESSING, 2)
     assert (a.kept_deferred, b.kept_deferred) == (True, False)
+
+
+def test_the_check_phase_of_a_lease_is_kept(ground: Ground, ledger: Ledger) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+    move = handed_out(task)
+    task.lease = Lease("fetcher", 3, 1000.5, 400.25, check=12)
+
+    ledger.keep(Kept(moves=[move]))
+
+    [found] = ground.open().begin("boot-1").leased
+    assert found.lease == task.lease
 
 
 def test_many_leases_of_many_projects_are_loaded(ground: Ground, ledger: Ledger) -> None:
@@ -459,14 +611,105 @@ def test_a_later_deferred_update_takes_the_place_of_the_earlier(ground: Ground, 
 
 def test_projects_come_back_as_they_were(ground: Ground, ledger: Ledger) -> None:
     record = ProjectRecord(
-        P, "news", "paused", {"rate": 2.5, "retry_delay": [1.0, 2.0]}, Counts(ready=3), Totals(new=4), 1.5, 77.25
-    )
+        P, "news", "paused", {"rate": 2.5, "retry_delay": [1.0, 2.0]}, Counts(ready=3), Totals(new=4), 1.5, 77.25,
+        bytes(15) + b"r", bytes(15) + b"d", PauseRecord(3, 50.5, 2, 1, "10 failures in a row"), cleared=2**60,
+        unfinished=3, armed=True, finished=4, holds={"producer": 90.5}, cron={"nightly": CronRecord(40.0, "n", 2, 1)},
+    )  # fmt: skip
     ledger.keep(Kept(projects=[record, ProjectRecord(P + 1, "other")], next_project=P + 2))
 
     loaded = ground.open().begin("boot-1")
 
     assert loaded.projects == [record, ProjectRecord(P + 1, "other")]
     assert loaded.next_project == P + 2
+
+
+def test_a_project_of_an_earlier_version_has_nothing_of_what_came_later() -> None:
+    record = ProjectRecord(P, "news", "paused", {"rate": 2.5}, Counts(ready=3), Totals(new=4), 1.5, 77.25)
+    written = [getattr(record, name) for name in ProjectRecord.__struct_fields__]
+
+    found = decode_project(encode(written[:10]))
+
+    assert found == record
+    assert ProjectRecord.__struct_fields__[9] == "delayed_low"
+    assert (found.pause, found.cleared, found.unfinished, found.armed, found.cron) == (PauseRecord(), 0, 0, False, {})
+
+
+def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: Ground, ledger: Ledger) -> None:
+    counters, totals = Counters(Totals()), Totals(new=3, failed=1)
+    counters.took(2.0, 1e9)
+    counters.note(totals, 1e9)
+    buckets = [BucketRecord("site", 2.5, 70.25), BucketRecord("étoile", 0.0, 0.0)]
+    view = OperationView(2**62, "retry", ["news"], False, known=9, seen=4, matched=2, began_at=1e9)
+    wanted = TaskFilter(url="*.html", before=5.0)
+    operations = [OperationRecord(view, wanted, 3, [P, P + 1], 2**61, "taskid-5")]
+
+    ledger.keep(Kept(counters={P: counters.saved()}, buckets=buckets, operations=operations))
+
+    loaded = ground.open().begin("boot-1")
+    assert loaded.counters == {P: counters.saved()}
+    assert Counters.load(loaded.counters[P], totals, 1e9).view(1e9) == counters.view(1e9)
+    assert (loaded.buckets, loaded.operations) == (buckets, operations)
+
+
+def test_operations_come_back_oldest_first_without_those_that_were_dropped(ground: Ground, ledger: Ledger) -> None:
+    def operation(number: int) -> OperationRecord:
+        view = OperationView(number, "cancel", [], False, known=0, seen=0, matched=0, began_at=1.0)
+        return OperationRecord(view, TaskFilter(), 0, [], number)
+
+    ledger.keep(Kept(operations=[operation(number) for number in (300, 2, 2**40)]))
+    ledger.keep(Kept(dropped_operations=[2]))
+
+    assert [record.view.id for record in ground.open().begin("boot-1").operations] == [300, 2**40]
+
+
+# ------------------------------------------------------------------------------------------------ cleared, forgotten
+
+
+def test_of_a_cleared_project_what_is_live_has_no_place_and_what_is_over_stays(ground: Ground, ledger: Ledger) -> None:
+    for project in (P, P + 1):
+        tasks = [ready(taskid, seq) for seq, taskid in enumerate("abcd")]
+        for task in tasks:
+            task.project = project
+        keep_new(ledger, *tasks)
+        moves = [handed_out(tasks[1], NewTask("b", "http://site/new")), moved(tasks[2], SUCCESS, time_key(9, 2))]
+        ledger.keep(Kept(moves=[*moves, moved(tasks[3], DELAYED, time_key(9, 3))]))
+
+    fresh = ready("new", 9)
+    ledger.keep(Kept(cleared=[P], moves=[(fresh, 0, 0, 9, True, False)]))
+
+    assert [order(ledger, state)[0] for state in (READY, DELAYED, SUCCESS)] == [["new"], [], ["c"]]
+    assert {task.project for task in ground.open().begin("boot-1").leased} == {P + 1}
+    assert entries(ground.store) == {
+        "ids": 9, "specs": 9, "ready": 2, "delayed": 1, "leases": 1, "success": 2, "deferred": 1
+    }  # fmt: skip
+
+
+def test_of_a_forgotten_task_nothing_is_left(ground: Ground, ledger: Ledger) -> None:
+    tasks = [ready("a", 1), ready("aa", 2), ready("run", 3), ready("expired", 4)]
+    tasks[2].lastcrawltime, tasks[3].attempts = 5.0, 1
+    keep_new(ledger, *tasks)
+    histories = [attempt(taskid, slot) for taskid in ("aa", "run", "expired") for slot in range(ATTEMPTS_KEPT)]
+    ledger.keep(Kept(cleared=[P], attempts=histories))
+
+    ledger.keep(Kept(forgotten=[task for task in tasks if task.taskid != "aa"]))
+
+    assert taskids(page(ledger)) == ["aa"]
+    assert entries(ground.store) == {"ids": 1, "specs": 1, "history": ATTEMPTS_KEPT}
+
+
+def test_a_task_that_comes_anew_while_it_is_forgotten_is_known(ledger: Ledger) -> None:
+    keep_new(ledger, ready("a", 1))
+    ledger.keep(Kept(cleared=[P]))
+    fresh = ready("a", 2)
+
+    ledger.keep(Kept(forgotten=[ready("a", 1)], moves=[(fresh, 0, 0, 1, True, False)]))
+
+    found = find_whole(ledger, "a")
+    assert found is not None
+    assert (found.seq, found.spec) == (2, fresh.spec)
+
+
+# ------------------------------------------------------------------------------------------------ more of projects
 
 
 def test_of_a_dropped_project_nothing_is_left_and_its_neighbours_stay(ground: Ground, ledger: Ledger) -> None:
@@ -476,8 +719,10 @@ def test_of_a_dropped_project_nothing_is_left_and_its_neighbours_stay(ground: Gr
             task.project = project
         keep_new(ledger, *tasks)
         moves = [handed_out(tasks[1], NewTask("b", "http://site/new")), moved(tasks[2], SUCCESS, time_key(9, 3))]
-        error = {SpecRef(project, 3): "why"}
-        ledger.keep(Kept(moves=moves, errors=error, projects=[ProjectRecord(project, str(project))]))
+        attempts = [attempt("c", 3, "why", project)]
+        counters = {project: Counters(Totals()).saved()}
+        record = ProjectRecord(project, str(project))
+        ledger.keep(Kept(moves=moves, attempts=attempts, projects=[record], counters=counters))
     before = entries(ground.store)
 
     ledger.keep(Kept(dropped_projects=[P]))
@@ -533,7 +778,10 @@ def test_a_dropped_session_takes_its_outcomes_along_and_no_others(ground: Ground
         ("ids", Needs(tasks=[TaskRef(P, "a")])),
         ("specs", Needs(specs=[SpecRef(P, 1)])),
         ("ready", Needs(orders=[OrderRef(P, READY, 0, 10, ALL)])),
-        ("errors", Needs(whole=[TaskRef(P, "a")])),
+        ("ids", Needs(pages=[PageRef(P, "", 10, whole=False, errors=False)])),
+        ("ready", Needs(lists=[OrderRef(P, READY, 0, 10, ALL)])),
+        ("history", Needs(histories=[TaskRef(P, "a")])),
+        ("history", Needs(pages=[PageRef(P, "", 10, whole=False, errors=True)])),
         ("outcomes", Needs(sessions=["s"])),
     ],
 )
@@ -542,7 +790,7 @@ def test_a_record_that_can_not_be_read_is_named(ground: Ground, family: str, nee
     epoch = ledger.begin("boot-1").epoch
     keep_new(ledger, ready("a", 1))
     outcome = KeptOutcome("s", 1, DoneReply(n=1, outcomes=[]))
-    ledger.keep(Kept(errors={SpecRef(P, 1): "why"}, outcomes=[outcome]))
+    ledger.keep(Kept(attempts=[attempt("a", 9, "why")], outcomes=[outcome]))
     [(key, _)] = ground.store.scan(family, b"", b"\xff" * 8, 2)
     ground.store.write(epoch, Batch(puts={family: [(key, b"\xff")]}))
 

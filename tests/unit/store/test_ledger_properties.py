@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from taskqueue.core.kept import Kept, Needs, OrderRef, SpecRef, TaskRef
+from taskqueue.core.kept import Kept, KeptAttempt, Needs, OrderRef, PageRef, TaskRef
 from taskqueue.core.messages import NewTask, Schedule, Token
 from taskqueue.core.task import (
+    ATTEMPTS_KEPT,
     CANCELLED,
     DELAYED,
     FAILED,
@@ -26,6 +27,7 @@ from taskqueue.core.task import (
     ready_key,
     time_key,
 )
+from taskqueue.core.views import Attempt
 from taskqueue.store.contract import Store
 from taskqueue.store.layout import FAMILIES
 from taskqueue.store.ledger import Ledger
@@ -39,7 +41,7 @@ Steps = list[tuple[str, int, str, int]]
 
 steps: st.SearchStrategy[Steps] = st.lists(
     st.tuples(
-        st.sampled_from(["to", "to", "to", "restart", "replace", "fail", "defer", "drop", "crash"]),
+        st.sampled_from(["to", "to", "to", "restart", "replace", "fail", "fail", "defer", "clear", "drop", "crash"]),
         st.sampled_from(PROJECTS),
         st.sampled_from("abcde"),
         st.integers(0, 1000),
@@ -49,11 +51,11 @@ steps: st.SearchStrategy[Steps] = st.lists(
 
 
 class Model:
-    """What a plain dict remembers: tasks and errors as they were last kept."""
+    """What a plain dict remembers: tasks as they were last kept, and their attempts by slot."""
 
     def __init__(self) -> None:
         self.tasks: dict[TaskRef, Task] = {}
-        self.errors: dict[SpecRef, str] = {}
+        self.histories: dict[TaskRef, dict[int, Attempt]] = {}
         self._seq = 0
 
     def change(self, step: str, project: int, taskid: str, dice: int) -> Kept:
@@ -61,8 +63,10 @@ class Model:
         ref = TaskRef(project, taskid)
         if step == "drop":
             self.tasks = {ref: task for ref, task in self.tasks.items() if ref.project != project}
-            self.errors = {ref: error for ref, error in self.errors.items() if ref.project != project}
+            self.histories = {ref: slots for ref, slots in self.histories.items() if ref.project != project}
             return Kept(dropped_projects=[project])
+        if step == "clear":
+            return self._clear(project)
         task = self.tasks.get(ref)
         if task is None:
             task = self.tasks[ref] = Task(project, taskid, 0, 0, 0)
@@ -71,31 +75,43 @@ class Model:
     def _changed(self, step: str, task: Task, dice: int) -> Kept:
         old_state, old_key, old_seq = task.state, task.key, task.seq
         had_deferred = task.lease is not None and task.lease.deferred is not None
-        errors: dict[SpecRef, str] = {}
+        attempts: list[KeptAttempt] = []
         renewed = not old_state or (step == "restart" and old_state in OVER)
         if renewed:
             self._renew(task)
         if renewed or step == "replace":
             task.spec = Spec(f"http://site/{dice}", Schedule(priority=dice), Raw(b"\xcd" + dice.to_bytes(2, "big")))
         if step == "fail":
-            errors = {SpecRef(task.project, task.seq): f"error {dice}"}
-            self.errors.update(errors)
+            attempts = [self._attempt(task, dice)]
         _place(task, PROCESSING if step == "defer" else 1 + dice % 6, dice)
         if step == "defer" and task.lease is not None:
             task.lease.deferred = NewTask(task.taskid, f"http://deferred/{dice}")
         spec_changed = renewed or step == "replace"
         move = (copy.copy(task), old_state, old_key, old_seq, spec_changed, had_deferred)
-        return Kept(moves=[move], errors=errors)
+        return Kept(moves=[move], attempts=attempts)
+
+    def _attempt(self, task: Task, dice: int) -> KeptAttempt:
+        attempt = Attempt(dice, "failed", error=f"error {dice}")
+        self.histories.setdefault(TaskRef(task.project, task.taskid), {})[task.attempts] = attempt
+        kept = KeptAttempt(task.project, task.taskid, task.attempts, attempt)
+        task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
+        return kept
+
+    def _clear(self, project: int) -> Kept:
+        live = {ref: task for ref, task in self.tasks.items() if ref.project == project and task.state not in OVER}
+        for ref in live:
+            del self.tasks[ref]
+            self.histories.pop(ref, None)
+        return Kept(cleared=[project], forgotten=list(live.values()))
 
     def _renew(self, task: Task) -> None:
-        self.errors.pop(SpecRef(task.project, task.seq), None)
         self._seq += 1
         task.seq = self._seq
 
 
 def _place(task: Task, state: int, dice: int) -> None:
     task.state, task.priority, task.retried, task.token = state, dice - 500, dice % 5, Token(dice)
-    task.held_back, task.itag, task.lastcrawltime = dice % 2 == 0, "i" * (dice % 3), dice / 8
+    task.held_back, task.itag, task.lastcrawltime = dice % 2 == 0, "i" * (dice % 3), 1 + dice / 8
     keys = {READY: ready_key(task.priority, task.seq), PROCESSING: task.seq}
     task.key = keys.get(state) or time_key(dice / 16, task.seq)
     task.lease = Lease(f"s{dice}", dice, dice + 0.5, dice + 0.25) if state == PROCESSING else None
@@ -120,6 +136,18 @@ def in_order(ledger: Ledger, project: int, state: int) -> list[tuple[object, ...
     [found] = ledger.find(Needs(orders=[OrderRef(project, state, 0, 100, 1 << 20)])).orders
     assert found.end
     return [seen(task) for task in found.tasks]
+
+
+def seen_on_pages(ledger: Ledger, project: int) -> list[str]:
+    """Taskids, two a page."""
+    seen: list[str] = []
+    end = False
+    while not end:
+        ref = PageRef(project, seen[-1] if seen else "", 2, whole=True, errors=True)
+        [page] = ledger.find(Needs(pages=[ref])).pages
+        seen += [task.taskid for task in page.tasks]
+        end = page.end
+    return seen
 
 
 @settings(max_examples=40, deadline=None)
@@ -148,11 +176,12 @@ def test_after_any_changes_the_ledger_finds_what_a_plain_dict_remembers(steps: S
     for step in steps:
         ledger.begin("boot") if step[0] == "crash" else ledger.keep(model.change(*step))
 
-    found = ledger.find(Needs(whole=[TaskRef(project, taskid) for project in PROJECTS for taskid in "abcdef"]))
+    refs = [TaskRef(project, taskid) for project in PROJECTS for taskid in "abcdef"]
+    found = ledger.find(Needs(whole=refs, histories=refs))
     leased = {TaskRef(task.project, task.taskid): task for task in ledger.begin("boot").leased}
 
     assert found.tasks.keys() == model.tasks.keys()
-    assert found.errors == model.errors
+    assert {ref: slots for ref, slots in found.histories.items() if slots} == model.histories
     for ref, task in model.tasks.items():
         assert found.tasks[ref].spec == task.spec
         if task.state == PROCESSING:
@@ -161,6 +190,7 @@ def test_after_any_changes_the_ledger_finds_what_a_plain_dict_remembers(steps: S
             assert seen(found.tasks[ref]) == seen(task)
     assert not leased
     for project in PROJECTS:
+        assert seen_on_pages(ledger, project) == sorted(ref.taskid for ref in model.tasks if ref.project == project)
         for state in (READY, DELAYED, *OVER):
             there = [task for task in model.tasks.values() if (task.project, task.state) == (project, state)]
             assert in_order(ledger, project, state) == [seen(task) for task in sorted(there, key=lambda t: t.key)]

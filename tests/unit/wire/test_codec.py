@@ -10,7 +10,7 @@ import pytest
 
 from taskqueue.core.messages import MAX_TASKID_BYTES, Finished, Handed, NewTask, Schedule, Token
 from taskqueue.core.replies import Select, Welcome
-from taskqueue.core.requests import Done, NewTasks, TaskCancel
+from taskqueue.core.requests import Done, NewTasks, TaskCancel, Why
 from taskqueue.errors import Rejected
 from taskqueue.wire import decode_request, decode_said, encode, request_number
 
@@ -150,6 +150,7 @@ def test_a_long_taskid_of_an_outcome_or_a_follow_up_is_a_flaw(others: list[dict[
     ("type_", "fields"),
     [
         ("task-show", {"taskid": "é" * 65}),
+        ("why", {"taskid": "é" * 65}),
         ("task-retry", {"taskids": ["é" * 65]}),
         ("task-cancel", {"taskids": ["é" * 65]}),
     ],
@@ -159,6 +160,34 @@ def test_a_request_about_a_too_long_taskid_is_refused(type_: str, fields: dict[s
 
     assert error.code == "malformed"
     assert "at most 128 bytes" in error.reason
+
+
+def test_a_question_about_no_task_in_particular_is_taken() -> None:
+    assert isinstance(decode_request(frame("why", project="p"))[0], Why)
+
+
+@pytest.mark.parametrize(
+    ("type_", "fields", "reason"),
+    [
+        ("project-wait", {"project": "p", "seconds": 61}, "seconds: expected float <= 60.0"),
+        ("project-hold", {"project": "p"}, "message: missing required field seconds"),
+        ("project-do", {"project": "p", "action": "explode"}, "action: invalid enum value 'explode'"),
+        ("bulk", {"action": "retry", "filter": {"state": "failed"}}, "filter: unknown field state"),
+        ("bulk", {"action": "retry", "filter": {"before": -1}}, "filter.before: expected float >= 0.0"),
+        ("task-list", {"project": "p", "state": "lost"}, "state: invalid enum value 'lost'"),
+    ],
+)
+def test_a_refused_question_names_the_field(type_: str, fields: dict[str, Any], reason: str) -> None:
+    assert rejection(frame(type_, **fields)).reason == reason
+
+
+def test_the_fetch_of_a_project_stays_the_bytes_that_it_was() -> None:
+    packed = msgpack.packb({"headers": {"A": b"\xff"}})
+
+    said = decode_said(encode(Select(number=1, tasks=[], fetch={"p": msgspec.Raw(packed)})))
+
+    assert isinstance(said, Select)
+    assert bytes(said.fetch["p"]) == packed
 
 
 def test_a_request_about_named_tasks_is_taken() -> None:

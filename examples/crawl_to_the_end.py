@@ -1,0 +1,26 @@
+"""Push a crawl, wait for its end, and tell what became of it. Start a daemon and the crawler first:
+
+taskqueue project start demo
+python examples/crawler.py &
+python examples/crawl_to_the_end.py
+"""
+
+from taskqueue import Client
+
+START = ("https://example.com/", "https://EXAMPLE.com/#top", "https://example.org/")
+
+
+def main() -> None:
+    """Pages that are written in several ways are one task; all that they lead to is waited for."""
+    with Client() as client:
+        with client.holding("demo"):
+            print(client.push_many("demo", START, canonical=True))
+        client.wait_finished("demo")
+        counts = client.project("demo").counts
+        print(f"{counts.success} pages crawled, {counts.failed} failed")
+        for row in client.all_tasks("demo", "failed"):
+            print(f"{row.url}: {client.show_task('demo', row.taskid).error.splitlines()[-1]}")
+
+
+if __name__ == "__main__":
+    main()

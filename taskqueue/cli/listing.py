@@ -1,0 +1,52 @@
+"""Lists of tasks, page by page, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from taskqueue import Client
+    from taskqueue.core.replies import TaskListReply
+    from taskqueue.core.requests import StateName
+    from taskqueue.core.views import TaskRow
+
+PAGE: Final = 500
+"""Most tasks that the daemon lists at once."""
+
+
+def pages(client: Client, project: str, state: StateName, url_glob: str | None, limit: int) -> Iterator[TaskListReply]:
+    """Pages that together have no more tasks than ``limit``; there are more if the last one has a ``next``."""
+    after, left = "", limit
+    while left:
+        page = client.task_list(project, state, url=url_glob, after=after, limit=min(left, PAGE))
+        yield page
+        if not page.next:
+            return
+        after, left = page.next, left - len(page.tasks)
+
+
+def print_table(found: Iterable[TaskListReply]) -> None:
+    """One table of all pages, and whether there are more."""
+    from taskqueue.cli import tables, task_tables
+
+    rows: list[TaskRow] = []
+    following = ""
+    for page in found:
+        rows += page.tasks
+        following = page.next
+    tables.console().print(task_tables.of_tasks(rows))
+    if following:
+        click.echo("There are more; --limit shows them.", err=True)
+
+
+def print_json(found: Iterable[TaskListReply]) -> None:
+    """An object a line, as the pages come."""
+    from taskqueue.cli.tables import as_plain
+
+    for page in found:
+        for row in page.tasks:
+            click.echo(json.dumps(as_plain(row)))

@@ -1,0 +1,77 @@
+"""``taskqueue operation``: bulk operations, under way or ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from taskqueue.cli.daemon import Daemon, reaches_daemon
+
+if TYPE_CHECKING:
+    from taskqueue.core.views import OperationView
+
+
+@click.group()
+def operation() -> None:
+    """Show bulk operations: how far they are, and what came of them.
+
+    `taskqueue task` begins them. They go on without anybody waiting, also over a restart of the daemon; the last 100
+    that ended are remembered.
+
+    \b
+    Example:
+      taskqueue operation list
+    """
+
+
+@operation.command("list")
+@reaches_daemon
+def list_operations(url: str, timeout: float) -> None:
+    """List all that are remembered, the newest first.
+
+    \b
+    Example:
+      taskqueue operation list
+    """
+    from taskqueue.cli import tables, task_tables
+
+    with Daemon(url, timeout).client() as client:
+        views = client.operations()
+    tables.console().print(task_tables.of_operations(views))
+
+
+@operation.command()
+@click.argument("number", metavar="ID", type=click.IntRange(min=0, max=2**63 - 1))
+@reaches_daemon
+def show(number: int, url: str, timeout: float) -> None:
+    """Show one.
+
+    \b
+    Example:
+      taskqueue operation show 17592186044417
+    """
+    from taskqueue.cli import tables
+
+    with Daemon(url, timeout).client() as client:
+        view = client.operation(number)
+    tables.console().print(tables.of_fields(_fields(view)))
+
+
+def _fields(view: OperationView) -> dict[str, str]:
+    from taskqueue.cli.bulk import outcome
+    from taskqueue.cli.task_tables import action, progress
+    from taskqueue.cli.times import local
+
+    fields = {
+        "id": str(view.id),
+        "action": action(view),
+        "projects": ", ".join(view.projects),
+        "state": progress(view),
+        "looked at": f"{view.seen:,} of about {max(view.known, view.seen):,}",
+        "matched": f"{view.matched:,}",
+        "began": local(view.began_at),
+        "ended": local(view.ended_at),
+        "outcome": outcome(view) if view.ended_at else "",
+    }
+    return {name: value for name, value in fields.items() if value}

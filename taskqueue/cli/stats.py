@@ -1,0 +1,88 @@
+"""``taskqueue stats``: what happened to projects, over windows of time and over all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from taskqueue.cli.daemon import Daemon, reaches_daemon
+from taskqueue.cli.names import project_name, takes_group
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from taskqueue import Client
+    from taskqueue.core.views import ProjectStats, Totals, Window
+
+WINDOWS: Final = {"5m": "minutes", "1h": "hour", "1d": "day"}
+"""By their names on the wire, the fields of ``Windows``."""
+
+ALL: Final = "all"
+EVENTS: Final = ("new", "selected", "success", "failed", "retried", "timeout")
+TIMES: Final = ("mean_seconds", "p95_seconds")
+
+
+@click.command()
+@click.argument("projects", metavar="[PROJECT...]", type=project_name, nargs=-1)
+@takes_group
+@click.option("--window", type=click.Choice([*WINDOWS, ALL]), default="1h", show_default=True, help="Over which time.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object, with all windows.")
+@reaches_daemon
+def stats(projects: tuple[str, ...], group: str | None, window: str, as_json: bool, url: str, timeout: float) -> None:
+    """Show what happened to projects in the last 5 minutes, hour or day, or since they were made.
+
+    `selected` tasks were handed out. An attempt that ran out of time is also among failed or retried. `mean` and `p95`
+    are seconds from hand-out to answer: on average, and what 19 of 20 attempts took at most (within a factor of two).
+
+    \b
+    Example:
+      taskqueue stats
+      taskqueue stats news --window 5m
+      taskqueue stats --json | jq '.projects[] | {name, failed: .windows["1h"].failed}'
+    """
+    with Daemon(url, timeout).client() as client:
+        found = list(_chosen(client, projects, group))
+    if as_json:
+        from taskqueue.cli.tables import as_plain
+
+        click.echo(json.dumps({"projects": as_plain(found)}, indent=2))
+        return
+    from taskqueue.cli import tables
+
+    tables.console().print(of_stats(found, window))
+
+
+def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator[ProjectStats]:
+    """Those that are named, or all.
+
+    Raises:
+        click.ClickException: one of them isn't there.
+    """
+    found = {project.name: project for project in client.all_stats(group or "")}
+    for name in names:
+        if name not in found:
+            where = f' in group "{group}"' if group else ""
+            raise click.ClickException(f'project "{name}" is unknown{where}')
+    yield from (found[name] for name in names or found)
+
+
+def of_stats(projects: Iterable[ProjectStats], window: str) -> Table:
+    """A row a project. Fits into 80 columns."""
+    from taskqueue.cli.tables import bare_table
+
+    times = () if window == ALL else TIMES
+    table = bare_table(["project"], [*EVENTS, *(name.partition("_")[0] for name in times)])
+    for project in projects:
+        over = project.totals if window == ALL else getattr(project.windows, WINDOWS[window])
+        table.add_row(project.name, *_cells(over, EVENTS, "{:,}"), *_cells(over, times, "{:,.1f}"))
+    return table
+
+
+def _cells(over: Totals | Window, names: Iterable[str], shape: str) -> Iterator[str]:
+    """A quiet dot where there is nothing."""
+    for name in names:
+        value = getattr(over, name)
+        yield shape.format(value) if value else "[dim]·[/dim]"

@@ -1,0 +1,82 @@
+"""Times on the command line: how long (``90s``, ``5m``, ``12h``, ``2d``) and when (``2027-01-31 18:00``)."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+from typing import Final
+
+import click
+
+DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
+UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60))
+
+
+def seconds(written: str) -> float:
+    """How long, in seconds; a bare number is one of seconds.
+
+    Raises:
+        click.BadParameter: it is no duration.
+    """
+    if not (found := DURATION.fullmatch(written)):
+        raise click.BadParameter(f'"{written}" is no duration, such as 90s, 5m, 12h or 2d')
+    return float(found[1]) * UNIT_SECONDS[found[2]]
+
+
+def moment(written: str) -> float:
+    """When, in unix seconds: those themselves, or a date with or without time, in this machine's zone if it names none.
+
+    Raises:
+        click.BadParameter: it is no time.
+    """
+    try:
+        return float(written) if written.replace(".", "", 1).isdigit() else datetime.fromisoformat(written).timestamp()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f'"{written}" is no time, such as "2027-01-31 18:00" or unix seconds') from None
+
+
+def before_now(written: str) -> float:
+    """Unix seconds of the time that lies so long before now.
+
+    Raises:
+        click.BadParameter: it is no duration.
+    """
+    return time.time() - seconds(written)
+
+
+def after_now(written: str) -> float:
+    """Unix seconds of the time that lies so long after now.
+
+    Raises:
+        click.BadParameter: it is no duration.
+    """
+    return time.time() + seconds(written)
+
+
+def duration(seconds: float) -> str:
+    """``93784`` as ``1 d 2 h``, in two units at most."""
+    for place, (unit, size) in enumerate(UNITS):
+        if seconds >= size:
+            rest, below = seconds % size, (*UNITS, ("s", 1))[place + 1]
+            return f"{seconds // size:.0f} {unit} {rest // below[1]:.0f} {below[0]}"
+    return f"{seconds:.1f} s"
+
+
+def ago(at: float) -> str:
+    """How long unix seconds have passed, such as ``2 h 5 m ago``; "" for never."""
+    return f"{duration(max(0.0, time.time() - at))} ago" if at else ""
+
+
+def local(at: float) -> str:
+    """Unix seconds in the time of this machine, with its distance from UTC; "" for never."""
+    return datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds") if at else ""
+
+
+def local_short(at: float) -> str:
+    """The same for a column of a table: with the zone's name, and seconds only if there are some; "" for never."""
+    if not at:
+        return ""
+    when = datetime.fromtimestamp(at).astimezone()
+    return when.strftime("%Y-%m-%d %H:%M:%S %Z" if when.second else "%Y-%m-%d %H:%M %Z")

@@ -1,0 +1,25 @@
+"""``taskqueue why``: the reason why nothing is handed out, in one sentence."""
+
+from __future__ import annotations
+
+import click
+
+from taskqueue.cli.daemon import Daemon, reaches_daemon
+from taskqueue.cli.names import project_name, taskids_of
+
+
+@click.command()
+@click.argument("project", type=project_name)
+@click.argument("task", metavar="[TASKID|URL]", required=False)
+@reaches_daemon
+def why(project: str, task: str | None, url: str, timeout: float) -> None:
+    """Say why nothing of a project, or not this task, is handed out.
+
+    \b
+    Example:
+      taskqueue why news
+      taskqueue why news https://example.com/
+    """
+    taskid = taskids_of([task])[0] if task else None
+    with Daemon(url, timeout).client() as client:
+        click.echo(client.why(project, taskid))

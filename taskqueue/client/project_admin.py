@@ -1,0 +1,192 @@
+"""The part of AsyncClient that is about projects: how they are, what they do, when they have finished."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal
+
+from taskqueue.client.exchange import Exchange
+from taskqueue.client.holding import HOLD_SECONDS, Holding
+from taskqueue.client.task import body_of
+from taskqueue.client.waiting import Waiting
+from taskqueue.core.messages import Setting
+from taskqueue.core.replies import GroupReply, ProjectReply, StatsReply, StatusReply, VerifyReply, WhyReply
+from taskqueue.core.requests import (
+    Action,
+    GroupDo,
+    ProjectDo,
+    ProjectHold,
+    ProjectSet,
+    ProjectShow,
+    ProjectUnset,
+    Stats,
+    Status,
+    Verify,
+    Why,
+)
+from taskqueue.core.views import ProjectStats, ProjectView
+from taskqueue.errors import ClientError
+
+
+class ProjectAdmin:
+    """Methods of AsyncClient, which gives it the attributes."""
+
+    _exchange: Exchange
+    _waiting: Waiting
+    _holding: Holding
+
+    # ------------------------------------------------------------------------------------ how things are
+
+    async def status(self, after: str = "", limit: int = 100, group: str = "") -> StatusReply:
+        """How the daemon is, with up to ``limit`` projects by name, from the first one after ``after``.
+
+        Args:
+            group: projects of this group only; empty: all.
+        """
+        return await self._exchange.ask(Status(session="", n=0, after=after, limit=limit, group=group), StatusReply)
+
+    async def stats(self, after: str = "", limit: int = 100, group: str = "") -> StatsReply:
+        """What happened in the last 5 minutes, hour and day, and in all: a page of projects, as in ``status``."""
+        return await self._exchange.ask(Stats(session="", n=0, after=after, limit=limit, group=group), StatsReply)
+
+    async def all_stats(self, group: str = "") -> AsyncGenerator[ProjectStats, None]:
+        """The same of all projects, by name, asked for page by page."""
+        after, more = "", True
+        while more:
+            page = await self.stats(after, group=group)
+            for project in page.projects:
+                yield project
+                after = project.name
+            more = page.more
+
+    async def why(self, project: str, taskid: str | None = None) -> str:
+        """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
+        return (await self._exchange.ask(Why(session="", n=0, project=project, taskid=taskid), WhyReply)).sentence
+
+    async def verify(self) -> list[str]:
+        """Have the daemon check its own invariants; returns what is wrong, in words."""
+        return (await self._exchange.ask(Verify(session="", n=0), VerifyReply)).problems
+
+    # ------------------------------------------------------------------------------------ one project, or a group
+
+    async def project(self, name: str) -> ProjectView:
+        """A project's state, counts and settings."""
+        return _known(await self._exchange.ask(ProjectShow(session="", n=0, project=name), ProjectReply))
+
+    async def project_set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
+        """Change settings of a project, now and across restarts; an unknown project is made.
+
+        Tables, such as ``fetch`` and ``cron``, are changed key by key.
+        """
+        request = ProjectSet(session="", n=0, project=name, settings=dict(settings))
+        return _known(await self._exchange.ask(request, ProjectReply))
+
+    async def project_unset(self, name: str, keys: Iterable[str] = ()) -> ProjectView:
+        """Forget what ``project_set`` said of these keys; no keys: of all. ``cron.JOB`` is one key of a table."""
+        request = ProjectUnset(session="", n=0, project=name, keys=list(keys))
+        return _known(await self._exchange.ask(request, ProjectReply))
+
+    async def project_do(self, name: str, action: Action) -> ProjectView | None:
+        """Do something with a project; None: it has been deleted.
+
+        Args:
+            action: pause, resume, stop; start, which makes an unknown one; clear: drop its live tasks; reset: forget
+                all that is known of its tasks; delete: the project itself, with everything that it has.
+        """
+        request = ProjectDo(session="", n=0, project=name, action=action)
+        return (await self._exchange.ask(request, ProjectReply)).project
+
+    async def group_do(self, group: str, action: Action) -> list[str]:
+        """The same with each project of a group; returns the names of those for which it made sense."""
+        return (await self._exchange.ask(GroupDo(session="", n=0, group=group, action=action), GroupReply)).projects
+
+    # ------------------------------------------------------------------------------------ the end of a crawl
+
+    async def wait_finished(
+        self,
+        project: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
+        progress: Callable[[int], object] | None = None,
+    ) -> bool:
+        """Wait until the project has finished: until no task is left that has to end first.
+
+        Returns True when it has, which one with nothing to do has from the start; tasks pushed before are waited for.
+        False: ``timeout`` seconds were over first (0: only look; None: wait for ever). The client's own timeout limits
+        the first answer only: a daemon that goes away later is waited for. ``progress`` is called now and then with how
+        many tasks are left.
+
+        Raises:
+            RequestRejected: there is no such project, or it was deleted meanwhile.
+        """
+        return await self._waiting.finished(project, progress, timeout)
+
+    async def hold(self, project: str, seconds: float = HOLD_SECONDS) -> ProjectView:
+        """Don't let the project be finished for so many seconds (to 86,400) from now, or until this client lets go.
+
+        Args:
+            seconds: instead of those of an earlier call; 0 lets go.
+        """
+        request = ProjectHold(session="", n=0, project=project, seconds=seconds)
+        return _known(await self._exchange.ask(request, ProjectReply))
+
+    def holding(self, project: str, seconds: float = HOLD_SECONDS) -> AbstractAsyncContextManager[None]:
+        """Hold the project open as long as the ``async with`` lasts, such as while pushing what may be done at once.
+
+        Args:
+            seconds: for how long it stays open if this process dies; the hold is renewed three times as often.
+        """
+        return self._holding.holding(project, seconds)
+
+    # ------------------------------------------------------------------------------------ cron
+
+    async def cron_set(
+        self,
+        project: str,
+        job: str,
+        *,
+        cron: str = "",
+        every: str = "",
+        zone: str = "UTC",
+        missed: Literal["skip", "once"] = "skip",
+        url: str = "",
+        taskid: str = "",
+        fetch: Mapping[str, Any] | None = None,
+        process: Mapping[str, Any] | None = None,
+        save: Any = None,
+        body: Any = None,
+        priority: int = 0,
+        retries: int | None = None,
+        age: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
+    ) -> ProjectView:
+        """Have a task pushed again and again, with ``force_update``; a job of that name is replaced.
+
+        Args:
+            cron: a cron expression, read in ``zone``; or
+            every: such as "90s", "5m", "12h" or "1d": at the multiples of that since 1970 (UTC).
+            missed: what to do about runs missed while the daemon was down: skip them, or run once.
+            url, taskid: of the task; empty: made from the job's name. ``{tick}`` stands for the run's unix seconds.
+            fetch, process, save, body, priority, retries, age, timeout: of the task, as in ``new_task``.
+        """
+        task = {
+            "url": url,
+            "taskid": taskid,
+            "priority": priority,
+            "retries": retries,
+            "age": age,
+            "timeout": timeout,
+            "body": body_of(fetch, process, save, body),
+        }
+        when = {"cron": cron, "every": every, "zone": zone, "missed": missed}
+        return await self.project_set(project, {"cron": {job: when | {"task": task}}})
+
+    async def cron_unset(self, project: str, job: str) -> ProjectView:
+        """Forget a job that ``cron_set`` made, or its changes to one of the config."""
+        return await self.project_unset(project, [f"cron.{job}"])
+
+
+def _known(reply: ProjectReply) -> ProjectView:
+    if reply.project is None:
+        raise ClientError("the daemon answered without the project")
+    return reply.project

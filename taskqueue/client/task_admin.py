@@ -1,0 +1,144 @@
+"""The part of AsyncClient that is about tasks that are known: single ones, lists of them, all that a filter names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+
+from taskqueue.client.exchange import Exchange
+from taskqueue.client.task import default_taskid
+from taskqueue.client.waiting import Waiting
+from taskqueue.core.replies import OperationReply, OperationsReply, TaskListReply, TaskReply, TasksReply
+from taskqueue.core.requests import (
+    Bulk,
+    BulkAction,
+    OperationList,
+    StateName,
+    TaskCancel,
+    TaskFilter,
+    TaskList,
+    TaskRetry,
+    TaskShow,
+)
+from taskqueue.core.views import OperationView, TaskRow
+
+
+class TaskAdmin:
+    """Methods of AsyncClient, which gives it the attributes."""
+
+    _exchange: Exchange
+    _waiting: Waiting
+    timeout: float
+
+    # ------------------------------------------------------------------------------------ tasks by name
+
+    async def show_task(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
+        """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
+        if taskid is None:
+            if url is None:
+                raise ValueError("show_task: give taskid or url")
+            taskid = default_taskid(url)
+        return await self._exchange.ask(TaskShow(session="", n=0, project=project, taskid=taskid), TaskReply)
+
+    async def retry_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
+        """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown`` or ``ignored``."""
+        request = TaskRetry(session="", n=0, project=project, taskids=list(taskids))
+        return list((await self._exchange.ask(request, TasksReply)).outcomes)
+
+    async def cancel_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
+        """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
+        request = TaskCancel(session="", n=0, project=project, taskids=list(taskids))
+        return list((await self._exchange.ask(request, TasksReply)).outcomes)
+
+    # ------------------------------------------------------------------------------------ lists
+
+    async def task_list(
+        self, project: str, state: StateName, *, url: str | None = None, after: str = "", limit: int = 100
+    ) -> TaskListReply:
+        """A page of a project's tasks in one state, in the order of that state.
+
+        Args:
+            url: a glob, such as ``http://site/news/*``; None is any. Each page looks at a bounded number of tasks, so
+                it may have fewer than ``limit``, or none, and yet not be the last.
+            after: the ``next`` of the page before, which is empty on the last one; empty: from the start.
+            limit: 1 to 500.
+        """
+        request = TaskList(session="", n=0, project=project, state=state, url=url or "", after=after, limit=limit)
+        return await self._exchange.ask(request, TaskListReply)
+
+    async def all_tasks(
+        self, project: str, state: StateName, *, url: str | None = None
+    ) -> AsyncGenerator[TaskRow, None]:
+        """All of them, asked for page by page; what changes meanwhile may be missing, or come twice."""
+        page = await self.task_list(project, state, url=url, limit=500)
+        while True:
+            for row in page.tasks:
+                yield row
+            if not page.next:
+                return
+            page = await self.task_list(project, state, url=url, after=page.next, limit=500)
+
+    # ------------------------------------------------------------------------------------ many at once
+
+    async def bulk(
+        self,
+        action: BulkAction,
+        *,
+        project: str | None = None,
+        group: str = "",
+        states: Iterable[StateName] = (),
+        url: str = "",
+        error: str = "",
+        before: float = 0.0,
+        priority: int = 0,
+        dry_run: bool = False,
+    ) -> OperationView:
+        """Start an operation on all tasks of a project, or of a group, that everything said here is true of.
+
+        It goes on in the daemon, whatever becomes of this client: see ``wait_operation``. Tasks that are pushed after
+        its start are not met.
+
+        Args:
+            action: retry: run now, with all retries; cancel: end; reprioritise: give ``priority``.
+            states: in one of these; empty: those that the action makes sense for (retry: failed only).
+            url: a glob that the url matches.
+            error: a glob that the error of the last attempt matches.
+            before: unix seconds: over, or last run, before that.
+            dry_run: change nothing, only count.
+
+        Raises:
+            RequestRejected: neither or both of project and group are given, or the action makes no sense for a state.
+        """
+        chosen = TaskFilter(list(states), url, error, before)
+        request = Bulk(
+            session="",
+            n=0,
+            action=action,
+            project=project,
+            group=group,
+            filter=chosen,
+            priority=priority,
+            dry_run=dry_run,
+        )
+        return (await self._exchange.ask(request, OperationReply)).operation
+
+    async def operation(self, id: int, seconds: float = 0.0) -> OperationView:
+        """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first."""
+        return await self._waiting.operation(id, seconds, self.timeout + seconds)
+
+    async def wait_operation(
+        self,
+        id: int,
+        progress: Callable[[OperationView], object] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
+    ) -> OperationView:
+        """Wait until an operation has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
+
+        Args:
+            progress: called with how it stands, now and twice a second, the end included.
+            timeout: None: for ever, also for a daemon that goes away meanwhile.
+        """
+        return await self._waiting.ended(id, progress, timeout)
+
+    async def operations(self) -> list[OperationView]:
+        """The operations under way and the last 100 that have ended, the newest first."""
+        return (await self._exchange.ask(OperationList(session="", n=0), OperationsReply)).operations

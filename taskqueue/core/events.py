@@ -1,0 +1,31 @@
+"""What happened to a project that people want to be told of: values without methods.
+
+A turn says them; the shell logs them and calls the webhook. They are told after the turn is kept, and not again after
+a crash.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+EventKind = Literal["paused", "resumed", "finished", "error-burst"]
+
+EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
+
+
+class Event(Struct, frozen=True, gc=False):
+    """Something that happened to a project.
+
+    Attributes:
+        kind: paused: by itself, after failures in a row; resumed: by itself, after a check that succeeded; finished:
+            its last live task has ended; error-burst: many attempts failed within five minutes.
+        at: unix seconds.
+        reason: for people; one sentence.
+    """
+
+    kind: EventKind
+    project: str
+    at: float
+    reason: str = ""

@@ -1,0 +1,129 @@
+"""Making, changing and removing projects: what of them concerns more than the project itself."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+
+from taskqueue.core import timetable
+from taskqueue.core.bucket import Bucket
+from taskqueue.core.messages import Now, Setting
+from taskqueue.core.project import Project, new_record
+from taskqueue.core.replies import ErrorReply
+from taskqueue.core.settings import CronJob, Layer, merge
+from taskqueue.core.shared_bucket import SharedBucket
+from taskqueue.core.state import NO_PACE, State
+from taskqueue.errors import Rejected
+
+
+def project_for_push(state: State, name: str, now: Now) -> Project:
+    """The project of that name; with ``auto_create`` an unknown one is made.
+
+    Raises:
+        Rejected: it is unknown.
+    """
+    if name not in state.projects and state.config.auto_create:
+        return make_project(state, name, now)
+    return state.project(name)
+
+
+def make_project(state: State, name: str, now: Now) -> Project:
+    """Make a project, running, with a full bucket."""
+    layers = state.layers(name)
+    record = new_record(state.new_project_number(), name, merge(*layers), now.boot)
+    project = Project(record, state.changes, layers, now.boot)
+    add_project(state, project, now)
+    plan_cron(state, project, now, {})
+    state.touch(project)
+    return project
+
+
+def in_group(state: State, group: str) -> list[Project]:
+    """The projects of a group, in the order of their names.
+
+    Raises:
+        Rejected: there are none.
+    """
+    members = [state.projects[name] for name in state.names if state.projects[name].settings.group == group]
+    if not group or not members:
+        raise Rejected("unknown-group", f'group: no project belongs to a group "{group}"')
+    return members
+
+
+def add_project(state: State, project: Project, now: Now) -> None:
+    """Know a project."""
+    state.projects[project.name] = project
+    state.numbered[project.number] = project
+    insort(state.names, project.name)
+    state.sums.note(project)
+    if project.cleared:
+        state.swept[project.number] = project.cleared
+    state.wall.note(("check", project.number), project.check_at())
+    _adopt(state, project, now)
+
+
+def use_settings(
+    state: State, project: Project, layers: Sequence[Layer], overrides: Mapping[str, Setting], now: Now
+) -> None:
+    """Give the project other settings.
+
+    Raises:
+        Rejected: they don't fit; nothing has changed.
+    """
+    before = project.settings.cron
+    project.apply(layers, overrides, now.boot)
+    _adopt(state, project, now)
+    plan_cron(state, project, now, before)
+    state.touch(project)
+
+
+def plan_cron(state: State, project: Project, now: Now, before: Mapping[str, CronJob]) -> None:
+    """Plan the jobs of a project; ``before`` are those that it had under other settings."""
+    timetable.plan(project, state.given, now, before)
+    state.crons.note(project.number, timetable.next_at(project))
+
+
+def remove_project(state: State, project: Project) -> None:
+    """Know a project no more, and have the store forget everything of it."""
+    for task in list(project.queue.processing.leased.values()):
+        state.unlease(task)
+    del state.projects[project.name]
+    del state.numbered[project.number]
+    del state.names[bisect_left(state.names, project.name)]
+    state.dirty.pop(project.number, None)
+    state.low.pop(project.number, None)
+    state.swept.pop(project.number, None)
+    state.shares.remove(project)
+    state.sums.remove(project)
+    leave_shared(project)
+    state.changes.kept.dropped_projects.append(project.number)
+    reason = f'project: "{project.name}" has been deleted'
+    for waiter in project.waiters.take():
+        state.say(waiter.session, ErrorReply(n=waiter.n, code="unknown-project", reason=reason), kept=True)
+
+
+def leave_shared(project: Project) -> None:
+    """The project shares no bucket any more."""
+    if project.shared is not None:
+        project.shared.forget(project.number)
+        project.shared = None
+        project.virtual = 0.0
+
+
+def _adopt(state: State, project: Project, now: Now) -> None:
+    """What its settings mean outside of the project."""
+    settings = project.settings
+    project.hours = state.given.hours(settings.active, now.wall)
+    project.fetch = state.given.pack(settings.fetch) if settings.fetch else None
+    if project.shared is not None and project.shared.name != settings.bucket:
+        leave_shared(project)
+    if settings.bucket and project.shared is None:
+        project.shared = state.shared.get(settings.bucket) or _make_shared(state, settings.bucket, now)
+
+
+def _make_shared(state: State, name: str, now: Now) -> SharedBucket:
+    """A shared bucket, full; one that the config does not have (any more) gives nothing."""
+    pace = state.config.buckets.get(name, NO_PACE)
+    shared = SharedBucket(name, Bucket(pace.rate, pace.burst, pace.burst, now.boot))
+    state.shared[name] = state.drawn[name] = shared
+    return shared

@@ -1,0 +1,199 @@
+"""What replies are made of: projects, tasks, fetchers and counts as people see them, as values without methods.
+
+``replies`` are the messages that carry them. Counts, totals and attempts are kept in the store, too.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from taskqueue.core.messages import Setting
+from taskqueue.core.requests import BulkAction
+
+
+class Counts(Struct, omit_defaults=True, gc=False):
+    """Tasks of a project by state, now. ``failed`` and the like are those that are over and known."""
+
+    ready: int = 0
+    delayed: int = 0
+    processing: int = 0
+    success: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+class Totals(Struct, omit_defaults=True, gc=False):
+    """Events of a project since it was made."""
+
+    new: int = 0
+    selected: int = 0
+    success: int = 0
+    failed: int = 0
+    retried: int = 0
+    timeout: int = 0
+
+
+class Window(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Events of a project in some time before now. An attempt that timed out is also among failed or retried.
+
+    Attributes:
+        mean_seconds: that attempts took which ended then, from hand-out to answer or timeout.
+        p95_seconds: what 19 of 20 of them took at most; wrong by less than a factor of two, and 140 minutes at most.
+    """
+
+    new: int = 0
+    selected: int = 0
+    success: int = 0
+    failed: int = 0
+    retried: int = 0
+    timeout: int = 0
+    mean_seconds: float = 0.0
+    p95_seconds: float = 0.0
+
+
+QUIET: Final = Window()
+"""Nothing happened. Use this very value: a message leaves it out, but not others that equal it."""
+
+
+class Windows(Struct, frozen=True, omit_defaults=True, gc=False, rename={"minutes": "5m", "hour": "1h", "day": "1d"}):
+    """Events of a project in the last five minutes, hour and day; in messages ``5m``, ``1h``, ``1d``."""
+
+    minutes: Window = QUIET
+    hour: Window = QUIET
+    day: Window = QUIET
+
+
+class ProjectStats(Struct, omit_defaults=True, gc=False):
+    """What happened to a project: over windows, and over all (``totals``)."""
+
+    name: str
+    totals: Totals
+    windows: Windows
+
+
+ProjectState = Literal["running", "checking", "paused", "stopped"]
+
+
+class CronView(Struct, omit_defaults=True):
+    """A cron job as people see it.
+
+    Attributes:
+        next_at, last_at: unix seconds; 0: never.
+        runs: how often it has pushed its task.
+        skipped: ticks that found the task of the last run still live.
+    """
+
+    job: str
+    next_at: float = 0.0
+    last_at: float = 0.0
+    runs: int = 0
+    skipped: int = 0
+
+
+class ProjectView(Struct, omit_defaults=True):
+    """A project as people see it.
+
+    Attributes:
+        settings: in force now.
+        overrides: the part of them that ``project-set`` said.
+        tokens: level of its bucket.
+        reason: why it is paused, if it paused itself.
+        check_at: unix seconds of the next check, if it paused itself.
+        unfinished: live tasks that it would have to end for the project to be finished.
+        finished: how often it has been.
+        held_by: sessions that hold it open.
+        cron: its jobs.
+    """
+
+    name: str
+    state: ProjectState
+    counts: Counts
+    totals: Totals
+    settings: dict[str, Setting]
+    overrides: dict[str, Setting]
+    tokens: float = 0.0
+    reason: str = ""
+    check_at: float = 0.0
+    unfinished: int = 0
+    finished: int = 0
+    held_by: int = 0
+    cron: list[CronView] = []
+
+
+SHOWN_WISHES: Final = 20
+
+
+class FetcherView(Struct, omit_defaults=True):
+    """A fetcher as people see it.
+
+    Attributes:
+        silent_seconds: since it was last heard.
+        projects: the first SHOWN_WISHES of those that it wants; None: any.
+    """
+
+    session: str
+    name: str
+    capacity: int
+    holds: int
+    silent_seconds: float
+    projects: list[str] | None = None
+
+
+Outcome = Literal["success", "failed", "timeout", "expired"]
+
+
+class Attempt(Struct, array_like=True, frozen=True, gc=False):
+    """How one attempt to run a task ended.
+
+    Attributes:
+        at: unix seconds of its end.
+        fetcher: name of who ran it, or its session if it has none; empty: nobody (``expired``).
+        seconds: from hand-out to end.
+    """
+
+    at: float
+    outcome: Outcome
+    fetcher: str = ""
+    seconds: float = 0.0
+    error: str = ""
+
+
+class TaskRow(Struct, omit_defaults=True, gc=False):
+    """A task in a list.
+
+    Attributes:
+        at: unix seconds: due (delayed), ended (over), handed out (processing); 0: ready.
+    """
+
+    taskid: str
+    url: str
+    priority: int = 0
+    at: float = 0.0
+    retried: int = 0
+    lastcrawltime: float = 0.0
+
+
+class OperationView(Struct, omit_defaults=True):
+    """A bulk operation as people see it.
+
+    Attributes:
+        known: tasks that its projects had when it began; about as many have to be looked at.
+        seen: looked at so far.
+        matched: of them, those that the filter let through: changed, or (dry run) only counted.
+        began_at, ended_at: unix seconds; 0: not yet.
+        projects: names of the first of those that it goes through.
+        group: that they belong to, if it was asked for.
+    """
+
+    id: int
+    action: BulkAction | Literal["clear"]
+    projects: list[str]
+    dry_run: bool
+    known: int
+    seen: int
+    matched: int
+    began_at: float
+    ended_at: float = 0.0
+    group: str = ""

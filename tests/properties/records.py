@@ -1,0 +1,208 @@
+"""What the naive model knows: plain records, and no cleverness.
+
+Times are seconds since the world began; ``at``, ``crawled_at`` and the like on the wall clock, deadlines and buckets
+on the boot clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf
+from typing import Any, NamedTuple
+
+from taskqueue.core.messages import NewTask
+from taskqueue.core.requests import TaskFilter
+from taskqueue.core.views import Totals
+
+OVER = ("success", "failed", "cancelled")
+
+
+@dataclass
+class Lease:
+    """A lease; ``kept``: the deadline that the store knows, which is not written anew when a start has moved it."""
+
+    session: str
+    number: int
+    deadline: float
+    selected_at: float
+    kept: float
+    deferred: NewTask | None = None
+    check: int = 0
+
+
+class Attempt(NamedTuple):
+    """How an attempt ended, and when."""
+
+    at: float
+    outcome: str
+    seconds: float
+    error: str
+
+
+@dataclass
+class Task:
+    """A task; ``at``: when it is due (delayed), or ended (over)."""
+
+    new: NewTask
+    seq: int
+    state: str = "ready"
+    priority: int = 0
+    at: float = 0.0
+    retried: int = 0
+    itag: str = ""
+    crawled_at: float = -inf
+    held_back: bool = False
+    timed_out: bool = False
+    token: int = 0
+    lease: Lease | None = None
+    fresh: bool = False
+    depth: int = 0
+    apart: bool = False
+    history: list[Attempt] = field(default_factory=list)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return -self.priority, self.seq
+
+    @property
+    def is_live(self) -> bool:
+        return self.state not in OVER
+
+    @property
+    def place(self) -> tuple[float, int]:
+        """Where it is in the list of its state."""
+        if self.state == "ready":
+            return self.order
+        return (0, self.seq) if self.state == "processing" else (self.at, self.seq)
+
+    def end(self, state: str, at: float) -> None:
+        self.state, self.at, self.lease = state, at, None
+
+
+@dataclass
+class Bucket:
+    """Tokens, gained drop by drop."""
+
+    rate: float
+    burst: float
+    level: Fraction
+    at: float
+
+    def fill(self, now: float) -> None:
+        if now <= self.at:
+            return
+        if self.rate == inf:
+            self.level = Fraction(self.burst)
+        else:
+            gained = Fraction(self.rate) * (Fraction(now) - Fraction(self.at))
+            self.level = min(Fraction(self.burst), self.level + gained)
+        self.at = now
+
+    def change(self, now: float, rate: float, burst: float) -> None:
+        """Another pace from now on."""
+        self.fill(now)
+        self.rate, self.burst = rate, burst
+        self.level = min(self.level, Fraction(burst))
+
+    def has_token(self, now: float) -> bool:
+        self.fill(now)
+        return self.rate > 0 and (self.rate == inf or self.level >= 1)
+
+    def take(self) -> None:
+        if self.rate < inf:
+            self.level -= 1
+
+    def token_at(self) -> float:
+        if self.rate == 0:
+            return inf
+        return self.at + float(max(Fraction(0), 1 - self.level) / Fraction(self.rate)) if self.rate < inf else 0.0
+
+
+@dataclass
+class Job:
+    """A cron job: when it runs next, when it last did, which task it pushed last."""
+
+    settings: dict[str, Any]
+    next_at: float
+    last_at: float
+    taskid: str = ""
+    runs: int = 0
+    skipped: int = 0
+
+
+@dataclass
+class Project:
+    """A project; ``phase`` and ``failed_checks`` are those of its checks, ``ghosts`` what ``clear`` has dropped and
+    nobody has swept up yet (taskid: seq); ``cleared`` is the number of that ``clear``."""
+
+    bucket: Bucket
+    state: str = "running"
+    overrides: dict[str, Any] = field(default_factory=dict)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    totals: Totals = field(default_factory=Totals)
+    failures: int = 0
+    check_at: float | None = None
+    phase: int = 0
+    failed_checks: int = 0
+    armed: bool = False
+    finished: int = 0
+    holds: dict[str, float] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    ghosts: dict[str, int] = field(default_factory=dict)
+    cleared: int | None = None
+
+    def in_state(self, *states: str) -> list[Task]:
+        return [task for task in self.tasks.values() if task.state in states]
+
+    @property
+    def live(self) -> list[Task]:
+        return [task for task in self.tasks.values() if task.is_live]
+
+    @property
+    def unfinished(self) -> int:
+        return sum(not task.apart for task in self.live)
+
+    @property
+    def paused_itself(self) -> bool:
+        return self.state == "checking" or (self.state == "paused" and self.check_at is not None)
+
+    @property
+    def checks_out(self) -> int:
+        return sum(task.lease is not None and task.lease.check == self.phase for task in self.tasks.values())
+
+    def forget_failures(self) -> None:
+        self.failures = self.failed_checks = 0
+        self.check_at = None
+        self.phase += 1
+
+    def stored(self) -> list[str]:
+        """Everything of which there is something in the store, in the order of operations."""
+        return sorted([*self.tasks, *(taskid for taskid in self.ghosts if taskid not in self.tasks)])
+
+
+@dataclass
+class Session:
+    """A fetcher, as far as it has been heard."""
+
+    capacity: int = 0
+    projects: list[str] | None = None
+    heard_at: float = 0.0
+    number: int = 0
+
+
+@dataclass
+class Operation:
+    """A bulk operation, or the sweep after a ``clear``; ``page`` was read before the turn."""
+
+    id: int
+    action: str
+    projects: list[Project]
+    filter: TaskFilter
+    priority: int
+    dry_run: bool
+    bound: int
+    after: str = ""
+    seen: int = 0
+    matched: int = 0
+    ended: bool = False

@@ -1,0 +1,85 @@
+"""Law O1: a bulk operation changes each old task that it is about exactly once, and nothing that arrived later.
+
+How far it has come is written with each step, so a step says of which tasks it has decided: those between two taskids.
+What they were before the turn is known; where the turn did something else with one, either may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from taskqueue.core.kept import OperationRecord
+from taskqueue.core.task import DELAYED, READY, SEQ_BITS, STATE_NAMES
+from tests.simulation.truth import Held, Name, Progress, Truth
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.laws import Round
+
+MEANT: Final = {"retry": ("failed",), "cancel": STATE_NAMES[1:4], "reprioritise": STATE_NAMES[1:4]}
+_SEQ: Final = (1 << SEQ_BITS) - 1
+
+
+class Bulks:
+    """Watches operations."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+
+    def step(self, turn: Round, touched: set[Name]) -> list[tuple[Name, OperationRecord, bool]]:
+        """Rows of (task, operation, surely): what the steps of this turn have to change, or (not surely) may."""
+        changed = []
+        records = {record.view.id: record for record in turn.kept.operations}
+        for record in records.values():
+            before = self._truth.progress.get(record.view.id)
+            if before is not None and record.view.action != "clear":
+                self._check_way(before, record)
+                rows = self._about(before, record, touched)
+                self._check_count(before, record, rows)
+                changed += [] if record.view.dry_run else rows
+            bound = before.bound if before is not None else record.bound
+            now = Progress(tuple(record.projects), record.after, record.view.matched, bound)
+            self._truth.journal.put(self._truth.progress, record.view.id, now)
+        return changed
+
+    def _check_way(self, before: Progress, record: OperationRecord) -> None:
+        went_on = len(record.projects) < len(before.projects) or record.after >= before.after
+        if not went_on or len(record.projects) > len(before.projects):
+            reason = f"operation {record.view.id} was at {before.after!r}, and is at {record.after!r} now"
+            raise Violation("O1", record.after, reason)
+
+    def _about(
+        self, before: Progress, record: OperationRecord, touched: set[Name]
+    ) -> list[tuple[Name, OperationRecord, bool]]:
+        number = before.projects[0] if before.projects else 0
+        is_through = len(record.projects) < len(before.projects)
+        rows = []
+        for name, held in self._truth.tasks.items():
+            is_met = before.after < name.taskid and (is_through or name.taskid <= record.after)
+            if held.number != number or not is_met or held.key & _SEQ > before.bound:
+                continue
+            if record.filter.url and not fnmatchcase(f"http://{name.project}/{name.taskid}", record.filter.url):
+                continue
+            wanted: Sequence[str] = record.filter.states or MEANT[record.view.action]
+            if name in touched or not self._is_settled(held, wanted):
+                rows.append((name, record, False))
+            elif STATE_NAMES[held.state] in wanted:
+                rows.append((name, record, True))
+        return rows
+
+    def _is_settled(self, held: Held, wanted: Sequence[str]) -> bool:
+        """By itself the turn could not have made anything else of it before the step."""
+        return held.state == READY or held.state > 3 or (held.state == DELAYED and "ready" in wanted)
+
+    def _check_count(
+        self, before: Progress, record: OperationRecord, rows: list[tuple[Name, OperationRecord, bool]]
+    ) -> None:
+        least, most = sum(surely for _, _, surely in rows), len(rows)
+        gained = record.view.matched - before.matched
+        if not least <= gained <= most:
+            reason = (
+                f"operation {record.view.id} was about {least} to {most} tasks, and says that it was about {gained}"
+            )
+            raise Violation("O1", rows[0][0].taskid if rows else "", reason)

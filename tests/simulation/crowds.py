@@ -1,0 +1,163 @@
+"""Laws of whole projects, judged by what is written: when they finish, how much they have out, when their jobs run.
+
+F1   a project finishes when no ordinary task of it is live and nobody holds it open; once for each time it had work
+F2   each finish is told, and its ``on_finished`` task is pushed with it; in calm, none is owed
+C1   a project that is not running or checking hands out nothing; at most three checks of one phase are out
+C2   no project has more out than its ``max_processing``
+C3   a cron job runs once for a tick, and once a turn
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from taskqueue.core.kept import ProjectRecord
+from taskqueue.core.messages import Now
+from taskqueue.core.task import PROCESSING, SUCCESS
+from tests.simulation.tasks import ON_FINISHED, recurs
+from tests.simulation.truth import Name, Run, Shown, Truth
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.laws import Round
+    from tests.simulation.paces import Paces
+
+CHECKS: Final = 3
+
+
+class Crowds:
+    """Watches projects."""
+
+    def __init__(self, truth: Truth, paces: Paces) -> None:
+        self._truth = truth
+        self._paces = paces
+
+    def looked(self, now: Now) -> None:
+        """A turn has the time; what has run out by it stays so, even if the clock is put back."""
+        for held in [key for key, until in self._truth.holds.items() if until <= now.wall]:
+            self._truth.journal.drop(self._truth.holds, held)
+        for key, run in self._truth.runs.items():
+            if now.wall < run.lowest:
+                self._truth.journal.put(self._truth.runs, key, run._replace(lowest=now.wall))
+
+    def held(self, project: str, session: str, until: float) -> None:
+        """Somebody holds a project open (unix seconds), or lets it go."""
+        self._truth.journal.put(self._truth.holds, (project, session), until)
+
+    def fed(self, project: str) -> None:
+        """A project has got something to do."""
+        self._truth.journal.put(self._truth.fed, project, True)
+
+    def emptied(self, project: str, *, is_gone: bool) -> None:
+        """A project was cleared, which finishes nothing, or deleted, so that nobody holds it any more."""
+        for key in [key for key in self._truth.holds if key[0] == project and is_gone]:
+            self._truth.journal.drop(self._truth.holds, key)
+        self._truth.journal.put(self._truth.fed, project, False)
+
+    # ------------------------------------------------------------------------------------ F1, F2: the end
+
+    def begun(self, turn: Round) -> list[str]:
+        """What a turn does first; returns the projects that finish in it."""
+        finished = []
+        for record in turn.kept.projects:
+            before = self._truth.records.get(record.number)
+            gained = record.finished - (before.finished if before else 0)
+            told = sum(event.kind == "finished" and event.project == record.name for event in turn.events)
+            if gained and before is not None:
+                self._finish(record, gained, told, turn.now)
+                finished.append(record.name)
+        return finished
+
+    def _finish(self, record: ProjectRecord, gained: int, told: int, now: Now) -> None:
+        name = record.name
+        if gained != 1 or told != 1:
+            raise Violation("F2", name, f"{name} has finished {gained} times in a turn, and {told} were told")
+        if not self._truth.fed.get(name):
+            raise Violation("F1", name, f"{name} has finished without having had anything to do since")
+        for task, held in self._truth.tasks.items():
+            if (
+                task.project == name
+                and held.state < SUCCESS
+                and not (recurs(task.taskid) or task.taskid == ON_FINISHED)
+            ):
+                raise Violation("F1", task.taskid, f"{name} has finished, but this is in state {held.state}")
+        for (project, session), until in self._truth.holds.items():
+            if project == name and until > now.wall:
+                raise Violation("F1", name, f"{name} has finished, but {session} holds it open")
+        self._truth.journal.put(self._truth.fed, name, False)
+
+    def owed(self) -> list[str]:
+        """Projects that have had something to do, have nothing left, and have not finished."""
+        return [shown.name for shown in self._truth.records.values() if shown.is_owed]
+
+    # ------------------------------------------------------------------------------------ C1 to C3
+
+    def written(self, turn: Round, handed: list[Name]) -> None:
+        """A turn was written, with these hand-outs."""
+        for record in turn.kept.projects:
+            if record.number in turn.kept.dropped_projects:
+                continue
+            given = [name for name in handed if name.project == record.name]
+            self._check_state(record, given)
+            self._check_out(record, given)
+            self._check_jobs(record, turn.now)
+            self._truth.journal.put(self._truth.records, record.number, _shown(record))
+
+    def _check_state(self, record: ProjectRecord, given: list[Name]) -> None:
+        if given and record.state not in ("running", "checking"):
+            raise Violation("C1", given[0].taskid, f"{record.name} is {record.state} and hands out")
+        if record.state != "checking":
+            return
+        phase = record.number, record.pause.phase
+        tokens = (*self._truth.checks.get(phase, ()), *(self._truth.tasks[name].token for name in given))
+        out = {held.token for held in self._truth.tasks.values() if held.state == PROCESSING}
+        tokens = tuple(token for token in tokens if token in out)
+        if len(tokens) > CHECKS:
+            raise Violation("C1", record.name, f"{len(tokens)} checks of {record.name} are out")
+        self._truth.journal.put(self._truth.checks, phase, tokens)
+
+    def _check_out(self, record: ProjectRecord, given: list[Name]) -> None:
+        most = self._paces.setting(record.name, record.overrides, "max_processing", inf)
+        out = [name for name, held in self._truth.tasks.items() if held[:2] == (record.number, PROCESSING)]
+        if given and len(out) > most:
+            raise Violation("C2", given[0].taskid, f"{record.name} has {len(out)} tasks out, {most} are allowed")
+
+    def _check_jobs(self, record: ProjectRecord, now: Now) -> None:
+        jobs: dict[str, Any] = self._paces.setting(record.name, record.overrides, "cron", {})
+        for job, kept in record.cron.items():
+            key, heeded = (record.number, job), kept.runs + kept.skipped
+            every = int(jobs[job]["every"][:-1]) if job in jobs else 1
+            run = self._truth.runs.get(key)
+            if run is None or heeded < run.heeded or every != run.every:
+                fresh = Run(heeded, every, int(now.wall // every), now.wall)
+                self._truth.journal.put(self._truth.runs, key, fresh)
+            elif heeded > run.heeded:
+                self._run(record.name, key, run, Run(heeded, every, int(now.wall // every), now.wall))
+
+    def _run(self, project: str, key: tuple[int, str], before: Run, run: Run) -> None:
+        if run.heeded > before.heeded + 1:
+            raise Violation("C3", project, f"job {key[1]} has run {run.heeded - before.heeded} times in a turn")
+        was_put_back = before.lowest // before.every < before.tick
+        if run.tick <= before.tick and not was_put_back:
+            raise Violation("C3", project, f"job {key[1]} has run twice for one tick")
+        self._truth.journal.put(self._truth.runs, key, run)
+
+    def pushed(self, turn: Round) -> list[tuple[Name, bool]]:
+        """Rows of (task, surely): what jobs have pushed in a turn, which they do first; those of a job that the turn
+        then did away with may have been."""
+        rows = []
+        for record in turn.kept.projects:
+            shown = self._truth.records.get(record.number)
+            before = shown.runs if shown is not None else {}
+            ran = [job for job, kept in record.cron.items() if kept.runs > before.get(job, 0)]
+            rows += [(Name(record.name, f"cron.{job}"), True) for job in ran]
+            rows += [(Name(record.name, f"cron.{job}"), False) for job in before if job not in record.cron]
+        return rows
+
+
+def _shown(record: ProjectRecord) -> Shown:
+    is_owed = record.armed and not record.unfinished and not record.holds
+    check_at = record.pause.check_at if record.state == "paused" else 0.0
+    runs = {job: kept.runs for job, kept in record.cron.items()}
+    return Shown(record.name, record.state, record.finished, check_at, runs, is_owed)

@@ -1,0 +1,317 @@
+"""Waiting, holding, and going through pages, against a scripted daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from taskqueue import AsyncClient, Client, RequestRejected, RequestTimeout
+from taskqueue.core.replies import (
+    AnySaid,
+    ErrorReply,
+    OperationReply,
+    ProjectReply,
+    StatsReply,
+    TaskListReply,
+    WaitReply,
+)
+from taskqueue.core.requests import (
+    AnyRequest,
+    Bulk,
+    OperationShow,
+    ProjectHold,
+    ProjectSet,
+    ProjectUnset,
+    ProjectWait,
+    Stats,
+    TaskFilter,
+    TaskList,
+)
+from taskqueue.core.views import Counts, OperationView, ProjectStats, ProjectView, TaskRow, Totals, Windows
+from tests.unit.client.conftest import Daemon, friendly
+
+
+@pytest.fixture
+def thread() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor() as it:
+        yield it
+
+
+def view(matched: int = 0, ended_at: float = 0.0) -> OperationView:
+    return OperationView(7, "retry", ["p"], False, 10, matched, matched, 1.0, ended_at)
+
+
+def patient(request: AnyRequest) -> Iterable[AnySaid]:
+    """A daemon in whose projects there is always something to do."""
+    match request:
+        case ProjectWait(seconds=0):
+            return [WaitReply(n=request.n, finished=False, unfinished=3)]
+        case OperationShow(seconds=0):
+            return [OperationReply(n=request.n, operation=view())]
+        case ProjectWait() | OperationShow():
+            return []
+        case ProjectHold() | ProjectSet() | ProjectUnset():
+            return [ProjectReply(n=request.n, project=ProjectView("p", "running", Counts(), Totals(), {}, {}))]
+    return friendly(request)
+
+
+def hear_wait(daemon: Daemon) -> ProjectWait:
+    """The next request that waits for long."""
+    while not (request := daemon.hear(ProjectWait)).seconds:
+        pass
+    return request
+
+
+# ---------------------------------------------------------------------------------------- waiting
+
+
+def test_a_project_that_has_finished_is_not_waited_for(daemon: Daemon) -> None:
+    daemon.script = lambda request: (
+        [WaitReply(n=request.n, finished=True, unfinished=0)] if isinstance(request, ProjectWait) else friendly(request)
+    )
+    with Client(daemon.url) as client:
+        assert client.wait_finished("p")
+        assert client.wait_finished("p", timeout=0)
+
+    assert [request.seconds for request in daemon.heard if isinstance(request, ProjectWait)] == [0, 0]
+
+
+def test_a_project_is_waited_for_again_and_again_until_it_has_finished(
+    daemon: Daemon, thread: ThreadPoolExecutor
+) -> None:
+    daemon.script = patient
+    with Client(daemon.url) as client:
+        waiting = thread.submit(client.wait_finished, "p")
+        first = hear_wait(daemon)
+        daemon.say(WaitReply(n=first.n, finished=False, unfinished=1))
+        second = hear_wait(daemon)
+        daemon.say(WaitReply(n=second.n, finished=True, unfinished=0))
+
+        assert waiting.result()
+    assert second.n > first.n
+
+
+def test_an_end_between_two_questions_is_an_end(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
+    daemon.script = patient
+    left: list[int] = []
+    with Client(daemon.url) as client:
+        waiting = thread.submit(client.wait_finished, "p", None, left.append)
+        request = hear_wait(daemon)
+        daemon.say(WaitReply(n=request.n, finished=False, unfinished=5, times=1))
+
+        assert waiting.result()
+    assert left == [3]
+
+
+def test_waiting_ends_in_time_without_an_error(daemon: Daemon) -> None:
+    daemon.script = patient
+    with Client(daemon.url) as client:
+        assert not client.wait_finished("p", timeout=0)
+        assert not client.wait_finished("p", timeout=0.05)
+        assert client.wait_operation(7, timeout=0.05).ended_at == 0
+
+
+def test_the_timeout_of_a_client_is_not_that_of_waiting(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
+    daemon.script = patient
+    with Client(daemon.url, timeout=0.2) as client:
+        waiting = thread.submit(client.wait_finished, "p")
+        request = hear_wait(daemon)
+        daemon.script = lambda _: []
+        with pytest.raises(RequestTimeout):
+            client.push("p", "http://a/")
+        daemon.say(WaitReply(n=request.n, finished=True, unfinished=0))
+
+        assert waiting.result()
+
+
+def test_waiting_without_a_daemon_ends_in_time_and_says_so(daemon: Daemon) -> None:
+    daemon.script = lambda _: []
+    with Client(daemon.url, timeout=0.1) as client, pytest.raises(RequestTimeout):
+        client.wait_finished("p")
+
+
+def test_waiting_goes_on_when_the_daemon_is_back(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
+    daemon.script = patient
+    with Client(daemon.url, timeout=20) as client:
+        waiting = thread.submit(client.wait_finished, "p")
+        before = hear_wait(daemon)
+        daemon.stop()
+        daemon.start()
+        after = hear_wait(daemon)
+        daemon.say(WaitReply(n=after.n, finished=True, unfinished=0))
+
+        assert waiting.result()
+    assert after == before
+
+
+def test_a_project_deleted_meanwhile_is_waited_for_no_longer(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
+    daemon.script = patient
+    with Client(daemon.url) as client:
+        waiting = thread.submit(client.wait_finished, "p")
+        daemon.say(ErrorReply(n=hear_wait(daemon).n, code="unknown-project", reason="deleted"))
+
+        with pytest.raises(RequestRejected, match="deleted"):
+            waiting.result()
+
+
+def test_callers_of_one_client_wait_for_a_project_one_after_the_other(daemon: Daemon) -> None:
+    daemon.script = patient
+
+    async def main() -> list[bool]:
+        async with AsyncClient(daemon.url) as client:
+            waiting = [asyncio.ensure_future(client.wait_finished("p")) for _ in range(3)]
+            for n in range(len(waiting)):
+                request = await asyncio.to_thread(hear_wait, daemon)
+                await client.push("p", "http://a/")
+                assert sum(isinstance(one, ProjectWait) and one.seconds > 0 for one in daemon.heard) == n + 1
+                daemon.say(WaitReply(n=request.n, finished=True, unfinished=0))
+            return await asyncio.gather(*waiting)
+
+    assert asyncio.run(main()) == [True, True, True]
+
+
+def test_an_operation_is_waited_for_and_tells_its_progress(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
+    daemon.script = patient
+    seen: list[int] = []
+    with Client(daemon.url) as client:
+        waiting = thread.submit(client.wait_operation, 7, lambda now: seen.append(now.matched))
+        daemon.hear(OperationShow)
+        daemon.say(OperationReply(n=daemon.hear(OperationShow).n, operation=view(4)))
+        daemon.say(OperationReply(n=daemon.hear(OperationShow).n, operation=view(9, ended_at=2.0)))
+
+        assert waiting.result().ended_at == 2.0
+    assert seen == [0, 4, 9]
+
+
+# ---------------------------------------------------------------------------------------- holding
+
+
+def test_a_held_project_is_held_until_the_block_is_left(daemon: Daemon) -> None:
+    daemon.script = patient
+    with Client(daemon.url) as client:
+        with client.holding("p"):
+            assert daemon.hear(ProjectHold).seconds == 60
+        assert daemon.hear(ProjectHold).seconds == 0
+
+
+def test_a_hold_is_renewed_while_the_block_lasts(daemon: Daemon) -> None:
+    daemon.script = patient
+    with Client(daemon.url) as client, client.holding("p", seconds=0.03):
+        renewals = [daemon.hear(ProjectHold).seconds for _ in range(4)]
+
+    assert renewals == [0.03] * 4
+
+
+def test_who_holds_the_same_project_in_one_client_lets_go_together(daemon: Daemon) -> None:
+    daemon.script = patient
+    with Client(daemon.url) as client:
+        with client.holding("p"), client.holding("p"):
+            pass
+        client.hold("q", 5)
+
+    heard = [(hold.project, hold.seconds) for hold in daemon.heard if isinstance(hold, ProjectHold)]
+    assert heard == [("p", 60), ("p", 60), ("p", 0), ("q", 5)]
+
+
+def test_an_error_in_the_block_is_what_is_raised_even_if_letting_go_fails(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon.script = patient
+
+    def refuse(request: AnyRequest) -> list[AnySaid]:
+        return [ErrorReply(n=request.n, code="unknown-project", reason="gone")]
+
+    caplog.set_level(logging.WARNING, "taskqueue.client")
+
+    def fail(client: Client) -> None:
+        with client.holding("p"):
+            daemon.script = refuse
+            raise KeyError("mine")
+
+    with Client(daemon.url) as client, pytest.raises(KeyError):
+        fail(client)
+
+    assert "event=unheld project=p" in caplog.text
+
+
+def test_what_can_not_be_held_is_raised_at_once(daemon: Daemon) -> None:
+    with Client(daemon.url) as client, pytest.raises(RequestRejected), client.holding("p"):
+        pytest.fail("it is not held")
+
+
+def test_a_client_closed_inside_the_block_is_no_second_error(daemon: Daemon) -> None:
+    daemon.script = patient
+    client = Client(daemon.url)
+
+    with client.holding("p"):
+        client.close()
+
+
+# ---------------------------------------------------------------------------------------- pages
+
+
+def paged(request: AnyRequest) -> Iterable[AnySaid]:
+    """A daemon with five of everything, told two at a time."""
+    match request:
+        case Stats():
+            names = [name for name in "abcde" if name > request.after]
+            page = [ProjectStats(name, Totals(), Windows()) for name in names[:2]]
+            return [StatsReply(n=request.n, projects=page, more=len(names) > 2)]
+        case TaskList():
+            start = int(request.after or 0)
+            rows = [TaskRow(f"t{n}", "http://a/") for n in range(start, min(start + 2, 5))]
+            return [TaskListReply(n=request.n, tasks=rows, next=str(start + 2) if start + 2 < 5 else "")]
+    return friendly(request)
+
+
+def test_all_pages_are_gone_through_by_either_client(daemon: Daemon) -> None:
+    daemon.script = paged
+
+    async def main() -> tuple[list[str], list[str]]:
+        async with AsyncClient(daemon.url) as client:
+            names = [project.name async for project in client.all_stats(group="g")]
+            return names, [row.taskid async for row in client.all_tasks("p", "failed", url="*")]
+
+    with Client(daemon.url) as client:
+        names = [project.name for project in client.all_stats(group="g")]
+        taskids = [row.taskid for row in client.all_tasks("p", "failed", url="*")]
+
+    assert asyncio.run(main()) == (names, taskids) == (list("abcde"), [f"t{n}" for n in range(5)])
+    assert {request.group for request in daemon.heard if isinstance(request, Stats)} == {"g"}
+    assert {(one.state, one.url) for one in daemon.heard if isinstance(one, TaskList)} == {("failed", "*")}
+
+
+# ---------------------------------------------------------------------------------------- what is said
+
+
+def test_a_bulk_operation_says_only_what_was_asked(daemon: Daemon) -> None:
+    daemon.script = lambda request: (
+        [OperationReply(n=request.n, operation=view())] if isinstance(request, Bulk) else friendly(request)
+    )
+    with Client(daemon.url) as client:
+        client.bulk("retry", project="p", states=["failed"], url="*/a", error="*503*", before=5.0, dry_run=True)
+        client.bulk("reprioritise", group="g", priority=9)
+
+    first, second = daemon.hear(Bulk), daemon.hear(Bulk)
+    assert (first.project, first.group, first.dry_run) == ("p", "", True)
+    assert first.filter == TaskFilter(["failed"], "*/a", "*503*", 5.0)
+    assert (second.project, second.group, second.filter, second.priority) == (None, "g", TaskFilter(), 9)
+
+
+def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:
+    daemon.script = patient
+    with Client(daemon.url) as client:
+        client.cron_set("p", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://a/", save=1, priority=5)
+        client.cron_unset("p", "night")
+
+    job = daemon.hear(ProjectSet).settings["cron"]
+    assert isinstance(job, dict)
+    assert job["night"]["cron"] == "0 3 * * *"
+    assert job["night"]["zone"] == "Europe/Berlin"
+    assert job["night"]["task"]["url"] == "http://a/"
+    assert (job["night"]["task"]["body"], job["night"]["task"]["priority"]) == ({"save": 1}, 5)
+    assert daemon.hear(ProjectUnset).keys == ["cron.night"]

@@ -1,0 +1,462 @@
+"""Clearing, resetting and deleting projects; doing the same to many tasks; what people are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from taskqueue.core.operations import ENDED_KEPT, PAGE_TASKS
+from taskqueue.core.replies import (
+    DoneReply,
+    ErrorReply,
+    GroupReply,
+    NewTasksReply,
+    OperationReply,
+    OperationsReply,
+    TaskListReply,
+)
+from taskqueue.core.requests import (
+    Bulk,
+    GroupDo,
+    Hello,
+    OperationList,
+    OperationShow,
+    ProjectDo,
+    TaskFilter,
+    TaskList,
+)
+from taskqueue.core.views import Counts, OperationView
+from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
+from tests.unit.core.rules.conftest import FORCE
+
+MANY = 2 * PAGE_TASKS + 88
+"""Tasks enough for three pages."""
+
+WHO: dict[str, Any] = {"session": "person"}
+
+
+def request(world: World, action: Any, **fields: Any) -> Bulk:
+    """A bulk request about the project news, unless a group is named."""
+    named: dict[str, Any] = {} if "group" in fields else {"project": "news"}
+    return Bulk(**WHO, n=world.n(), action=action, **(named | fields))
+
+
+def begin(world: World, action: Any, **fields: Any) -> int:
+    """Start an operation and take no further turn; returns its id."""
+    (reply,) = world.turn(request(world, action, **fields))
+    assert isinstance(reply, OperationReply), reply
+    return reply.operation.id
+
+
+def bulk(world: World, action: Any, **fields: Any) -> OperationView:
+    """Run an operation to its end."""
+    operation = begin(world, action, **fields)
+    world.settle()
+    return show(world, operation)
+
+
+def show(world: World, operation: int) -> OperationView:
+    """An operation as it stands, without a further turn than the one that asks."""
+    (reply,) = world.turn(OperationShow(**WHO, n=world.n(), id=operation))
+    assert isinstance(reply, OperationReply), reply
+    return reply.operation
+
+
+def operations(world: World) -> list[OperationView]:
+    return world.ask(OperationsReply, OperationList(**WHO, n=world.n())).operations
+
+
+def fail_many(world: World, count: int = MANY) -> Fetcher:
+    """So many tasks that have failed for good."""
+    names = [f"t{number:04}" for number in range(count)]
+    world.push("news", *[task(name) for name in names])
+    fetcher = world.fetcher(capacity=count)
+    answers = [fetcher.finished(name, ok=False, retry=False, error="boom") for name in names]
+    world.ask(DoneReply, fetcher.answers(*answers))
+    fetcher.capacity = 0
+    fetcher.hello()
+    return fetcher
+
+
+def one_of_each(world: World) -> Fetcher:
+    """Tasks named after their states, and who has the one that is processing."""
+    world.push("news", *[task(name) for name in ("success", "failed", "cancelled", "processing")])
+    fetcher = world.fetcher(capacity=4)
+    fetcher.capacity = 0
+    fetcher.hello()
+    fetcher.done("success")
+    fetcher.fail("failed", error="boom", retry=False)
+    world.push("news", task("cancelled", force_update=True, cancel=True))
+    fetcher.held.pop("cancelled")
+    world.push("news", task("ready"), task("delayed", delay=500))
+    return fetcher
+
+
+def names(world: World, state: Any, **fields: Any) -> list[str]:
+    reply = world.ask(TaskListReply, TaskList(**WHO, n=world.n(), project="news", state=state, limit=500, **fields))
+    return [row.taskid for row in reply.tasks]
+
+
+def act(world: World, action: Any) -> ProjectDo:
+    return ProjectDo(**WHO, n=world.n(), project="news", action=action)
+
+
+# ---------------------------------------------------------------------------------------- clear, reset, delete
+
+
+def test_clear_drops_what_is_live_at_once_and_what_is_over_stays_known(world: World) -> None:
+    one_of_each(world)
+
+    world.do("clear")
+    assert world.counts() == Counts(success=1, failed=1, cancelled=1)
+    assert [world.push("news", task(name)) for name in ("success", "failed", "cancelled")] == [["ignored"]] * 3
+    assert world.push("news", task("ready"), task("delayed"), task("processing")) == ["new"] * 3
+    world.restart()
+    assert world.counts() == Counts(ready=3, success=1, failed=1, cancelled=1)
+
+
+def test_the_answer_for_a_task_that_was_cleared_is_stale_and_its_slot_is_free(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1)
+
+    world.do("clear")
+    world.push("news", task("b"))
+    assert fetcher.taken == ["a", "b"]
+    assert fetcher.done("a") == "stale"
+
+
+def test_reset_forgets_all_tasks_and_keeps_settings_state_and_pace(make_world: MakeWorld) -> None:
+    world = make_world({"rate": 0.1, "burst": 6})
+    world.set(retries=9)
+    fetcher = one_of_each(world)
+    world.do("pause")
+    tokens = world.project().tokens
+
+    world.do("reset")
+    view = world.project()
+    assert (view.counts, view.state, view.overrides) == (Counts(), "paused", {"retries": 9})
+    assert view.tokens == pytest.approx(tokens)
+    assert fetcher.done("processing") == "stale"
+    assert world.push("news", task("success"), task("failed"), task("ready")) == ["new"] * 3
+    world.restart()
+    assert world.counts() == Counts(ready=3)
+
+
+def test_delete_drops_the_project_with_everything(world: World) -> None:
+    fetcher = one_of_each(world)
+
+    assert world.do("delete") is None
+    assert fetcher.done("processing") == "stale"
+    assert world.push("news", task("a")) == ["rejected"]
+    world.restart()
+    assert not any(world.disk.families[family].keys for family in ("ids", "specs", "ready", "history"))
+
+
+def test_clearing_does_not_finish_a_project(world: World) -> None:
+    one_of_each(world)
+
+    world.do("clear")
+    world.do("reset")
+    assert world.project().finished == 0
+
+
+def test_a_group_is_dealt_with_project_by_project_and_those_for_which_it_makes_no_sense_are_left_out(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(projects={name: {"group": "g"} for name in ("news", "shop", "wiki")} | {"blog": {}})
+    world.do("stop", "shop")
+
+    request = GroupDo(**WHO, n=world.n(), group="g", action="pause")
+    assert world.ask(GroupReply, request).projects == ["news", "wiki"]
+    assert [world.project(name).state for name in ("news", "shop", "wiki", "blog")] == [
+        "paused", "stopped", "paused", "running",
+    ]  # fmt: skip
+    unknown = GroupDo(**WHO, n=world.n(), group="h", action="pause")
+    assert world.ask(ErrorReply, unknown).code == "unknown-group"
+
+
+def test_a_group_is_cleared_in_one_commit(make_world: MakeWorld) -> None:
+    world = make_world(projects={name: {"group": "g"} for name in ("news", "shop")})
+    for name in ("news", "shop"):
+        world.push(name, *[task(f"t{number}") for number in range(9)])
+
+    world.turn(GroupDo(**WHO, n=world.n(), group="g", action="clear"))
+    assert (world.counts("news"), world.counts("shop")) == (Counts(), Counts())
+
+
+# ---------------------------------------------------------------------------------------- many tasks at once
+
+
+def test_a_bulk_retry_takes_what_has_failed_and_a_floor_changes_nothing_about_it(world: World) -> None:
+    fail_many(world)
+    world.push("news", task("success"))
+    world.fetcher(name="other", capacity=1).done("success")
+
+    view = bulk(world, "retry")
+    assert (view.known, view.seen, view.matched, view.ended_at) == (MANY + 1, MANY + 1, MANY, WALL)
+    assert world.counts() == Counts(ready=MANY - 1, processing=1, success=1)
+    world.restart()
+    assert len(set(world.fetcher(capacity=MANY, name="third").taken)) == MANY - 1
+
+
+def test_a_retried_task_has_all_its_retries_and_is_ready_at_once(world: World) -> None:
+    world.push("news", task("a", retries=1), task("b", delay=900))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.fail("a")
+    fetcher.capacity = 0
+    fetcher.hello()
+
+    assert bulk(world, "retry", filter=TaskFilter(states=["delayed"])).matched == 2
+    fetcher.hello(capacity=2)
+    assert sorted(each.taskid for each in fetcher.held.values()) == ["a", "b"]
+    assert fetcher.held["a"].retried == 0
+
+
+def test_a_bulk_cancel_ends_what_is_live(world: World) -> None:
+    fetcher = one_of_each(world)
+
+    assert bulk(world, "cancel").matched == 3
+    assert world.counts() == Counts(success=1, failed=1, cancelled=4)
+    assert fetcher.done("processing") == "stale"
+
+
+def test_a_bulk_reprioritise_changes_the_order(world: World) -> None:
+    world.push(
+        "news", *[task(f"page/{number}") for number in range(5)], *[task(f"item/{number}") for number in range(5)]
+    )
+
+    assert bulk(world, "reprioritise", priority=7, filter=TaskFilter(url="*/item/*")).matched == 5
+    assert world.fetcher(capacity=5).taken == [f"item/{number}" for number in range(5)]
+
+
+def test_everything_that_the_filter_says_must_be_true(world: World) -> None:
+    world.push("news", task("a/old"), task("b/old"), task("a/other"))
+    fetcher = world.fetcher()
+    fetcher.fail("a/old", retry=False, error="HTTP 503")
+    fetcher.fail("b/old", retry=False, error="HTTP 503")
+    fetcher.fail("a/other", retry=False, error="HTTP 404")
+    world.advance(50)
+    world.push("news", task("a/new"))
+    fetcher.hello()
+    fetcher.fail("a/new", retry=False, error="HTTP 503")
+    fetcher.hello(capacity=0)
+
+    wanted = TaskFilter(states=["failed"], url="*/a/*", error="HTTP 5*", before=WALL + 10)
+    assert bulk(world, "retry", filter=wanted).matched == 1
+    assert names(world, "ready") == ["a/old"]
+
+
+def test_a_task_that_never_ran_has_no_age(world: World) -> None:
+    world.push("news", task("a"), task("b", delay=5))
+
+    assert bulk(world, "cancel", filter=TaskFilter(before=WALL + 1e6)).matched == 0
+
+
+def test_the_error_of_the_very_turn_counts(world: World) -> None:
+    world.push("news", task("a", retries=5))
+    fetcher = world.fetcher()
+    fetcher.fail("a", error="old")
+    world.advance(30)
+    fetcher.hello()
+    operation = begin(world, "retry", filter=TaskFilter(states=["delayed"], error="new"))
+
+    world.turn(fetcher.answers(fetcher.finished("a", ok=False, error="new")))
+    assert show(world, operation).matched == 1
+
+
+def test_a_dry_run_counts_and_changes_nothing(world: World) -> None:
+    fail_many(world)
+    before = world.counts()
+
+    view = bulk(world, "retry", dry_run=True)
+    assert (view.matched, view.dry_run) == (MANY, True)
+    assert world.counts() == before
+
+
+def test_an_action_that_makes_no_sense_in_a_state_is_refused(world: World) -> None:
+    reply = world.ask(ErrorReply, request(world, "cancel", filter=TaskFilter(states=["ready", "success"])))
+
+    assert reply.reason == "filter.states: there is nothing to cancel in tasks that are success"
+
+
+def test_a_bulk_request_names_a_project_or_a_group(world: World) -> None:
+    neither = Bulk(**WHO, n=world.n(), action="retry")
+    both = Bulk(**WHO, n=world.n(), action="retry", project="news", group="g")
+    assert {world.ask(ErrorReply, each).code for each in (neither, both)} == {"malformed"}
+    assert world.ask(ErrorReply, request(world, "retry", project="blog")).code == "unknown-project"
+
+
+def test_a_group_is_gone_through_project_by_project(make_world: MakeWorld) -> None:
+    world = make_world(projects={name: {"group": "g"} for name in ("news", "shop")})
+    world.push("news", *[task(f"t{number}") for number in range(5)])
+    world.push("shop", *[task(f"t{number}") for number in range(7)])
+
+    view = bulk(world, "cancel", group="g")
+    assert (view.projects, view.group, view.known, view.matched) == (["news", "shop"], "g", 12, 12)
+    assert (world.counts("news"), world.counts("shop")) == (Counts(cancelled=5), Counts(cancelled=7))
+
+
+def test_what_came_after_the_operation_began_is_not_met(world: World) -> None:
+    fail_many(world)
+    begin(world, "cancel", filter=TaskFilter(states=["ready"]))
+    begin(world, "retry")
+
+    world.turn(world.new_tasks("news", task("t0300b"), task("t0599", **FORCE), task("t0001", **FORCE)))
+    world.settle()
+    assert world.counts() == Counts(ready=MANY + 1)
+
+
+def test_no_task_is_met_twice_even_if_it_fails_again_meanwhile(world: World) -> None:
+    fail_many(world)
+    operation = begin(world, "retry")
+    other = world.fetcher(name="other", capacity=MANY)
+    while other.held:
+        answers = [other.finished(name, ok=False, retry=False) for name in list(other.held)]
+        world.ask(DoneReply, other.answers(*answers))
+
+    assert show(world, operation).matched == MANY
+    assert len(other.taken) == len(set(other.taken)) == MANY
+
+
+def test_tasks_are_handed_out_while_an_operation_goes_on(world: World) -> None:
+    fail_many(world)
+    world.push("shop", task("s"))
+    operation = begin(world, "retry")
+
+    world.turn()
+    fetcher = world.know(Fetcher(world, "shopper", 1, ["shop"]))
+    world.turn(Hello(session="shopper", n=world.n(), capacity=1, projects=["shop"]))
+    assert fetcher.taken == ["s"]
+    assert not show(world, operation).ended_at
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+@pytest.mark.parametrize("end", ["restart", "reboot"])
+def test_an_operation_goes_on_after_a_restart_where_it_was(world: World, steps: int, end: str) -> None:
+    fail_many(world)
+    operation = begin(world, "retry")
+    for _ in range(steps):
+        world.turn()
+
+    world.restart() if end == "restart" else world.reboot()
+    view = show(world, operation)
+    assert (view.seen, view.matched, bool(view.ended_at)) == (MANY, MANY, True)
+    assert world.counts() == Counts(ready=MANY)
+
+
+def test_the_scheduler_sleeps_when_the_last_operation_has_ended_and_not_before(world: World) -> None:
+    fail_many(world)
+    begin(world, "retry", dry_run=True)
+    assert world.next_wake() <= world.elapsed
+
+    world.settle()
+    wakes = world.wakes
+    world.advance(30)
+    assert world.wakes <= wakes + 1
+
+
+def test_operations_take_turns(world: World) -> None:
+    fail_many(world)
+    first = begin(world, "retry", dry_run=True)
+    second = begin(world, "retry", dry_run=True)
+
+    for _ in range(3):
+        world.turn()
+    assert abs(show(world, first).seen - show(world, second).seen) <= PAGE_TASKS
+    world.settle()
+    assert show(world, first).matched == show(world, second).matched == MANY
+
+
+def test_an_operation_is_answered_when_it_has_ended(world: World) -> None:
+    fail_many(world)
+    operation = begin(world, "retry")
+    n = world.n()
+
+    assert world.turn(OperationShow(session="person", n=n, id=operation, seconds=30)) == []
+    answers: list[Any] = []
+    while not answers:
+        answers = world.turn()
+    assert (answers[0].n, answers[0].operation.matched) == (n, MANY)
+
+
+def test_who_does_not_want_to_wait_so_long_is_answered_before(world: World) -> None:
+    fail_many(world)
+    operation = begin(world, "retry")
+    n = world.n()
+    world.turn(OperationShow(session="person", n=n, id=operation, seconds=0.5))
+
+    world.elapsed += 0.5
+    (reply,) = world.turn()
+    assert isinstance(reply, OperationReply)
+    assert (reply.n, reply.operation.ended_at) == (n, 0)
+
+
+def test_an_answer_does_not_change_after_it_was_given(world: World) -> None:
+    fail_many(world)
+    (reply,) = world.turn(request(world, "retry"))
+    assert isinstance(reply, OperationReply)
+    world.settle()
+
+    assert (reply.operation.seen, reply.operation.ended_at) == (0, 0)
+
+
+def test_a_repeated_bulk_request_starts_nothing_new(world: World) -> None:
+    fail_many(world, 3)
+    asked = request(world, "retry")
+
+    assert world.answer(asked) == world.answer(asked)
+    assert len(operations(world)) == 1
+
+
+def test_the_last_operations_are_remembered_the_newest_first(world: World) -> None:
+    ids = [bulk(world, "retry").id for _ in range(ENDED_KEPT + 3)]
+
+    world.restart()
+    assert [view.id for view in operations(world)] == ids[: -ENDED_KEPT - 1 : -1]
+    assert world.ask(ErrorReply, OperationShow(**WHO, n=world.n(), id=ids[0])).code == "unknown-operation"
+
+
+def test_a_list_of_operations_fits_into_a_message(make_world: MakeWorld) -> None:
+    world = make_world(max_message=4096)
+    for _ in range(20):
+        bulk(world, "retry")
+
+    assert 1 <= len(operations(world)) < 9
+
+
+@pytest.mark.parametrize("action", ["delete", "reset", "clear"])
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_an_operation_ends_well_when_its_project_is_dropped_meanwhile(world: World, action: str, steps: int) -> None:
+    fail_many(world)
+    world.push("news", task("z"))
+    operation = begin(world, "retry")
+    for _ in range(steps):
+        world.turn()
+
+    world.turn(act(world, action))
+    world.settle()
+    assert show(world, operation).ended_at
+    if action == "reset":
+        assert world.counts() == Counts()
+
+
+def test_an_operation_goes_on_when_its_project_has_been_swept(world: World) -> None:
+    fail_many(world)
+    world.push("news", task("z"))
+    world.turn(act(world, "clear"))
+
+    assert bulk(world, "retry").matched == MANY
+    assert world.counts() == Counts(ready=MANY)
+    assert world.project().unfinished == MANY
+
+
+def test_tasks_pushed_in_the_turn_of_a_step_are_left_alone(world: World) -> None:
+    fail_many(world, 3)
+    begin(world, "retry")
+    reply = world.turn(world.new_tasks("news", task("t0000", **FORCE), task("t0001", force_update=True, cancel=True)))
+
+    assert isinstance(reply[0], NewTasksReply)
+    world.settle()
+    assert names(world, "ready") == ["t0002", "t0000"]
+    assert names(world, "cancelled") == ["t0001"]

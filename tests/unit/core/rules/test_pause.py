@@ -1,0 +1,549 @@
+"""The states of a project, and how it pauses itself, checks, and goes on."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from taskqueue.core.replies import ErrorReply, NewTasksReply
+from taskqueue.core.requests import Action, ProjectDo
+from taskqueue.core.settings import CoreConfig
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.rules.conftest import CANCEL, rest, run_out
+
+PAUSE = 300.0
+
+
+def staff(make_world: MakeWorld, tasks: int = 40, **settings: Any) -> tuple[World, Fetcher]:
+    """A world in which tasks fail for good, many tasks of the project news, and a fetcher that has not asked yet."""
+    world = make_world({"retries": 0} | settings)
+    world.push("news", *[task(f"t{i}") for i in range(tasks)])
+    return world, world.know(Fetcher(world, "fetcher", 100, None))
+
+
+def fail(fetcher: Fetcher, times: int) -> None:
+    """So many tasks are handed out and fail; then the fetcher takes nothing more."""
+    fetcher.hello(capacity=times)
+    rest(fetcher)
+    for taskid in list(fetcher.held):
+        assert fetcher.fail(taskid, error="HTTP 503") == "done"
+
+
+def pause(make_world: MakeWorld, **settings: Any) -> tuple[World, Fetcher]:
+    """A project that has just paused itself, and a fetcher that takes nothing yet."""
+    world, fetcher = staff(make_world, **settings)
+    fail(fetcher, 10)
+    assert world.project().state == "paused"
+    return world, fetcher
+
+
+def begin_checks(make_world: MakeWorld) -> tuple[World, Fetcher]:
+    """A project that is looking whether it is better, and a fetcher that has all the checks."""
+    world, fetcher = pause(make_world)
+    run_out(world, fetcher, PAUSE)
+    fetcher.hello()
+    assert len(fetcher.held) == 3
+    return world, fetcher
+
+
+def reaches(make_world: MakeWorld, phase: str) -> tuple[World, Fetcher]:
+    """The project is in an automatic pause, or in the checks after it."""
+    return pause(make_world) if phase == "paused" else begin_checks(make_world)
+
+
+def goes_on(fetcher: Fetcher) -> bool:
+    """Whether the fetcher is given more than checks."""
+    fetcher.hello()
+    return len(fetcher.held) > 3
+
+
+def extra(fetcher: Fetcher) -> int:
+    """How many tasks the fetcher is given if it takes whatever there is."""
+    taken = len(fetcher.taken)
+    fetcher.hello()
+    return len(fetcher.taken) - taken
+
+
+# ------------------------------------------------------------------------------------------------ states
+
+
+def test_a_stopped_project_takes_tasks_and_hands_out_nothing(world: World) -> None:
+    world.do("stop")
+
+    assert world.push("news", task("a")) == ["new"]
+    fetcher = world.fetcher()
+    assert fetcher.taken == []
+    world.do("start")
+    assert fetcher.taken == ["a"]
+
+
+def test_a_paused_project_takes_tasks_and_hands_out_nothing(world: World) -> None:
+    fetcher = world.fetcher()
+    world.do("pause")
+
+    assert world.push("news", task("a")) == ["new"]
+    assert fetcher.taken == []
+    world.do("resume")
+    assert fetcher.taken == ["a"]
+
+
+@pytest.mark.parametrize("action", ["stop", "pause"])
+def test_answers_count_whatever_the_state(world: World, action: str) -> None:
+    world.push("news", task("a"), task("b"))
+    fetcher = world.fetcher()
+    world.do(action)
+
+    assert fetcher.done("a") == "done"
+    assert fetcher.fail("b") == "done"
+
+
+def test_an_unknown_project_takes_no_tasks(world: World) -> None:
+    reply = world.ask(NewTasksReply, world.new_tasks("unknown", task("a")))
+
+    assert reply.outcomes == ["rejected"]
+    assert "taskqueue project start unknown" in reply.errors[0].reason
+
+
+def test_start_makes_an_unknown_project(world: World) -> None:
+    world.do("start", "unknown")
+
+    assert world.push("unknown", task("a")) == ["new"]
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "stop"])
+def test_nothing_but_start_makes_an_unknown_project(world: World, action: Action) -> None:
+    reply = world.answer(ProjectDo(session="person", n=world.n(), project="unknown", action=action))
+
+    assert isinstance(reply, ErrorReply)
+    assert reply.code == "unknown-project"
+
+
+@pytest.mark.parametrize("action", ["pause", "resume"])
+def test_a_stopped_project_is_not_paused_or_resumed(world: World, action: Action) -> None:
+    world.do("stop")
+
+    reply = world.answer(ProjectDo(session="person", n=world.n(), project="news", action=action))
+
+    assert isinstance(reply, ErrorReply)
+    assert reply.code == "state"
+    assert world.project().state == "stopped"
+
+
+@pytest.mark.parametrize(("action", "state"), [("pause", "paused"), ("stop", "stopped")])
+def test_a_state_outlives_the_daemon(world: World, action: str, state: str) -> None:
+    world.push("news", task("a"))
+    world.do(action)
+
+    world.restart()
+    assert world.project().state == state
+    world.reboot()
+    assert world.project().state == state
+    assert world.fetcher().taken == []
+
+
+# ------------------------------------------------------------------------------------------------ into the pause
+
+
+def test_ten_failures_in_a_row_pause_a_project(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world)
+    fail(fetcher, 9)
+    assert world.project().state == "running"
+
+    fail(fetcher, 1)
+    assert world.project().state == "paused"
+    assert extra(fetcher) == 0
+
+
+def test_the_number_of_failures_is_a_setting(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world, fail_pause_num=3)
+    fail(fetcher, 2)
+    assert world.project().state == "running"
+
+    fail(fetcher, 1)
+    assert world.project().state == "paused"
+
+
+def test_a_success_in_between_starts_the_count_anew(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world)
+    fail(fetcher, 9)
+    fetcher.hello(capacity=1)
+    rest(fetcher)
+    fetcher.done("t9")
+    fail(fetcher, 9)
+    assert world.project().state == "running"
+
+    fail(fetcher, 1)
+    assert world.project().state == "paused"
+
+
+def test_results_count_however_many_tasks_are_handed_out_between_them(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world)
+    others = world.know(Fetcher(world, "others", 4, None))
+    for _ in range(10):
+        assert world.project().state == "running"
+        fail(fetcher, 1)
+        others.hello()
+        others.release(*others.held)
+        others.hello(capacity=0)
+
+    assert world.project().state == "paused"
+
+
+def test_a_retry_after_and_a_final_failure_are_neither_success_nor_failure(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world)
+    fail(fetcher, 9)
+    fetcher.hello(capacity=20)
+    rest(fetcher)
+    for index, taskid in enumerate(list(fetcher.held)):
+        fetcher.fail(taskid, **({"retry": False} if index % 2 else {"retry_after": 5.0}))
+    assert world.project().state == "running"
+
+    fail(fetcher, 1)
+    assert world.project().state == "paused"
+
+
+def test_a_timeout_is_a_failure(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world)
+    fetcher.hello(capacity=10)
+
+    run_out(world, fetcher)
+    project = world.project()
+    assert project.state == "paused"
+    assert "timeout" in project.reason
+
+
+def test_with_a_fail_pause_num_of_zero_a_project_never_pauses_itself(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world, fail_pause_num=0)
+
+    fail(fetcher, 30)
+    assert world.project().state == "running"
+    assert world.told() == []
+
+
+@pytest.mark.parametrize("phase", ["paused", "checking"])
+def test_a_fail_pause_num_of_zero_ends_the_pause_of_a_project_that_paused_itself(
+    make_world: MakeWorld, phase: str
+) -> None:
+    world, fetcher = reaches(make_world, phase)
+
+    assert world.set(fail_pause_num=0).state == "running"
+    assert goes_on(fetcher)
+
+
+def test_a_fail_pause_num_of_zero_in_the_config_ends_the_pause_at_the_next_start(make_world: MakeWorld) -> None:
+    world, fetcher = pause(make_world)
+    world.config = CoreConfig(projects=world.config.projects, defaults={"rate": inf, "fail_pause_num": 0})
+
+    world.restart()
+    assert world.project().state == "running"
+    assert goes_on(fetcher)
+
+
+def test_a_fail_pause_num_of_zero_does_not_end_a_pause_by_hand(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world)
+    world.do("pause")
+
+    assert world.set(fail_pause_num=0).state == "paused"
+    assert extra(fetcher) == 0
+
+
+def test_a_project_shows_why_it_paused_itself_and_when_it_checks_next(make_world: MakeWorld) -> None:
+    world, _ = pause(make_world)
+
+    project = world.project()
+    assert project.reason == "10 failures in a row, the last one: HTTP 503"
+    assert project.check_at == pytest.approx(world.now.wall + PAUSE)
+
+
+# ------------------------------------------------------------------------------------------------ checks
+
+
+def test_after_the_pause_three_tasks_are_handed_out_and_no_more(make_world: MakeWorld) -> None:
+    world, fetcher = pause(make_world)
+    run_out(world, fetcher, PAUSE - 1)
+    assert extra(fetcher) == 0
+
+    rest(fetcher)
+    world.advance(1)
+    assert extra(fetcher) == 3
+    assert world.project().state == "checking"
+    run_out(world, fetcher, 500)
+    assert extra(fetcher) == 0
+
+
+def test_the_length_of_the_pause_is_a_setting(make_world: MakeWorld) -> None:
+    world, fetcher = pause(make_world, pause_time=40)
+    run_out(world, fetcher, 39)
+    assert extra(fetcher) == 0
+
+    world.advance(1)
+    assert extra(fetcher) == 3 or len(fetcher.held) == 3
+
+
+@pytest.mark.parametrize("failures", [0, 2])
+def test_a_success_resumes_a_project_that_checks(make_world: MakeWorld, failures: int) -> None:
+    world, fetcher = begin_checks(make_world)
+    rest(fetcher)
+    for taskid in list(fetcher.held)[:failures]:
+        fetcher.fail(taskid)
+
+    fetcher.done(next(iter(fetcher.held)))
+    assert world.project().state == "running"
+    assert goes_on(fetcher)
+
+
+def test_three_failed_checks_pause_a_project_again(make_world: MakeWorld) -> None:
+    world, fetcher = begin_checks(make_world)
+    for taskid in list(fetcher.held):
+        assert world.project().state == "checking"
+        fetcher.fail(taskid, error="HTTP 502")
+
+    project = world.project()
+    assert project.state == "paused"
+    assert project.reason == "3 checks have failed, the last one: HTTP 502"
+    assert project.check_at == pytest.approx(world.now.wall + PAUSE)
+    run_out(world, fetcher, PAUSE - 1)
+    assert extra(fetcher) == 0
+    world.advance(1)
+    assert len(fetcher.held) == 3
+
+
+def test_checks_that_time_out_pause_a_project_again(make_world: MakeWorld) -> None:
+    world, fetcher = begin_checks(make_world)
+
+    run_out(world, fetcher)
+    assert world.project().state == "paused"
+
+
+@pytest.mark.parametrize("end", ["released", "lost", "silent", "cancelled", "retry_after", "retry: false"])
+def test_a_check_without_a_result_makes_room_for_another(make_world: MakeWorld, end: str) -> None:
+    world, fetcher = begin_checks(make_world)
+    first, second, third = fetcher.held
+    another = world.know(Fetcher(world, "another", 100, None))
+    rest(fetcher)
+    fetcher.fail(first)
+    if end == "released":
+        fetcher.release(second)
+    elif end == "lost":
+        fetcher.hello(capacity=0, holds=fetcher.tokens(third))
+    elif end == "silent":
+        world.advance(61)
+        fetcher.hello(holds=[], capacity=0)
+    elif end == "cancelled":
+        world.push("news", task(second, **CANCEL))
+    else:
+        fetcher.fail(second, **({"retry": False} if end == "retry: false" else {"retry_after": 5.0}))
+
+    assert world.project().state == "checking"
+    assert extra(another) == (2 if end == "silent" else 1)
+
+
+def test_a_failure_of_a_task_handed_out_before_the_pause_is_no_check(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world)
+    early = world.fetcher(capacity=5, name="early")
+    early.hello(capacity=0)
+    fail(fetcher, 10)
+    early.fail("t0")
+    check_at = world.project().check_at
+    end = world.elapsed + PAUSE
+    while world.elapsed < end:
+        early.hello(capacity=0)
+        world.advance(30)
+    fetcher.hello()
+    assert len(fetcher.held) == 3
+
+    for taskid in ("t1", "t2", "t3"):
+        assert early.fail(taskid) == "done"
+    assert check_at == pytest.approx(world.now.wall)
+    assert world.project().state == "checking"
+    assert extra(fetcher) == 0
+    fetcher.fail(next(iter(fetcher.held)))
+    assert world.project().state == "checking"
+
+
+@pytest.mark.parametrize("phase", ["paused", "checking"])
+def test_a_success_of_a_task_handed_out_before_the_pause_resumes_it(make_world: MakeWorld, phase: str) -> None:
+    world, fetcher = staff(make_world)
+    early = world.fetcher(capacity=1, name="early")
+    early.hello(capacity=0)
+    fail(fetcher, 10)
+    while phase == "checking" and world.project().state == "paused":
+        early.hello(capacity=0)
+        world.advance(30)
+
+    early.done("t0")
+    assert world.project().state == "running"
+    assert world.told() == ["paused", "resumed"]
+
+
+def test_a_failed_check_of_an_earlier_phase_does_not_count_in_a_later_one(make_world: MakeWorld) -> None:
+    world, fetcher = begin_checks(make_world)
+    late, *others = fetcher.held
+    rest(fetcher)
+    world.do("resume")
+    another = world.know(Fetcher(world, "another", 100, None))
+    for taskid in others:
+        fetcher.fail(taskid)
+    fail(another, 8)
+    assert world.project().state == "paused"
+    end = world.elapsed + PAUSE
+    while world.elapsed < end:
+        rest(fetcher)
+        world.advance(30)
+    another.hello()
+    assert len(another.held) == 3
+
+    fetcher.fail(late)
+    two = list(another.held)[:2]
+    for taskid in two:
+        another.fail(taskid)
+    assert world.project().state == "checking"
+
+
+# ------------------------------------------------------------------------------------------------ kept, and by hand
+
+
+@pytest.mark.parametrize("reboot", [False, True])
+def test_failures_in_a_row_outlive_the_daemon(make_world: MakeWorld, reboot: bool) -> None:
+    world, fetcher = staff(make_world)
+    fail(fetcher, 9)
+
+    world.reboot() if reboot else world.restart()
+    fail(fetcher, 1)
+    assert world.project().state == "paused"
+
+
+@pytest.mark.parametrize("reboot", [False, True])
+def test_a_pause_outlives_the_daemon_with_its_reason_and_its_time(make_world: MakeWorld, reboot: bool) -> None:
+    world, fetcher = pause(make_world)
+    before = world.project()
+    run_out(world, fetcher, 100)
+
+    world.reboot() if reboot else world.restart()
+    after = world.project()
+    assert (after.state, after.reason, after.check_at) == ("paused", before.reason, before.check_at)
+    run_out(world, fetcher, PAUSE - 101)
+    assert extra(fetcher) == 0
+    world.advance(1)
+    assert len(fetcher.held) == 3
+
+
+@pytest.mark.parametrize("reboot", [False, True])
+def test_checks_outlive_the_daemon(make_world: MakeWorld, reboot: bool) -> None:
+    world, fetcher = begin_checks(make_world)
+    fetcher.fail(next(iter(fetcher.held)))
+
+    world.reboot() if reboot else world.restart()
+    assert world.project().state == "checking"
+    assert extra(fetcher) == 0
+    for taskid in list(fetcher.held):
+        fetcher.fail(taskid)
+    assert world.project().state == "paused"
+
+
+def test_a_pause_that_ends_while_the_daemon_is_down_is_checked_at_its_start(make_world: MakeWorld) -> None:
+    world, fetcher = pause(make_world)
+    world.elapsed += 2 * PAUSE
+
+    world.restart()
+    assert extra(fetcher) == 3
+
+
+@pytest.mark.parametrize("phase", ["paused", "checking"])
+def test_a_person_can_resume_it_at_once(make_world: MakeWorld, phase: str) -> None:
+    world, fetcher = reaches(make_world, phase)
+    rest(fetcher)
+    world.do("resume")
+    project = world.project()
+    assert (project.state, project.reason, project.check_at) == ("running", "", 0.0)
+    for taskid in list(fetcher.held):
+        fetcher.fail(taskid)
+
+    fail(fetcher, 9 - (3 if phase == "checking" else 0))
+    assert world.project().state == "running"
+    fail(fetcher, 1)
+    assert world.project().state == "paused"
+
+
+@pytest.mark.parametrize("phase", ["paused", "checking"])
+def test_a_pause_by_hand_wins_over_an_automatic_one(make_world: MakeWorld, phase: str) -> None:
+    world, fetcher = reaches(make_world, phase)
+    held = list(fetcher.held)
+    world.do("pause")
+    assert world.project().check_at == 0.0
+
+    for taskid in held:
+        fetcher.done(taskid)
+    run_out(world, fetcher, 3 * PAUSE)
+    assert world.project().state == "paused"
+    assert extra(fetcher) == 0
+
+
+@pytest.mark.parametrize("phase", ["paused", "checking"])
+def test_stop_and_start_end_an_automatic_pause(make_world: MakeWorld, phase: str) -> None:
+    world, fetcher = reaches(make_world, phase)
+    world.do("stop")
+    run_out(world, fetcher, 2 * PAUSE)
+    assert world.project().state == "stopped"
+    assert extra(fetcher) == 0
+
+    world.do("start")
+    assert goes_on(fetcher)
+
+
+@pytest.mark.parametrize("phase", ["paused", "checking"])
+def test_start_ends_an_automatic_pause(make_world: MakeWorld, phase: str) -> None:
+    world, fetcher = reaches(make_world, phase)
+
+    world.do("start")
+    assert world.project().state == "running"
+    assert goes_on(fetcher)
+
+
+@pytest.mark.parametrize("action", ["clear", "reset"])
+@pytest.mark.parametrize("phase", ["paused", "checking"])
+def test_a_project_that_is_cleared_or_reset_in_a_pause_goes_on_to_check(
+    make_world: MakeWorld, phase: str, action: str
+) -> None:
+    world, fetcher = reaches(make_world, phase)
+    world.do(action)
+    fetcher.held.clear()
+    world.push("news", *[task(f"u{i}") for i in range(9)])
+    if phase == "paused":
+        run_out(world, fetcher, PAUSE - 1)
+        assert extra(fetcher) == 0
+        rest(fetcher)
+        world.advance(1)
+
+    fetcher.hello()
+    assert len(fetcher.held) == 3
+
+
+def test_pause_and_resume_are_events_said_once(make_world: MakeWorld) -> None:
+    world, fetcher = pause(make_world)
+    world.restart()
+    assert world.told() == ["paused"]
+    assert world.happened[0].reason == world.project().reason
+    run_out(world, fetcher, PAUSE)
+    fetcher.hello()
+    for taskid in list(fetcher.held):
+        fetcher.fail(taskid)
+    assert world.told() == ["paused", "paused"]
+
+    run_out(world, fetcher, PAUSE)
+    fetcher.hello()
+    rest(fetcher)
+    for taskid in list(fetcher.held):
+        fetcher.done(taskid)
+    world.restart()
+    assert world.told() == ["paused", "paused", "resumed"]
+
+
+def test_what_a_person_does_is_no_event(make_world: MakeWorld) -> None:
+    world, _ = pause(make_world)
+    for action in ("resume", "pause", "resume", "stop", "start"):
+        world.do(action)
+
+    assert world.told() == ["paused"]

@@ -1,0 +1,192 @@
+"""Lists of tasks: pages, globs, cursors, and what bounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from taskqueue.core.listing import HOLLOW_LOOKED_AT, LOOKED_AT
+from taskqueue.core.replies import ErrorReply, ProjectReply, TaskListReply
+from taskqueue.core.requests import ProjectDo, TaskList
+from taskqueue.core.views import TaskRow
+from tests.unit.core.conftest import WALL, MakeWorld, World, task
+
+WHO: dict[str, Any] = {"session": "person"}
+HEAVY = "x" * 9000
+
+
+def asked(world: World, state: Any, **fields: Any) -> TaskList:
+    return TaskList(**(WHO | {"n": world.n(), "project": "news", "state": state} | fields))
+
+
+def pages(world: World, state: Any, **fields: Any) -> Iterator[list[TaskRow]]:
+    """Page after page."""
+    after = ""
+    while True:
+        reply = world.ask(TaskListReply, asked(world, state, after=after, **fields))
+        yield reply.tasks
+        after = reply.next
+        if not after:
+            return
+
+
+def names(world: World, state: Any, **fields: Any) -> list[str]:
+    return [row.taskid for page in pages(world, state, **fields) for row in page]
+
+
+def test_each_state_is_listed_in_its_order_page_by_page(world: World) -> None:
+    ids = [f"t{number}" for number in range(7)]
+    world.push("news", *[task(name) for name in ids])
+    fetcher = world.fetcher(capacity=7)
+    fetcher.capacity = 0
+    fetcher.hello()
+    assert [[row.taskid for row in page] for page in pages(world, "processing", limit=3)] == [
+        ids[:3],
+        ids[3:6],
+        ids[6:],
+    ]
+
+    for name in reversed(ids[:4]):
+        world.advance(1)
+        fetcher.fail(name, retry=False)
+    assert names(world, "failed", limit=3) == ids[3::-1]
+    assert names(world, "processing", limit=2) == ids[4:]
+    assert names(world, "success") == []
+
+
+def test_a_page_tells_when_each_task_is_due_ended_or_was_handed_out(world: World) -> None:
+    world.push("news", task("running"), task("over"))
+    fetcher = world.fetcher()
+    fetcher.hello(capacity=0)
+    world.advance(3)
+    fetcher.done("over")
+    world.push("news", task("late", delay=50, priority=4), task("ready", priority=2))
+    world.advance(1)
+
+    rows = [next(iter(pages(world, state)))[0] for state in ("processing", "success", "delayed", "ready")]
+    assert [(row.taskid, row.at) for row in rows] == [
+        ("running", WALL), ("over", WALL + 3), ("late", WALL + 53), ("ready", 0.0),
+    ]  # fmt: skip
+    assert (rows[1].lastcrawltime, rows[2].priority, rows[3].url) == (WALL + 3, 4, "http://example.org/ready")
+
+
+def test_ready_tasks_are_listed_in_the_order_in_which_they_will_be_handed_out(world: World) -> None:
+    world.push("news", *[task(f"t{number}", priority=number % 3) for number in range(9)])
+
+    listed = names(world, "ready", limit=2)
+    assert listed == world.fetcher(capacity=9).taken
+
+
+def test_a_list_goes_on_where_it_was_when_tasks_have_left_it_meanwhile(world: World) -> None:
+    world.push("news", *[task(f"t{number}") for number in range(6)])
+    first = world.ask(TaskListReply, asked(world, "ready", limit=3))
+    world.fetcher(capacity=4)
+
+    second = world.ask(TaskListReply, asked(world, "ready", limit=3, after=first.next))
+    assert [row.taskid for row in second.tasks] == ["t4", "t5"]
+
+
+def test_a_glob_picks_urls(world: World) -> None:
+    world.push("news", *[task(f"{kind}/{number}") for number in range(4) for kind in ("page", "item")])
+
+    assert names(world, "ready", url="*/item/*", limit=2) == [f"item/{number}" for number in range(4)]
+    assert names(world, "ready", url="HTTP*") == []
+
+
+@pytest.mark.parametrize("state", ["ready", "processing"])
+def test_a_glob_that_matches_little_gives_short_pages_that_say_where_to_go_on(world: World, state: str) -> None:
+    count = LOOKED_AT + 5
+    world.push("news", *[task(f"t{number:05}") for number in range(count)])
+    if state == "processing":
+        world.fetcher(capacity=count)
+
+    found = [[row.taskid for row in page] for page in pages(world, state, url=f"*t{count - 1:05}")]
+    assert found == [[], [f"t{count - 1:05}"]]
+
+
+@pytest.mark.parametrize("after", ["xyz", "12 34", "-", "0x", "ä"])
+def test_a_cursor_that_can_not_be_read_is_refused_and_the_rest_of_the_turn_goes_on(world: World, after: str) -> None:
+    refused, taken = world.turn(asked(world, "ready", after=after), world.new_tasks("news", task("a")))
+
+    assert isinstance(refused, ErrorReply)
+    assert (refused.code, refused.reason.startswith("after: ")) == ("malformed", True)
+    assert world.counts().ready == 1
+    assert taken.n
+
+
+@pytest.mark.parametrize("state", ["ready", "delayed", "processing", "success"])
+@pytest.mark.parametrize("after", ["-5", "f" * 31, "f" * 32, "f" * 64])
+def test_a_cursor_from_nowhere_does_no_harm(world: World, state: Any, after: str) -> None:
+    world.push("news", task("a"))
+
+    reply = world.ask(TaskListReply, asked(world, state, after=after))
+    assert reply.next == ""
+
+
+def test_a_project_that_is_unknown_or_made_or_emptied_in_the_turn_has_a_list_too(world: World) -> None:
+    assert world.ask(ErrorReply, asked(world, "ready", project="blog")).code == "unknown-project"
+    world.push("news", task("a"))
+
+    replies = world.turn(
+        ProjectDo(**WHO, n=world.n(), project="blog", action="start"),
+        asked(world, "ready", project="blog"),
+        ProjectDo(**WHO, n=world.n(), project="news", action="reset"),
+        asked(world, "ready"),
+    )
+    assert isinstance(replies[0], ProjectReply)
+    assert [reply.tasks for reply in replies if isinstance(reply, TaskListReply)] == [[], []]
+
+
+def test_heavy_tasks_that_are_being_run_are_listed_and_not_kept_in_memory(world: World) -> None:
+    ids = [f"t{number:02}" for number in range(HOLLOW_LOOKED_AT + 3)]
+    world.push("news", *[task(name, HEAVY) for name in ids])
+    fetcher = world.fetcher(capacity=len(ids))
+
+    assert names(world, "processing") == ids
+    world.turn()
+    state = world.scheduler._state
+    held = [each.spec for each in state.projects["news"].queue.processing.leased.values()]
+    assert held == [None] * len(ids)
+    world.restart()
+    assert names(world, "processing") == ids
+    fetcher.hello()
+    fetcher.finish_all()
+
+
+def test_what_ends_in_the_turn_of_the_list_moves_up_what_was_not_read(world: World) -> None:
+    ids = [f"t{number:02}" for number in range(6)]
+    world.push("news", *[task(name, HEAVY) for name in ids])
+    fetcher = world.fetcher(capacity=6)
+    fetcher.hello(capacity=0)
+
+    world.turn()
+    answers = fetcher.answers(*[fetcher.finished(name) for name in ids[:3]])
+    _, page = world.turn(answers, asked(world, "processing", limit=2))
+    assert isinstance(page, TaskListReply)
+    rest = names(world, "processing", limit=2)
+    assert [*[row.taskid for row in page.tasks], *rest][-3:] == ids[3:]
+
+
+def test_a_page_fits_into_a_message_however_small_that_may_be(make_world: MakeWorld) -> None:
+    world = make_world(max_message=65536, select_bytes=65536)
+    ids = [f"t{number}" for number in range(40)]
+    world.push("news", *[task(name, url=f"http://example.org/{name}/" + "ä" * 5000) for name in ids])
+
+    listed = list(pages(world, "ready", limit=40))
+    assert [row.taskid for page in listed for row in page] == ids
+    sizes = [len(msgspec.msgpack.encode(TaskListReply(n=1, tasks=page, next="f" * 32))) for page in listed]
+    assert max(sizes) <= 65536
+
+
+def test_two_lists_in_one_turn_do_not_mix(world: World) -> None:
+    world.push("news", *[task(f"t{number}") for number in range(4)])
+    world.push("shop", task("s"))
+    first = world.ask(TaskListReply, asked(world, "ready", limit=2))
+
+    requests = [asked(world, "ready", limit=2), asked(world, "ready", limit=2, after=first.next)]
+    replies = world.turn(*requests, asked(world, "ready", project="shop", limit=2))
+    rows = [[row.taskid for row in reply.tasks] for reply in replies if isinstance(reply, TaskListReply)]
+    assert rows == [["t0", "t1"], ["t2", "t3"], ["s"]]
