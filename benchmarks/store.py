@@ -32,7 +32,7 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
-from taskqueue.core.kept import Kept, KeptAttempt, Needs, OrderRef, TaskRef
+from taskqueue.core.kept import Kept, Needs, OrderRef, TaskRef
 from taskqueue.core.messages import Schedule, Token
 from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Lease, Move, Spec, Task, ready_key, time_key
 from taskqueue.core.views import Attempt
@@ -219,7 +219,7 @@ class Bare:
 
 
 class ThroughLedger:
-    """Real records, as the daemon has them; what is done has an attempt in its history, too."""
+    """Real records, as the daemon has them; what is done has its attempt beside it, in the place of its success."""
 
     def __init__(self, store: RocksStore) -> None:
         self._ledger = Ledger(store)
@@ -232,8 +232,9 @@ class ThroughLedger:
     def move(self, old: list[tuple[int, int]], tasks: list[Task]) -> None:
         moves: list[Move] = [(task, *place, task.seq, False, False) for place, task in zip(old, tasks, strict=True)]
         ended = Attempt(1.8e9, "success", "fetcher-1", 0.5)
-        attempts = [KeptAttempt(PROJECT, task.taskid, 0, ended) for task in tasks if task.state == SUCCESS]
-        self._ledger.keep(Kept(moves=moves, attempts=attempts))
+        for task in tasks:
+            task.ended = ended if task.state == SUCCESS else None
+        self._ledger.keep(Kept(moves=moves))
 
     def refill(self, state: int, start: int) -> int:
         [found] = self._ledger.find(Needs(orders=[OrderRef(PROJECT, state, start, REFILL, 1 << 40)])).orders

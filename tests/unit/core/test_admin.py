@@ -392,6 +392,42 @@ def test_a_history_tells_of_successes_and_timeouts_too(world: World) -> None:
     assert [attempt.outcome for attempt in world.show("a").history] == ["success", "timeout"]
 
 
+def test_a_success_stays_in_the_history_of_a_task_that_is_restarted(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1, name="host:42")
+    world.advance(2)
+    fetcher.done("a")
+    world.restart()
+
+    world.push("news", task("a", force_update=True))
+    shown = world.show("a")
+    assert [(attempt.outcome, attempt.fetcher, attempt.seconds) for attempt in shown.history] == [
+        ("success", "host:42", 2.0)
+    ]
+    fetcher.hello()
+    fetcher.fail("a", error="boom")
+    assert [attempt.outcome for attempt in world.show("a").history] == ["failed", "success"]
+
+
+def test_a_success_stays_in_the_history_of_a_task_that_is_restarted_in_the_same_turn(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1)
+
+    world.turn(fetcher.answers(fetcher.finished("a")), world.new_tasks("news", task("a", force_update=True)))
+    world.settle()
+    assert [attempt.outcome for attempt in world.show("a").history] == ["success"]
+
+
+def test_a_success_stays_in_the_history_of_a_restart_that_expires_at_once(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.done("a")
+
+    world.push("news", task("a", force_update=True, expires_at=1.0))
+    shown = world.show("a")
+    assert (shown.state, [attempt.outcome for attempt in shown.history]) == ("cancelled", ["expired", "success"])
+
+
 def test_an_attempt_of_the_very_turn_is_in_the_history(world: World) -> None:
     world.push("news", task("a"))
     fetcher = world.fetcher(capacity=1)
