@@ -26,7 +26,7 @@ from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING
 from taskqueue.core.timetable import next_at, next_run, plan_anew, put_back
 
-JOBS_A_TURN: Final = 256
+JOBS_A_TURN: Final = 64
 """At midnight there may be one of each of ten thousand projects."""
 
 

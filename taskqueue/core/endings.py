@@ -165,17 +165,22 @@ def _retry(state: State, now: Now, project: Project, task: Task, retry: Retry | 
 
 
 def _fail_project(state: State, now: Now, project: Project, lease: Lease, error: str) -> None:
-    """One more failure: is it the one after which the project pauses itself?"""
-    settings = project.settings
-    if project.state == "running" and project.pause.fail(settings.fail_pause_num):
-        reason = f"{project.pause.record.failures} failures in a row, the last one: {_last_line(error)}"
+    """One more failure: is it the one after which the project pauses itself?
+
+    Told is the pause, not that it goes on after checks that failed, too: that may be for days.
+    """
+    is_first = project.state == "running"
+    if is_first and project.pause.fail(project.settings.fail_pause_num):
+        failures = project.pause.record.failures
+        reason = f"{failures} failure{'s' * (failures > 1)} in a row, the last one: {_last_line(error)}"
     elif project.state == "checking" and project.pause.fail_check(lease.check):
         reason = f"{CHECKS} checks have failed, the last one: {_last_line(error)}"
     else:
         return
     project.pause_itself(now, reason[:REASON_CHARS])
     state.wall.note(("check", project.number), project.check_at())
-    state.tell("paused", project, now, project.pause.record.reason)
+    if is_first:
+        state.tell("paused", project, now, project.pause.record.reason)
 
 
 def _last_line(error: str) -> str:

@@ -100,7 +100,8 @@ def _finish(state: State, project: Project, now: Now) -> None:
     project.armed = False
     project.finished += 1
     state.touch(project)
-    state.tell("finished", project, now, f"{project.totals.success} tasks have succeeded so far")
+    totals = project.totals
+    state.tell("finished", project, now, f"so far {totals.success} succeeded, {totals.failed} failed")
     # At once: what this turn is yet to bring must not make them wait for the next end.
     answer(state, project, now)
     template = project.settings.on_finished
