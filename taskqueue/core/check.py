@@ -33,11 +33,6 @@ def _check_project(state: State, project: Project) -> Iterator[str]:
         yield "is not known by its number"
     if project.bucket.level > project.bucket.burst + SLACK:
         yield f"bucket holds {project.bucket.level} tokens, burst is {project.bucket.burst}"
-    checks = [task for task in queue.processing.leased.values() if _is_check(project, task)]
-    if project.state == "checking" and len(checks) != project.pause.out:
-        yield f"{len(checks)} checks are being run, {project.pause.out} are counted"
-    if not 0 <= queue.unfinished <= queue.live:
-        yield f"{queue.unfinished} of {queue.live} live tasks are to end before it is finished"
     changed = {id(task) for task in state.changes.touched}
     yield from _check_order("ready", queue.ready, queue.counts[READY])
     yield from _check_order("delayed", queue.delayed, queue.counts[DELAYED])
@@ -55,16 +50,15 @@ def _check_project(state: State, project: Project) -> Iterator[str]:
 
 def _check_sums(project: Project) -> Iterator[str]:
     queue, pause = project.queue, project.pause
+    if not 0 <= queue.unfinished <= queue.live:
+        yield f"{queue.unfinished} of {queue.live} live tasks are to end before it is finished"
     unfinished = sum(not task.apart for task in queue.tasks.values())
     if queue.unfinished < unfinished or (len(queue.tasks) == queue.live and queue.unfinished != unfinished):
         yield f"{queue.unfinished} tasks are counted as unfinished, {unfinished} are in memory"
-    checks = sum(task.lease is not None and task.lease.check == pause.record.phase for task in queue.tasks.values())
+    leases = (task.lease for task in queue.processing.leased.values())
+    checks = sum(lease is not None and lease.check == pause.record.phase for lease in leases)
     if project.state == "checking" and pause.out != checks:
         yield f"{pause.out} checks are counted as being run, {checks} are"
-
-
-def _is_check(project: Project, task: Task) -> bool:
-    return task.lease is not None and task.lease.check == project.pause.record.phase
 
 
 def _check_order(name: str, order: PriorityQueue, count: int) -> Iterator[str]:

@@ -15,9 +15,10 @@ smallest key, in memory and (as 16 big-endian bytes) in the store:
       ▲──────────────────────────────┘
 
 Rules:
-1. ``seq`` is given when a task becomes live and stays, through retries and merges; a ``task-retry`` by hand brings the
-   task back with the one it had.
-2. ``token`` is that of the last lease; only handing out, replacing, releasing, cancelling and restarting change it.
+1. ``seq`` is given when a task becomes live and stays, through retries and merges; a restart gives a new one. A
+   ``task-retry`` by hand brings the task back with the one it had, unless ``clear`` has since dropped all up to that.
+2. ``token`` is that of the last lease; only handing out, replacing, releasing, cancelling, restarting and retrying by
+   hand change it.
 3. ``spec`` is what the producer sent; None means that it is in the store only (the task is *hollow*) and must be
    read before the task is handed out.
 """
