@@ -554,7 +554,7 @@ def test_a_project_that_has_paused_itself_says_why_in_one_line(run: Run, worker:
     run("wait", "news")
 
     for shown in (run("status")[1], run("project", "show", "news")[1], run("why", "news")[1]):
-        assert "1 failures in a row, the last one: ValueError: no title on http://site/a" in shown
+        assert "1 failure in a row, the last one: ValueError: no title on http://site/a" in shown
 
 
 def test_tasks_are_tried_again_by_how_they_failed(run: Run, worker: Callable[..., Any]) -> None:
