@@ -32,3 +32,8 @@ def need_somebody() -> None:
 def tasks(count: int) -> str:
     """``1 task``, ``1,204 tasks``."""
     return "1 task" if count == 1 else f"{count:,} tasks"
+
+
+def projects(count: int) -> str:
+    """``1 project``, ``1,204 projects``."""
+    return "1 project" if count == 1 else f"{count:,} projects"

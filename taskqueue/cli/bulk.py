@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import click
 
 from taskqueue.cli import times
-from taskqueue.cli.asking import confirm, need_somebody, tasks
+from taskqueue.cli.asking import confirm, need_somebody, projects, tasks
 from taskqueue.cli.daemon import Daemon
 from taskqueue.cli.names import takes_group
 
@@ -26,8 +26,18 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 STATES: Final = ("ready", "delayed", "processing", "success", "failed", "cancelled")
 FILTERS: Final = "--state, --url-glob, --error-glob or --older-than"
-DONE: Final = {"retry": "retried", "cancel": "cancelled", "reprioritise": "reprioritised", "clear": "swept"}
+DONE: Final = {"retry": "retried", "cancel": "cancelled", "reprioritise": "reprioritised"}
 """By action, what has become of the tasks."""
+
+DONE_WITH_PROJECTS: Final = {
+    "pause": "paused",
+    "resume": "resumed",
+    "stop": "stopped",
+    "start": "started",
+    "clear": "cleared",
+    "reset": "reset",
+    "delete": "deleted",
+}
 
 
 class Choice(NamedTuple):
@@ -70,7 +80,8 @@ OPTIONS: Final = (
         type=times.before_now,
         default=None,
         callback=lambda context, option, before: before or 0.0,
-        help="Those that ended, or were last tried, longer ago than 90s, 5m, 12h or 2d.",
+        help="Those that ended, or were last tried, longer ago than 90s, 5m, 12h or 2d. "
+        "Tasks that were never run have no age and are left out.",
     ),
     click.option("--dry-run", is_flag=True, help="Only count them."),
     click.option("--yes", is_flag=True, help="Don't ask."),
@@ -161,6 +172,9 @@ def _bar(view: OperationView) -> Iterator[Callable[[OperationView], object] | No
 
 
 def outcome(view: OperationView) -> str:
-    """``retried 1,204 tasks of 20,311 looked at (operation 17)``."""
+    """``retried 1,204 tasks of 20,311 looked at (operation 17)``, ``paused 12 projects``."""
+    if view.action in DONE_WITH_PROJECTS:
+        left_out = f", left {view.seen - view.matched:,} as they were" if view.matched < view.seen else ""
+        return f"{DONE_WITH_PROJECTS[view.action]} {projects(view.matched)}{left_out}"
     what = f"would {view.action}" if view.dry_run else DONE[view.action]
     return f"{what} {tasks(view.matched)} of {view.seen:,} looked at (operation {view.id})"

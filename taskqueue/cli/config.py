@@ -22,7 +22,8 @@ def check(file: str) -> None:
 
     \b
     Example:
-      taskqueue config check conf/taskqueue.toml && kill -HUP $(pidof taskqueue)
+      taskqueue config check conf/taskqueue.toml &&
+        pkill -HUP -f 'taskqueue scheduler'
     """
     from taskqueue.server.config import load
 

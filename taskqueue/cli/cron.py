@@ -22,7 +22,7 @@ def cron() -> None:
 
     \b
     Example:
-      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin --task-url https://example.com/
+      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
     """
 
 
@@ -42,7 +42,7 @@ def list_jobs(project: str | None, url: str, timeout: float) -> None:
 
     with Daemon(url, timeout).client() as client:
         views = [client.project(project)] if project else full_status(client).projects
-    tables.console().print(tables.of_cron(views))
+    tables.show(tables.of_cron(views))
 
 
 @cron.command("set")
@@ -68,14 +68,15 @@ def set_job(project: str, job: str, task_url: str, body: str | None, url: str, t
 
     \b
     Example:
-      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin --missed once
-      taskqueue cron set news front --every 5m --task-url https://example.com/ --priority 5
-      taskqueue cron set news index --every 1h --body '{"process": {"callback": "index"}}'
+      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
+      taskqueue cron set news front --every 5m --task-url https://example.com/
+      taskqueue cron set news index --every 1h --body '{"save": {"page": 1}}'
     """
     if bool(said["cron"]) == bool(said["every"]):
         raise click.UsageError("say when with --cron, or how often with --every")
     sent = json_of("--body", body) if body is not None else None
     with Daemon(url, timeout).client() as client:
+        client.project(project)  # The daemon would make one that is unknown, after a slip of the pen.
         view = client.cron_set(project, job, url=task_url, body=sent, **said)
     click.echo(f"{project}: {job} {_next(view, job)}")
 

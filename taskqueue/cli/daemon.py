@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -13,6 +13,7 @@ from taskqueue.errors import RequestTimeout, TaskQueueError
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.core.replies import StatusReply
+    from taskqueue.core.views import FetcherView, ProjectView
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -53,12 +54,37 @@ class Daemon(NamedTuple):
 
 
 def full_status(client: Client, group: str = "") -> StatusReply:
-    """The daemon's status with all projects (of a group, if one is named), page by page."""
+    """The daemon's status with all projects, page by page; of a group, if one is named: its projects and fetchers.
+
+    Raises:
+        click.ClickException: no project belongs to the group.
+    """
     reply = page = client.status(group=group)
     while page.more:
         page = client.status(after=page.projects[-1].name, group=group)
         reply.projects.extend(page.projects)
+    if group:
+        check_group(group, reply.projects)
+        reply.fetchers = [view for view in reply.fetchers if _may_take(view, reply.projects)]
     return reply
+
+
+def check_group(group: str, members: Sequence[object]) -> None:
+    """See that a group has members; what is said otherwise are the words of the daemon.
+
+    Raises:
+        click.ClickException: it has none.
+    """
+    if not members:
+        raise click.ClickException(f'group: no project belongs to a group "{group}"')
+
+
+def _may_take(view: FetcherView, projects: Iterable[ProjectView]) -> bool:
+    """It may ask for tasks of one of the projects; of a fetcher that asks for many only the first ones are known."""
+    from taskqueue.core.views import SHOWN_WISHES
+
+    asked = view.projects
+    return asked is None or len(asked) >= SHOWN_WISHES or any(project.name in asked for project in projects)
 
 
 def names_daemon(command: Command) -> Command:

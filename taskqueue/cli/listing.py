@@ -38,7 +38,7 @@ def print_table(found: Iterable[TaskListReply]) -> None:
     for page in found:
         rows += page.tasks
         following = page.next
-    tables.console().print(task_tables.of_tasks(rows))
+    tables.show(task_tables.of_tasks(rows))
     if following:
         click.echo("There are more; --limit shows them.", err=True)
 

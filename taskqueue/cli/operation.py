@@ -11,6 +11,19 @@ from taskqueue.cli.daemon import Daemon, reaches_daemon
 if TYPE_CHECKING:
     from taskqueue.core.views import OperationView
 
+LARGEST_ID = 2**63 - 1
+
+
+def operation_id(written: str) -> int:
+    """The id that an operation can have.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    if not (written.isascii() and written.isdigit() and int(written) <= LARGEST_ID):
+        raise click.BadParameter(f'"{written}" is no id of an operation; `taskqueue operation list` has them')
+    return int(written)
+
 
 @click.group()
 def operation() -> None:
@@ -38,11 +51,11 @@ def list_operations(url: str, timeout: float) -> None:
 
     with Daemon(url, timeout).client() as client:
         views = client.operations()
-    tables.console().print(task_tables.of_operations(views))
+    tables.show(task_tables.of_operations(views))
 
 
 @operation.command()
-@click.argument("number", metavar="ID", type=click.IntRange(min=0, max=2**63 - 1))
+@click.argument("number", metavar="ID", type=operation_id)
 @reaches_daemon
 def show(number: int, url: str, timeout: float) -> None:
     """Show one.
@@ -60,13 +73,15 @@ def show(number: int, url: str, timeout: float) -> None:
 
 def _fields(view: OperationView) -> dict[str, str]:
     from taskqueue.cli.bulk import outcome
-    from taskqueue.cli.task_tables import action, progress
+    from taskqueue.cli.task_tables import action, chosen, progress
     from taskqueue.cli.times import local
 
     fields = {
         "id": str(view.id),
         "action": action(view),
         "projects": ", ".join(view.projects),
+        "filter": chosen(view),
+        "new priority": "" if view.priority is None else str(view.priority),
         "state": progress(view),
         "looked at": f"{view.seen:,} of about {max(view.known, view.seen):,}",
         "matched": f"{view.matched:,}",

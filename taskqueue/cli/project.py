@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from taskqueue.cli.asking import confirm, tasks
+from taskqueue.cli.bulk import outcome
 from taskqueue.cli.daemon import Daemon, full_status, reaches_daemon
 from taskqueue.cli.names import project_name, takes_group
-from taskqueue.cli.settings import in_words, parse
+from taskqueue.cli.settings import changes, parse, text
 from taskqueue.errors import RequestRejected
 
 if TYPE_CHECKING:
     from taskqueue import Client
+    from taskqueue.core.messages import Setting
     from taskqueue.core.requests import Action
-    from taskqueue.core.views import ProjectView
+    from taskqueue.core.views import ProjectView, SharedView
 
 NAMED_MOST: Final = 5
 """Projects that a question names."""
@@ -49,14 +51,16 @@ def list_projects(group: str | None, url: str, timeout: float) -> None:
 
     with Daemon(url, timeout).client() as client:
         views = full_status(client, group or "").projects
-    tables.console().print(tables.of_projects(views))
+    tables.show(tables.of_projects(views))
 
 
 @project.command()
 @click.argument("name", type=project_name)
 @reaches_daemon
 def show(name: str, url: str, timeout: float) -> None:
-    """Show a project: its counts, why it is paused, its cron jobs, and its settings with where they come from.
+    """Show a project: its counts, why it is paused, its cron jobs, and its settings.
+
+    Beside each setting stands who said it: `project set`, or the config file or its default.
 
     \b
     Example:
@@ -87,8 +91,14 @@ def _fields(view: ProjectView) -> dict[str, str]:
         "held open by": sessions if view.held_by else "",
         "finished": times if view.finished else "never yet",
         "tokens": f"{view.tokens:,.1f}",
+        "shared bucket": _shared(view.shared) if view.shared else "",
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def _shared(bucket: SharedView) -> str:
+    pace = f"rate {text(bucket.rate)}/s, burst {text(bucket.burst)}"
+    return f"{bucket.name}: {pace}, {bucket.tokens:,.1f} tokens"
 
 
 @project.command("set")
@@ -110,8 +120,12 @@ def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float)
     """
     said = parse(settings)
     with Daemon(url, timeout).client() as client:
-        view = client.project_set(name, said)
-    _tell_settings(view)
+        before = _settings(client, name)
+        after = client.project_set(name, said).settings
+    if before is None:
+        click.echo(f"{name}: made; {changes({}, {key: after[key] for key in said})}")
+    else:
+        click.echo(f"{name}: {changes(before, after)}")
 
 
 @project.command()
@@ -128,12 +142,17 @@ def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
       taskqueue project unset news rate burst fetch.proxy cron.daily
     """
     with Daemon(url, timeout).client() as client:
+        before = client.project(name).settings
         view = client.project_unset(name, keys)
-    _tell_settings(view)
+    click.echo(f"{name}: {changes(before, view.settings)}")
 
 
-def _tell_settings(view: ProjectView) -> None:
-    click.echo(f"{view.name}: {in_words(view.settings)}")
+def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
+    """Those in force; None: there is no such project."""
+    try:
+        return client.project(name).settings
+    except RequestRejected:
+        return None
 
 
 # ------------------------------------------------------------------------------------------------ actions
@@ -181,8 +200,7 @@ def _check(names: Sequence[str], group: str | None) -> None:
 def _act(client: Client, names: Iterable[str], group: str | None, action: Action, result: str) -> int:
     """Do it with each of them, and say so; exit status 1 if it could not be done with one that was named."""
     if group:
-        done = client.group_do(group, action)
-        click.echo("".join(f"{name}: {result}\n" for name in done) or f"{group}: nothing to {action}\n", nl=False)
+        click.echo(outcome(client.group_do(group, action)))
         return 0
     return max([_act_on(client, name, action, result) for name in names])
 
@@ -207,9 +225,7 @@ def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[
     if not group:
         yield from (client.project(name) for name in names)
         return
-    if not (members := full_status(client, group).projects):
-        raise click.ClickException(f'no project belongs to a group "{group}"')
-    yield from members
+    yield from full_status(client, group).projects
 
 
 def _named(views: Sequence[ProjectView]) -> str:

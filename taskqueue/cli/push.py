@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader, TextIOWrapper
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 OUTCOMES: Final = ("new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected")
+UNKNOWN: Final = "project: "
+"""What a reason begins with that is about the project, not about a task of it."""
 ALWAYS: Final = ("new", "merged", "ignored", "rejected")
 """Outcomes that are told even if there were none."""
 
@@ -35,9 +38,9 @@ ALWAYS: Final = ("new", "merged", "ignored", "rejected")
 @click.option("--age", type=float, metavar="SECONDS", help="A success stays good for so long.")
 @click.option("--itag", help="Another one than last time runs a task again that is over.")
 @click.option("--force-update", is_flag=True, help="These tasks win over stored ones; those that are over run again.")
-@click.option("--expires-at", type=times.moment, metavar="TIME", help="Not after it: a date and time, or unix seconds.")
-@click.option("--expires-in", type=times.after_now, metavar="AGE", help="The same as 90s, 5m, 12h, 2d from now.")
-@click.option("--canonical", is_flag=True, help="Write each url the same way before it gets its taskid.")
+@click.option("--expires-at", type=times.moment, metavar="TIME", help="Not after it (date and time, or unix seconds).")
+@click.option("--expires-in", type=times.after_now, metavar="AGE", help="The same, from now on: 90s, 5m, 12h, 2d.")
+@click.option("--canonical", is_flag=True, help="Write each url in the one way that its page has.")
 @reaches_daemon
 def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeout: float, **schedule: Any) -> int:
     """Push tasks to a project: urls, or a file of tasks, or - for stdin.
@@ -46,9 +49,14 @@ def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeou
     auto_recrawl, force_update, cancel, timeout, expires_at, canonical, fetch, process, save. What is wrong with a line
     is said with its number; the others are pushed. The exit status is 1 if a task was rejected.
 
+    That a task has expired is seen when its turn comes: instead of being handed out it ends as cancelled then.
+
+    --canonical makes one task of urls that mean the same page: scheme and host in lower case, no port that goes without
+    saying (http://site:80/), no fragment, the arguments of the query sorted.
+
     \b
     Example:
-      taskqueue push news https://example.com/ https://example.com/about --priority 5
+      taskqueue push news https://example.com/ https://example.com/about
       taskqueue push news --file tasks.jsonl
       sort -u urls.txt | taskqueue push news -
     """
@@ -57,10 +65,11 @@ def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeou
     said = {name: value for name, value in schedule.items() if value is not None and value is not False}
     if "expires_in" in said:
         said["expires_at"] = _only(said.pop("expires_in"), said.get("expires_at"))
+    _see_that_they_live(said.get("expires_at"))
     with _source(urls, file) as source, Daemon(url, timeout).client() as client:
         lines = Lines(source.name, source.lines, said, _complain)
         with _progress(source) as progress:
-            pushed = client.push_many(project, lines, progress=progress)
+            pushed = client.push_many(project, lines, progress=lambda counts: _go_on(counts, progress))
     _tell_rejected(lines, pushed)
     click.echo(_counts(pushed, lines.bad))
     return 1 if pushed.rejected or lines.bad else 0
@@ -70,6 +79,11 @@ def _only(expires: float, also: float | None) -> float:
     if also is not None:
         raise click.UsageError("say --expires-at or --expires-in, not both")
     return expires
+
+
+def _see_that_they_live(expires_at: float | None) -> None:
+    if expires_at is not None and expires_at <= time.time():
+        raise click.UsageError(f"tasks that expire at {times.local(expires_at)} have expired already")
 
 
 class Source(NamedTuple):
@@ -128,15 +142,37 @@ def _progress(source: Source) -> Iterator[Callable[[Pushed], object] | None]:
         yield lambda pushed: bar.update(row, completed=source.read(), tasks=pushed.total)
 
 
+def _go_on(pushed: Pushed, progress: Callable[[Pushed], object] | None) -> None:
+    """Show how far it is.
+
+    Raises:
+        click.ClickException: all was in vain, and so will be the rest: there is no such project.
+    """
+    reasons = {_parted(error)[1] for error in pushed.errors}
+    if pushed.rejected == pushed.total and len(reasons) == 1 and (reason := reasons.pop()).startswith(UNKNOWN):
+        raise click.ClickException(reason)
+    if progress is not None:
+        progress(pushed)
+
+
+def _parted(error: str) -> tuple[int, str]:
+    """``task 7: why`` as 7 and why."""
+    place, _, reason = error.removeprefix("task ").partition(": ")
+    return int(place), reason
+
+
 def _complain(problem: str) -> None:
     click.echo(f"taskqueue push: {problem}", err=True)
 
 
 def _tell_rejected(lines: Lines, pushed: Pushed) -> None:
-    """The reasons of the daemon, with the lines that they are about."""
-    for error in pushed.errors:
-        place, _, reason = error.removeprefix("task ").partition(": ")
-        _complain(f"{lines.where(int(place))}: {reason}")
+    """The reasons of the daemon, each once, with the first of the lines that it is about."""
+    places: dict[str, list[int]] = {}
+    for place, reason in map(_parted, pushed.errors):
+        places.setdefault(reason, []).append(place)
+    for reason, about in places.items():
+        more = f" (and {len(about) - 1:,} more)" if len(about) > 1 else ""
+        _complain(f"{lines.where(about[0])}{more}: {reason}")
     if unnamed := pushed.rejected - len(pushed.errors):
         _complain(f"and {unnamed:,} more were rejected")
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, NoReturn
 
 import click
 from msgspec import inspect
 
+from taskqueue.core import schema
 from taskqueue.core.messages import Setting
 from taskqueue.core.settings import Settings
 
@@ -68,7 +69,7 @@ def parse(words: Iterable[str]) -> dict[str, Setting]:
 def _value(name: str, written: str) -> Setting:
     kind = kinds().get(name)
     if kind == "number":
-        return _number(written, f"{name} must be a number", written)
+        return _number(written, schema.must_be("", name, Settings), written)
     if kind == "numbers":
         rule = f"{name} must be numbers with commas between them"
         return [float(_number(part, rule, written)) for part in written.split(",")]
@@ -121,9 +122,28 @@ def text(value: Setting) -> str:
     return str(value)
 
 
-def in_words(settings: Mapping[str, Setting]) -> str:
-    """Those that say something, in one line, in order; quoted as a shell needs it."""
-    return " ".join(shlex.quote(f"{name}={text(value)}") for name, value in settings.items() if not is_empty(value))
+def changes(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> str:
+    """What has changed, in one line: ``rate=5 (was 1), fetch.proxy removed (was a:1)``; quoted as a shell needs it.
+
+    A setting that is not used, such as an empty text, counts as one that is not there.
+    """
+    old, new = (dict(said for said in flat(settings) if not is_empty(said[1])) for settings in (before, after))
+    names = [name for name in {**new, **old} if name not in old or name not in new or old[name] != new[name]]
+    return ", ".join(_change(name, old, new) for name in names) or "nothing changed"
+
+
+def _change(name: str, old: Mapping[str, Setting], new: Mapping[str, Setting]) -> str:
+    now = shlex.quote(f"{name}={text(new[name])}") if name in new else f"{name} removed"
+    return f"{now} (was {text(old[name])})" if name in old else now
+
+
+def flat(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:
+    """Settings by the names that ``project unset`` takes: those of tables key by key."""
+    for name, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from ((f"{name}.{key}", part) for key, part in value.items())
+        else:
+            yield name, value
 
 
 def is_empty(value: Setting) -> bool:

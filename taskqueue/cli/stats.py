@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from taskqueue.cli.daemon import Daemon, reaches_daemon
+from taskqueue.cli.daemon import Daemon, check_group, reaches_daemon
 from taskqueue.cli.names import project_name, takes_group
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def stats(projects: tuple[str, ...], group: str | None, window: str, as_json: bo
     Example:
       taskqueue stats
       taskqueue stats news --window 5m
-      taskqueue stats --json | jq '.projects[] | {name, failed: .windows["1h"].failed}'
+      taskqueue stats --json | jq '.projects[] | {name, day: .windows["1d"]}'
     """
     with Daemon(url, timeout).client() as client:
         found = list(_chosen(client, projects, group))
@@ -52,16 +52,18 @@ def stats(projects: tuple[str, ...], group: str | None, window: str, as_json: bo
         return
     from taskqueue.cli import tables
 
-    tables.console().print(of_stats(found, window))
+    tables.show(of_stats(found, window))
 
 
 def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator[ProjectStats]:
     """Those that are named, or all.
 
     Raises:
-        click.ClickException: one of them isn't there.
+        click.ClickException: one of them isn't there, or the group has none.
     """
     found = {project.name: project for project in client.all_stats(group or "")}
+    if group:
+        check_group(group, list(found))
     for name in names:
         if name not in found:
             where = f' in group "{group}"' if group else ""

@@ -24,6 +24,7 @@ JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "p
 """What ``status --json`` prints besides the url; keys are added over time, never renamed."""
 
 NO_PROJECTS: Final = "No projects yet. Make one: taskqueue project start NAME"
+NO_FETCHERS_OF_GROUP: Final = "No fetcher asks for tasks of these."
 NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION -p PROJECT"
 
 
@@ -33,7 +34,7 @@ NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION -p 
 @click.option("--verify", is_flag=True, help="Have the scheduler check its own invariants, too.")
 @reaches_daemon
 def status(as_json: bool, group: str | None, verify: bool, url: str, timeout: float) -> None:
-    """Show the daemon's projects and fetchers.
+    """Show the daemon's projects and fetchers; of a group, its projects and those who may take their tasks.
 
     \b
     Example:
@@ -48,10 +49,12 @@ def status(as_json: bool, group: str | None, verify: bool, url: str, timeout: fl
         raise click.ClickException("an invariant is broken: " + "; ".join(problems))
     if as_json:
         click.echo(_as_json(url, reply))
-        return
-    from taskqueue.cli import tables
+    else:
+        from taskqueue.cli import tables
 
-    tables.console().print(_drawn(url, reply))
+        tables.console().print(_drawn(url, reply, group))
+    if verify:
+        click.echo("All invariants hold.", err=as_json)
 
 
 @click.command()
@@ -80,11 +83,11 @@ def top(interval: float, group: str | None, url: str, timeout: float) -> None:
         raise click.ClickException("top needs a terminal; use `taskqueue status`")
     watch = _Watch()
     with Daemon(url, timeout).client() as client:
-        seen = _screen(url, full_status(client, group or ""), watch)
+        seen = _screen(url, full_status(client, group or ""), watch, group)
         with suppress(KeyboardInterrupt), Live(seen, console=console, auto_refresh=False, screen=True) as live:
             while True:
                 time.sleep(interval)
-                live.update(_screen(url, full_status(client, group or ""), watch), refresh=True)
+                live.update(_screen(url, full_status(client, group or ""), watch, group), refresh=True)
 
 
 class _Watch:
@@ -109,15 +112,15 @@ def _speeds(before: Totals, now: Totals, elapsed: float) -> Speeds:
     return Speeds(*(max(0, getattr(now, name) - getattr(before, name)) / elapsed for name in names))
 
 
-def _screen(url: str, reply: StatusReply, watch: _Watch) -> RenderableType:
+def _screen(url: str, reply: StatusReply, watch: _Watch, group: str | None) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
     speeds = watch.look(time.monotonic(), reply.projects)
-    return Group(_drawn(url, reply, speeds), Text("\nCtrl-C ends", style="dim"))
+    return Group(_drawn(url, reply, group, speeds), Text("\nCtrl-C ends", style="dim"))
 
 
-def _drawn(url: str, reply: StatusReply, speeds: dict[str, Speeds] | None = None) -> RenderableType:
+def _drawn(url: str, reply: StatusReply, group: str | None, speeds: dict[str, Speeds] | None = None) -> RenderableType:
     """What there is to see: the daemon in one line, its projects, its fetchers."""
     from rich.console import Group
 
@@ -129,7 +132,8 @@ def _drawn(url: str, reply: StatusReply, speeds: dict[str, Speeds] | None = None
     if reply.projects:
         moving = tables.of_moving_projects(reply.projects, speeds) if speeds is not None else None
         projects = moving or tables.of_projects(reply.projects)
-    fetchers = tables.of_fetchers(reply.fetchers) if reply.fetchers else NO_FETCHERS
+    nobody = NO_FETCHERS_OF_GROUP if group else NO_FETCHERS
+    fetchers = tables.of_fetchers(reply.fetchers) if reply.fetchers else nobody
     paused = any(view.reason for view in reply.projects)
     pauses: list[RenderableType] = [tables.of_pauses(reply.projects), ""] if paused else []
     return Group(head, projects, "", *pauses, fetchers)

@@ -6,6 +6,7 @@ Those of tasks and operations are in ``task_tables``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 from typing import Any
 
 import msgspec
@@ -13,9 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from taskqueue.cli.settings import is_empty, text
-from taskqueue.cli.times import ago, duration, local_short
-from taskqueue.core.messages import Setting
+from taskqueue.cli.settings import flat, is_empty, text
+from taskqueue.cli.times import ago, duration, local
 from taskqueue.core.views import Counts, FetcherView, ProjectView
 
 STATES = Counts.__struct_fields__
@@ -26,6 +26,9 @@ STYLES = {
 
 WIDE = 400
 """Columns."""
+
+NAME_CHARS = 8
+"""Of a shared bucket, in a table."""
 
 PAUSES_SHOWN = 5
 
@@ -45,17 +48,23 @@ def console() -> Console:
     return terminal if terminal.is_terminal else Console(highlight=False, width=WIDE)
 
 
+def show(table: Table) -> None:
+    """Print a list; one without rows as ``none``."""
+    console().print(table if table.row_count else "none")
+
+
 def of_projects(views: Iterable[ProjectView]) -> Table:
     """A row a project: all its tasks by state, and its pace. Fits into 80 columns."""
-    table = bare_table(["project", "state"], [*STATES, "rate", "burst"])
+    table = bare_table(["project", "state"], [*STATES, "rate", "burst"], folded="rate")
     for view in views:
-        table.add_row(*_names(view), *_counts(view, STATES), _rate(view), Text(text(view.settings["burst"])))
+        table.add_row(*_names(view), *_counts(view, STATES), _rate(view), _burst(view))
     return table
 
 
 def of_moving_projects(views: Iterable[ProjectView], speeds: Mapping[str, Speeds]) -> Table:
     """A row a project: its live tasks, its pace, and how fast it goes, by name. Fits into 80 columns."""
-    table = bare_table(["project", "state"], [*LIVE, "rate", *(f"{name}\n/s" for name in Speeds.__struct_fields__)])
+    speed_names = [f"{name}\n/s" for name in Speeds.__struct_fields__]
+    table = bare_table(["project", "state"], [*LIVE, "rate", *speed_names], folded="rate")
     for view in views:
         table.add_row(*_names(view), *_counts(view, LIVE), _rate(view), *_speed_cells(speeds.get(view.name)))
     return table
@@ -73,7 +82,20 @@ def _counts(view: ProjectView, states: Iterable[str]) -> Iterator[Text]:
 
 
 def _rate(view: ProjectView) -> Text:
-    return Text(f"{text(view.settings['rate'])}/s")
+    """Its own rate, unless the bucket that it shares is all that limits it; and that, by name."""
+    own, shared = view.settings["rate"], view.shared
+    paces = [f"{text(own)}/s"] if shared is None or own != inf else []
+    return Text(" ".join([*paces, f"{_brief(shared.name)} {text(shared.rate)}/s"] if shared else paces))
+
+
+def _burst(view: ProjectView) -> Text:
+    shared = view.shared
+    return Text(text(view.settings["burst"] if shared is None or view.settings["rate"] != inf else shared.burst))
+
+
+def _brief(name: str) -> str:
+    """So that a row of numbers fits, whatever people call their buckets."""
+    return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 2]}.."
 
 
 def _speed_cells(speeds: Speeds | None) -> Iterator[Text]:
@@ -96,7 +118,7 @@ def of_pauses(views: Iterable[ProjectView]) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     paused = [view for view in views if view.reason]
     for view in paused[:PAUSES_SHOWN]:
-        then = f"next check {local_short(view.check_at)}" if view.state == "paused" else "is being checked"
+        then = f"next check {local(view.check_at)}" if view.state == "paused" else "is being checked"
         table.add_row(Text(view.name, style="bold"), Text(f"{view.reason}; {then}", style="yellow"))
     if len(paused) > PAUSES_SHOWN:
         table.add_row(Text("…"), Text(f"and {len(paused) - PAUSES_SHOWN:,} more"))
@@ -108,7 +130,7 @@ def of_cron(views: Iterable[ProjectView]) -> Table:
     table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
     for view in views:
         for job in view.cron:
-            times = local_short(job.next_at) or "never", ago(job.last_at) or "not yet"
+            times = local(job.next_at) or "never", ago(job.last_at) or "not yet"
             cells = (view.name, job.job, *times, f"{job.runs:,}", f"{job.skipped:,}", _schedule(view, job.job))
             table.add_row(*map(Text, cells))
     return table
@@ -124,20 +146,11 @@ def _schedule(view: ProjectView, job: str) -> str:
 def of_settings(view: ProjectView) -> Table:
     """A row a setting, or a key of one that is a table, and who said it."""
     table = bare_table(["setting", "said by"], [], ["value"])
-    overrides = dict(_flat(view.overrides))
-    for name, value in _flat(view.settings):
+    overrides = dict(flat(view.overrides))
+    for name, value in flat(view.settings):
         source = "project set" if name in overrides else "config file or default"
         table.add_row(Text(name), Text(source, "dim"), Text(text(value), "dim" if is_empty(value) else "bold"))
     return table
-
-
-def _flat(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:
-    """Settings by the names that ``project unset`` takes: those of tables key by key."""
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from ((f"{name}.{key}", part) for key, part in value.items())
-        else:
-            yield name, value
 
 
 def of_fields(fields: Mapping[str, str]) -> Table:
@@ -148,13 +161,19 @@ def of_fields(fields: Mapping[str, str]) -> Table:
     return table
 
 
-def bare_table(words: Iterable[str], numbers: Iterable[str], more_words: Iterable[str] = ()) -> Table:
-    """A table without lines: columns of words, then of numbers, then of words that may be broken."""
+def bare_table(
+    words: Iterable[str], numbers: Iterable[str], more_words: Iterable[str] = (), *, folded: str = ""
+) -> Table:
+    """A table without lines: columns of words, then of numbers, then of words that may be broken.
+
+    Args:
+        folded: the one of the numbers that may be broken, too.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for name in words:
         table.add_column(name, no_wrap=True)
     for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=name != folded)
     for name in more_words:
         table.add_column(name, overflow="fold")
     return table

@@ -31,7 +31,7 @@ def task() -> None:
     \b
     Example:
       taskqueue task show news https://example.com/
-      taskqueue task retry news --state failed --error-glob '*timeout*' --older-than 2d --dry-run
+      taskqueue task retry news --error-glob '*timeout*' --older-than 2d --dry-run
     """
 
 
@@ -97,7 +97,7 @@ def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: floa
     \b
     Example:
       taskqueue task retry news https://example.com/ https://example.com/about
-      taskqueue task retry news --state failed --error-glob '*timeout*' --older-than 2d
+      taskqueue task retry news --error-glob '*timeout*' --older-than 2d
       taskqueue task retry --group papers --state failed --dry-run
     """
     choice, daemon = Choice(**options), Daemon(url, timeout)
@@ -143,7 +143,7 @@ def reprioritise(project: str | None, priority: int, url: str, timeout: float, *
 
     \b
     Example:
-      taskqueue task reprioritise news --priority 9 --url-glob 'https://example.com/front/*'
+      taskqueue task reprioritise news --priority 9 --url-glob 'https://a.org/*'
     """
     choice = Choice(**options)
     bulk.check(project, choice)

@@ -11,6 +11,8 @@ import click
 
 DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
 UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+LATEST: Final = 1e11
+"""Unix seconds that no task can be given: they are in the year 5138."""
 UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60))
 
 
@@ -32,27 +34,34 @@ def moment(written: str) -> float:
         click.BadParameter: it is no time.
     """
     try:
-        return float(written) if written.replace(".", "", 1).isdigit() else datetime.fromisoformat(written).timestamp()
+        at = float(written) if written.replace(".", "", 1).isdigit() else datetime.fromisoformat(written).timestamp()
     except (ValueError, OverflowError):
         raise click.BadParameter(f'"{written}" is no time, such as "2027-01-31 18:00" or unix seconds') from None
+    if at > LATEST:
+        raise click.BadParameter(f'"{written}" lies too far in the future')
+    return at
 
 
 def before_now(written: str) -> float:
     """Unix seconds of the time that lies so long before now.
 
     Raises:
-        click.BadParameter: it is no duration.
+        click.BadParameter: it is no duration, or longer than time has been counted.
     """
-    return time.time() - seconds(written)
+    if (at := time.time() - seconds(written)) <= 0:
+        raise click.BadParameter(f'"{written}" is longer than anything can be old')
+    return at
 
 
 def after_now(written: str) -> float:
     """Unix seconds of the time that lies so long after now.
 
     Raises:
-        click.BadParameter: it is no duration.
+        click.BadParameter: it is no duration, or too long.
     """
-    return time.time() + seconds(written)
+    if (at := time.time() + seconds(written)) > LATEST:
+        raise click.BadParameter(f'"{written}" from now lies too far in the future')
+    return at
 
 
 def duration(seconds: float) -> str:
@@ -70,13 +79,5 @@ def ago(at: float) -> str:
 
 
 def local(at: float) -> str:
-    """Unix seconds in the time of this machine, with its distance from UTC; "" for never."""
-    return datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds") if at else ""
-
-
-def local_short(at: float) -> str:
-    """The same for a column of a table: with the zone's name, and seconds only if there are some; "" for never."""
-    if not at:
-        return ""
-    when = datetime.fromtimestamp(at).astimezone()
-    return when.strftime("%Y-%m-%d %H:%M:%S %Z" if when.second else "%Y-%m-%d %H:%M %Z")
+    """Unix seconds in the time of this machine: ``2026-11-22 02:00:00 UTC``; "" for never."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if at else ""

@@ -36,10 +36,13 @@ def wait(project: str, patience: float | None, url: str) -> int:
     Recurring tasks that have run once are not waited for. A project with nothing to do has finished. The exit status is
     0 if it has finished, 1 if it has not within --timeout. A daemon that is restarted meanwhile is waited for.
 
+    A task that has expired is waited for, too: that it has is seen when its turn comes, so not in a project that is
+    stopped, paused or without fetchers.
+
     \b
     Example:
       taskqueue wait news
-      taskqueue push news --file tasks.jsonl && taskqueue wait news --timeout 2h && ./report
+      taskqueue push news --file tasks.jsonl && taskqueue wait news && ./report
     """
     with Daemon(url, TIMEOUT_SECONDS).client() as client:
         finished = _watch(client, project, patience) if sys.stderr.isatty() else client.wait_finished(project, patience)

@@ -66,7 +66,7 @@ class BlockingAdmin:
         """See ``AsyncClient.project_do``."""
         return self._background.run(self._client.project_do(name, action))
 
-    def group_do(self, group: str, action: Action) -> list[str]:
+    def group_do(self, group: str, action: Action) -> OperationView:
         """See ``AsyncClient.group_do``."""
         return self._background.run(self._client.group_do(group, action))
 

@@ -11,7 +11,7 @@ from taskqueue.client.holding import HOLD_SECONDS, Holding
 from taskqueue.client.task import body_of
 from taskqueue.client.waiting import Waiting
 from taskqueue.core.messages import Setting
-from taskqueue.core.replies import GroupReply, ProjectReply, StatsReply, StatusReply, VerifyReply, WhyReply
+from taskqueue.core.replies import OperationReply, ProjectReply, StatsReply, StatusReply, VerifyReply, WhyReply
 from taskqueue.core.requests import (
     Action,
     GroupDo,
@@ -25,7 +25,7 @@ from taskqueue.core.requests import (
     Verify,
     Why,
 )
-from taskqueue.core.views import ProjectStats, ProjectView
+from taskqueue.core.views import OperationView, ProjectStats, ProjectView
 from taskqueue.errors import ClientError
 
 
@@ -97,9 +97,18 @@ class ProjectAdmin:
         request = ProjectDo(session="", n=0, project=name, action=action)
         return (await self._exchange.ask(request, ProjectReply)).project
 
-    async def group_do(self, group: str, action: Action) -> list[str]:
-        """The same with each project of a group; returns the names of those for which it made sense."""
-        return (await self._exchange.ask(GroupDo(session="", n=0, group=group, action=action), GroupReply)).projects
+    async def group_do(self, group: str, action: Action) -> OperationView:
+        """The same with each project that belongs to a group now, in the order of their names; waits for the end.
+
+        Returns the operation: with ``matched`` projects it was done, of ``seen``; for the others it made no sense. It
+        goes on in the daemon, whatever becomes of this client.
+
+        Raises:
+            RequestRejected: no project belongs to the group.
+        """
+        request = GroupDo(session="", n=0, group=group, action=action)
+        view = (await self._exchange.ask(request, OperationReply)).operation
+        return view if view.ended_at else await self._waiting.ended(view.id, None, None)
 
     # ------------------------------------------------------------------------------------ the end of a crawl
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import TypeVar
 
-from taskqueue.core import clearing
+from taskqueue.core import clearing, schema
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST, cancel, revive
 from taskqueue.core.kept import TaskRef
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.project import Project
-from taskqueue.core.projects import in_group, make_project, remove_project, use_settings
-from taskqueue.core.replies import GroupReply, ProjectReply, StatusReply, TaskReply, TasksReply
+from taskqueue.core.projects import make_project, remove_project, use_settings
+from taskqueue.core.replies import ProjectReply, StatusReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
     Action,
-    GroupDo,
     ProjectDo,
     ProjectSet,
     ProjectShow,
@@ -26,7 +26,7 @@ from taskqueue.core.requests import (
     TaskRetry,
     TaskShow,
 )
-from taskqueue.core.settings import overlay
+from taskqueue.core.settings import Settings, overlay
 from taskqueue.core.state import State
 from taskqueue.core.task import (
     ATTEMPTS_KEPT,
@@ -44,6 +44,8 @@ from taskqueue.core.task import (
 from taskqueue.core.views import Attempt
 from taskqueue.errors import Rejected
 
+View = TypeVar("View")
+
 MAX_FETCHERS_SHOWN = 1000
 """In one status reply."""
 
@@ -54,7 +56,10 @@ ATTEMPT_BYTES = 64
 def status(state: State, now: Now, message: Status) -> StatusReply:
     """The whole in numbers, and a page of projects."""
     page, more = page_of(state, message)
-    fetchers = (session for session in state.sessions.values() if session.capacity or session.leases)
+    sessions = (session for session in state.sessions.values() if session.capacity or session.leases)
+    room = state.config.max_message // 2
+    fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, MAX_FETCHERS_SHOWN)), room)
+    projects = that_fit(state, (project.view(now) for project in page), room - ENVELOPE_BYTES)
     return StatusReply(
         n=message.n,
         epoch=state.epoch,
@@ -62,9 +67,9 @@ def status(state: State, now: Now, message: Status) -> StatusReply:
         uptime_seconds=0.0,
         counts=state.sums.counts(),
         totals=state.sums.totals(),
-        projects=[project.view(now) for project in page],
-        more=more,
-        fetchers=[session.view(now.boot) for session in islice(fetchers, MAX_FETCHERS_SHOWN)],
+        projects=projects,
+        more=more or len(projects) < len(page),
+        fetchers=fetchers,
     )
 
 
@@ -99,20 +104,27 @@ def act_on_project(state: State, now: Now, message: ProjectDo) -> ProjectReply:
     """Pause, resume, stop, start, clear, reset or delete."""
     if message.action == "start" and message.project not in state.projects:
         make_project(state, message.project, now)
-    project = _act(state, now, state.project(message.project), message.action)
+    project = act(state, now, state.project(message.project), message.action)
     return ProjectReply(n=message.n, project=project.view(now) if project else None)
 
 
-def act_on_group(state: State, now: Now, message: GroupDo) -> GroupReply:
-    """The same with each project of a group."""
-    done = []
-    for project in in_group(state, message.group):
-        try:
-            _act(state, now, project, message.action)
-            done.append(project.name)
-        except Rejected:
-            continue
-    return GroupReply(n=message.n, projects=done)
+def act(state: State, now: Now, project: Project, action: Action) -> Project | None:
+    """Do it; returns the project as it is then, or None: it is no more.
+
+    Raises:
+        Rejected: it makes no sense now; nothing has changed.
+    """
+    if action == "delete":
+        remove_project(state, project)
+        return None
+    if action == "reset":
+        return clearing.reset(state, now, project)
+    if action == "clear":
+        clearing.clear(state, now, project)
+    else:
+        project.act(action)
+        state.touch(project)
+    return project
 
 
 def page_of(state: State, message: Status | Stats) -> tuple[list[Project], bool]:
@@ -126,6 +138,17 @@ def page_of(state: State, message: Status | Stats) -> tuple[list[Project], bool]
             return page, True
         page.append(project)
     return page, False
+
+
+def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
+    """The first of the views, as many as fit into so many bytes of a message, one at least: who pages gets on."""
+    fitting: list[View] = []
+    for view in views:
+        room -= len(state.given.pack(view))
+        if room < 0 and fitting:
+            break
+        fitting.append(view)
+    return fitting
 
 
 def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
@@ -205,21 +228,6 @@ def _change_each(
     return reply
 
 
-def _act(state: State, now: Now, project: Project, action: Action) -> Project | None:
-    """The project as it is then; None: it is no more."""
-    if action == "delete":
-        remove_project(state, project)
-        return None
-    if action == "reset":
-        return clearing.reset(state, now, project)
-    if action == "clear":
-        clearing.clear(state, now, project)
-    else:
-        project.act(action)
-        state.touch(project)
-    return project
-
-
 def _unset(project: Project, overrides: dict[str, Setting], key: str) -> None:
     """Take one override out: a setting, or (``cron.JOB``) one key of a table."""
     name, dot, part = key.partition(".")
@@ -231,7 +239,20 @@ def _unset(project: Project, overrides: dict[str, Setting], key: str) -> None:
         if not overrides[name]:
             del overrides[name]
     else:
-        raise Rejected("setting", f'{key}: project "{project.name}" does not override it')
+        raise Rejected("setting", _why_kept(project, key))
+
+
+def _why_kept(project: Project, key: str) -> str:
+    """What is wrong with taking back a setting that nobody has said."""
+    name, _, part = key.partition(".")
+    if name not in Settings.__struct_fields__:
+        return schema.unknown("", name, Settings)
+    if name != "cron" or not part:
+        return f'{key}: "project set" has said nothing of it in project "{project.name}"'
+    if part not in project.settings.cron:
+        return f'{key}: there is no job "{part}" in project "{project.name}"'
+    off = f"taskqueue project set {project.name} 'cron={{\"{part}\": null}}'"
+    return f"{key}: stands in the config file; remove it there, or switch it off with: {off}"
 
 
 def _that_fit(attempts: Iterable[Attempt], room: int) -> list[Attempt]:

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 SWEEP_AT_LEAST: Final = 64
 """Entries that were moved earlier leave a dead one behind; so few are not worth sweeping."""
 
-K = TypeVar("K", bound=int | tuple[str, str | int])
+K = TypeVar("K", bound=int | str | tuple[str, str | int])
 
 
 class Agenda(Generic[K]):

@@ -6,6 +6,7 @@ The work of a turn is bounded: of a million tasks that are due in one second eac
 from __future__ import annotations
 
 from itertools import islice
+from typing import Final
 
 from taskqueue.core import counting, endings, fetchers, finishing, operations
 from taskqueue.core.messages import Now
@@ -13,6 +14,9 @@ from taskqueue.core.offering import offer
 from taskqueue.core.project import Project
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING
+
+SAVE_COST: Final = 16
+"""Of the windows of one project: 0.14 ms, as long as 16 tasks take that are promoted."""
 
 
 def keep_appointments(state: State, now: Now) -> None:
@@ -41,7 +45,7 @@ def _keep_boot(state: State, key: tuple[str, str | int], budget: int, now: Now) 
         return 1
     if kind == "counters":
         counting.save(state, state.numbered[int(name)])
-        return 1
+        return SAVE_COST
     if kind == "watch":
         operation = state.operations[int(name)]
         operations.answer(state, operation, now.boot)

@@ -1,7 +1,7 @@
 """Clearing a project: its live tasks are gone at once, however many there are.
 
     clear ──► the orders of live tasks dropped, leases revoked, counts zero      this commit
-         └──► what is left of these tasks by taskid and by seq                   swept by an operation, step by step
+         └──► what is left of these tasks by taskid and by seq                   swept away, step by step: ``sweeping``
 
 Rules:
 1. What the store has of a live task with a seq up to ``Project.cleared`` was dropped: the task is unknown. A task that
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core import operations
 from taskqueue.core.intake import cancel
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
@@ -28,9 +27,7 @@ def clear(state: State, now: Now, project: Project) -> None:
     project.armed = False
     state.touch(project)
     if project.queue.live:
-        known = project.queue.known
         _drop_live(state, now, project)
-        operations.begin_sweep(state, now, project, known)
 
 
 def reset(state: State, now: Now, project: Project) -> Project:
@@ -61,4 +58,5 @@ def _drop_live(state: State, now: Now, project: Project) -> None:
     changes.drop_live(project.number, queue.tasks.values())
     queue.clear()
     project.cleared = state.swept[project.number] = state.number()
+    project.swept_to = ""
     changes.kept.cleared.append(project.number)

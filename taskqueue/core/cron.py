@@ -24,7 +24,7 @@ from taskqueue.core.project import Project
 from taskqueue.core.settings import TICK, CronJob, Template
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING
-from taskqueue.core.timetable import next_at, next_run, plan_anew, put_back
+from taskqueue.core.timetable import next_at, next_run
 
 JOBS_A_TURN: Final = 64
 """At midnight there may be one of each of ten thousand projects."""
@@ -32,7 +32,6 @@ JOBS_A_TURN: Final = 64
 
 def need(state: State, now: Now, wanted: Needs) -> None:
     """Have the tasks of due jobs looked up."""
-    _follow(state, now)
     budget = JOBS_A_TURN
     while budget > 0 and (number := state.crons.pop_due(now.wall)) is not None:
         project = state.ticking[number] = state.numbered[number]
@@ -57,18 +56,6 @@ def tick(state: State, now: Now) -> None:
 def taskid_of(name: str, template: Template, at: float) -> str:
     """The identity of the task that a job pushes at a time."""
     return _filled(template.taskid, at) or f"cron.{name}"
-
-
-def _follow(state: State, now: Now) -> None:
-    """Plan all jobs anew if the wall clock has been put back: from the turn before on, as if it had been right then.
-
-    Costs a look at every job there is.
-    """
-    before, state.before = state.before, now
-    if put_back(before, now):
-        for project in state.projects.values():
-            plan_anew(project, state.given, now.wall - (now.boot - before.boot))
-            state.crons.note(project.number, next_at(project))
 
 
 def _due(project: Project, now: Now) -> list[tuple[str, CronJob]]:

@@ -139,8 +139,10 @@ def _fail(state: State, now: Now, project: Project, task: Task, item: Finished, 
     task.timed_out = False
     if not item.retry:
         retry = None
+        _pass_check(state, now, project, lease)
     elif item.retry_after is not None:
         retry = Retry(item.retry_after, False)
+        _pass_check(state, now, project, lease)
     else:
         retry = after_failure(state.spec_of(task).schedule, project.settings, task.retried)
         _fail_project(state, now, project, lease, item.error)
@@ -181,6 +183,13 @@ def _fail_project(state: State, now: Now, project: Project, lease: Lease, error:
     state.wall.note(("check", project.number), project.check_at())
     if is_first:
         state.tell("paused", project, now, project.pause.record.reason)
+
+
+def _pass_check(state: State, now: Now, project: Project, lease: Lease) -> None:
+    """The site answered as it meant to: if it does so again and again, a project that checks may go on."""
+    if project.state == "checking" and project.pause.pass_check(lease.check):
+        project.set_running()
+        state.tell("resumed", project, now, "the site answers")
 
 
 def _last_line(error: str) -> str:

@@ -4,21 +4,23 @@ Capacity, not credit: a hello states facts, so a lost, repeated or late one does
 
     number <= seen, not in holds      is lost: given back at once
     number >  seen                    has not arrived: sent again, under the same number, RESENT_MOST at a time
+    could not even be sent            is given back at once
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Raw
 
 from taskqueue.core.endings import give_back
 from taskqueue.core.handout import as_handed
+from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.messages import Handed, Now
 from taskqueue.core.offering import may_give
 from taskqueue.core.project import Project
-from taskqueue.core.replies import Select, TokensReply, Welcome
+from taskqueue.core.replies import Said, Select, TokensReply, Welcome
 from taskqueue.core.requests import Extend, Hello, Release
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
@@ -29,6 +31,12 @@ RESENT_MOST: Final = 64
 """Messages sent again for one hello; the next hello asks for more. More would only be dropped by a socket whose peer
 can't read so fast, the welcome with them. What a fetcher claims to have seen is only its word: one that says 2^62 today
 and 0 tomorrow must not be sent all that lies between."""
+
+HANDED_BYTES: Final = 192
+"""Of a task in a message, besides its body and the texts that are its own."""
+
+FETCH_BYTES: Final = 80
+"""Of a project's ``fetch`` in a message, besides what it says: the name."""
 
 
 def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
@@ -84,6 +92,20 @@ def fall_silent(state: State, now: Now, session: Session) -> None:
     state.shares.dismiss(session)
 
 
+def miss(state: State, now: Now, said: Said) -> None:
+    """A message could not be sent: others shall have its tasks, and the fetcher gets no more until it is heard again.
+
+    That is a hint only: one that was heard at another address since is not missed, and a hello says what is true.
+    """
+    session = state.sessions.get(said.session)
+    if session is None or session.peer != said.peer or not isinstance(said.message, Select):
+        return
+    state.shares.dismiss(session)
+    for handed in said.message.tasks:
+        if task := session.leases.get(handed.token):
+            give_back(state, now, _project(state, task), task)
+
+
 def timeout_of(task: Task, project: Project) -> float:
     """Seconds that processing the task may take."""
     schedule = task.spec.schedule if task.spec else None
@@ -118,10 +140,25 @@ def _send_unseen(state: State, now: Now, session: Session, seen: int) -> None:
         state.say(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), kept=False)
 
 
-def _fetch_of(state: State, tasks: Iterable[Handed]) -> dict[str, Raw]:
-    """What the settings of the tasks' projects say is to go with them, as it is now."""
-    fetch = {task.project: state.projects[task.project].fetch for task in tasks}
-    return {project: packed for project, packed in fetch.items() if packed is not None}
+def _fetch_of(state: State, tasks: Sequence[Handed]) -> dict[str, Raw]:
+    """What the settings of the tasks' projects say is to go with them, as it is now.
+
+    It may have grown since the message was made. What would make that too long is left out: such a project's tasks
+    come without it, and the message is no longer than ``max_message``.
+    """
+    room = state.config.max_message - ENVELOPE_BYTES - sum(map(_handed_bytes, tasks))
+    fetch: dict[str, Raw] = {}
+    for name in dict.fromkeys(task.project for task in tasks):
+        packed = state.projects[name].fetch
+        if packed is not None and len(packed) + FETCH_BYTES <= room:
+            room -= len(packed) + FETCH_BYTES
+            fetch[name] = packed
+    return fetch
+
+
+def _handed_bytes(task: Handed) -> int:
+    """Of the task in a message, at most."""
+    return HANDED_BYTES + UTF8_MOST * (len(task.url) + len(task.taskid)) + len(task.body)
 
 
 def _enrol(state: State, now: Now, session: Session) -> None:

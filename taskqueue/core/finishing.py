@@ -26,8 +26,8 @@ from taskqueue.core.state import State
 from taskqueue.core.waiting import Waiter
 from taskqueue.errors import Rejected
 
-HOLDS_MOST: Final = 1000
-"""Sessions that hold one project open."""
+HOLDS_MOST: Final = 100
+"""Sessions that hold one project open; they are in its record, which each turn that touches it writes."""
 
 
 def note(state: State, project: Project, now: Now) -> None:

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Raw
+
+from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.messages import Handed, Now
 from taskqueue.core.offering import allowance, may_give, recall, take_tokens
 from taskqueue.core.project import Project
@@ -124,10 +127,15 @@ class HandOut:
         session.leases[task.token] = task
         message = self._messages[session.id]
         message.tasks.append(as_handed(project, task, spec, timeout))
-        if project.fetch is not None:
+        if project.fetch is not None and self._fits_beside(project.fetch, spec):
             message.fetch[project.name] = project.fetch
         if task.size > HEAVY_BYTES:
             self._state.heavy.append(task)
+
+    def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:
+        """The longest message has room for both; not for a body that was taken when the project's fetch was shorter."""
+        room = self._state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(spec.url)
+        return len(spec.body) + len(fetch) <= room
 
     def _expire(self, project: Project, task: Task) -> bool:
         """End a task that is not worth running any more; False: this turn has ended enough of them."""

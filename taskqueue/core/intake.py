@@ -75,6 +75,8 @@ def take(state: State, now: Now, name: str, item: NewTask, depth: int, *, bounde
         _check_room(project, bounded=bounded, is_new=outcome == "new")
     # What came in must be able to go out again, with its token and the like around it.
     room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(item.url)
+    if project.fetch is not None:
+        room -= len(project.fetch)
     if len(item.body) > room:
         raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this url")
     _carry_out(state, now, project, task, item, outcome, depth)

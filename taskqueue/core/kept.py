@@ -145,6 +145,7 @@ class PauseRecord(Struct, array_like=True):
         phase: number of the check phase; each has its own, so that checks of an earlier one don't count.
         failed_checks: in this phase.
         reason: for people: why it paused itself.
+        neutral_checks: in this phase, that were neither success nor failure.
     """
 
     failures: int = 0
@@ -152,6 +153,7 @@ class PauseRecord(Struct, array_like=True):
     phase: int = 0
     failed_checks: int = 0
     reason: str = ""
+    neutral_checks: int = 0
 
 
 class CronRecord(Struct, array_like=True):
@@ -173,7 +175,7 @@ class ProjectRecord(Struct, array_like=True):
 
     Attributes:
         number: first part of its keys; retired, never reused, when it is deleted.
-        overrides: settings said by ``project-set``.
+        overrides: settings said by ``project-set``, 64 KiB in all at most: see ``layer_size``.
         bucket_level: tokens at bucket_at (boot-clock seconds).
         ready_low, delayed_low: lower bounds of the keys in these orders, as 16 big-endian bytes: a read need not
             start before them, and so does not cross the tombstones of everything done.
@@ -184,6 +186,7 @@ class ProjectRecord(Struct, array_like=True):
         finished: how often it has been.
         holds: until when (unix seconds) sessions hold it open.
         cron: by job.
+        swept_to: taskid up to which the store has been rid of what was cleared.
     """
 
     number: int
@@ -203,6 +206,7 @@ class ProjectRecord(Struct, array_like=True):
     finished: int = 0
     holds: dict[str, float] = field(default_factory=dict)
     cron: dict[str, CronRecord] = field(default_factory=dict)
+    swept_to: str = ""
 
 
 class BucketRecord(Struct, array_like=True):
@@ -214,19 +218,19 @@ class BucketRecord(Struct, array_like=True):
 
 
 class OperationRecord(Struct, array_like=True):
-    """A bulk operation as the store keeps it, with each step that it takes.
+    """An operation as the store keeps it, with each step that it takes; the projects that it goes through lie apart.
 
     Attributes:
-        projects: numbers of those that it has yet to go through, the present one first.
-        after: taskid up to which it has gone through the first of them.
+        position: how many of these it is through with.
+        after: taskid up to which it has gone through the next one.
         bound: seq of the newest task that it is about; later ones are not met.
     """
 
     view: OperationView
     filter: TaskFilter
     priority: int
-    projects: list[int]
     bound: int
+    position: int = 0
     after: str = ""
 
 
@@ -267,6 +271,7 @@ class Kept(Struct):
         counters: windows of projects, by number.
         buckets, operations: records that changed.
         forgotten: tasks of which nothing is to be left.
+        members: by the id of an operation, numbers of the projects that it goes through; empty: it has ended.
         dropped_operations: ids of those to be forgotten.
         dropped_projects: numbers of projects of which everything is to go, their records too.
         outcomes, sessions, dropped_sessions: for repeats of requests.
@@ -286,6 +291,7 @@ class Kept(Struct):
     counters: dict[int, CountersRecord] = field(default_factory=dict)
     buckets: list[BucketRecord] = field(default_factory=list)
     operations: list[OperationRecord] = field(default_factory=list)
+    members: dict[int, list[int]] = field(default_factory=dict)
     dropped_operations: list[int] = field(default_factory=list)
 
 
@@ -303,6 +309,7 @@ class Loaded(Struct):
         clean: the last scheduler said that it stopped; if not, and not same_boot, buckets start empty.
         leased: tasks that are processing, with their leases, without specs.
         next_project: the number for the next new project.
+        members: see ``Kept``; of operations that have not ended.
     """
 
     epoch: int
@@ -315,3 +322,4 @@ class Loaded(Struct):
     counters: dict[int, CountersRecord] = field(default_factory=dict)
     buckets: list[BucketRecord] = field(default_factory=list)
     operations: list[OperationRecord] = field(default_factory=list)
+    members: dict[int, list[int]] = field(default_factory=dict)

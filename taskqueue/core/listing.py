@@ -1,16 +1,17 @@
 """Lists of tasks for people: a page of one state's order, from its index.
 
-A page looks at a bounded number of tasks, whatever the url glob lets through, and fits into a message. It shows the
-store as it was when the turn began; what is being run is shown from memory, where it always is.
+A page looks at a bounded number of tasks, whatever the url glob lets through, at fewer if the glob makes that costly,
+and fits into a message. It shows the store as it was when the turn began; what is being run is shown from memory, where
+it always is.
 """
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from heapq import nsmallest
 from itertools import islice
 from typing import Final
 
+from taskqueue.core.glob import COST_MOST, glob
 from taskqueue.core.intake import UTF8_MOST
 from taskqueue.core.kept import FoundOrder, Needs, OrderRef
 from taskqueue.core.messages import Now
@@ -58,12 +59,14 @@ def list_tasks(state: State, now: Now, request: TaskList) -> TaskListReply:
         raise Rejected("malformed", f'after: expected the "next" of a page, got "{request.after}"')
     found = _found(state, project, _ref(project, request, start))
     reply = TaskListReply(n=request.n, tasks=[])
-    room = state.config.select_bytes
+    room, cost = state.config.select_bytes, 0
+    pattern = glob(request.url or "*")
     for task in found.tasks:
-        if len(reply.tasks) == request.limit or room <= 0 or task.spec is None:
+        if len(reply.tasks) == request.limit or room <= 0 or cost > COST_MOST or task.spec is None:
             reply.next = f"{task.key:x}"
             return reply
-        if not request.url or fnmatchcase(task.spec.url, request.url):
+        cost += pattern.cost(task.spec.url)
+        if pattern.matches(task.spec.url):
             reply.tasks.append(_row(now, task, task.spec))
             room -= ROW_BYTES + UTF8_MOST * (len(task.taskid) + len(task.spec.url))
     if found.tasks and not found.end:
@@ -95,9 +98,7 @@ def _found(state: State, project: Project, ref: OrderRef) -> FoundOrder:
     if ref.state == PROCESSING:
         tasks = _being_run(project, ref)
         return FoundOrder(ref, tasks[: ref.limit], end=len(tasks) <= ref.limit)
-    read = state.lists.get(ref)
-    nothing = FoundOrder(ref, [], end=True)
-    return next((order for order in state.changes.found.lists if order.ref == read), nothing)
+    return state.listed.get(state.lists.get(ref, ref)) or FoundOrder(ref, [], end=True)
 
 
 def _being_run(project: Project, ref: OrderRef) -> list[Task]:

@@ -31,11 +31,7 @@ def load(loaded: Loaded, config: CoreConfig, given: Given, now: Now) -> State:
     _load_shared(state, loaded, now)
     _load_projects(state, loaded, now)
     _load_leases(state, loaded, now)
-    for operation in loaded.operations:
-        state.operations[operation.view.id] = Operation(operation)
-    state.operations_running.update(
-        (number, operation) for number, operation in state.operations.items() if operation.running
-    )
+    _load_operations(state, loaded)
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
         state.session(record.session, now).saved_at = record.heard_at
     state.more = True
@@ -74,11 +70,22 @@ def _load_shared(state: State, loaded: Loaded, now: Now) -> None:
             state.drawn[record.name] = shared
 
 
+def _load_operations(state: State, loaded: Loaded) -> None:
+    for record in loaded.operations:
+        operation = Operation(record, loaded.members.get(record.view.id, []))
+        state.operations[record.view.id] = operation
+        if operation.running:
+            state.operations_running[record.view.id] = operation
+    ended = [record.view for record in loaded.operations if record.view.ended_at]
+    state.operations_ended.extend(view.id for view in sorted(ended, key=lambda view: view.ended_at))
+
+
 def _plan(state: State, project: Project, now: Now) -> None:
     """Make the appointments that the store remembers, and finish what a crash came in between of."""
     if timetable.resume(project, state.given, now):
         state.touch(project)
     state.crons.note(project.number, timetable.next_at(project))
+    project.cap_wait(now.wall)
     state.wall.note(("check", project.number), project.check_at())
     if project.armed and not project.queue.unfinished:
         state.touch(project)
@@ -131,14 +138,20 @@ def _loaded_deadline(state: State, lease: Lease, now: Now) -> float:
 
 
 def configure(state: State, config: CoreConfig, now: Now) -> None:
-    """Use a new config from now on; projects that it names for the first time are made."""
+    """Use a new config from now on; projects that it names for the first time are made.
+
+    Projects of which it says nothing new cost a comparison each: of ten thousand often one is changed.
+    """
+    same_paces = config.buckets == state.config.buckets
     state.config = config
     _configure_shared(state, config, now)
     for session in state.sessions.values():
         state.boot.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
         state.boot.note(("forget", session.id), session.heard_at + config.session_timeout)
     for project in state.projects.values():
-        use_settings(state, project, state.layers(project.name), project.overrides, now)
+        layers = state.layers(project.name)
+        if layers != project.layers or not (same_paces or project.shared is None):
+            use_settings(state, project, layers, project.overrides, now)
     for name in config.projects:
         if name not in state.projects:
             make_project(state, name, now)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from taskqueue.core import cron, finishing, listing, operations
+from taskqueue.core import cron, finishing, listing, operations, stepping, sweeping
 from taskqueue.core.kept import Found, Needs, OrderRef, TaskRef
 from taskqueue.core.messages import NewTask, Now
 from taskqueue.core.project import Project
@@ -50,9 +50,11 @@ def needs(state: State, now: Now, heard: Sequence[Heard]) -> Needs:
     state.lists.clear()
     state.clears = any(_clears(each) for each in heard)
     wanted = Needs()
+    stepping.follow(state, now)
     cron.need(state, now, wanted)
     finishing.need(state, wanted)
     operations.need(state, wanted)
+    sweeping.need(state, wanted)
     for each in heard:
         _need_for(state, each, wanted)
     _need_low(state, wanted)
@@ -72,6 +74,7 @@ def absorb(state: State, found: Found) -> None:
         state.low.pop(project.number, None)
         project.queue.refill(order.ref.state, order.tasks, end=order.end)
         state.touch(project)
+    state.listed = {order.ref: order for order in found.lists}
     if state.swept:
         state.changes.outdate(state.swept)
     state.fill(found.specs)

@@ -1,105 +1,85 @@
-"""Bulk operations: the same done to many tasks, in the order of their taskids, a page a turn.
+"""Operations: what takes more than a turn, step by step, under an id.
 
-    bulk ──► operation with an id ──page──► page ──► … ──► ended: how many
+    bulk, group-do ──► operation ──step──► step ──► … ──► ended: how many
 
 Rules:
-1. Each step and the record of how far it has come are one commit, so a restart goes on where it was.
-2. No task is met twice, because taskids only grow on the way; none that arrived later is met, because its seq is above
-   the operation's bound.
-3. Operations take turns, a page each. A page is small, so the loop never stands still.
-4. In a project that was cleared they wait until what is left of its tasks has been swept away.
-5. ENDED_KEPT operations that have ended are remembered.
+1. Each step and the record of how far it has come are one commit, so a restart goes on where it was. The projects that
+   it goes through are fixed, and written, when it begins.
+2. Operations take turns, a step each. A step is small, so the loop never stands still.
+3. In a project that was cleared a bulk operation waits until what is left of its tasks has been swept away.
+4. RUNNING_MOST may be under way; ENDED_KEPT that have ended are remembered. So all fit into one list.
+
+What a step does: ``bulk`` (tasks), ``group_actions`` (projects).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from fnmatch import fnmatchcase
 from math import inf
-from typing import Final, Literal
+from typing import Final
 
-from taskqueue.core.intake import cancel, revive
-from taskqueue.core.kept import FoundPage, Needs, OperationRecord, PageRef
+from taskqueue.core import bulk, group_actions
+from taskqueue.core.intake import UTF8_MOST
+from taskqueue.core.kept import Needs, OperationRecord
 from taskqueue.core.messages import Now
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.projects import in_group
 from taskqueue.core.replies import OperationReply, OperationsReply
-from taskqueue.core.requests import Bulk, BulkAction, OperationList, OperationShow, TaskFilter
+from taskqueue.core.requests import Action, Bulk, BulkAction, GroupDo, OperationList, OperationShow, TaskFilter
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
-from taskqueue.core.task import (
-    CANCELLED,
-    DELAYED,
-    FAILED,
-    PROCESSING,
-    READY,
-    STATE_NAMES,
-    SUCCESS,
-    Spec,
-    Task,
-    key_time,
-)
+from taskqueue.core.task import STATE_NAMES
 from taskqueue.core.views import OperationView
 from taskqueue.core.waiting import Waiter
 from taskqueue.errors import Rejected
 
-PAGE_TASKS: Final = 256
 ENDED_KEPT: Final = 100
 RUNNING_MOST: Final = 100
 NAMES_SHOWN: Final = 20
 """Projects of an operation that are named."""
 
 VIEW_BYTES: Final = 512
-"""Of an operation in a message, besides the names of its projects."""
-
-
-AnyAction = BulkAction | Literal["clear"]
-
-SENSIBLE: Final[dict[BulkAction, tuple[int, ...]]] = {
-    "retry": (DELAYED, SUCCESS, FAILED, CANCELLED),
-    "cancel": (READY, DELAYED, PROCESSING),
-    "reprioritise": (READY, DELAYED, PROCESSING),
-}
-"""States in which an action changes something."""
-
-MEANT: Final[dict[AnyAction, tuple[int, ...]]] = {
-    "retry": (FAILED,),
-    "cancel": SENSIBLE["cancel"],
-    "reprioritise": SENSIBLE["reprioritise"],
-}
-"""Those that are meant when none are named: nobody wants to crawl everything again by accident."""
+"""Of an operation in a message, besides the names of its projects and the globs of its filter."""
 
 
 # ------------------------------------------------------------------------------------------------ requests
 
 
 def begin(state: State, now: Now, request: Bulk) -> OperationReply:
-    """Start an operation."""
+    """Start an operation on tasks."""
     if (request.project is None) == (not request.group):
         raise Rejected("malformed", "project: give either a project or a group")
     projects = in_group(state, request.group) if request.group else [state.project(request.project or "")]
-    foreign = [name for name in request.filter.states if STATE_NAMES.index(name) not in SENSIBLE[request.action]]
+    foreign = [name for name in request.filter.states if STATE_NAMES.index(name) not in bulk.SENSIBLE[request.action]]
     if foreign:
         reason = f"there is nothing to {request.action} in tasks that are {foreign[0]}"
         raise Rejected("malformed", f"filter.states: {reason}")
-    if sum(each.record.view.action != "clear" for each in state.operations_running.values()) >= RUNNING_MOST:
-        raise Rejected("full", f"there are {RUNNING_MOST} operations under way already; wait for one to end")
-    number = state.number()
-    view = _view(number, request.action, projects, now)
+    _see_room(state)
+    view = _view(state.number(), request.action, projects, now)
     view.group = request.group
     view.dry_run = request.dry_run
-    numbers = [project.number for project in projects]
-    _add(state, OperationRecord(view, request.filter, request.priority, numbers, number))
+    view.filter = request.filter
+    view.priority = request.priority if request.action == "reprioritise" else None
+    view.known = sum(project.queue.known for project in projects)
+    record = OperationRecord(view, request.filter, request.priority, view.id)
+    _add(state, Operation(record, [project.number for project in projects]))
     return OperationReply(n=request.n, operation=copy(view))
 
 
-def begin_sweep(state: State, now: Now, project: Project, known: int) -> None:
-    """Start to forget what is left of tasks that were just dropped; ``known``: with them."""
-    view = _view(state.number(), "clear", [project], now)
-    view.known = known
-    _add(state, OperationRecord(view, TaskFilter(), 0, [project.number], project.cleared))
+def begin_group(state: State, now: Now, request: GroupDo) -> OperationReply:
+    """Start an operation on projects; its first step is taken at once."""
+    projects = in_group(state, request.group)
+    if len(projects) > group_actions.step_size(request.action):
+        _see_room(state)
+    view = _view(state.number(), request.action, projects, now)
+    view.group = request.group
+    view.known = len(projects)
+    operation = Operation(OperationRecord(view, TaskFilter(), 0, view.id), [project.number for project in projects])
+    group_actions.take_step(state, now, operation)
+    _add(state, operation)
+    return OperationReply(n=request.n, operation=copy(view))
 
 
 def show(state: State, now: Now, session: Session, request: OperationShow) -> OperationReply | None:
@@ -120,7 +100,7 @@ def list_all(state: State, now: Now, request: OperationList) -> OperationsReply:
     room = state.config.max_message
     for operation in reversed(state.operations.values()):
         view = operation.record.view
-        room -= VIEW_BYTES + sum(map(len, view.projects))
+        room -= VIEW_BYTES + sum(map(len, view.projects)) + UTF8_MOST * (len(view.filter.url) + len(view.filter.error))
         if room < 0:
             break
         reply.operations.append(copy(view))
@@ -139,18 +119,9 @@ def answer(state: State, operation: Operation, until: float) -> None:
 def need(state: State, wanted: Needs) -> None:
     """Have the next page read of the operation whose turn it is."""
     running = state.operations_running.values()
-    state.paging = next((operation for operation in running if not _waits(state, operation.record)), None)
-    if state.paging is not None:
-        record = state.paging.record
-        wanted.pages.append(
-            PageRef(
-                record.projects[0],
-                record.after,
-                min(PAGE_TASKS, state.config.turn_tasks),
-                whole=bool(record.filter.url),
-                errors=bool(record.filter.error),
-            )
-        )
+    state.paging = next((operation for operation in running if not _waits(state, operation)), None)
+    if state.paging is not None and state.paging.is_bulk:
+        wanted.pages.append(bulk.page_ref(state, state.paging))
 
 
 def step(state: State, now: Now) -> None:
@@ -158,16 +129,22 @@ def step(state: State, now: Now) -> None:
     operation = state.paging
     if operation is not None:
         state.paging = None
-        # The project may have been cleared in this very turn, and the page be of before.
-        if not _waits(state, operation.record):
-            _take_page(state, now, operation.record, state.changes.found.pages[0])
+        _take_step(state, now, operation)
         _pass_on(state, operation)
     state.more |= bool(state.operations_running)
 
 
-def _waits(state: State, record: OperationRecord) -> bool:
+def _take_step(state: State, now: Now, operation: Operation) -> None:
+    if not operation.is_bulk:
+        group_actions.take_step(state, now, operation)
+    # The project may have been cleared in this very turn, and the page be of before.
+    elif not _waits(state, operation):
+        bulk.take_page(state, now, operation, state.changes.found.pages[0])
+
+
+def _waits(state: State, operation: Operation) -> bool:
     """The project that it is in must be swept first."""
-    return record.view.action != "clear" and record.projects[0] in state.swept
+    return operation.is_bulk and operation.project in state.swept
 
 
 def _pass_on(state: State, operation: Operation) -> None:
@@ -178,114 +155,44 @@ def _pass_on(state: State, operation: Operation) -> None:
         state.operations_running.move_to_end(record.view.id)
         return
     del state.operations_running[record.view.id]
+    state.changes.kept.members[record.view.id] = []
     answer(state, operation, inf)
-    _forget_oldest(state)
+    _remember(state, operation)
 
 
-def _take_page(state: State, now: Now, record: OperationRecord, page: FoundPage) -> None:
-    project = state.numbered.get(page.ref.project)
-    if project is not None and not _is_superseded(project, record):
-        errors = page.errors | _new_errors(state, page.ref)
-        for known in page.tasks:
-            record.view.matched += _meet(state, now, project, record, known, errors.get(known.taskid, ""))
-        record.view.seen += len(page.tasks)
-        if not page.end:
-            record.after = page.tasks[-1].taskid
-            return
-    _finish_project(state, project, record)
-    if not record.projects:
-        record.view.ended_at = now.wall
+def _see_room(state: State) -> None:
+    if len(state.operations_running) >= RUNNING_MOST:
+        raise Rejected("full", f"there are {RUNNING_MOST} operations under way already; wait for one to end")
 
 
-def _is_superseded(project: Project, record: OperationRecord) -> bool:
-    """It sweeps after a project that has been cleared again: so does the sweep that began then, from the start."""
-    return record.view.action == "clear" and record.bound != project.cleared
-
-
-def _new_errors(state: State, ref: PageRef) -> dict[str, str]:
-    """Errors of attempts that ended in this very turn, by taskid."""
-    if not ref.errors:
-        return {}
-    attempts = state.changes.kept.attempts
-    return {kept.taskid: kept.attempt.error for kept in attempts if kept.project == ref.project}
-
-
-def _meet(state: State, now: Now, project: Project, record: OperationRecord, known: Task, error: str) -> bool:
-    """Do what the operation does to one task, if it is about it."""
-    task = project.queue.find(project.number, known.taskid)
-    if record.view.action == "clear":
-        return task is None and _sweep(state, record, known)
-    task = task or known
-    if task.seq > record.bound or not _matches(record, task, task.spec or known.spec, error):
-        return False
-    if not record.view.dry_run:
-        _change(state, now, project, task, record)
-    return True
-
-
-def _sweep(state: State, record: OperationRecord, task: Task) -> bool:
-    if task.seq > record.bound or task.state > PROCESSING:
-        return False
-    state.changes.kept.forgotten.append(task)
-    return True
-
-
-def _matches(record: OperationRecord, task: Task, spec: Spec | None, error: str) -> bool:
-    wanted, action = record.filter, record.view.action
-    states = [STATE_NAMES.index(name) for name in wanted.states] or MEANT.get(action, ())
-    if task.state not in states or (wanted.before and not 0 < _moment(task) < wanted.before):
-        return False
-    if wanted.error and not fnmatchcase(error, wanted.error):
-        return False
-    return not wanted.url or (spec is not None and fnmatchcase(spec.url, wanted.url))
-
-
-def _moment(task: Task) -> float:
-    """When it ended, or its last attempt did (unix seconds); 0: it was never run."""
-    return key_time(task.key) if task.state > PROCESSING else task.lastcrawltime
-
-
-def _change(state: State, now: Now, project: Project, task: Task, record: OperationRecord) -> None:
-    state.touch(project)
-    if record.view.action == "retry":
-        revive(state, project, task)
-    elif record.view.action == "cancel":
-        cancel(state, now, project, task)
-    else:
-        project.queue.reprioritise(task, record.priority)
-        state.want_held(project, task)
-
-
-def _finish_project(state: State, project: Project | None, record: OperationRecord) -> None:
-    record.projects = record.projects[1:]
-    record.after = ""
-    if project is not None and record.view.action == "clear" and project.cleared == record.bound:
-        project.cleared = 0
-        del state.swept[project.number]
-        state.touch(project)
-
-
-def _view(number: int, action: AnyAction, projects: Sequence[Project], now: Now) -> OperationView:
+def _view(number: int, action: BulkAction | Action, projects: Sequence[Project], now: Now) -> OperationView:
     return OperationView(
         id=number,
         action=action,
         projects=[project.name for project in projects[:NAMES_SHOWN]],
         dry_run=False,
-        known=sum(project.queue.known for project in projects),
+        known=0,
         seen=0,
         matched=0,
         began_at=now.wall,
     )
 
 
-def _add(state: State, record: OperationRecord) -> None:
-    operation = Operation(record)
-    state.operations[record.view.id] = state.operations_running[record.view.id] = operation
+def _add(state: State, operation: Operation) -> None:
+    record = operation.record
+    state.operations[record.view.id] = operation
     state.changes.kept.operations.append(record)
+    if not operation.running:
+        _remember(state, operation)
+        return
+    state.operations_running[record.view.id] = operation
+    state.changes.kept.members[record.view.id] = operation.members
 
 
-def _forget_oldest(state: State) -> None:
-    ended = [number for number, operation in state.operations.items() if not operation.running]
-    for number in ended[: max(0, len(ended) - ENDED_KEPT)]:
-        del state.operations[number]
-        state.changes.kept.dropped_operations.append(number)
+def _remember(state: State, operation: Operation) -> None:
+    """It has ended; the one whose end is the longest ago may have to be forgotten for it."""
+    state.operations_ended.append(operation.record.view.id)
+    if len(state.operations_ended) > ENDED_KEPT:
+        oldest = state.operations_ended.popleft()
+        del state.operations[oldest]
+        state.changes.kept.dropped_operations.append(oldest)

@@ -8,6 +8,7 @@
 Rules:
 1. Results alone count, however many tasks were handed out between them.
 2. ``retry_after`` and ``retry: false`` are neither success nor failure here: the site answered as it meant to.
+   But NEUTRAL_MOST of these answers to the checks of one phase are an answer, too: the project goes on.
 3. In a check phase a failure counts if its task was handed out as a check of that phase; a check that comes back
    without a result makes room for another one.
 4. What a person says wins: pausing by hand ends the phase, resuming forgets the failures.
@@ -24,6 +25,9 @@ from taskqueue.core.task import Lease
 
 CHECKS: Final = 3
 """Tasks handed out to see whether they fail, too."""
+
+NEUTRAL_MOST: Final = 3 * CHECKS
+"""Checks of one phase that may come back as neither: without an end to it the project would be checking for ever."""
 
 
 class Pause:
@@ -57,6 +61,13 @@ class Pause:
         self.record.failed_checks += 1
         return self.record.failed_checks >= CHECKS
 
+    def pass_check(self, phase: int) -> bool:
+        """A check of this phase was neither success nor failure; True: that was the last one needed."""
+        if phase != self.record.phase:
+            return False
+        self.record.neutral_checks += 1
+        return self.record.neutral_checks >= NEUTRAL_MOST
+
     def begin_wait(self, check_at: float, reason: str) -> None:
         """Pause until ``check_at`` (unix seconds)."""
         self.record.check_at = check_at
@@ -66,7 +77,7 @@ class Pause:
         """Start a phase of its own number."""
         self.record.phase += 1
         self.record.check_at = 0.0
-        self.record.failed_checks = self.out = 0
+        self.record.failed_checks = self.record.neutral_checks = self.out = 0
 
     def lend(self, lease: Lease) -> None:
         """This lease is a check."""
@@ -80,7 +91,7 @@ class Pause:
 
     def forget(self) -> None:
         """All is well, or in a person's hands."""
-        self.record.failures = self.record.failed_checks = self.out = 0
+        self.record.failures = self.record.failed_checks = self.record.neutral_checks = self.out = 0
         self.record.check_at = 0.0
         self.record.reason = ""
         self.record.phase += 1

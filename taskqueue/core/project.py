@@ -69,7 +69,7 @@ class Project:
         hours: whether it is open now, by its active hours; to be looked up again from ``hours.until`` on.
         fetch: what its setting of that name says, packed; None: nothing.
         shared: the bucket that it shares with others; ``virtual`` is up to when it has had its part of that.
-        cleared: see ``ProjectRecord``.
+        cleared, swept_to: see ``ProjectRecord``.
         cron, ticks: by job: how it stands, and when it runs next (unix seconds).
         waiters: for its end.
     """
@@ -77,7 +77,7 @@ class Project:
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "cron", "fetch", "finished", "finisher",
         "has_limits", "holds", "hours", "layers", "name", "number", "overrides", "pause", "queue", "save_at",
-        "settings", "shared", "state", "ticks", "totals", "virtual", "waiters",
+        "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, changes: Changes, layers: Sequence[Layer], now: float) -> None:
@@ -99,6 +99,7 @@ class Project:
         self.shared: SharedBucket | None = None
         self.virtual = 0.0
         self.cleared = record.cleared
+        self.swept_to = record.swept_to
         self.armed = record.armed
         self.finished = record.finished
         self.holds = record.holds
@@ -160,6 +161,14 @@ class Project:
         self.state = "paused"
         self.pause.begin_wait(now.wall + self.settings.pause_time, reason)
 
+    def cap_wait(self, now: float) -> bool:
+        """Pause no longer than ``pause_time`` from now (unix seconds); True: it would have."""
+        latest = now + self.settings.pause_time
+        is_longer = self.pause.record.check_at > latest
+        if is_longer:
+            self.pause.record.check_at = latest
+        return is_longer
+
     def begin_checks(self) -> None:
         """The pause is over: see whether tasks still fail."""
         self.state = "checking"
@@ -182,7 +191,7 @@ class Project:
             return 0
         room = self.pause.room if self.state == "checking" else inf
         most = self.settings.max_processing
-        return room if most == inf else min(room, int(most) - len(self.queue.processing))
+        return min(room, most - len(self.queue.processing))
 
     def is_held(self, now: float) -> bool:
         """A producer holds it open (unix seconds)."""
@@ -213,6 +222,7 @@ class Project:
             delayed_low=_key_bytes(self.queue.delayed.low_key()),
             pause=self.pause.record,
             cleared=self.cleared,
+            swept_to=self.swept_to,
             unfinished=self.queue.unfinished,
             armed=self.armed,
             finished=self.finished,
@@ -253,6 +263,7 @@ class Project:
             finished=self.finished,
             held_by=sum(until > now.wall for until in self.holds.values()),
             cron=[self._cron_view(job) for job in self.settings.cron],
+            shared=self.shared.view(now.boot) if self.shared is not None else None,
         )
 
     def _cron_view(self, job: str) -> CronView:

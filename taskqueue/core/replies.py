@@ -112,12 +112,6 @@ class ProjectReply(Reply, tag="project-reply"):
     project: ProjectView | None
 
 
-class GroupReply(Reply, tag="group-reply"):
-    """Answers ``group-do``: the names of the projects with which it was done, in order."""
-
-    projects: list[str]
-
-
 class WaitReply(Reply, tag="wait-reply"):
     """Answers ``project-wait``.
 
@@ -229,7 +223,7 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 
 
 AnyReply = (
-    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | StatsReply | ProjectReply | GroupReply | WaitReply
+    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | StatsReply | ProjectReply | WaitReply
     | WhyReply | TaskReply | TasksReply | TaskListReply | OperationReply | OperationsReply | VerifyReply | ErrorReply
 )  # fmt: skip
 AnySaid = AnyReply | Select
@@ -240,8 +234,10 @@ class Said(Struct, gc=False):
 
     Attributes:
         kept: it tells of something that the turn keeps, so it must not leave before that is on disk.
+        session: that it is for; empty: of nobody known.
     """
 
     peer: Peer
     message: AnySaid
     kept: bool = True
+    session: str = ""

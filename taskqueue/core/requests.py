@@ -140,7 +140,10 @@ class ProjectDo(Request, tag="project-do"):
 
 
 class GroupDo(Request, tag="group-do"):
-    """Do something with each project of a group; those for which it makes no sense now are left as they are."""
+    """Do something with each project of a group; those for which it makes no sense now are left as they are.
+
+    An operation, which has ended when the request is answered if the group is small.
+    """
 
     group: GroupName
     action: Action
@@ -191,6 +194,8 @@ class TaskCancel(Request, tag="task-cancel"):
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
+Glob = Annotated[str, Meta(max_length=256)]
+
 StateName = Literal["ready", "delayed", "processing", "success", "failed", "cancelled"]
 
 
@@ -204,7 +209,7 @@ class TaskList(Request, tag="task-list"):
 
     project: ProjectName
     state: StateName
-    url: Annotated[str, Meta(max_length=1024)] = ""
+    url: Glob = ""
     after: Annotated[str, Meta(max_length=64)] = ""
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
 
@@ -220,8 +225,8 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     """
 
     states: Annotated[list[StateName], Meta(max_length=6)] = []
-    url: Annotated[str, Meta(max_length=1024)] = ""
-    error: Annotated[str, Meta(max_length=1024)] = ""
+    url: Glob = ""
+    error: Glob = ""
     before: EpochSeconds = 0.0
 
 

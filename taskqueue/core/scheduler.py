@@ -11,7 +11,7 @@ One step is one turn:
        push its own tasks            of projects that finished with the turn before, and of cron jobs
     2. answer what was heard         in its order; a repeat is answered from what is kept
     3. keep the appointments         leases that ran out, silent fetchers, tasks that are due
-       take a step of an operation
+       take a step of an operation    and one of what was cleared
     4. hand out                      fair shares, each project at its pace
     5. settle                        heads trimmed, appointments made, records of what changed
 
@@ -37,6 +37,7 @@ from taskqueue.core import (
     listing,
     lookups,
     operations,
+    sweeping,
     why,
 )
 from taskqueue.core.appointments import keep_appointments
@@ -78,7 +79,7 @@ from taskqueue.core.requests import (
 from taskqueue.core.sessions import Session
 from taskqueue.core.settings import CoreConfig
 from taskqueue.core.state import State
-from taskqueue.core.timetable import put_back
+from taskqueue.core.stepping import put_back
 from taskqueue.errors import Corrupt, Rejected
 
 
@@ -107,7 +108,14 @@ class Scheduler:
         """What must be looked up before ``step`` with the same requests can decide them."""
         return lookups.needs(self._state, now, heard)
 
-    def step(self, now: Now, heard: Sequence[Heard], found: Found, config: CoreConfig | None = None) -> Turn:
+    def step(
+        self,
+        now: Now,
+        heard: Sequence[Heard],
+        found: Found,
+        config: CoreConfig | None = None,
+        undelivered: Sequence[Said] = (),
+    ) -> Turn:
         """Decide one turn.
 
         Args:
@@ -115,6 +123,7 @@ class Scheduler:
             heard: the requests of this turn, in the order in which they arrived.
             found: the answer to what ``needs`` said of the same requests.
             config: a new one, in force from this turn on; None leaves it as it is.
+            undelivered: what the turn before said to fetchers and could not be sent: nobody was there, or nobody reads.
 
         Raises:
             Corrupt: an invariant is broken; throw this scheduler away.
@@ -128,10 +137,13 @@ class Scheduler:
         # Not before: what was looked up for these is what the settings said until now.
         if config is not None:
             configure(state, config, now)
+        for said in undelivered:
+            fetchers.miss(state, now, said)
         for each in heard:
             self._hear(each, now)
         keep_appointments(state, now)
         operations.step(state, now)
+        sweeping.step(state)
         self._offer(now)
         HandOut(state, now).run()
         self._settle(now)
@@ -246,6 +258,10 @@ READS: Final = (
 """Requests that keep nothing: a repeat of one may well get another answer."""
 
 
+PROBLEMS_SHOWN: Final = 100
+"""In one verify reply: one broken invariant may show in every task."""
+
+
 def _new_tasks(state: State, now: Now, session: Session, heard: Heard) -> NewTasksReply:
     request = heard.request
     assert isinstance(request, NewTasks)
@@ -260,7 +276,7 @@ def _done(state: State, now: Now, session: Session, heard: Heard) -> DoneReply:
 
 
 def _verify(state: State, now: Now, session: Session, heard: Heard) -> VerifyReply:
-    return VerifyReply(n=heard.request.n, problems=check(state))
+    return VerifyReply(n=heard.request.n, problems=check(state)[:PROBLEMS_SHOWN])
 
 
 _Handler = Callable[[State, Now, Session, Heard], AnyReply | None]
@@ -288,7 +304,7 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     ProjectSet: _asked(admin.set_project),
     ProjectUnset: _asked(admin.unset_project),
     ProjectDo: _asked(admin.act_on_project),
-    GroupDo: _asked(admin.act_on_group),
+    GroupDo: _asked(operations.begin_group),
     ProjectWait: _asked_by(finishing.wait),
     ProjectHold: _asked_by(finishing.hold),
     Stats: _asked(counting.stats),

@@ -11,13 +11,14 @@ What is good in each layer is good in the whole, so that a new config can't spoi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
 
+from taskqueue.core import schema
 from taskqueue.core.given import Given
 from taskqueue.core.messages import (
     MAX_TASKID_BYTES,
@@ -36,26 +37,33 @@ Layer = Mapping[str, Setting]
 
 
 JOB_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+JOB_NAME_WORDS: Final = '1 to 64 letters, digits, "_" and "-"'
 MAX_JOBS: Final = 100
 """Cron jobs of one layer of one project."""
 
 DURATION: Final = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
 UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+EACH_MINUTE: Final = "* * * * *"
 MAX_EVERY_SECONDS: Final = 366 * 86_400
 
 TICK: Final = "{tick}"
 """In a url or a taskid of a cron job: the unix seconds of the run."""
 MAX_TICK: Final = "9" * 11
 
-SHOWN_CHARS: Final = 100
-PATH: Final = re.compile(r" - at (?:key in )?\$")
-"""In front of where in a value something is wrong, in messages of msgspec."""
-
 MAX_PACKED_BYTES: Final = 64 << 10
 """Longest body of a task in the settings, and longest ``fetch``: they are sent with each view of the project, and with
 what is handed out."""
 
+WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing")
+"""Settings that count tasks."""
+
+LONG_GAP_AT: Final = 3_981_398_400.0
+"""Unix seconds of 2096-03-01 (UTC). From then the next 29th of February is as far as it can be, eight years: what comes
+again within the time that is searched does so from any other time, too."""
+
 NAME_WORDS: Final = 'up to 64 letters, digits, "_", "-" and "."'
+FromOne = Annotated[float, Meta(ge=1, extra={"words": "a whole number of at least 1 or inf"})]
+FromZero = Annotated[float, Meta(ge=0, extra={"words": "a whole number of at least 0 or inf"})]
 Name = Annotated[GroupName, Meta(extra={"words": NAME_WORDS})]
 
 
@@ -133,10 +141,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     retry_delay: Annotated[
         tuple[Annotated[float, Meta(ge=0, le=1e9)], ...], Meta(min_length=1, max_length=100)
     ] = (30.0, 3600.0, 21600.0, 43200.0, 86400.0)  # fmt: skip
-    max_queue: Annotated[float, Meta(ge=1)] = inf
-    max_tasks: Annotated[float, Meta(ge=1)] = inf
-    max_depth: Annotated[float, Meta(ge=0)] = inf
-    max_processing: Annotated[float, Meta(ge=1)] = inf
+    max_queue: FromOne = inf
+    max_tasks: FromOne = inf
+    max_depth: FromZero = inf
+    max_processing: FromOne = inf
     weight: Annotated[float, Meta(ge=0.1, le=1000)] = 1.0
     fail_pause_num: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
     pause_time: Annotated[float, Meta(gt=0, le=1e9)] = 300.0
@@ -151,6 +159,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
 PLAIN_TEMPLATE: Final = Template()
 PLAIN_JOB: Final = CronJob()
+NO_JOBS: Final[Mapping[str, CronJob]] = {}
 
 
 class CoreConfig(Struct, frozen=True):
@@ -194,19 +203,15 @@ def merge(*layers: Layer) -> Settings:
     merged: dict[str, Setting] = {}
     for layer in layers:
         overlay(merged, layer)
-        _check_jobs(layer.get("cron"))
-    unknown = [key for key in merged if key not in Settings.__struct_fields__]
-    if unknown:
-        known = ", ".join(Settings.__struct_fields__)
-        raise Rejected("setting", f"{unknown[0]}: unknown setting; there are {known}")
+        _refuse(_wrong_jobs(layer.get("cron")))
     if merged.get("bucket") and not any("rate" in layer for layer in layers[1:]):
         merged["rate"] = inf
     merged["cron"] = _without_none(merged.get("cron", {}))
     try:
         settings = msgspec.convert(merged, Settings)
     except msgspec.ValidationError as error:
-        raise _rejected(merged, error) from None
-    _check_whole(settings)
+        raise Rejected("setting", next(schema.problems("", merged, Settings), str(error))) from None
+    _refuse(_wrong_wholes(settings))
     return settings
 
 
@@ -217,19 +222,35 @@ def overlay(merged: dict[str, Setting], layer: Layer) -> None:
         merged[key] = {**under, **value} if isinstance(under, dict) and isinstance(value, dict) else value
 
 
-def check(settings: Settings, given: Given) -> None:
-    """See that what only the outside can read can be read.
+def check(settings: Settings, given: Given, known: Mapping[str, CronJob] = NO_JOBS) -> None:
+    """See that what only the outside can read can be read; jobs that are ``known`` have been checked already.
 
     Raises:
         Rejected: with the code ``setting`` and a reason that names the key.
     """
-    given.hours(settings.active, 0.0)
-    _check_packs(given, "fetch", settings.fetch)
-    if settings.on_finished is not None:
-        _check_packs(given, "on_finished.body", settings.on_finished.body)
-    for name, job in settings.cron.items():
-        _check_packs(given, f"cron.{name}.task.body", job.task.body)
-        _check_read(given, name, job)
+    _refuse(_unreadable(settings, given, known))
+
+
+def problems(where: str, layer: Layer, given: Given) -> Iterator[str]:
+    """Everything that is wrong with a layer of the config file, whose section is ``where``: each setting by its path.
+
+    ``merge`` and ``check`` take a layer without problems; of one with problems they say the first.
+    """
+    for key, value in layer.items():
+        found = _setting_problems(key, value, given)
+        yield from (f"{where}.{reason}" for reason in found)
+
+
+def _setting_problems(key: str, value: Setting, given: Given) -> Iterator[str]:
+    """What is wrong with its form, then with the meaning of whatever of it has a good form."""
+    table = {key: value}
+    yield from schema.problems("", table, Settings)
+    if key == "cron" and isinstance(value, dict):
+        yield from _wrong_jobs(value)
+        yield from _wrong_choices({name: job for name, job in value.items() if isinstance(job, dict)})
+    settings = schema.sound(table, Settings)
+    yield from _wrong_contents(settings)
+    yield from _unreadable(settings, given)
 
 
 def seconds_of(duration: str) -> int:
@@ -266,95 +287,108 @@ def _without_none(table: Setting) -> Setting:
 # ---------------------------------------------------------------------------------------- what can't be
 
 
-def _check_jobs(jobs: Setting) -> None:
+def _refuse(reasons: Iterator[str]) -> None:
+    """Say the first of them."""
+    for reason in reasons:
+        raise Rejected("setting", reason)
+
+
+def _wrong_jobs(jobs: Setting) -> Iterator[str]:
+    """Too many, or names that no job can have."""
     if not isinstance(jobs, dict):
         return
     if len(jobs) > MAX_JOBS:
-        raise Rejected("setting", f"cron: expected at most {MAX_JOBS} jobs, not {len(jobs)}")
+        yield f"cron: expected at most {MAX_JOBS} jobs, not {len(jobs)}"
     for name in jobs:
         if not isinstance(name, str) or not JOB_NAME.fullmatch(name):
-            reason = f'a job\'s name is 1 to 64 letters, digits, "_" and "-", not {_shown(name)}'
-            raise Rejected("setting", f"cron: {reason}")
+            yield f"cron.{schema.shown(name)}: a job's name is {JOB_NAME_WORDS}"
 
 
-def _check_whole(settings: Settings) -> None:
+def _wrong_wholes(settings: Settings) -> Iterator[str]:
     """What the types can't say."""
+    yield from _wrong_choices({name: {"cron": job.cron, "every": job.every} for name, job in settings.cron.items()})
+    yield from _wrong_contents(settings)
+
+
+def _wrong_choices(jobs: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    for name, job in jobs.items():
+        if bool(job.get("cron")) == bool(job.get("every")):
+            yield f"{schema.path('cron', name)}: give one of cron and every"
+
+
+def _wrong_contents(settings: Settings) -> Iterator[str]:
+    for name in WHOLES:
+        number = getattr(settings, name)
+        if number != inf and number % 1:
+            yield schema.wrong("", name, number, Settings)
     if settings.on_finished is not None:
-        _check_template("on_finished", settings.on_finished)
+        yield from _wrong_template("on_finished", settings.on_finished)
     for name, job in settings.cron.items():
-        _check_template(f"cron.{name}.task", job.task)
-        _check_times(f"cron.{name}", job)
+        where = schema.path("cron", name)
+        yield from _wrong_template(f"{where}.task", job.task)
+        yield from _wrong_every(where, job)
 
 
-def _check_template(where: str, task: Template) -> None:
+def _wrong_template(where: str, task: Template) -> Iterator[str]:
     """The daemon is no better than its producers: what it pushes fits into a message."""
     url, taskid = (text.replace(TICK, MAX_TICK) for text in (task.url, task.taskid))
     if len(url) > MAX_URL_CHARS:
-        raise Rejected("setting", f"{where}.url: expected at most {MAX_URL_CHARS} characters")
+        yield f"{where}.url: expected at most {MAX_URL_CHARS} characters"
     if len(taskid.encode()) > MAX_TASKID_BYTES:
-        raise Rejected("setting", f"{where}.taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8")
+        yield f"{where}.taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
 
 
-def _check_times(where: str, job: CronJob) -> None:
-    if bool(job.cron) == bool(job.every):
-        raise Rejected("setting", f"{where}: give one of cron and every")
+def _wrong_every(where: str, job: CronJob) -> Iterator[str]:
     if job.every and not 0 < seconds_of(job.every) <= MAX_EVERY_SECONDS:
-        reason = f'expected "90s", "5m", "12h", "1d" or the like, at most "366d", not {_shown(job.every)}'
-        raise Rejected("setting", f"{where}.every: {reason}")
+        said = schema.shown(job.every)
+        yield f'{where}.every: expected "90s", "5m", "12h", "1d" or the like, at most "366d", not {said}'
     if job.every and job.zone != PLAIN_JOB.zone:
-        raise Rejected("setting", f"{where}.zone: goes with cron; every counts from 1970 in UTC")
+        yield f"{where}.zone: goes with cron; every counts from 1970 in UTC"
 
 
-def _check_packs(given: Given, where: str, value: object) -> None:
-    try:
-        packed = given.pack(value)
-    except Rejected as rejected:
-        raise Rejected("setting", f"{where}: {rejected.reason.partition(': ')[2]}") from None
-    if len(packed) > MAX_PACKED_BYTES:
-        raise Rejected("setting", f"{where}: {len(packed)} bytes, at most {MAX_PACKED_BYTES} are taken in a setting")
+def _unreadable(settings: Settings, given: Given, known: Mapping[str, CronJob] = NO_JOBS) -> Iterator[str]:
+    """What only the outside can read, and can't."""
+    yield from _attempt("active", lambda: given.hours(settings.active, 0.0))
+    yield from _unpackable("fetch", settings.fetch, given)
+    if settings.on_finished is not None:
+        yield from _unpackable("on_finished.body", settings.on_finished.body, given)
+    for name, job in settings.cron.items():
+        if known.get(name) != job:
+            where = schema.path("cron", name)
+            yield from _unpackable(f"{where}.task.body", job.task.body, given)
+            yield from _unreadable_times(where, job, given)
 
 
-def _check_read(given: Given, name: str, job: CronJob) -> None:
+def _unreadable_times(where: str, job: CronJob, given: Given) -> Iterator[str]:
+    """Each of the two apart, so that neither hides the other."""
     if job.cron:
-        try:
-            given.next_run(job.cron, job.zone, 0.0)
-        except Rejected as rejected:
-            raise Rejected("setting", f"cron.{name}.{rejected.reason}") from None
+        yield from _attempt(f"{where}.cron", lambda: _check_comes(job.cron, given))
+    if not job.every:
+        yield from _attempt(f"{where}.zone", lambda: given.next_run(EACH_MINUTE, job.zone, 0.0))
 
 
-def _rejected(merged: Layer, error: Exception) -> Rejected:
-    """The reason for the first of the settings that can't be."""
-    for where, value, kind in _parts(merged):
-        try:
-            msgspec.convert(value, kind)
-        except msgspec.ValidationError as why:
-            return Rejected("setting", _plain(where, str(why), value))
-    return Rejected("setting", str(error))
+def _check_comes(expression: str, given: Given) -> None:
+    if given.next_run(expression, PLAIN_JOB.zone, LONG_GAP_AT) == inf:
+        raise Rejected("setting", f"cron: {schema.shown(expression)} never comes")
 
 
-def _parts(merged: Layer) -> Iterator[tuple[str, Setting, Any]]:
-    """Each setting, and each cron job, with its name and its type."""
-    types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
-    for key, value in merged.items():
-        if key == "cron" and isinstance(value, dict):
-            yield from ((f"cron.{name}", job, CronJob) for name, job in value.items())
-        else:
-            yield key, value, types[key]
+def _unpackable(where: str, value: object, given: Given) -> Iterator[str]:
+    try:
+        size = len(given.pack(value))
+    except Rejected as rejected:
+        yield f"{where}: {_without_key(rejected.reason)}"
+    else:
+        if size > MAX_PACKED_BYTES:
+            yield f"{where}: {size} bytes, at most {MAX_PACKED_BYTES} are taken in a setting"
 
 
-def _plain(where: str, message: str, value: Setting) -> str:
-    """``Expected `float` >= 0.0`` as ``rate: expected float >= 0.0, not -1``.
-
-    In a table a path follows, ``- at `$.task.priority```; what is wrong there is not shown again.
-    """
-    words, *paths = PATH.split(message.replace("`", ""))
-    if " matching regex " in words:
-        words = f"expected {NAME_WORDS}"
-    words = words[:1].lower() + words[1:]
-    return f"{where}{''.join(paths)}: {words}" if isinstance(value, dict) else f"{where}: {words}, not {_shown(value)}"
+def _attempt(where: str, ask: Callable[[], object]) -> Iterator[str]:
+    """What whoever is asked can't read, under the name of the setting that it was said in."""
+    try:
+        ask()
+    except Rejected as rejected:
+        yield f"{where}: {_without_key(rejected.reason)}"
 
 
-def _shown(value: Setting) -> str:
-    """On one line that people can read."""
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]} …"
+def _without_key(reason: str) -> str:
+    return reason.partition(": ")[2]

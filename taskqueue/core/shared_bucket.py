@@ -18,6 +18,7 @@ from math import inf
 
 from taskqueue.core.bucket import Bucket
 from taskqueue.core.kept import BucketRecord
+from taskqueue.core.views import SharedView
 
 
 class SharedBucket:
@@ -82,6 +83,10 @@ class SharedBucket:
     def token_at(self) -> float:
         """When somebody who waits will find a token (boot-clock seconds); inf: nobody waits."""
         return self.bucket.token_at() if self.waiting else inf
+
+    def view(self, now: float) -> SharedView:
+        """The bucket as people see it."""
+        return SharedView(self.name, self.bucket.rate, self.bucket.burst, self.bucket.level_at(now))
 
     def record(self) -> BucketRecord:
         """What the store is to keep of it."""

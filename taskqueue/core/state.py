@@ -6,7 +6,7 @@ set of functions over this state; what must never come in here is a rule that on
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from itertools import islice
 from math import inf
@@ -18,13 +18,14 @@ from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
 from taskqueue.core.events import Event, EventKind
 from taskqueue.core.given import Given
-from taskqueue.core.kept import Loaded, OrderRef, SessionRecord, SpecRef
+from taskqueue.core.kept import FoundOrder, Loaded, OrderRef, SessionRecord, SpecRef
+from taskqueue.core.layer_size import check_size
 from taskqueue.core.messages import Now, Token
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.replies import AnySaid, Said
 from taskqueue.core.sessions import Session
-from taskqueue.core.settings import CoreConfig, Layer, Pace, check, merge
+from taskqueue.core.settings import NO_JOBS, CoreConfig, Layer, Pace, check, merge
 from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.shares import Shares
 from taskqueue.core.sums import Sums
@@ -61,11 +62,14 @@ class State:
         before: the time of the turn before.
         finishing: projects that had nothing left to do at the end of the turn before.
         shared: buckets that several projects share, by name; ``drawn`` are those that this turn took tokens of.
-        operations: by id, the oldest first; ``operations_running`` are in the order of their turns.
-        paging: the one of them whose next page is looked up for this turn.
-        swept: by project number, up to which seq what the store has of live tasks was dropped by ``clear``.
+        operations: by id, the oldest first; ``operations_running`` are in the order of their turns,
+            ``operations_ended`` (ids) in that of their ends.
+        paging: the one of them whose step this turn takes.
+        swept: by project number, up to which seq what the store has of live tasks was dropped by ``clear``; in the
+            order of their turns. ``sweeping`` are those whose next pages are looked up for this turn.
         clears: this turn may clear a project.
-        lists: parts of orders to be shown, as they were asked for, and as they are looked up for this turn.
+        lists: parts of orders to be shown, as they were asked for, and as they are looked up for this turn;
+            ``listed`` are those that were read.
         said, events: what this turn says, to clients and to whoever minds the daemon.
         more: this turn left work undone because it was long enough.
     """
@@ -98,10 +102,13 @@ class State:
         self.drawn: dict[str, SharedBucket] = {}
         self.operations: dict[int, Operation] = {}
         self.operations_running: OrderedDict[int, Operation] = OrderedDict()
+        self.operations_ended: deque[int] = deque()
         self.paging: Operation | None = None
         self.swept: dict[int, int] = {}
+        self.sweeping: dict[int, int] = {}
         self.clears = False
         self.lists: dict[OrderRef, OrderRef] = {}
+        self.listed: dict[OrderRef, FoundOrder] = {}
         self.events: list[Event] = []
         self.said: list[Said] = []
         self.more = False
@@ -147,7 +154,9 @@ class State:
             Rejected: with the code ``setting``.
         """
         settings = merge(*self.layers(name), overrides)
-        check(settings, self.given)
+        project = self.projects.get(name)
+        check(settings, self.given, project.settings.cron if project else NO_JOBS)
+        check_size(overrides, self.given)
         if settings.bucket and settings.bucket not in self.config.buckets:
             raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
 
@@ -186,7 +195,7 @@ class State:
 
     def say(self, session: Session, message: AnySaid, *, kept: bool) -> None:
         """Send the session a message; ``kept``: not before what the turn keeps is on disk."""
-        self.said.append(Said(session.peer, message, kept))
+        self.said.append(Said(session.peer, message, kept, session.id))
 
     # ------------------------------------------------------------------------------------ tasks
 

@@ -4,8 +4,8 @@
 2. After a start, a job of which a time was missed waits for the next one, or (``missed = "once"``) is due at once.
 3. A start within MISSED_SECONDS of a time has not missed it: a crash just then must not cost a night's run.
 4. ``every`` means the multiples of that since 1970 in UTC, so a restart shifts nothing.
-5. When the wall clock has been put back, jobs are planned anew: what it shows again counts again, and no job is silent
-   until the clock is where it has been.
+5. When the wall clock has been put back, jobs are planned anew (``stepping``): what it shows again counts again, and no
+   job is silent until the clock is where it has been.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ from taskqueue.core.project import Project
 from taskqueue.core.settings import CronJob, seconds_of
 
 MISSED_SECONDS: Final = 60.0
-
-STEP_SECONDS: Final = 60.0
-"""By which the wall clock may lag behind the boot clock, from one turn to the next, before it has been put back."""
 
 
 def plan(project: Project, given: Given, now: Now, before: Mapping[str, CronJob]) -> None:
@@ -55,11 +52,6 @@ def plan_anew(project: Project, given: Given, after: float) -> None:
     """Plan all jobs of a project from ``after`` on (unix seconds)."""
     for name, job in project.settings.cron.items():
         project.ticks[name] = next_run(job, given, after)
-
-
-def put_back(before: Now, now: Now) -> bool:
-    """Whether the wall clock has been put back since the turn before."""
-    return (now.wall - before.wall) - (now.boot - before.boot) < -STEP_SECONDS
 
 
 def next_run(job: CronJob, given: Given, after: float) -> float:

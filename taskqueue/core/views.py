@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from taskqueue.core.messages import Setting
-from taskqueue.core.requests import BulkAction
+from taskqueue.core.requests import Action, BulkAction, TaskFilter
 
 
 class Counts(Struct, omit_defaults=True, gc=False):
@@ -92,6 +92,20 @@ class CronView(Struct, omit_defaults=True):
     skipped: int = 0
 
 
+class SharedView(Struct, frozen=True, omit_defaults=True):
+    """A bucket that a project shares, as people see it.
+
+    Attributes:
+        rate, burst: as the config has them; 0 and 1 or more if it does not have the bucket (any more).
+        tokens: its level.
+    """
+
+    name: str
+    rate: float
+    burst: float
+    tokens: float = 0.0
+
+
 class ProjectView(Struct, omit_defaults=True):
     """A project as people see it.
 
@@ -99,6 +113,7 @@ class ProjectView(Struct, omit_defaults=True):
         settings: in force now.
         overrides: the part of them that ``project-set`` said.
         tokens: level of its bucket.
+        shared: the bucket that it shares with others; None: none.
         reason: why it is paused, if it paused itself.
         check_at: unix seconds of the next check, if it paused itself.
         unfinished: live tasks that it would have to end for the project to be finished.
@@ -120,6 +135,7 @@ class ProjectView(Struct, omit_defaults=True):
     finished: int = 0
     held_by: int = 0
     cron: list[CronView] = []
+    shared: SharedView | None = None
 
 
 SHOWN_WISHES: Final = 20
@@ -176,19 +192,22 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
 
 
 class OperationView(Struct, omit_defaults=True):
-    """A bulk operation as people see it.
+    """An operation as people see it: on tasks (``bulk``), or on the projects of a group (``group-do``).
 
     Attributes:
-        known: tasks that its projects had when it began; about as many have to be looked at.
+        known: tasks that its projects had when it began; about as many have to be looked at. On a group: its projects.
         seen: looked at so far.
-        matched: of them, those that the filter let through: changed, or (dry run) only counted.
+        matched: of them, those that the filter let through: changed, or (dry run) only counted. On a group: projects
+            for which the action made sense.
         began_at, ended_at: unix seconds; 0: not yet.
         projects: names of the first of those that it goes through.
         group: that they belong to, if it was asked for.
+        filter: which tasks are meant.
+        priority: that ``reprioritise`` gives them; None: it is another action.
     """
 
     id: int
-    action: BulkAction | Literal["clear"]
+    action: BulkAction | Action
     projects: list[str]
     dry_run: bool
     known: int
@@ -197,3 +216,5 @@ class OperationView(Struct, omit_defaults=True):
     began_at: float
     ended_at: float = 0.0
     group: str = ""
+    filter: TaskFilter = TaskFilter()
+    priority: int | None = None

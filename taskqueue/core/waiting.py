@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
+from taskqueue.core.agenda import Agenda
 from taskqueue.core.sessions import Session
 
 
@@ -22,24 +23,28 @@ class Waiter(NamedTuple):
 
 
 class Waiters:
-    """Those who wait for one thing."""
+    """Those who wait for one thing. Ten thousand may: nothing here looks at all of them for one."""
 
-    __slots__ = ("_by_session",)
+    __slots__ = ("_by_session", "_ends")
 
     def __init__(self) -> None:
         self._by_session: dict[str, Waiter] = {}
+        self._ends: Agenda[str] = Agenda(self._end_of)
 
     def add(self, waiter: Waiter) -> None:
         """Let it wait."""
         self._by_session[waiter.session.id] = waiter
+        self._ends.note(waiter.session.id, waiter.until)
 
     def next_at(self) -> float:
         """When the first of them wants to wait no longer; inf: nobody waits."""
-        return min((waiter.until for waiter in self._by_session.values()), default=inf)
+        return self._ends.next_at()
 
     def take(self, until: float = inf) -> Iterator[Waiter]:
-        """Take out those who wait no longer than ``until``."""
-        leaving = [waiter for waiter in self._by_session.values() if waiter.until <= until]
-        for waiter in leaving:
-            del self._by_session[waiter.session.id]
-            yield waiter
+        """Take out those who wait no longer than ``until``, the first to go first."""
+        while self._by_session and (session := self._ends.pop_due(until)) is not None:
+            yield self._by_session.pop(session)
+
+    def _end_of(self, session: str) -> float:
+        waiter = self._by_session.get(session)
+        return inf if waiter is None else waiter.until

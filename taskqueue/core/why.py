@@ -61,9 +61,9 @@ def _of_ready(state: State, now: Now, project: Project, task: Task) -> str:
     expires_at = spec_of(state, project, task).schedule.expires_at
     if expires_at is not None and expires_at <= now.wall:
         return f"expired {_ago(now.wall - expires_at)}: it will end as cancelled when its turn comes"
-    expiry = "" if expires_at is None else f" and expires {_in(expires_at - now.wall)}"
-    count = _tasks(project.queue.counts[READY], "ready")
-    return f'is ready{expiry}; project "{project.name}" has {count} and {_of_project(state, now, project)}'
+    expiry = "" if expires_at is None else f", and expires {_in(expires_at - now.wall)}"
+    others = _others(project.queue.counts[READY] - 1)
+    return f'is ready{others}{expiry}; project "{project.name}" {_of_project(state, now, project)}'
 
 
 def _delay_of(state: State, project: Project, task: Task) -> str:
@@ -73,12 +73,12 @@ def _delay_of(state: State, project: Project, task: Task) -> str:
         return "as its schedule says"
     attempts = history_of(state, project, task)
     if attempts and attempts[0].outcome == "success":
-        return f"when it is run again, as it is each {duration(schedule.age or 0)}"
+        return f"as it is run again every {duration(schedule.age or 0)}"
     error = _quoted(attempts[0].error if attempts else "")
     if not task.retried:
-        return f"the time for which its fetcher asked, after {error}"
+        return f"as its fetcher asked, after {error}"
     if recurring(schedule):
-        return f"after {error}"
+        return f"to be tried again after {error}"
     retries = project.settings.retries if schedule.retries is None else schedule.retries
     return f"as retry {task.retried} of {retries}, after {error}"
 
@@ -130,14 +130,14 @@ def _look_at_settings(state: State, now: Now, project: Project) -> Iterator[str]
         opens = "never open" if hours.until == inf else f"open {_in(hours.until - now.wall)}"
         yield f"is outside of its active hours ({project.settings.active}), which {opens}"
     if not project.settings.rate:
-        yield "has a rate of 0"
+        yield f"has a rate of 0; give it another one with: taskqueue project set {project.name} rate=1"
 
 
 def _look_at_tasks(state: State, now: Now, project: Project) -> Iterator[str]:
     queue = project.queue
     over = queue.known - queue.live
     if not queue.live:
-        yield f"has nothing in its queue ({_tasks(over, 'over')})"
+        yield f"has nothing to do ({_tasks(over, 'over already')})" if over else "has no task"
     elif not queue.counts[READY] and not queue.counts[DELAYED]:
         yield f"has {_all_running(now, project)}"
     elif not queue.counts[READY]:
@@ -147,7 +147,7 @@ def _look_at_tasks(state: State, now: Now, project: Project) -> Iterator[str]:
 def _look_at_limits(state: State, now: Now, project: Project) -> Iterator[str]:
     running, most = len(project.queue.processing), project.settings.max_processing
     if running >= most:
-        yield f"has {_tasks(running, 'processing')}, and max_processing is {most:g}"
+        yield f"has {_tasks(running, 'processing')}, and its max_processing is {most:g}"
     if project.state == "checking" and project.pause.room <= 0:
         yield "tries whether its tasks still fail, and waits for the results of those that it has handed out"
 
@@ -186,7 +186,7 @@ def _look_at_fetchers(state: State, now: Now, project: Project) -> Iterator[str]
 def _look_at_memory(state: State, now: Now, project: Project) -> Iterator[str]:
     first = project.queue.ready.first()
     if first is None or first.spec is None:
-        yield "has its next tasks read from the store"
+        yield "waits until its next tasks have been read from the store"
 
 
 _LOOKS: Final[tuple[Callable[[State, Now, Project], Iterator[str]], ...]] = (
@@ -212,7 +212,11 @@ def _all_running(now: Now, project: Project) -> str:
 
 def _next_due(now: Now, project: Project) -> str:
     at = project.queue.delayed.next_at()
-    due = "their times are read from the store" if at == inf else f"the next one is due {_in(at - now.wall)}"
+    due = (
+        "when the next one is due, is being read from the store"
+        if at == inf
+        else f"the next one is due {_in(at - now.wall)}"
+    )
     running = len(project.queue.processing)
     return f"{due} ({_tasks(running, 'processing')})" if running else due
 
@@ -242,6 +246,13 @@ def _ago(seconds: float) -> str:
 
 def _tasks(count: int, state: str) -> str:
     return f"{count} task{'' if count == 1 else 's'} {state}"
+
+
+def _others(count: int) -> str:
+    """How many more tasks are ready."""
+    if not count:
+        return ""
+    return ", as is another one" if count == 1 else f", as are {count} others"
 
 
 def _quoted(error: str) -> str:

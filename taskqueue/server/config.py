@@ -21,12 +21,13 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from taskqueue.calendar import Calendar
+from taskqueue.core import schema
 from taskqueue.core.events import EVENT_KINDS, EventKind
+from taskqueue.core.layer_size import too_long
 from taskqueue.core.messages import ProjectName
-from taskqueue.core.settings import CoreConfig, Layer, Pace, Settings, check, merge
-from taskqueue.errors import ConfigError, Rejected
-from taskqueue.server import schema
-from taskqueue.server.schema import SIZE
+from taskqueue.core.schema import SIZE
+from taskqueue.core.settings import CoreConfig, Layer, Pace, Settings, problems
+from taskqueue.errors import ConfigError
 from taskqueue.server.syncer import Durability
 
 Address = Annotated[
@@ -34,6 +35,9 @@ Address = Annotated[
     Meta(pattern=r"\A(tcp|ipc)://.+\Z", extra={"words": 'an address such as "tcp://127.0.0.1:7400"'}),
 ]
 WEB_ADDRESS: Final = {"words": 'empty or an address such as "https://example.org/hook"', "secret": True}
+MESSAGE_BYTES_LEAST: Final = 512 << 10
+"""The longest view of a project must fit (320 KiB, see ``layer_size``), with what is around it; pages of projects,
+fetchers and tasks end where a message is full."""
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -45,7 +49,7 @@ class Server(Struct, frozen=True):
     """
 
     bind: Address = "tcp://127.0.0.1:7400"
-    max_message: Annotated[int, Meta(ge=4096, le=1 << 30, extra=SIZE)] = 8 << 20
+    max_message: Annotated[int, Meta(ge=MESSAGE_BYTES_LEAST, le=1 << 30, extra=SIZE)] = 8 << 20
     log_level: LogLevel = "info"
     auto_create: bool = False
     fetcher_timeout: Annotated[float, Meta(gt=0, le=1e6)] = 60.0
@@ -151,9 +155,9 @@ def build(tables: Mapping[str, Any], path: str) -> Config:
     Raises:
         ConfigError: with all problems, one a line.
     """
-    problems = list(_problems(tables))
-    if problems:
-        raise ConfigError("\n".join(f"{path}: {problem}" for problem in problems))
+    found = list(_problems(tables))
+    if found:
+        raise ConfigError("\n".join(f"{path}: {problem}" for problem in found))
     return Config(
         server=schema.convert(tables.get("server", {}), Server),
         store=schema.convert(tables.get("store", {}), StoreSection),
@@ -230,7 +234,7 @@ def _problems(tables: Mapping[str, Any]) -> Iterator[str]:
         if name not in Config.__struct_fields__:
             yield f"{name} is not a section; there are {', '.join(Config.__struct_fields__)}"
         elif not isinstance(table, dict):
-            yield f"{name} must be a section, not {table!r}"
+            yield f"{name} must be a section, not {schema.shown(table)}"
         elif name in SECTIONS:
             yield from schema.problems(name, table, SECTIONS[name])
         elif name == "defaults":
@@ -242,57 +246,36 @@ def _problems(tables: Mapping[str, Any]) -> Iterator[str]:
 def _named_problems(section: str, named: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
     """Of what there is several of: projects, buckets."""
     for name, table in named.items():
+        where = schema.path(section, name)
         if not _is_name(name):
-            yield f'{section}."{name}": a {section[:-1]} name is 1 to 64 letters, digits, "_", "-" and "."'
-        elif not isinstance(table, dict):
-            yield f"{section}.{name} must be a section, not {table!r}"
+            yield f'{where}: a {section[:-1]} name is 1 to 64 letters, digits, "_", "-" and "."'
+        if not isinstance(table, dict):
+            yield f"{where} must be a section, not {schema.shown(table)}"
         elif section == "projects":
-            yield from _layer_problems(f"projects.{name}", table, tables)
+            yield from _layer_problems(where, table, tables)
         else:
-            yield from schema.problems(f"buckets.{name}", table, Pace)
+            yield from schema.problems(where, table, Pace)
 
 
 def _layer_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
+    found = [*_single_problems(where, layer, tables)]
+    yield from found or (f"{where}.{reason}" for reason in too_long(layer, CALENDAR))
+
+
+def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with one setting or another."""
     for key, value in layer.items():
-        if key in Settings.__struct_fields__:
-            yield from _setting_problems(where, key, value, tables)
-        elif isinstance(value, dict) and where != "defaults":
-            yield f'{where}.{key} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
+        if key not in Settings.__struct_fields__ and isinstance(value, dict) and where != "defaults":
+            yield f'{schema.path(where, key)} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
         else:
-            yield schema.unknown(where, key, Settings)
-
-
-def _setting_problems(where: str, key: str, value: Any, tables: Mapping[str, Any]) -> Iterator[str]:
-    """First of its form, then of its meaning."""
-    formal = list(schema.setting_problems(where, key, value, Settings))
-    yield from formal
-    if not formal:
-        yield from (f"{where}.{reason}" for part in _parts(key, value) for reason in _refusals(part))
-    if not formal and key == "bucket" and value and not _has_bucket(tables, value):
-        yield f"{where}.bucket: there is no section [buckets.{value}]"
+            yield from problems(where, {key: value}, CALENDAR)
+        if key == "bucket" and isinstance(value, str) and _is_name(value) and not _has_bucket(tables, value):
+            yield f"{where}.bucket: there is no section [buckets.{value}]"
 
 
 def _has_bucket(tables: Mapping[str, Any], name: str) -> bool:
     buckets = tables.get("buckets")
     return isinstance(buckets, dict) and name in buckets
-
-
-def _parts(key: str, value: Any) -> Iterator[Layer]:
-    """What can be wrong on its own: a setting, or each of the jobs; all of these together come first."""
-    if key != "cron":
-        yield {key: value}
-    elif list(_refusals({key: dict.fromkeys(value)})):
-        yield {key: dict.fromkeys(value)}
-    else:
-        yield from ({key: {name: job}} for name, job in value.items())
-
-
-def _refusals(layer: Layer) -> Iterator[str]:
-    """Why a layer can't be; nothing if it can."""
-    try:
-        check(merge({}, layer), CALENDAR)
-    except Rejected as rejected:
-        yield rejected.reason
 
 
 def _is_web_address(url: str) -> bool:

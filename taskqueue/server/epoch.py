@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from taskqueue.calendar import Calendar
 from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.messages import Now
+from taskqueue.core.replies import Said
 from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.settings import CoreConfig
@@ -56,11 +57,12 @@ class Epoch:
         self._core = Scheduler(loaded, config, Calendar(), now)
         self.syncer = Syncer(ledger.sync, durability, meters)
 
-    def turn(self, now: Now, heard: Sequence[Heard], config: CoreConfig | None) -> Turn:
+    def turn(self, now: Now, heard: Sequence[Heard], config: CoreConfig | None, undelivered: Sequence[Said]) -> Turn:
         """Decide and write; what it says may leave when the syncer has covered its last write.
 
         Args:
             config: a new one, or None.
+            undelivered: selects of the turn before that could not be sent.
 
         Raises:
             StoreError: nothing that was said may leave; the epoch is over.
@@ -70,7 +72,7 @@ class Epoch:
         began = ticks()
         found = self._ledger.find(self._core.needs(now, heard))
         looked = ticks()
-        turn = self._core.step(now, heard, found, config)
+        turn = self._core.step(now, heard, found, config, undelivered)
         decided = ticks()
         if self._ledger.keep(turn.kept):
             self.syncer.wrote()

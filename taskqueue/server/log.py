@@ -1,7 +1,7 @@
 """The daemon's log on stderr: one line an event, ``name key=value key=value``.
 
     debug    every request, and every task that changed: new select done failed retry timeout ...
-    info     start, stop, reload, and a summary a minute when something happened
+    info     stop, reload, what happened to projects, and a summary a minute when something did
     warning  the clock stepped back
     error    the store failed
 

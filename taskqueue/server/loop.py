@@ -20,14 +20,14 @@ from collections.abc import Callable, Sequence
 
 from taskqueue.core.events import Event
 from taskqueue.core.messages import Now
-from taskqueue.core.replies import ErrorReply, Said, StatusReply
+from taskqueue.core.replies import ErrorReply, Said, Select, StatusReply
 from taskqueue.core.requests import Heard
 from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import Fenced, FormatError, Rejected, StoreError
 from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, ticks
 from taskqueue.server.epoch import Epoch
-from taskqueue.server.hearing import hear, refusal
+from taskqueue.server.hearing import COST_MOST, cost, hear, refusal
 from taskqueue.server.log import event_line, shown, turn_lines
 from taskqueue.server.meters import Meters, as_map
 from taskqueue.server.outbox import Outbox
@@ -69,6 +69,7 @@ class Loop:
         self._tell = tell
         self._config = config
         self._told: CoreConfig | None = None
+        self._undelivered: list[Said] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
         self._summary = Summary(meters)
@@ -112,7 +113,7 @@ class Loop:
         due_at = self._epoch.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
-        if heard or self._told or due_at <= now.boot:
+        if heard or self._told or self._undelivered or due_at <= now.boot:
             self._turn(now, heard)
         elif not refused:
             wake_at = min(due_at, self._summary.due_at)
@@ -121,22 +122,27 @@ class Loop:
 
     def _hear(self) -> tuple[list[Heard], list[Said]]:
         """What came in: requests, and replies to what is none. Nothing while too much waits for the disk."""
-        began = ticks()
+        began, left = ticks(), COST_MOST
         heard: list[Heard] = []
         refused: list[Said] = []
         for frame in () if self._outbox.full else self._router.drain():
             try:
                 heard.append(hear(frame, self._config.max_message))
+                left -= cost(heard[-1].request)
             except Rejected as why:
                 self._meters.malformed += 1
                 log.debug("refused code=%s reason=%s", why.code, shown(why.reason))
                 refused.append(refusal(frame, why))
+            # What is still waiting in the socket stays in its order there.
+            if left <= 0:
+                break
         self._meters.hear_seconds += ticks() - began
         return heard, refused
 
     def _turn(self, now: Now, heard: Sequence[Heard]) -> None:
-        turn = self._epoch.turn(now, heard, self._told)
+        turn = self._epoch.turn(now, heard, self._told, self._undelivered)
         self._told = None
+        self._undelivered = []
         if log.isEnabledFor(logging.INFO):
             self._summary.note(turn.kept.projects, now.boot)
         if log.isEnabledFor(logging.DEBUG):
@@ -156,7 +162,9 @@ class Loop:
             if type(message.message) is StatusReply:
                 self._complete(message.message)
             ticket = self._epoch.syncer.written if message.kept else None
-            self._outbox.put(message.peer, encode(message.message), ticket)
+            has_left = self._outbox.put(message.peer, encode(message.message), ticket)
+            if not has_left and type(message.message) is Select:
+                self._undelivered.append(message)
         self._meters.reply_seconds += ticks() - began
 
     def _complete(self, status: StatusReply) -> None:
@@ -201,6 +209,7 @@ class Loop:
         """
         epoch = self._begin(self._config)
         self._told = None
+        self._undelivered = []
         self._summary.begin(epoch.projects)
         self._sleeper = Sleeper(self._meters, self._router.socket, self._signals, epoch.syncer)
         return epoch

@@ -116,7 +116,8 @@ class Source:
             self.config, waiting = reloaded(self.config, self._read())
         except ConfigError as error:
             for line in str(error).splitlines():
-                log.error("config-refused %s; the old one stays in force", line)
+                log.error("config-refused %s", line)
+            log.error("config-kept file=%s; the old settings stay in force", self._path)
             return None
         set_level(self.config.server.log_level)
         log.info("config-reloaded file=%s", self._path)
@@ -167,6 +168,7 @@ def _serve(source: Source) -> None:
         loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, source.core())
         print(_start_line(config, router, loop.epoch), flush=True)
         loop.run()
+        log.info("stopped epoch=%d", loop.epoch.number)
 
 
 def _router(config: Config, meters: Meters) -> Router:

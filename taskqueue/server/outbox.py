@@ -31,7 +31,7 @@ class Outbox:
         covered: number of the last write for which nothing waits any more.
     """
 
-    def __init__(self, send: Callable[[Peer, bytes], None]) -> None:
+    def __init__(self, send: Callable[[Peer, bytes], bool]) -> None:
         self._send = send
         self.covered = 0
         self._bytes = 0
@@ -42,16 +42,16 @@ class Outbox:
         """Too much is waiting for the disk."""
         return self._bytes >= MAX_WAITING_BYTES
 
-    def put(self, peer: Peer, payload: bytes, ticket: int | None) -> None:
+    def put(self, peer: Peer, payload: bytes, ticket: int | None) -> bool:
         """Take a message; ``ticket`` numbers the write that it waits for, None: it needn't wait.
 
-        Tickets must not decrease.
+        Tickets must not decrease. False: it was to leave at once and could not.
         """
         if ticket is None or ticket <= self.covered:
-            self._send(peer, payload)
-            return
+            return self._send(peer, payload)
         self._batch(ticket).messages.append((peer, payload))
         self._bytes += len(payload)
+        return True
 
     def cover(self, ticket: int) -> None:
         """Send everything that waited for writes up to this one."""

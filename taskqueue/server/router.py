@@ -92,8 +92,8 @@ class Router:
             left -= len(frame.payload)
             yield frame
 
-    def send(self, peer: Peer, payload: bytes) -> None:
-        """Send now or never."""
+    def send(self, peer: Peer, payload: bytes) -> bool:
+        """Send now or never; False: nobody is there, or nobody reads."""
         try:
             self.socket.send(peer, zmq.SNDMORE | zmq.NOBLOCK)
             self.socket.send(payload, zmq.NOBLOCK)
@@ -101,9 +101,10 @@ class Router:
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
             self._meters.undelivered += 1
-        else:
-            self._meters.frames_out += 1
-            self._meters.bytes_out += len(payload)
+            return False
+        self._meters.frames_out += 1
+        self._meters.bytes_out += len(payload)
+        return True
 
     def close(self) -> None:
         """Let go of the address, after LINGER_MS at most."""

@@ -144,6 +144,11 @@ def _lay_operations(batch: Batch, kept: Kept) -> None:
         (layout.operation_key(record.view.id), layout.encode(record)) for record in kept.operations
     )
     batch.deletes[layout.OPERATIONS].extend(map(layout.operation_key, kept.dropped_operations))
+    for number, members in kept.members.items():
+        if members:
+            batch.puts[layout.MEMBERS].append((layout.operation_key(number), layout.encode(members)))
+        else:
+            batch.deletes[layout.MEMBERS].append(layout.operation_key(number))
 
 
 def _lay_sessions(batch: Batch, kept: Kept) -> None:

@@ -15,6 +15,7 @@
 | counters | project | CountersRecord |
 | buckets | name | BucketRecord |
 | operations | id (8 bytes) | OperationRecord |
+| members | id of an operation (8 bytes) | numbers of the projects that it goes through, until it has ended |
 | sessions | session | SessionRecord |
 | outcomes | session, n % OUTCOME_WINDOW | n, reply |
 
@@ -71,6 +72,7 @@ HISTORY: Final = "history"
 COUNTERS: Final = "counters"
 BUCKETS: Final = "buckets"
 OPERATIONS: Final = "operations"
+MEMBERS: Final = "members"
 SESSIONS: Final = "sessions"
 OUTCOMES: Final = "outcomes"
 
@@ -90,7 +92,7 @@ OF_PROJECTS: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values()
 OF_LIVE: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
 """Those of them that have only live tasks; what is left of these elsewhere when they are dropped is swept later."""
 
-FAMILIES: Final[tuple[Family, ...]] = (META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS)
+FAMILIES: Final[tuple[Family, ...]] = (META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS)
 
 BOOT_KEY: Final = b"boot"
 CLEAN_KEY: Final = b"clean"
@@ -155,8 +157,13 @@ def attempt_key(project: int, taskid: str, slot: int) -> bytes:
 
 
 def operation_key(operation: int) -> bytes:
-    """A key of OPERATIONS."""
+    """A key of OPERATIONS, and of MEMBERS."""
     return operation.to_bytes(8, "big")
+
+
+def operation_of(key: bytes) -> int:
+    """The id in such a key."""
+    return int.from_bytes(key, "big")
 
 
 def session_key(session: str) -> bytes:
@@ -252,6 +259,7 @@ decode_attempt: Final = Decoder(Attempt).decode
 decode_counters: Final = Decoder(CountersRecord).decode
 decode_bucket: Final = Decoder(BucketRecord).decode
 decode_operation: Final = Decoder(OperationRecord).decode
+decode_members: Final = Decoder(list[int]).decode
 
 
 def encode_spec(taskid: str, spec: Spec) -> bytes:

@@ -78,6 +78,10 @@ class Ledger:
             },
             buckets=self._all(layout.BUCKETS, layout.decode_bucket),
             operations=self._all(layout.OPERATIONS, layout.decode_operation),
+            members={
+                layout.operation_of(key): read(layout.MEMBERS, key, layout.decode_members, value)
+                for key, value in self._entries(layout.MEMBERS)
+            },
         )
 
     def find(self, needs: Needs) -> Found:

@@ -32,6 +32,7 @@ from taskqueue.core.views import (
     OperationView,
     ProjectStats,
     ProjectView,
+    SharedView,
     TaskRow,
     Totals,
     Window,
@@ -55,6 +56,7 @@ PARTS: dict[type[Struct], str] = {
     Handed: "select",
     TaskFilter: "bulk",
     CronView: "status-reply",
+    SharedView: "status-reply",
     ProjectStats: "stats-reply",
     Windows: "stats-reply",
     Window: "stats-reply",
@@ -206,7 +208,6 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
         ("task-list", get_args(requests.StateName)),
         ("task-reply", get_args(requests.StateName)),
         ("task-reply", get_args(views.Outcome)),
-        ("operation-reply", ("clear",)),
     ],
 )
 def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, ...]) -> None:

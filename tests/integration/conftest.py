@@ -81,6 +81,8 @@ class Daemon:
         lines += ["[defaults]", *_lines({"rate": float("inf")} | self._settings.get("defaults", {}))]
         for name, layer in self._settings.get("projects", {}).items():
             lines += [f'[projects."{name}"]', *_lines(layer)]
+        for name, layer in self._settings.get("buckets", {}).items():
+            lines += [f'[buckets."{name}"]', *_lines(layer)]
         self.config_file.write_text("\n".join(lines) + "\n")
 
     def kill(self) -> None:

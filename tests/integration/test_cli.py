@@ -118,12 +118,47 @@ def test_what_the_daemon_rejects_is_named_by_its_line(run: Run, tmp_path: Path) 
     file = tmp_path / "tasks.jsonl"
     file.write_text('\n{"bad\nhttp://a/\n')
 
-    status, out, err = run("push", "nobody", "--file", str(file))
+    run("project", "set", "news", "max_queue=1")
+    run("push", "news", "http://full/")
+
+    status, out, err = run("push", "news", "--file", str(file))
 
     assert status == 1
     assert out == "0 new, 0 merged, 0 ignored, 2 rejected\n"
-    assert f"taskqueue push: {file}:3: " in err
-    assert "nobody" in err.splitlines()[-1]
+    assert f'taskqueue push: {file}:3: project "news" is full: max_queue is 1' in err
+
+
+def test_a_reason_that_many_tasks_are_rejected_for_is_said_once(run: Run) -> None:
+    run("project", "set", "news", "max_queue=2")
+
+    status, out, err = run("push", "news", *(f"http://a/{n}" for n in range(30)))
+
+    assert (status, out) == (1, "2 new, 0 merged, 0 ignored, 28 rejected\n")
+    assert err.splitlines() == [
+        'taskqueue push: argument 3 (and 19 more): project "news" is full: max_queue is 2',
+        "taskqueue push: and 8 more were rejected",
+    ]
+
+
+class EndlessUrls(io.RawIOBase):
+    """A pipe into which somebody writes one url again and again."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        buffer[:10] = b"http://a/\n"
+        return 10
+
+
+def test_a_push_to_an_unknown_project_stops_and_says_so_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(EndlessUrls())))
+
+    status, out, err = run("push", "nobody", "-")
+
+    assert (status, out) == (1, "")
+    assert err.startswith('taskqueue: project: "nobody" is unknown; ')
+    assert err.count("\n") == 1
 
 
 def test_tasks_come_from_a_pipe(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,8 +194,7 @@ def test_a_setting_holds_at_once_and_is_shown_with_who_said_it(run: Run) -> None
     status, out, _ = run("project", "set", "news", "rate=0.5", "retry_delay=30,60")
 
     assert status == 0
-    assert out.startswith("news: rate=0.5 ")
-    assert "retry_delay=30,60" in out
+    assert out == "news: rate=0.5 (was 5), retry_delay=30,60 (was 30,3600,21600,43200,86400)\n"
     shown = run("project", "show", "news")[1]
     assert "project set" in next(line for line in shown.splitlines() if line.startswith("rate "))
 
@@ -168,8 +202,16 @@ def test_a_setting_holds_at_once_and_is_shown_with_who_said_it(run: Run) -> None
 def test_unset_brings_the_config_file_back(run: Run) -> None:
     run("project", "set", "news", "rate=1", "burst=7")
 
-    assert run("project", "unset", "news", "rate")[1].startswith("news: rate=5 burst=7 ")
-    assert run("project", "unset", "news")[1].startswith("news: rate=5 burst=3 ")
+    assert run("project", "unset", "news", "rate")[1] == "news: rate=5 (was 1)\n"
+    assert run("project", "unset", "news")[1] == "news: burst=3 (was 7)\n"
+    assert run("project", "unset", "news", "rate")[2] == (
+        'taskqueue: rate: "project set" has said nothing of it in project "news"\n'
+    )
+
+
+def test_setting_something_says_whether_it_made_a_project_or_changed_nothing(run: Run) -> None:
+    assert run("project", "set", "blog", "rate=2", "group=papers")[1] == "blog: made; rate=2, group=papers\n"
+    assert run("project", "set", "blog", "rate=2")[1] == "blog: nothing changed\n"
 
 
 @pytest.mark.parametrize("setting", ["burst=0", "speed=1", "retries=0.5", "rate=-1"])
@@ -194,21 +236,54 @@ def test_settings_may_be_texts_and_tables(run: Run) -> None:
     status, out, _ = run("project", "set", "news", "group=papers", f"active={active}", 'fetch={"proxy": "a:1"}')
 
     assert status == 0
-    assert f"group=papers 'active={active}' 'fetch={{\"proxy\": \"a:1\"}}'" in out
+    assert out == f"news: group=papers, 'active={active}', fetch.proxy=a:1\n"
     assert "fetch.proxy" in run("project", "show", "news")[1]
-    assert "fetch" not in run("project", "unset", "news", "fetch.proxy")[1]
+    assert run("project", "unset", "news", "fetch.proxy")[1] == "news: fetch.proxy removed (was a:1)\n"
+
+
+def last_operation(run: Run) -> str:
+    """The id of the newest one."""
+    return run("operation", "list")[1].splitlines()[1].split()[0]
 
 
 def test_a_group_is_paused_listed_and_deleted_as_one(run: Run) -> None:
     for name in ("blog", "shop"):
         run("project", "set", name, "group=others")
 
-    assert run("project", "pause", "--group", "others") == (0, "blog: paused\nshop: paused\n", "")
+    assert run("project", "stop", "blog")[0] == 0
+    assert run("project", "pause", "--group", "others") == (0, "paused 1 project, left 1 as they were\n", "")
+    assert run("project", "start", "--group", "others") == (0, "started 2 projects\n", "")
+    assert run("project", "pause", "--group", "others") == (0, "paused 2 projects\n", "")
+    assert "outcome paused 2 projects" in " ".join(run("operation", "show", last_operation(run))[1].split())
 
     listed = run("project", "list", "--group", "others")[1].splitlines()[1:]
     assert [line.split()[:2] for line in listed] == [["blog", "paused"], ["shop", "paused"]]
-    assert "blog" not in run("status", "--group", "none")[1]
-    assert run("project", "delete", "--group", "others", "--yes")[1] == "blog: deleted\nshop: deleted\n"
+    assert run("project", "delete", "--group", "others", "--yes")[1] == "deleted 2 projects\n"
+
+
+GROUP_COMMANDS = [
+    ("status",), ("stats",), ("project", "list"), ("project", "pause"), ("project", "delete", "--yes"),
+    ("task", "retry", "--state", "failed", "--yes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", GROUP_COMMANDS, ids=" ".join)
+def test_a_group_without_projects_is_the_same_error_everywhere(run: Run, command: tuple[str, ...]) -> None:
+    assert run(*command, "--group", "none") == (1, "", 'taskqueue: group: no project belongs to a group "none"\n')
+
+
+def test_the_status_of_a_group_has_the_fetchers_that_may_take_its_tasks(
+    run: Run, worker: Callable[..., subprocess.Popen[str]]
+) -> None:
+    run("project", "set", "blog", "group=others")
+    run("push", "news", "http://site/other")
+    worker("crawler:crawl", "-p", "news")
+    wait_for(run, success=1)
+
+    assert "No fetcher asks for tasks of these." in run("status", "--group", "others")[1]
+    assert json.loads(run("status", "--group", "others", "--json")[1])["fetchers"] == []
+    run("project", "set", "news", "group=papers")
+    assert len(json.loads(run("status", "--group", "papers", "--json")[1])["fetchers"]) == 1
 
 
 def test_what_can_be_done_with_some_projects_is_done(run: Run) -> None:
@@ -279,7 +354,18 @@ def test_a_cron_job_is_set_listed_and_removed(run: Run) -> None:
     for shown in (run("cron", "list")[1], run("cron", "list", "news")[1], run("project", "show", "news")[1]):
         assert "0 3 * * * Europe/Berlin" in shown
     assert run("cron", "remove", "news", "daily") == (0, "news: daily removed\n", "")
-    assert "daily" not in run("cron", "list")[1]
+    assert run("cron", "list") == (0, "none\n", "")
+
+
+def test_a_cron_job_is_set_in_a_project_that_is_there_and_removed_only_once(run: Run) -> None:
+    status, out, err = run("cron", "set", "nobody", "daily", "--every", "1d")
+    assert (status, out) == (1, "")
+    assert err.startswith('taskqueue: project: "nobody" is unknown; ')
+    assert "nobody" not in run("project", "list")[1]
+
+    assert run("cron", "remove", "news", "daily")[2] == (
+        'taskqueue: cron.daily: there is no job "daily" in project "news"\n'
+    )
 
 
 def test_a_cron_job_that_can_not_be_read_is_one_line(run: Run) -> None:
@@ -375,6 +461,7 @@ def test_an_operation_can_be_left_alone_and_looked_at_later(run: Run) -> None:
         select.select([], [], [], 0.02)
 
     assert f"cancelled 1 task of 1 looked at (operation {number})" in shown
+    assert "filter     --url-glob '*'" in shown
     assert number in run("operation", "list")[1]
 
 
@@ -478,6 +565,29 @@ def test_status_as_json_has_every_field_even_those_that_are_zero(run: Run, url: 
     assert found["url"] == url
     assert found["counts"] == dict.fromkeys(["ready", "delayed", "processing", "success", "failed", "cancelled"], 0)
     assert found["projects"][0]["settings"]["max_queue"] == "inf"
+
+
+def test_a_list_without_anything_says_none(run: Run) -> None:
+    run("project", "delete", "news", "--yes")
+    run("project", "start", "blog")
+
+    for command in (("cron", "list"), ("task", "list", "blog", "--state", "failed"), ("operation", "list")):
+        assert run(*command) == (0, "none\n", "")
+
+
+def test_that_all_invariants_hold_is_said(run: Run) -> None:
+    assert run("status", "--verify")[1].endswith("\nAll invariants hold.\n")
+    status, out, err = run("status", "--verify", "--json")
+    assert (status, json.loads(out)["version"] != "", err) == (0, True, "All invariants hold.\n")
+
+
+def test_a_shared_bucket_is_shown_with_its_pace(daemon: Callable[..., Any], capsys: Capture) -> None:
+    it = daemon(projects={"news": {"bucket": "site"}}, buckets={"site": {"rate": 5, "burst": 7}})
+
+    main(["project", "show", "news", "--url", it.url])
+    assert "shared bucket  site: rate 5/s, burst 7, 7.0 tokens" in capsys.readouterr().out
+    main(["status", "--url", it.url])
+    assert "site 5/s" in capsys.readouterr().out
 
 
 def test_status_for_people_names_address_projects_and_fetchers(run: Run, url: str) -> None:

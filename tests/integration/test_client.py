@@ -324,13 +324,13 @@ def test_what_the_daemon_refuses_is_raised_with_its_reason(daemon: DaemonFactory
 
 
 def test_what_is_too_long_for_the_daemon_is_not_sent(daemon: DaemonFactory, client: ClientFactory) -> None:
-    one = client(daemon(max_message=1 << 16))
+    one = client(daemon(max_message=1 << 19))
 
-    with pytest.raises(MessageTooLarge, match="65536"):
-        one.push("news", "http://a/", body=bytes(1 << 17))
+    with pytest.raises(MessageTooLarge, match="524288"):
+        one.push("news", "http://a/", body=bytes(1 << 20))
 
-    assert one.push("news", "http://a/", body=bytes(1 << 15)) == "new"
-    assert one.push_many("news", [new_task(page, body=bytes(1 << 13)) for page in urls(50)]).new == 50
+    assert one.push("news", "http://a/", body=bytes(1 << 18)) == "new"
+    assert one.push_many("news", [new_task(page, body=bytes(1 << 16)) for page in urls(50)]).new == 50
 
 
 def test_a_closed_client_and_a_wrong_url_are_told_apart(daemon: DaemonFactory) -> None:
@@ -688,13 +688,23 @@ def test_a_group_is_acted_on_and_shown_together(daemon: DaemonFactory, client: C
     one = client(daemon(projects={"a": shops, "b": {}, "c": shops}))
     one.push("a", "http://site/")
 
-    assert one.group_do("shops", "stop") == ["a", "c"]
+    stopped = one.group_do("shops", "stop")
+    assert (stopped.projects, stopped.matched, bool(stopped.ended_at)) == (["a", "c"], 2, True)
     assert [view.state for view in one.status(group="shops").projects] == ["stopped", "stopped"]
     assert [(stats.name, stats.windows.minutes.new) for stats in one.all_stats("shops")] == [("a", 1), ("c", 0)]
     assert one.project("b").state == "running"
     with pytest.raises(RequestRejected, match="nobody") as caught:
         one.group_do("nobody", "stop")
     assert caught.value.code == "unknown-group"
+
+
+def test_an_action_on_a_large_group_is_waited_for(daemon: DaemonFactory, client: ClientFactory) -> None:
+    one = client(daemon(projects={f"shop{number}": {"group": "shops"} for number in range(150)}))
+
+    assert one.group_do("shops", "pause").matched == 150
+    deleted = one.group_do("shops", "delete")
+    assert (deleted.matched, bool(deleted.ended_at)) == (150, True)
+    assert one.status().projects == []
 
 
 def test_a_project_is_cleared_and_reset(daemon: DaemonFactory, client: ClientFactory) -> None:

@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, PeerFactory
 
-MAX_MESSAGE = 1 << 16
+MAX_MESSAGE = 512 << 10
 HELLO_MS = 100
 
 
@@ -217,6 +217,7 @@ def test_a_stop_signal_ends_it_cleanly(daemon: DaemonFactory, peer: PeerFactory,
 
     assert it.stop(number) == 0
     assert "error" not in it.log().lower()
+    assert it.log().endswith("INFO    stopped epoch=1\n")
 
 
 def test_after_a_clean_stop_everything_is_there_again(daemon: DaemonFactory, peer: PeerFactory) -> None:
@@ -250,6 +251,7 @@ def test_a_bad_reload_keeps_the_old_config_and_says_why(daemon: DaemonFactory, p
     line = it.wait_for_log("config-refused")
 
     assert f'{it.config_file}: projects.news.rate must be a number of at least 0 or inf, not "fast"' in line
+    assert "the old settings stay in force" in it.wait_for_log("config-kept")
     assert peer(it).ask("project-show", project="news")["project"]["settings"]["rate"] == 5.0
 
 

@@ -29,7 +29,9 @@ PROCESSING_TIMEOUT = 10 + 1 / 64
 FETCHER_TIMEOUT = 20.0
 PAUSE_TIME = 16 + 1 / 32
 CHECKS = 3
+NEUTRAL_MOST = 9
 PAGE_TASKS = 3
+SWEPT_TASKS = 4
 WALL = 1_700_000_000.0
 """Unix seconds at which the world began."""
 
@@ -84,6 +86,7 @@ class Model:
         self.finishing: list[Project] = []
         self.paging: Operation | None = None
         self.page: list[str] = []
+        self.swept: list[tuple[Project, int, list[str], bool]] = []
         self.were_over: list[Task] = []
         self.seq = 0
         self.make_projects(*sections)
@@ -159,15 +162,14 @@ class Model:
         project.armed = False
         if was_live:
             self.seq += 1
-            project.cleared = self.seq
-            self._begin("clear", [project], TaskFilter())
+            project.cleared, project.swept_to = self.seq, ""
 
     def reset(self, name: str) -> None:
         """Nothing is known of its tasks; its settings, its state, its pace, and who waits or holds it open, stay."""
         old = self.projects[name]
         fresh = self.projects[name] = Project(old.bucket, old.state, old.overrides)
         fresh.failures, fresh.check_at = old.failures, old.check_at
-        fresh.phase, fresh.failed_checks = old.phase, old.failed_checks
+        fresh.phase, fresh.failed_checks, fresh.neutral_checks = old.phase, old.failed_checks, old.neutral_checks
         fresh.holds = old.holds
         self.plan_jobs(name, {})
 
@@ -325,13 +327,24 @@ class Model:
     def _fail(self, item: Finished, task: Task, lease: Lease | None) -> None:
         project = self.projects[item.project]
         if not item.retry:
+            self._pass_check(item.project, lease)
             self._end_failed(project, task)
         elif item.retry_after is not None:
+            self._pass_check(item.project, lease)
             project.totals.retried += 1
             self._hold_back(task, item.retry_after)
         else:
             self._fail_project(item.project, lease)
             self._retry(project, task, at_once=False)
+
+    def _pass_check(self, name: str, lease: Lease | None) -> None:
+        """Neither success nor failure: after so many the site is well."""
+        project = self.projects[name]
+        if project.state == "checking" and lease is not None and lease.check == project.phase:
+            project.neutral_checks += 1
+            if project.neutral_checks == NEUTRAL_MOST:
+                self._run(project)
+                self.events.append(("resumed", name))
 
     def _fail_project(self, name: str, lease: Lease | None) -> None:
         """One failure more: results alone count."""
@@ -346,8 +359,9 @@ class Model:
                 return
         else:
             return
+        if project.state == "running":
+            self.events.append(("paused", name))
         project.state, project.check_at = "paused", self.wall + PAUSE_TIME
-        self.events.append(("paused", name))
 
     def _end_failed(self, project: Project, task: Task) -> None:
         project.totals.failed += 1
@@ -471,6 +485,7 @@ class Model:
         self._set_clocks(now, wall)
         self.were_over = [task for project in self.projects.values() for task in project.in_state(*OVER)]
         self.page = self._read_page()
+        self.swept = self._read_swept()
         for name, project in self.projects.items():
             if any(project is other for other in self.finishing) and project.armed and self._is_done(project):
                 project.armed = False
@@ -482,10 +497,14 @@ class Model:
             self._tick(name)
 
     def _set_clocks(self, now: float, wall: float) -> None:
-        """Jobs that were to run later on a clock that has been put back are planned anew."""
+        """On a clock that has been put back jobs are planned anew, no pause is longer, and holds keep their seconds."""
         elapsed = now - self.now
-        if wall - self.wall - elapsed < -60:
+        step = wall - self.wall - elapsed
+        if step < -60:
             for project in self.projects.values():
+                project.holds = {who: until + step for who, until in project.holds.items()}
+                if project.check_at is not None:
+                    project.check_at = min(project.check_at, wall + PAUSE_TIME)
                 for job in project.jobs.values():
                     job.next_at = _tick_after(job.settings, wall - elapsed)
         self.now, self.wall = now, wall
@@ -544,7 +563,26 @@ class Model:
     def _waits(self, operation: Operation) -> bool:
         """The project that it is in must be swept first."""
         project = operation.projects[0]
-        return operation.action != "clear" and project.cleared is not None and self._is_known(project)
+        return project.cleared is not None and self._is_known(project)
+
+    def _read_swept(self) -> list[tuple[Project, int, list[str], bool]]:
+        """Rows of (project, up to which seq it was cleared, what is looked at of it, that was all)."""
+        swept = [project for project in self.projects.values() if project.cleared]
+        most = max(1, SWEPT_TASKS // max(1, len(swept)))
+        rows = []
+        for project in swept:
+            rest = [taskid for taskid in project.stored() if taskid > project.swept_to]
+            rows.append((project, project.cleared or 0, rest[:most], len(rest) <= most))
+        return rows
+
+    def _sweep(self) -> None:
+        for project, bound, page, is_all in self.swept:
+            if project.cleared != bound or not self._is_known(project):
+                continue
+            for taskid in page:
+                if project.ghosts.get(taskid, bound + 1) <= bound:
+                    del project.ghosts[taskid]
+            project.cleared, project.swept_to = (None, "") if is_all else (bound, page[-1])
 
     def _is_known(self, project: Project) -> bool:
         return any(project is other for other in self.projects.values())
@@ -552,8 +590,11 @@ class Model:
     def step(self) -> None:
         """Let the operation whose turn it is take its step."""
         operation = self.paging
-        if operation is None:
-            return
+        if operation is not None:
+            self._take_step(operation)
+        self._sweep()
+
+    def _take_step(self, operation: Operation) -> None:
         self.operations = [other for other in self.operations if other is not operation]
         if not self._waits(operation):
             self._take_page(operation, self.page)
@@ -563,21 +604,18 @@ class Model:
     def _take_page(self, operation: Operation, rest: list[str]) -> None:
         page, more = rest[:PAGE_TASKS], rest[PAGE_TASKS:]
         project = operation.projects[0]
-        is_late = operation.action == "clear" and project.cleared != operation.bound
-        if self._is_known(project) and not is_late:
+        if self._is_known(project):
             operation.seen += len(page)
             operation.matched += sum([self._meet(operation, project, taskid) for taskid in page])
             if more:
                 operation.after = page[-1]
                 return
-            project.cleared = None if operation.action == "clear" else project.cleared
         operation.projects, operation.after = operation.projects[1:], ""
+        while operation.projects and not (self._is_known(operation.projects[0]) and operation.projects[0].tasks):
+            operation.projects = operation.projects[1:]
         operation.ended = not operation.projects
 
     def _meet(self, operation: Operation, project: Project, taskid: str) -> bool:
-        if operation.action == "clear":
-            is_ghost = taskid in project.ghosts and project.ghosts[taskid] <= operation.bound
-            return is_ghost and project.ghosts.pop(taskid) is not None
         task = project.tasks.get(taskid)
         if task is None or task.seq > operation.bound or not self._matches(operation, task):
             return False
@@ -632,7 +670,8 @@ class Model:
             if task.at <= self.wall:
                 task.state, task.fresh = "ready", True
         if project.state == "paused" and project.check_at is not None and project.check_at <= self.wall:
-            project.state, project.check_at, project.failed_checks = "checking", None, 0
+            project.state, project.check_at = "checking", None
+            project.failed_checks = project.neutral_checks = 0
             project.phase += 1
 
     def next_event_at(self) -> float:
@@ -755,6 +794,8 @@ class Model:
         self.waiters, self.finishing = {}, []
         self.operations.sort(key=lambda operation: operation.id)
         for project in self.projects.values():
+            if project.check_at is not None:
+                project.check_at = min(project.check_at, wall + PAUSE_TIME)
             for job in project.jobs.values():
                 since = job.last_at if job.settings.get("missed") == "once" else max(job.last_at, wall - 60)
                 job.next_at = _tick_after(job.settings, min(since, wall))

@@ -134,7 +134,8 @@ class Job:
 @dataclass
 class Project:
     """A project; ``phase`` and ``failed_checks`` are those of its checks, ``ghosts`` what ``clear`` has dropped and
-    nobody has swept up yet (taskid: seq); ``cleared`` is the number of that ``clear``."""
+    nobody has swept up yet (taskid: seq); ``cleared`` is the number of that ``clear``, ``swept_to`` how
+    far that has come."""
 
     bucket: Bucket
     state: str = "running"
@@ -145,12 +146,14 @@ class Project:
     check_at: float | None = None
     phase: int = 0
     failed_checks: int = 0
+    neutral_checks: int = 0
     armed: bool = False
     finished: int = 0
     holds: dict[str, float] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     ghosts: dict[str, int] = field(default_factory=dict)
     cleared: int | None = None
+    swept_to: str = ""
 
     def in_state(self, *states: str) -> list[Task]:
         return [task for task in self.tasks.values() if task.state in states]
@@ -172,7 +175,7 @@ class Project:
         return sum(task.lease is not None and task.lease.check == self.phase for task in self.tasks.values())
 
     def forget_failures(self) -> None:
-        self.failures = self.failed_checks = 0
+        self.failures = self.failed_checks = self.neutral_checks = 0
         self.check_at = None
         self.phase += 1
 
@@ -193,7 +196,7 @@ class Session:
 
 @dataclass
 class Operation:
-    """A bulk operation, or the sweep after a ``clear``; ``page`` was read before the turn."""
+    """A bulk operation; ``page`` was read before the turn."""
 
     id: int
     action: str

@@ -13,14 +13,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from taskqueue.core import operations
+from taskqueue.core import bulk, sweeping
 from taskqueue.core.kept import Needs, TaskRef
 from taskqueue.core.messages import Finished, Handed, NewTask
 from taskqueue.core.replies import (
     AnyReply,
     DoneReply,
     ErrorReply,
-    GroupReply,
     NewTasksReply,
     OperationReply,
     ProjectReply,
@@ -490,8 +489,8 @@ class SchedulerBesideModel(RuleBasedStateMachine):
                 assert isinstance(reply, ErrorReply) != self.model_act(request.project, request.action)
             case GroupDo(), _:
                 names = [name for name in model.group() if self.model_act(name, request.action)]
-                assert isinstance(reply, GroupReply) or not model.group()
-                assert not isinstance(reply, GroupReply) or reply.projects == names
+                assert isinstance(reply, OperationReply) or not model.group()
+                assert not isinstance(reply, OperationReply) or reply.operation.matched == len(names)
             case ProjectSet(), ProjectReply():
                 self.model_set(request.project, request.settings)
             case ProjectUnset(), _:
@@ -770,7 +769,8 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 def small_pages() -> Iterator[None]:
     """Pages of operations that a few tasks fill."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operations, "PAGE_TASKS", naive.PAGE_TASKS)
+        patch.setattr(bulk, "PAGE_TASKS", naive.PAGE_TASKS)
+        patch.setattr(sweeping, "SWEPT_TASKS", naive.SWEPT_TASKS)
         yield
 
 

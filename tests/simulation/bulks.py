@@ -34,27 +34,29 @@ class Bulks:
         records = {record.view.id: record for record in turn.kept.operations}
         for record in records.values():
             before = self._truth.progress.get(record.view.id)
-            if before is not None and record.view.action != "clear":
+            if record.view.action not in MEANT:
+                continue
+            if before is not None:
                 self._check_way(before, record)
                 rows = self._about(before, record, touched)
                 self._check_count(before, record, rows)
                 changed += [] if record.view.dry_run else rows
             bound = before.bound if before is not None else record.bound
-            now = Progress(tuple(record.projects), record.after, record.view.matched, bound)
+            members = before.members if before is not None else tuple(turn.kept.members[record.view.id])
+            now = Progress(members, record.position, record.after, record.view.matched, bound)
             self._truth.journal.put(self._truth.progress, record.view.id, now)
         return changed
 
     def _check_way(self, before: Progress, record: OperationRecord) -> None:
-        went_on = len(record.projects) < len(before.projects) or record.after >= before.after
-        if not went_on or len(record.projects) > len(before.projects):
+        if (record.position, record.after) < (before.position, before.after):
             reason = f"operation {record.view.id} was at {before.after!r}, and is at {record.after!r} now"
             raise Violation("O1", record.after, reason)
 
     def _about(
         self, before: Progress, record: OperationRecord, touched: set[Name]
     ) -> list[tuple[Name, OperationRecord, bool]]:
-        number = before.projects[0] if before.projects else 0
-        is_through = len(record.projects) < len(before.projects)
+        number = before.members[before.position] if before.position < len(before.members) else 0
+        is_through = record.position > before.position
         rows = []
         for name, held in self._truth.tasks.items():
             is_met = before.after < name.taskid and (is_through or name.taskid <= record.after)

@@ -18,7 +18,7 @@ import msgpack
 from taskqueue.calendar import Calendar
 from taskqueue.core.kept import Kept, Needs, TaskRef
 from taskqueue.core.messages import Now, Peer
-from taskqueue.core.replies import ErrorReply, Said
+from taskqueue.core.replies import AnySaid, ErrorReply, Said, Select
 from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.settings import CoreConfig
@@ -63,6 +63,7 @@ class Host:
         self._inbox: list[Frame] = []
         self._told: CoreConfig | None = None
         self._outbox = Outbox(self._send)
+        self._undelivered: list[Said] = []
         self._written = self._covered = 0
         self._syncing = False
         self._busy_until = self.world.clock.now
@@ -136,7 +137,7 @@ class Host:
         due_at = self._core.next_event_at(now)
         if not self.is_succeeded:
             self.judge.sleep.until(now, due_at)
-        if self._inbox:
+        if self._inbox or self._undelivered:
             self._plan(self._busy_until)
         elif due_at < float("inf"):
             self._plan(max(self._busy_until, self.world.machine.when(due_at)))
@@ -147,20 +148,21 @@ class Host:
         frames, self._inbox = self._inbox[:MOST_HEARD], self._inbox[MOST_HEARD:]
         heard, refused, understood = _decode(frames)
         now = self.world.machine.now()
-        turn = self._decide(now, heard)
-        self._keep(now, understood, turn)
+        undelivered, self._undelivered = self._undelivered, []
+        turn = self._decide(now, heard, undelivered)
+        self._keep(now, understood, turn, undelivered)
         self._verify(now)
         self.site.count(len(frames))
         self._say([*turn.said, *refused])
 
-    def _decide(self, now: Now, heard: list[Heard]) -> Turn:
+    def _decide(self, now: Now, heard: list[Heard], undelivered: list[Said]) -> Turn:
         config, self._told = self._told, None
         if config is not None:
             self.judge.configured(config)
         self._store.unreadable = self._rng.random() < self.world.weather.read_fails
         try:
             found = self._ledger.find(self._core.needs(now, heard))
-            return self._core.step(now, heard, found, config)
+            return self._core.step(now, heard, found, config, undelivered)
         except StoreError:
             raise
         except Exception as error:
@@ -170,10 +172,11 @@ class Host:
         finally:
             self._store.unreadable = False
 
-    def _keep(self, now: Now, understood: list[Frame], turn: Turn) -> None:
+    def _keep(self, now: Now, understood: list[Frame], turn: Turn, undelivered: list[Said]) -> None:
         """Write; whatever comes of it, the judge learns what is in the store now."""
         said = [(bytes(each.peer), msgpack.unpackb(encode(each.message))) for each in turn.said]
         requests = [(peer, msgpack.unpackb(frame)) for peer, frame in understood]
+        missed = [(each.session, _tokens(each.message)) for each in undelivered]
         before = self._store.writes
         self._store.fault = self._draw_fault()
         try:
@@ -184,10 +187,10 @@ class Host:
                 self.judge.fenced_write(self.name)
             if written:
                 self._written += 1
-                self.judge.turned(Round(now, requests, said, turn.kept, True, turn.events))
+                self.judge.turned(Round(now, requests, said, turn.kept, True, turn.events, missed))
         self._store.fault = ""
         if not written and not self.is_succeeded:
-            self.judge.turned(Round(now, requests, said, Kept(), False, []))
+            self.judge.turned(Round(now, requests, said, Kept(), False, [], missed))
         self._trace(turn)
         self._begin_sync()
 
@@ -229,14 +232,18 @@ class Host:
     def _say(self, said: list[Said]) -> None:
         for each in said:
             waits_for = self._written if each.kept and self.site.durability == "commit" else None
-            self._outbox.put(each.peer, encode(each.message), waits_for)
+            if not self._outbox.put(each.peer, encode(each.message), waits_for) and isinstance(each.message, Select):
+                self._undelivered.append(each)
 
-    def _send(self, peer: Peer, payload: bytes) -> None:
+    def _send(self, peer: Peer, payload: bytes) -> bool:
         if self._sends_left == 0:
             raise Crash("between two sends")
         self._sends_left -= 1
+        if not self.world.network.reaches(bytes(peer)):
+            return False
         self.judge.leaving(peer.decode(), msgpack.unpackb(payload), self._knows)
         self.world.network.say(bytes(peer), payload)
+        return True
 
     def _knows(self, number: int, taskid: str) -> bool:
         ref = TaskRef(number, taskid)
@@ -293,3 +300,8 @@ def _decode(frames: list[Frame]) -> tuple[list[Heard], list[Said], list[Frame]]:
             heard.append(Heard(Peer(peer), request, flaws))
             understood.append((peer, frame))
     return heard, refused, understood
+
+
+def _tokens(message: AnySaid) -> list[int]:
+    """Of the leases that a select tells of."""
+    return [task.token for task in message.tasks] if isinstance(message, Select) else []

@@ -82,6 +82,7 @@ class Round(NamedTuple):
         requests, said: (peer, message), decoded apart from the daemon's own codec.
         kept: what was written; empty if ``written`` is False.
         events: what people are told of.
+        missed: (session, tokens) of selects of the turn before that could not be sent.
     """
 
     now: Now
@@ -90,6 +91,7 @@ class Round(NamedTuple):
     kept: Kept
     written: bool
     events: list[Event]
+    missed: list[tuple[str, list[int]]]
 
 
 class Judge:
@@ -120,6 +122,7 @@ class Judge:
         self._config: CoreConfig | None = None
         self._reset: dict[str, int] = {}
         self._deleted: set[str] = set()
+        self._missed: dict[str, None] = {}
 
     # ------------------------------------------------------------------------------------ events
 
@@ -135,6 +138,8 @@ class Judge:
         if self._config is not None:
             self.paces.configured(self._config)
             self._config = None
+        for session, tokens in turn.missed:
+            self._miss(session, tokens)
         replies = by_request(turn.said)
         for peer, request in turn.requests:
             self._hear(request, replies.get((peer, request["n"]), []))
@@ -168,6 +173,7 @@ class Judge:
         self._config = None
         self.truth.facts.clear()
         self.truth.takers.clear()
+        self._missed.clear()
         self.paces.restarted(config, same_boot=same_boot)
         self.leases.restarted(same_boot=same_boot)
 
@@ -265,13 +271,23 @@ class Judge:
 
     def _hear_hello(self, session: str, hello: Message) -> None:
         n, _, _ = self.truth.facts.get(session, (0, 0, None))
-        if hello["n"] < n:
+        if hello["n"] < n or (hello["n"] == n and session in self._missed):
             return
+        self._missed.pop(session, None)
         self.truth.facts[session] = hello["n"], hello["capacity"], hello["projects"]
         self.truth.takers[session] = True
         holds = set(hello["holds"])
         for token, lease in self.leases.of(session):
             if lease.number <= hello["seen"] and token not in holds:
+                self.leases.end(token)
+                self._widen(lease.name, WAITING)
+
+    def _miss(self, session: str, tokens: list[int]) -> None:
+        """Nobody was there: others get these tasks, and the fetcher none until it says something new."""
+        self.truth.takers.pop(session, None)
+        self._missed[session] = None
+        for token in tokens:
+            if lease := self.truth.leases.get(token):
                 self.leases.end(token)
                 self._widen(lease.name, WAITING)
 
@@ -315,7 +331,7 @@ class Judge:
         self._act(request["project"], request["action"])
 
     def _hear_group(self, request: Message, reply: Message) -> None:
-        for project in reply["projects"]:
+        for project in reply["operation"]["projects"]:
             self._act(project, request["action"])
 
     def _act(self, project: str, action: str) -> None:

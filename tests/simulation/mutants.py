@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from taskqueue.core import cron, endings, finishing, loading, operations, scheduler, timetable
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
-from taskqueue.core.kept import OperationRecord
 from taskqueue.core.messages import Finished, Now, Token
+from taskqueue.core.operation import Operation
 from taskqueue.core.pause import Pause
 from taskqueue.core.project import Project
 from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
@@ -187,10 +187,10 @@ def _retry_not_kept(replace_: Replace) -> None:
 
 
 def _reply_before_commit(replace_: Replace) -> None:
-    def keep(self: Host, now: Now, understood: Any, turn: Turn) -> None:
+    def keep(self: Host, now: Now, understood: Any, turn: Turn, undelivered: Any) -> None:
         self._say(turn.said)
         turn.said = []
-        original(self, now, understood, turn)
+        original(self, now, understood, turn, undelivered)
 
     original = replace_(Host, "_keep", keep)
 
@@ -343,10 +343,10 @@ def _operation_not_kept_with_its_step(replace_: Replace) -> None:
 
 
 def _operation_meets_what_came_later(replace_: Replace) -> None:
-    def add(state: State, record: OperationRecord) -> None:
-        bound, record.bound = record.bound, 1 << 62
-        original(state, record)
-        state.changes.kept.operations[-1] = replace(record, bound=bound)
+    def add(state: State, operation: Operation) -> None:
+        original(state, operation)
+        state.changes.kept.operations[-1] = replace(operation.record)
+        operation.record.bound = 1 << 62
 
     original = replace_(operations, "_add", add)
 

@@ -136,10 +136,11 @@ class Run(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a bulk operation is: projects to go, the last taskid in the first of them, tasks that it was about, the
-    seq of the newest task when it began."""
+    """How far a bulk operation is: its projects, how many of them it is through with, the last taskid in the next one,
+    tasks that it was about, the seq of the newest task when it began."""
 
-    projects: tuple[int, ...]
+    members: tuple[int, ...]
+    position: int
     after: str
     matched: int
     bound: int

@@ -207,6 +207,10 @@ class Network:
         if self._rng.random() < self.weather.garbage:
             self._carry(peer, True, lambda: self.scheduler(peer, self._mutilate(frame)))
 
+    def reaches(self, peer: bytes) -> bool:
+        """The socket would take a message to the client: it has not noticed that nobody is there."""
+        return peer in self._clients
+
     def say(self, peer: bytes, frame: bytes) -> None:
         """From the scheduler to a client."""
         self._carry(peer, False, lambda: self._deliver(peer, frame))

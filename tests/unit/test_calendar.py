@@ -186,6 +186,11 @@ class TestNextRun:
         """The fifth monday of a month is not its first day; the star asks for both."""
         assert CALENDAR.next_run("0 0 */31 * MON#5", "UTC", 0.0) == inf
 
+    def test_no_run_is_looked_for_farther_than_the_next_leap_year(self) -> None:
+        """2100 is none, so the longest way is from 2096; a leap day that is a sunday as well may be 28 years away."""
+        assert CALENDAR.next_run("0 0 29 2 *", "UTC", unix("2096-03-01T00:00Z")) == unix("2104-02-29T00:00Z")
+        assert CALENDAR.next_run("0 0 29 2 */7", "UTC", unix("2032-03-01T00:00Z")) == inf
+
     @pytest.mark.parametrize(
         ("expression", "expected"),
         [

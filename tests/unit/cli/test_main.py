@@ -39,6 +39,16 @@ def test_the_help_of_every_command_has_an_example_of_it(
     assert f"Example:\n    taskqueue {' '.join(path)}".rstrip() in shown
 
 
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_the_examples_of_every_command_fit_into_80_columns(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*path, "--help"])
+
+    examples = capsys.readouterr().out.partition("Example:")[2].partition("Options:")[0]
+    assert max(map(len, examples.splitlines())) <= 80
+
+
 def test_the_help_loads_neither_zeromq_nor_the_client_nor_rich() -> None:
     heavy = "{'zmq', 'rich', 'rocksdict', 'msgspec', 'taskqueue.client', 'taskqueue.server'}"
     code = (
@@ -68,7 +78,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["push", "news"], "taskqueue push: name urls, or a file with --file, or - for stdin."),
         (["push", "news", "--file", "/no/such/file"], "/no/such/file: No such file or directory"),
         (["project", "set", "news", "rate"], '"rate" is not of the form name=value, such as rate=5'),
-        (["project", "set", "news", "rate=fast"], 'rate must be a number, not "fast"'),
+        (["project", "set", "news", "rate=fast"], 'rate must be a number of at least 0 or inf, not "fast"'),
         (["push", "news", "http://a/", ""], "one of the urls is empty"),
         (["push", "bad name", "http://a/"], '"bad name" is no project name, which is 1 to 64 of letters'),
         (["project", "show", ""], '"" is no project name'),
@@ -109,7 +119,13 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["task", "cancel", "news", "--state", "ready"], "nobody is here to ask; say --yes"),
         (["task", "reprioritise", "news", "--priority", "5"], "choose tasks with --state"),
         (["task", "list", "news", "--state", "failed", "--url", "https://a/*"], "--url-glob chooses tasks"),
-        (["operation", "show", "last"], "'last' is not a valid integer"),
+        (["operation", "show", "last"], '"last" is no id of an operation; `taskqueue operation list` has them'),
+        (["operation", "show", str(2**63)], " is no id of an operation"),
+        (["push", "news", "http://a/", "--expires-at", "2001-01-01"], "have expired already"),
+        (["push", "news", "http://a/", "--expires-in", "0s"], "have expired already"),
+        (["push", "news", "http://a/", "--expires-in", "99999999999d"], "from now lies too far in the future"),
+        (["push", "news", "http://a/", "--expires-at", "999999999999"], '"999999999999" lies too far in the future'),
+        (["task", "cancel", "news", "--older-than", "99999d"], '"99999d" is longer than anything can be old'),
     ],
 )
 def test_an_error_is_one_line_that_says_what_is_wrong(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.cli.settings import in_words, parse, text
+from taskqueue.cli.settings import changes, parse, text
 from taskqueue.core.messages import Setting
 from taskqueue.core.settings import Settings, as_layer
 
@@ -36,12 +35,12 @@ def test_a_single_delay_is_a_list_too() -> None:
     [
         (["rate"], '"rate" is not of the form name=value'),
         (["=5"], '"=5" is not of the form name=value'),
-        (["rate="], 'rate must be a number, not ""'),
-        (["rate=five"], 'rate must be a number, not "five"'),
-        (["rate=nan"], 'rate must be a number, not "nan"'),
-        (["rate=1_000"], 'rate must be a number, not "1_000"'),
+        (["rate="], 'rate must be a number of at least 0 or inf, not ""'),
+        (["rate=five"], 'rate must be a number of at least 0 or inf, not "five"'),
+        (["rate=nan"], 'rate must be a number of at least 0 or inf, not "nan"'),
+        (["rate=1_000"], 'rate must be a number of at least 0 or inf, not "1_000"'),
         (["retry_delay=30,,60"], 'retry_delay must be numbers with commas between them, not "30,,60"'),
-        (["rate=1,2"], 'rate must be a number, not "1,2"'),
+        (["rate=1,2"], 'rate must be a number of at least 0 or inf, not "1,2"'),
         (["rate=1", "rate=2"], "rate is given twice"),
         (["fetch=proxy"], "fetch is not JSON: "),
         (["fetch=[1]"], "fetch must be a JSON object, such as 'fetch="),
@@ -83,8 +82,21 @@ def test_a_setting_that_is_unknown_here_is_left_to_the_daemon() -> None:
     assert parse(["speed=fast"]) == {"speed": "fast"}
 
 
-def test_what_says_nothing_is_not_told() -> None:
-    assert in_words({"rate": 5.0, "group": "", "fetch": {}, "on_finished": None}) == "rate=5"
+def test_what_has_changed_is_told_with_what_it_was() -> None:
+    before: dict[str, Setting] = {
+        "rate": 1.0,
+        "burst": 3.0,
+        "group": "",
+        "active": "",
+        "fetch": {"proxy": "a:1", "b": 1},
+    }
+    hours = "22:00-06:00 Europe/Berlin"
+
+    assert changes(before, before | {"rate": 5.0}) == "rate=5 (was 1)"
+    assert changes(before, before | {"group": "papers", "active": hours}) == f"group=papers, 'active={hours}'"
+    assert changes(before | {"group": "papers"}, before) == "group removed (was papers)"
+    assert changes(before, before | {"fetch": {"b": 2}}) == "fetch.b=2 (was 1), fetch.proxy removed (was a:1)"
+    assert changes(before, before) == "nothing changed"
 
 
 @given(
@@ -99,4 +111,4 @@ def test_what_is_told_can_be_given_back(
 ) -> None:
     settings: dict[str, Setting] = {**numbers, **texts, "fetch": fetch}
 
-    assert parse(shlex.split(in_words(settings))) == settings
+    assert parse(f"{name}={text(value)}" for name, value in settings.items()) == settings

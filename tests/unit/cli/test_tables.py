@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from math import inf
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from taskqueue.cli.stats import of_stats
 from taskqueue.cli.tables import Speeds, as_plain, of_cron, of_moving_projects, of_pauses, of_projects, of_settings
 from taskqueue.cli.task_tables import of_attempts, of_operations, of_tasks, progress
 from taskqueue.client.task import default_taskid
+from taskqueue.core.requests import TaskFilter
 from taskqueue.core.views import (
     Attempt,
     Counts,
@@ -21,6 +23,7 @@ from taskqueue.core.views import (
     OperationView,
     ProjectStats,
     ProjectView,
+    SharedView,
     TaskRow,
     Totals,
     Window,
@@ -63,6 +66,23 @@ def test_projects_are_shown_whole() -> None:
     text = shown(of_projects([VIEW]))
 
     assert text.splitlines()[1].split() == ["news", "running", "1,234", "56", "7", "8,901", "23", "4", "50/s", "10"]
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "pace", "burst"),
+    [
+        ("z", inf, "z 5/s", "7"),
+        ("z", 2.0, "2/s z 5/s", "10"),
+        ("a-bucket-with-a-long-name", inf, "a-buck.. 5/s", "7"),
+    ],
+)
+def test_a_shared_bucket_is_shown_as_the_pace_of_a_project(name: str, own: float, pace: str, burst: str) -> None:
+    sharing = replace(VIEW, settings={"rate": own, "burst": 10.0}, shared=SharedView(name, 5.0, 7.0))
+
+    text = shown(of_projects([sharing]))
+    assert text.splitlines()[1].split()[-1] == burst
+    assert pace.split() == [word for word in text.split() if word in pace.split()]
+    assert pace.split() == [word for word in shown(of_moving_projects([sharing], {})).split() if word in pace.split()]
 
 
 @pytest.mark.parametrize("state", ["running", "checking", "paused", "stopped"])
@@ -164,6 +184,15 @@ def test_operations_are_shown_whole() -> None:
     assert text.splitlines()[1].split()[-4:] == ["49%", "10,000", "1,204", "news"]
     assert " dry retry " in text
     assert text.splitlines()[2].split()[-4:] == ["ended", "10,000", "1,204", "news"]
+
+
+def test_an_operation_is_shown_with_its_filter() -> None:
+    chosen = TaskFilter(states=["failed", "cancelled"], error="*time out*", before=NOON)
+
+    lines = shown(of_operations([replace(RETRY, filter=chosen)])).splitlines()
+    column = lines[0].index("tasks of")
+    told = "".join(line[column:] for line in lines[1:]).replace(" ", "")
+    assert told.startswith("news--statefailed--statecancelled--error-glob'*timeout*'before2023-11-1")
 
 
 def test_an_operation_that_has_not_ended_is_never_whole() -> None:

@@ -94,6 +94,7 @@ class World:
         said, events: everything that the last turn said, and told people.
         inbox: every reply so far, in order.
         happened: everything so far that people are told.
+        unreachable: peers that nothing can be sent to.
     """
 
     def __init__(self, config: CoreConfig) -> None:
@@ -106,6 +107,8 @@ class World:
         self.events: list[Event] = []
         self.inbox: list[AnyReply] = []
         self.happened: list[Event] = []
+        self.unreachable: list[bytes] = []
+        self._undelivered: list[Said] = []
         self._fetchers: dict[bytes, Fetcher] = {}
         self._numbers = count(1)
         self._boots = 1
@@ -135,7 +138,7 @@ class World:
     def settle(self) -> None:
         """Let it take the turns that it wants to take at once."""
         for _ in range(MOST_TURNS):
-            if self.next_wake() > self.elapsed:
+            if self.next_wake() > self.elapsed and not self._undelivered:
                 return
             self._wake()
         raise AssertionError(f"the scheduler took {MOST_TURNS} turns in a row without coming to rest")
@@ -150,7 +153,8 @@ class World:
         for each, flaw in zip(heard, flaws, strict=False):
             each.flaws = flaw
         found = self.ledger.find(self.scheduler.needs(self.now, heard))
-        turn = self.scheduler.step(self.now, heard, found, config)
+        turn = self.scheduler.step(self.now, heard, found, config, self._undelivered)
+        self._undelivered = [said for said in turn.said if said.peer in self.unreachable]
         self.ledger.keep(turn.kept)
         self.scheduler.verify()
         self._check_disk()
@@ -287,7 +291,7 @@ class World:
 
     def _deliver(self, said: Said) -> bool:
         fetcher = self._fetchers.get(said.peer)
-        if fetcher is None or not isinstance(said.message, Select):
+        if fetcher is None or said.peer in self.unreachable or not isinstance(said.message, Select):
             return False
         fetcher.hear(said.message)
         return True

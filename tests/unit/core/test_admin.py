@@ -9,19 +9,33 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.replies import ErrorReply, ProjectReply, StatusReply, TaskReply, TasksReply, VerifyReply
+from taskqueue.core.replies import (
+    ErrorReply,
+    OperationReply,
+    OperationsReply,
+    ProjectReply,
+    StatusReply,
+    TaskReply,
+    TasksReply,
+    VerifyReply,
+)
 from taskqueue.core.requests import (
+    Bulk,
+    BulkAction,
+    OperationList,
     ProjectDo,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
     Status,
     TaskCancel,
+    TaskFilter,
     TaskRetry,
     TaskShow,
     Verify,
 )
-from taskqueue.core.views import Counts, ProjectView, Totals
+from taskqueue.core.settings import Pace
+from taskqueue.core.views import Counts, OperationView, ProjectView, SharedView, Totals
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 
 
@@ -154,11 +168,11 @@ def test_unset_without_keys_takes_everything_back(world: World) -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"rate": -1}, "rate: expected `float` >= 0.0, not -1"),
-        ({"burst": 0.5}, "burst: expected `float` >= 1.0, not 0.5"),
-        ({"rate": 1, "speed": 9}, "speed: unknown setting"),
-        ({"retries": "many"}, "retries: expected `int`, got `str`, not 'many'"),
-        ({"retry_delay": []}, "retry_delay: expected `array` of length >= 1, not []"),
+        ({"rate": -1}, "rate must be a number of at least 0 or inf, not -1"),
+        ({"burst": 0.5}, "burst must be a number of at least 1 or inf, not 0.5"),
+        ({"rate": 1, "speed": 9}, "speed is not a setting; there are rate, burst, "),
+        ({"retries": "many"}, 'retries must be a whole number of at least 0 and at most 1_000_000, not "many"'),
+        ({"retry_delay": []}, "retry_delay must be a list of 1 to 100 items, "),
     ],
 )
 def test_a_setting_that_does_not_fit_is_refused_and_nothing_is_changed(
@@ -187,6 +201,60 @@ def test_unsetting_what_was_not_set_is_refused(world: World) -> None:
     reply = world.ask(ErrorReply, ProjectUnset(session="person", n=world.n(), project="news", keys=["rate", "burst"]))
     assert (reply.code, "burst" in reply.reason) == ("setting", True)
     assert world.project().overrides == {"rate": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("nosuch", "nosuch is not a setting; there are rate, burst, "),
+        ("burst", 'burst: "project set" has said nothing of it in project "news"'),
+        ("fetch.proxy", 'fetch.proxy: "project set" has said nothing of it in project "news"'),
+        ("cron.j1", 'cron.j1: there is no job "j1" in project "news"'),
+        (
+            "cron.daily",
+            "cron.daily: stands in the config file; remove it there, or switch it off with: "
+            "taskqueue project set news 'cron={\"daily\": null}'",
+        ),
+    ],
+)
+def test_who_takes_back_what_nobody_has_said_is_told_why_it_is_still_there(
+    make_world: MakeWorld, key: str, reason: str
+) -> None:
+    world = make_world(projects={"news": {"cron": {"daily": {"every": "1d"}}}})
+
+    reply = world.ask(ErrorReply, ProjectUnset(session="person", n=world.n(), project="news", keys=[key]))
+
+    assert reply.reason.startswith(reason)
+
+
+def test_a_job_of_the_config_is_switched_off_and_on_again(make_world: MakeWorld) -> None:
+    world = make_world(projects={"news": {"cron": {"daily": {"every": "1d"}}}})
+
+    assert world.set(cron={"daily": None}).cron == []
+    assert [job.job for job in unset(world, "cron.daily").cron] == ["daily"]
+
+
+def test_a_project_shows_the_bucket_that_it_shares(make_world: MakeWorld) -> None:
+    world = make_world(buckets={"site": Pace(2.0, 5.0)}, projects={"news": {"bucket": "site"}, "shop": {}})
+    world.push("news", task("a"), task("b"))
+    world.fetcher()
+
+    assert world.project().shared == SharedView("site", 2.0, 5.0, 3.0)
+    assert world.project("shop").shared is None
+
+
+def test_an_operation_shows_its_filter_and_the_new_priority(world: World) -> None:
+    chosen = TaskFilter(states=["ready"], url="http://a/*", before=7.0)
+
+    def begin(action: BulkAction) -> OperationView:
+        request = Bulk(session="person", n=world.n(), action=action, project="news", filter=chosen, priority=5)
+        return world.ask(OperationReply, request).operation
+
+    assert (begin("reprioritise").filter, begin("reprioritise").priority) == (chosen, 5)
+    world.restart()
+    listed = world.ask(OperationsReply, OperationList(session="person", n=world.n())).operations
+    assert [(each.filter, each.priority) for each in listed] == [(chosen, 5), (chosen, 5)]
+    assert begin("cancel").priority is None
 
 
 # ---------------------------------------------------------------------------------------- actions

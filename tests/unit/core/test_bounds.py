@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
+import msgspec
 import pytest
 
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.replies import ErrorReply, NewTasksReply, StatusReply
-from taskqueue.core.requests import Hello, Status, TaskCancel, TaskShow
-from taskqueue.core.settings import CoreConfig, Layer
+from taskqueue.core.requests import Hello, ProjectSet, Status, TaskCancel, TaskShow
+from taskqueue.core.scheduler import Turn
+from taskqueue.core.settings import CoreConfig, Layer, Pace
 from taskqueue.store.layout import OUTCOMES, SESSIONS
 from tests.unit.core.conftest import World, task
 
@@ -19,6 +22,20 @@ LARGE = "x" * 50_000
 
 def config(**fields: object) -> CoreConfig:
     return CoreConfig(**({"defaults": {"rate": inf}, "projects": {"news": {}}} | fields))  # type: ignore[arg-type]
+
+
+def refusal(world: World, **settings: Any) -> str:
+    """Why the project news can't have these settings."""
+    request = ProjectSet(session="person", n=world.n(), project="news", settings=settings)
+    return world.ask(ErrorReply, request).reason
+
+
+def step(world: World, config: CoreConfig | None = None) -> Turn:
+    """One turn in which nothing is heard, kept as any other."""
+    found = world.ledger.find(world.scheduler.needs(world.now, []))
+    turn = world.scheduler.step(world.now, [], found, config)
+    world.ledger.keep(turn.kept)
+    return turn
 
 
 def test_projects_that_are_filled_otherwise_while_they_wait_to_be_read_keep_nobody_from_being_read() -> None:
@@ -165,3 +182,79 @@ def test_a_shorter_fetcher_timeout_holds_for_fetchers_that_are_silent_already() 
     world.configure(config(fetcher_timeout=60))
     world.advance(31)
     assert world.counts().ready == 1
+
+
+def test_the_overrides_of_a_project_are_bounded_in_all() -> None:
+    world = World(config())
+    world.set(fetch={"cookie": "x" * 40_000})
+
+    reason = refusal(world, on_finished={"body": "y" * 30_000})
+
+    assert reason.startswith("fetch: 40018 of 700")
+    assert reason.endswith("bytes that are said here; in all at most 65536 are taken")
+    assert list(world.project().overrides) == ["fetch"]
+    assert "on_finished" in world.set(fetch={"cookie": ""}, on_finished={"body": "y" * 30_000}).overrides
+
+
+def test_a_page_of_projects_ends_where_a_message_is_full() -> None:
+    world = World(config(projects={name: {} for name in "abcdef"}, max_message=512 << 10))
+    for name in "abcdef":
+        world.set(name, fetch={"cookie": "x" * 60_000})
+
+    replies = [world.ask(StatusReply, Status(session="person", n=world.n()))]
+    while replies[-1].more:
+        after = replies[-1].projects[-1].name
+        replies.append(world.ask(StatusReply, Status(session="person", n=world.n(), after=after)))
+
+    assert [[project.name for project in reply.projects] for reply in replies] == [["a", "b"], ["c", "d"], ["e", "f"]]
+    assert all(len(msgspec.msgpack.encode(reply)) <= 512 << 10 for reply in replies)
+
+
+def test_a_page_of_projects_has_one_at_least() -> None:
+    world = World(config(projects={name: {} for name in "ab"}, max_message=4096))
+    for name in "ab":
+        world.set(name, fetch={"cookie": "x" * 4000})
+
+    reply = world.ask(StatusReply, Status(session="person", n=1))
+    assert [project.name for project in reply.projects] == ["a"]
+    assert reply.more
+
+
+def test_what_is_sent_again_with_a_fetch_that_has_grown_still_fits_into_a_message() -> None:
+    world = World(config(projects={"news": {}, "shop": {}}, max_message=100_000))
+    fetcher = world.fetcher()
+    fetcher.deaf = True
+    world.turn(world.new_tasks("news", task("a")), world.new_tasks("shop", task("b")))
+    world.settle()
+    for name in ("news", "shop"):
+        world.set(name, fetch={"cookie": "x" * 60_000})
+    fetcher.deaf = False
+
+    fetcher.hello()
+
+    (message,) = fetcher.messages
+    assert sorted(fetcher.held) == ["a", "b"]
+    assert len(message.fetch) == 1
+    assert len(msgspec.msgpack.encode(message)) <= 100_000
+
+
+def test_a_new_config_writes_only_the_projects_of_which_it_says_something_new() -> None:
+    layers: dict[str, Layer] = MANY | {"p007": {"bucket": "site"}}
+    buckets = {"site": Pace(rate=1.0)}
+    world = World(config(projects=layers, buckets=buckets))
+
+    changed = step(world, config(projects=layers | {"p003": {"rate": 2}}, buckets=buckets))
+    assert [record.name for record in changed.kept.projects] == ["p003"]
+    assert world.project("p003").settings["rate"] == 2
+
+    paced = step(world, config(projects=layers | {"p003": {"rate": 2}}, buckets={"site": Pace(rate=9.0)}))
+    assert [record.name for record in paced.kept.projects] == ["p007"]
+
+
+def test_the_windows_of_many_projects_are_saved_a_part_in_each_turn() -> None:
+    world = World(config(projects=MANY, turn_tasks=64))
+    for name in MANY:
+        world.push(name, task("a"))
+
+    world.elapsed += 120
+    assert 0 < len(step(world).kept.counters) <= 5

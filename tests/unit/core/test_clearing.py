@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 from typing import Any
 
 import pytest
 
-from taskqueue.core.operations import PAGE_TASKS
 from taskqueue.core.replies import (
     AnyReply,
     DoneReply,
@@ -27,7 +27,8 @@ from taskqueue.core.requests import (
     TaskRetry,
     TaskShow,
 )
-from taskqueue.core.views import Counts, OperationView
+from taskqueue.core.sweeping import SWEPT_AT_ONCE, SWEPT_TASKS
+from taskqueue.core.views import Counts
 from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 
@@ -50,35 +51,46 @@ def turn(world: World, *requests: Any) -> list[AnyReply]:
     return replies
 
 
-def sweeps(world: World) -> list[OperationView]:
-    return world.ask(OperationsReply, OperationList(**WHO, n=world.n())).operations
-
-
 def known_on_disk(world: World) -> int:
     return len(world.disk.families["ids"].keys)
 
 
-def push_many(world: World, count: int = 2 * PAGE_TASKS + 9) -> None:
+def push_many(world: World, count: int = 2 * SWEPT_TASKS + 9) -> None:
     world.push("news", *[task(f"t{number:04}") for number in range(count)])
 
 
 def test_what_is_left_of_cleared_tasks_is_swept_away(world: World) -> None:
     push_many(world)
     world.turn(do(world, "clear"))
-    assert known_on_disk(world) > 0
+    left = [known_on_disk(world)]
 
-    world.settle()
-    assert known_on_disk(world) == 0
-    (sweep,) = sweeps(world)
-    assert (sweep.action, sweep.known, sweep.seen, sweep.matched) == ("clear", 521, 521, 521)
+    while left[-1]:
+        world.turn()
+        left.append(known_on_disk(world))
+    assert left == [2 * SWEPT_TASKS + 9, SWEPT_TASKS + 9, 9, 0]
+    assert world.ask(OperationsReply, OperationList(**WHO, n=world.n())).operations == [], "nobody began it"
+
+
+def test_projects_are_swept_together_and_a_turn_sweeps_no_more_for_it(make_world: MakeWorld) -> None:
+    names = [f"p{number:02}" for number in range(2 * SWEPT_AT_ONCE)]
+    world = make_world(projects={name: {"group": "g"} for name in names})
+    world.turn(*[world.new_tasks(name, *[task(f"t{number}") for number in range(50)]) for name in names])
+    world.turn(*[ProjectDo(**WHO, n=world.n(), project=name, action="clear") for name in names])
+    left = [known_on_disk(world)]
+
+    while left[-1]:
+        world.turn()
+        left.append(known_on_disk(world))
+    assert max(before - after for before, after in pairwise(left)) <= SWEPT_TASKS
+    assert len(left) - 1 <= 2 + 2 * len(names) * 50 / SWEPT_TASKS
 
 
 def test_nothing_is_swept_where_nothing_was_live(world: World) -> None:
     world.push("news", task("a"))
     world.fetcher().done("a")
 
-    world.do("clear")
-    assert sweeps(world) == []
+    world.turn(do(world, "clear"))
+    assert world.next_wake() > world.elapsed
     assert world.counts() == Counts(success=1)
 
 
@@ -139,9 +151,6 @@ def test_a_project_can_be_cleared_while_it_is_being_swept(world: World) -> None:
 
     turn(world, do(world, "clear"))
     assert (world.counts(), known_on_disk(world)) == (Counts(), 0)
-    second, first = sweeps(world)
-    assert min(second.ended_at, first.ended_at) > 0
-    assert first.seen < first.known, "the second one does the rest"
 
 
 ORDERS = [("clear", "push", "done"), ("push", "clear", "done"), ("done", "clear", "push"), ("clear", "done", "push")]

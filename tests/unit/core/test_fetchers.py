@@ -387,3 +387,32 @@ def test_after_a_restart_an_unheard_fetcher_gives_back_what_it_held(world: World
     world.restart()
     world.advance(60)
     assert (world.counts().ready, world.show("t00").retried) == (2, 0)
+
+
+# ---------------------------------------------------------------------------------------- what could not be sent
+
+
+def test_tasks_that_could_not_be_sent_are_handed_to_somebody_else_at_once(world: World) -> None:
+    gone, other = world.fetcher(name="gone"), world.fetcher(capacity=0, name="other")
+    world.unreachable.append(gone.session.encode())
+    world.push("news", task("a"), task("b"))
+    other.hello(capacity=10)
+
+    assert (gone.taken, other.taken) == ([], ["a", "b"])
+    assert world.elapsed == 0
+    assert world.show("a").retried == 0
+
+
+def test_a_fetcher_that_could_not_be_reached_gets_tasks_again_after_its_next_hello(world: World) -> None:
+    fetcher = world.fetcher()
+    world.unreachable.append(fetcher.session.encode())
+    world.push("news", task("a"))
+    assert world.counts().ready == 1
+    world.push("news", task("b"))
+    assert world.counts().processing == 0
+
+    world.unreachable.clear()
+    fetcher.hello()
+    assert fetcher.taken == ["a", "b"]
+    fetcher.done("a")
+    assert world.counts().success == 1

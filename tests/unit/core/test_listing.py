@@ -107,6 +107,15 @@ def test_a_glob_that_matches_little_gives_short_pages_that_say_where_to_go_on(wo
     assert found == [[], [f"t{count - 1:05}"]]
 
 
+def test_a_glob_that_costs_much_gives_short_pages_that_leave_nothing_out(world: World) -> None:
+    long = "http://site/" + "a" * 8000
+    world.push("news", *[task(f"t{number:02}", url=f"{long}{number:02}") for number in range(20)])
+
+    found = [[row.taskid for row in page] for page in pages(world, "ready", url="*" + "[ab]" * 60 + "*1?")]
+    assert len(found) >= 10
+    assert [name for page in found for name in page] == [f"t{number}" for number in range(10, 20)]
+
+
 @pytest.mark.parametrize("after", ["xyz", "12 34", "-", "0x", "ä"])
 def test_a_cursor_that_can_not_be_read_is_refused_and_the_rest_of_the_turn_goes_on(world: World, after: str) -> None:
     refused, taken = world.turn(asked(world, "ready", after=after), world.new_tasks("news", task("a")))

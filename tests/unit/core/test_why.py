@@ -44,7 +44,7 @@ def test_it_has_paused_itself_and_tries_again(make_world: MakeWorld) -> None:
     world.advance(50)
 
     assert why(world) == (
-        "has paused itself (1 failures in a row, the last one: HTTP 503); it tries a few tasks in 4 min 10 s,"
+        "has paused itself (1 failure in a row, the last one: HTTP 503); it tries a few tasks in 4 min 10 s,"
         " or at once with: taskqueue project resume news"
     )
 
@@ -69,14 +69,14 @@ def test_it_is_outside_of_its_active_hours(make_world: MakeWorld) -> None:
 def test_its_rate_is_zero(world: World) -> None:
     world.set(rate=0)
 
-    assert why(world) == "has a rate of 0"
+    assert why(world) == "has a rate of 0; give it another one with: taskqueue project set news rate=1"
 
 
 def test_there_is_nothing_in_its_queue(world: World) -> None:
-    assert why(world) == "has nothing in its queue (0 tasks over)"
+    assert why(world) == "has no task"
     world.push("news", task("a"))
     world.fetcher().done("a")
-    assert why(world) == "has nothing in its queue (1 task over)"
+    assert why(world) == "has nothing to do (1 task over already)"
 
 
 def test_no_task_is_due(world: World) -> None:
@@ -101,7 +101,7 @@ def test_it_processes_as_many_as_it_may(make_world: MakeWorld) -> None:
     world.push("news", *[task(f"t{number}") for number in range(5)])
     world.fetcher()
 
-    assert why(world) == "has 2 tasks processing, and max_processing is 2"
+    assert why(world) == "has 2 tasks processing, and its max_processing is 2"
 
 
 def test_it_has_no_token(make_world: MakeWorld) -> None:
@@ -163,7 +163,7 @@ def test_its_next_tasks_are_read_from_the_store(make_world: MakeWorld) -> None:
     hello = Hello(session="fetcher", n=1, capacity=1)
     told = world.turn(hello, Why(session="person", n=world.n(), project=names[-1]))[1]
     assert isinstance(told, WhyReply)
-    assert told.sentence == f'project "{names[-1]}" has its next tasks read from the store'
+    assert told.sentence == f'project "{names[-1]}" waits until its next tasks have been read from the store'
 
 
 def test_the_first_reason_that_applies_is_told(world: World) -> None:
@@ -234,7 +234,7 @@ def test_a_task_waits_for_a_retry(world: World) -> None:
     fetcher.fail("b", error="HTTP 429", retry_after=90)
 
     assert why(world, "a") == 'is due in 30 s, as retry 1 of 4, after "HTTP 500"'
-    assert why(world, "b") == 'is due in 1 min 30 s, the time for which its fetcher asked, after "HTTP 429"'
+    assert why(world, "b") == 'is due in 1 min 30 s, as its fetcher asked, after "HTTP 429"'
 
 
 def test_a_task_waits_to_be_run_again(world: World) -> None:
@@ -244,8 +244,8 @@ def test_a_task_waits_to_be_run_again(world: World) -> None:
     fetcher.fail("b")
     world.advance(20)
 
-    assert why(world, "a") == "is due in 23 h 59 min, when it is run again, as it is each 1 d"
-    assert why(world, "b") == "is due in 10 s, after an error without a reason"
+    assert why(world, "a") == "is due in 23 h 59 min, as it is run again every 1 d"
+    assert why(world, "b") == "is due in 10 s, to be tried again after an error without a reason"
 
 
 def test_a_task_is_ready_and_what_keeps_its_project_is_told(world: World) -> None:
@@ -253,9 +253,18 @@ def test_a_task_is_ready_and_what_keeps_its_project_is_told(world: World) -> Non
         "news", task("a"), *[task(f"t{number}") for number in range(5)], task("b", expires_at=world.now.wall + 9)
     )
 
-    reason = 'project "news" has 7 tasks ready and has tasks to hand out, but no fetcher is connected'
-    assert why(world, "a") == f"is ready; {reason}"
-    assert why(world, "b") == f"is ready and expires in 9 s; {reason}"
+    reason = 'project "news" has tasks to hand out, but no fetcher is connected'
+    assert why(world, "a") == f"is ready, as are 6 others; {reason}"
+    assert why(world, "b") == f"is ready, as are 6 others, and expires in 9 s; {reason}"
+
+
+def test_a_task_that_is_ready_alone_or_with_another_one_is_told_so(world: World) -> None:
+    world.push("news", task("a"))
+    world.do("stop")
+    assert why(world, "a") == 'is ready; project "news" is stopped; go on with: taskqueue project start news'
+
+    world.push("news", task("b"))
+    assert why(world, "a").startswith('is ready, as is another one; project "news" is stopped')
 
 
 # ---------------------------------------------------------------------------------------- asking

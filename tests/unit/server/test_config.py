@@ -85,7 +85,7 @@ def test_the_core_is_told_its_own_defaults_if_the_file_says_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("8388608", 8 << 20), ('"8 MiB"', 8 << 20), ('"4096"', None), ('"64KiB"', 64 << 10), ('"8 MB"', None)],
+    [("8388608", 8 << 20), ('"8 MiB"', 8 << 20), ('"4096"', None), ('"512KiB"', 512 << 10), ('"8 MB"', None)],
 )
 def test_a_size_is_a_number_of_bytes_or_a_text_with_a_unit(text: str, size: int | None) -> None:
     if size is None:
@@ -116,9 +116,9 @@ def test_the_core_is_told_of_buckets_and_jobs() -> None:
 
 
 def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> None:
-    config = loaded('[server]\nmax_message = "64 KiB"')
+    config = loaded('[server]\nmax_message = "512 KiB"')
 
-    assert core_config(config, "").select_bytes == 64 << 10
+    assert core_config(config, "").select_bytes == 512 << 10
 
 
 # ---------------------------------------------------------------------------------------- what is refused
@@ -146,14 +146,14 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ('[server]\nbind = "7400"', 'server.bind must be an address such as "tcp://127.0.0.1:7400", not "7400"'),
         (
             "[server]\nmax_message = 5",
-            'server.max_message must be a size such as "8 MiB" of at least 4 KiB and at most 1 GiB, not 5',
+            'server.max_message must be a size such as "8 MiB" of at least 512 KiB and at most 1 GiB, not 5',
         ),
         ('[store]\ndurability = "yes"', 'store.durability must be one of "commit", "interval", "none", not "yes"'),
         ("[store]\npath = 7", "store.path must be a text, not 7"),
         (
             '[webhook]\nevents = ["paused", "late"]',
             "webhook.events must be a list of 1 to 4 items, each one of "
-            '"error-burst", "finished", "paused", "resumed", not [\'paused\', \'late\']',
+            '"error-burst", "finished", "paused", "resumed", not ["paused", "late"]',
         ),
         ("[webhook]\ntimeout = 0", "webhook.timeout must be a number of more than 0 and at most 600, not 0"),
         (
@@ -188,6 +188,10 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         (
             '[projects.news]\nactive = "at night"',
             'projects.news.active: expected hours such as "22:00-06:00 Europe/Berlin", not "at night"',
+        ),
+        (
+            '[projects.news]\nactive = "22:00-06:00 Mars/X"',
+            'projects.news.active: "Mars/X" is no time zone that is known here, such as "Europe/Berlin"',
         ),
         ("[projects.news]\nactive = 5", "projects.news.active must be a text, not 5"),
         ("[projects.news]\nfetch = 5", "projects.news.fetch must be a section, not 5"),
@@ -224,7 +228,7 @@ def test_what_cant_be_used_is_refused_with_file_key_and_reason(text: str, reason
         ("cron = 5", ".cron must be a text, not 5"),
         (
             'every = "5x"',
-            '.every: expected "90s", "5m", "12h", "1d" or the like, at most "366d", not \'5x\'',
+            '.every: expected "90s", "5m", "12h", "1d" or the like, at most "366d", not "5x"',
         ),
         (
             'cron = "0 3 * * *"\nzone = "Europe/Berln"',
@@ -259,7 +263,7 @@ def test_a_job_that_is_no_section_or_has_no_good_name_is_refused() -> None:
         'conf/taskqueue.toml: projects.news.cron.nightly must be a section, not "0 3 * * *"'
     ]
     assert refusal("[projects.news.cron.'a b']\nevery = '5m'") == [
-        'conf/taskqueue.toml: projects.news.cron: a job\'s name is 1 to 64 letters, digits, "_" and "-", not \'a b\''
+        'conf/taskqueue.toml: projects.news.cron."a b": a job\'s name is 1 to 64 letters, digits, "_" and "-"'
     ]
 
 
@@ -293,10 +297,35 @@ def test_all_problems_of_a_file_are_reported_at_once() -> None:
         "[projects.news.cron.a]\ncron = 'x'\n[projects.news.cron.b]\nzone = 'x'\n[buckets]\ny = 1"
     )
 
-    assert [line.split()[1].rstrip(":") for line in lines] == [
+    assert places(lines) == [
         "server.bnd", "server.max_sessions", "projects.news.burst", "projects.news.active", "projects.news.bucket",
-        "projects.news.cron.a.cron", "projects.news.cron.b", "buckets.y",
+        "projects.news.cron.b", "projects.news.cron.a.cron", "projects.news.cron.b.zone", "buckets.y",
     ]  # fmt: skip
+
+
+def test_no_problem_hides_another_and_each_is_said_once() -> None:
+    lines = refusal(
+        "[projects.'a b']\nspeed = 1\n[projects.news.fetch]\nkey = '" + "x" * 70_000 + "'\n"
+        "[projects.news.on_finished]\npriority = 'high'\ntaskid = '" + "ä" * 65 + "'\n"
+        "[projects.news.cron.'a b']\nevery = '5x'\n"
+        "[projects.news.cron.c]\ncron = 'x'\nzone = 'Mars/X'\nmissed = 'twice'\ntask.priority = 'high'\n"
+        "task.body = '" + "x" * 70_000 + "'\n"
+        "[projects.news.cron.d]\ncron = 5\nonce = 1\n[projects.news.cron.e]\nevery = '5m'\ncron = 5"
+    )
+
+    job = "projects.news.cron.c"
+    assert sorted(places(lines)) == sorted([
+        'projects."a', 'projects."a', "projects.news.fetch", "projects.news.on_finished.priority",
+        "projects.news.on_finished.taskid", 'projects.news.cron."a', 'projects.news.cron."a', f"{job}.cron",
+        f"{job}.zone", f"{job}.missed", f"{job}.task.priority", f"{job}.task.body", "projects.news.cron.d.cron",
+        "projects.news.cron.d.once", "projects.news.cron.e.cron", "projects.news.cron.e",
+    ])  # fmt: skip
+    assert len(set(lines)) == len(lines)
+
+
+def places(lines: list[str]) -> list[str]:
+    """The keys that lines are about, up to the first space in them."""
+    return [line.split()[1].rstrip(":") for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -359,3 +388,11 @@ def test_a_reload_keeps_what_needs_a_restart_and_names_it() -> None:
     assert waiting == ["server.bind", "store.path", "store.durability"]
     assert (config.server.bind, config.store.path, config.store.durability) == ("tcp://*:1", "here", "commit")
     assert config.server.log_level == "debug"
+
+
+def test_what_a_section_says_of_a_project_is_bounded_in_all() -> None:
+    said = f"[projects.news]\nfetch.cookie = '{'x' * 40_000}'\non_finished.body = '{'y' * 30_000}'"
+
+    (line,) = refusal(said)
+    assert line.startswith("conf/taskqueue.toml: projects.news.fetch: 40018 of 700")
+    assert line.endswith("in all at most 65536 are taken")

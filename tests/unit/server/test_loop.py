@@ -44,9 +44,15 @@ class Trouble:
     def __init__(self) -> None:
         self.coming: dict[str, list[Exception]] = {}
         self.stop_comes = False
+        self.over = Event()
+        self.over.set()
 
     def let_fail(self, what: str, *errors: Exception) -> None:
         self.coming.setdefault(what, []).extend(errors)
+
+    def let_hang(self) -> None:
+        """Writes wait until it is over."""
+        self.over.clear()
 
     def let_stop(self) -> None:
         """At the next sync, which is a slow one, the daemon is told to stop."""
@@ -55,6 +61,8 @@ class Trouble:
     def may_fail(self, what: str) -> None:
         if self.coming.get(what):
             raise self.coming[what].pop(0)
+        if what == "write":
+            self.over.wait()
         if what == "sync" and self.stop_comes:
             self.stop_comes = False
             os.kill(os.getpid(), signal.SIGTERM)
@@ -262,6 +270,28 @@ def test_a_stop_waits_for_the_disk_and_sends_what_waited_for_it(tmp_path: Path) 
         assert client.push("a") == ["new"]
 
     serve(tmp_path, trouble, script, ends_itself=True)
+
+
+def test_slow_requests_are_spread_over_turns_and_answered_in_their_order(tmp_path: Path) -> None:
+    trouble = Trouble()
+    heard: list[int] = []
+    turns: list[int] = []
+
+    def script(client: Client) -> None:
+        turns.append(client.ask("status")["shell"]["turns"])
+        trouble.let_hang()
+        start_project(client)
+        for _ in range(40):
+            client.send("task-list", project="news", state="ready", url="*a*")
+            client.send("project-show", project="news")
+        trouble.over.set()
+        answers = [client.answer() for _ in range(81)]
+        heard.extend(answer["n"] for answer in answers if answer["type"] != "project-reply" or answer["n"] > 2)
+        turns.append(client.ask("status")["shell"]["turns"])
+
+    serve(tmp_path, trouble, script)
+    assert heard == list(range(3, 83))
+    assert turns[1] - turns[0] >= 40 / 2
 
 
 def test_a_stop_is_marked_as_a_clean_one(tmp_path: Path) -> None:

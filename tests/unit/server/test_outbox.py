@@ -13,7 +13,13 @@ class Wire:
 
     def __init__(self) -> None:
         self.sent: list[tuple[Peer, bytes]] = []
-        self.outbox = Outbox(lambda peer, payload: self.sent.append((peer, payload)))
+        self.is_open = True
+        self.outbox = Outbox(self._send)
+
+    def _send(self, peer: Peer, payload: bytes) -> bool:
+        if self.is_open:
+            self.sent.append((peer, payload))
+        return self.is_open
 
 
 def test_what_is_kept_waits_for_its_write() -> None:
@@ -78,3 +84,12 @@ def test_what_is_cleared_never_leaves() -> None:
     wire.outbox.put(A, b"3", None)
 
     assert wire.sent == [(A, b"3")]
+
+
+def test_what_was_to_leave_at_once_and_could_not_is_told() -> None:
+    wire = Wire()
+    assert wire.outbox.put(A, b"sent", None)
+
+    wire.is_open = False
+    assert not wire.outbox.put(A, b"lost", None)
+    assert wire.outbox.put(A, b"waits", 1)

@@ -35,6 +35,18 @@ def test_a_new_project_may_hand_out_its_burst_at_once_and_then_its_rate(make_wor
     assert [gained(world, fetcher, 2) for _ in range(5)] == [1, 1, 1, 1, 1]
 
 
+def test_a_project_that_is_deleted_and_made_anew_has_a_full_bucket(make_world: MakeWorld) -> None:
+    world = make_world({"rate": 1.0, "burst": 5.0})
+    fetcher = crowd(world)
+    assert len(fetcher.taken) == 5
+
+    world.do("delete")
+    world.do("start")
+    world.push("news", *[task(f"again{i}") for i in range(9)])
+    fetcher.hello()
+    assert len(fetcher.taken) == 10
+
+
 def test_after_a_quiet_time_it_may_hand_out_no_more_than_its_burst(make_world: MakeWorld) -> None:
     world = make_world({"rate": 1, "burst": 4})
     crowd(world, 4)

@@ -672,3 +672,19 @@ def test_of_many_jobs_that_are_due_at_once_each_turn_runs_some(make_world: MakeW
 def _with(config: CoreConfig, projects: dict[str, Any]) -> CoreConfig:
     """The config with other projects."""
     return CoreConfig(defaults=config.defaults, projects=projects, head_tasks=config.head_tasks)
+
+
+# ---------------------------------------------------------------------------------------- what never comes
+
+
+def test_an_expression_that_never_comes_is_refused(world: World) -> None:
+    """The fifth monday of a month is not its first day; the star asks for both."""
+    never = {"cron": "0 0 */31 * MON#5"}
+
+    assert refusal(world, cron={"nightly": never}) == 'cron.nightly.cron: "0 0 */31 * MON#5" never comes'
+
+
+def test_an_expression_that_comes_only_in_leap_years_is_taken(world: World) -> None:
+    world.set(cron={"nightly": {"cron": "0 0 29 2 *"}})
+
+    assert job(world).next_at == datetime.fromisoformat("2024-02-29T00:00Z").timestamp()

@@ -372,6 +372,26 @@ def test_a_hold_outlives_the_daemon(world: World, reboot: bool) -> None:
     assert finishes(world) == 1
 
 
+def test_a_hold_lasts_no_longer_when_the_clock_is_put_back(world: World) -> None:
+    world.hold(60)
+    work(world, "a").done("a")
+
+    world.wall_step -= 86_400
+    world.advance(59)
+    assert finishes(world) == 0
+    world.advance(1)
+    assert finishes(world) == 1
+
+
+def test_no_more_than_a_hundred_sessions_hold_a_project_open(world: World) -> None:
+    for number in range(100):
+        world.hold(60, session=f"s{number}")
+
+    request = ProjectHold(session="one-more", n=world.n(), project="news", seconds=60)
+    assert world.ask(ErrorReply, request).code == "full"
+    assert world.hold(60, session="s0").held_by == 100
+
+
 def test_a_hold_of_a_project_that_had_no_task_finishes_nothing(world: World) -> None:
     world.hold(60)
     world.hold(0)

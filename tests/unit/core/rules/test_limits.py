@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.replies import DoneReply, Select, TaskReply
+from taskqueue.core.replies import DoneReply, ErrorReply, Select, TaskReply
+from taskqueue.core.requests import ProjectSet
 from taskqueue.core.settings import CoreConfig
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, FORCE, HOUR, MINUTE, rest
@@ -20,6 +21,12 @@ MIDNIGHT = WALL // DAY * DAY + DAY - WALL
 def sleeper(world: World, capacity: int = 100, name: str = "fetcher") -> Fetcher:
     """A fetcher that has not asked yet."""
     return world.know(Fetcher(world, name, capacity, None))
+
+
+def refused_limit(world: World, **settings: float) -> str | None:
+    """Why the project news can't have these settings; None: it has them."""
+    reply = world.answer(ProjectSet(session="person", n=world.n(), project="news", settings={**settings}))
+    return reply.reason if isinstance(reply, ErrorReply) else None
 
 
 def follow_up(fetcher: Fetcher, parent: str, *taskids: str, **schedule: Any) -> list[str]:
@@ -238,6 +245,33 @@ def test_active_hours_outlive_the_daemon(make_world: MakeWorld, reboot: bool) ->
     assert fetcher.taken == ["a"]
 
 
+def test_active_hours_are_those_that_the_clock_shows_when_it_has_been_put_back(make_world: MakeWorld) -> None:
+    world = make_world({"active": "22:00-06:00 UTC"})
+    fetcher = world.fetcher()
+    world.advance(3 * HOUR)
+
+    world.wall_step -= 6 * HOUR
+    world.push("news", task("a"))
+    fetcher.hello()
+    assert fetcher.taken == []
+    world.advance(2 * HOUR + 46 * MINUTE + 39)
+    fetcher.hello()
+    assert fetcher.taken == []
+    world.advance(1)
+    assert fetcher.taken == ["a"]
+
+
+def test_a_clock_that_is_put_back_opens_a_project_that_is_active_then(make_world: MakeWorld) -> None:
+    world = make_world({"active": "19:00-20:00 UTC"})
+    fetcher = world.fetcher()
+    world.push("news", task("a"))
+    assert fetcher.taken == []
+
+    world.wall_step -= 3 * HOUR
+    world.settle()
+    assert fetcher.taken == ["a"]
+
+
 def test_active_hours_that_are_changed_count_at_once(make_world: MakeWorld) -> None:
     world = make_world({"active": "00:00-06:00 UTC"})
     fetcher = world.fetcher()
@@ -312,12 +346,13 @@ def test_a_higher_max_processing_hands_out_at_once_and_a_lower_one_waits(make_wo
     assert fetcher.taken == ["t0", "t1", "t2", "t3"]
 
 
-def test_half_a_lease_is_none(make_world: MakeWorld) -> None:
-    world = make_world({"max_processing": 2.5})
-    fetcher = world.fetcher()
-    world.push("news", *[task(f"t{i}") for i in range(9)])
-
-    assert fetcher.taken == ["t0", "t1"]
+@pytest.mark.parametrize("limit", ["max_queue", "max_tasks", "max_depth", "max_processing"])
+def test_half_a_task_is_no_limit(world: World, limit: str) -> None:
+    least = 0 if limit == "max_depth" else 1
+    reason = f"{limit} must be a whole number of at least {least} or inf, not 2.5"
+    assert refused_limit(world, **{limit: 2.5}) == reason
+    for whole in ({limit: 2.0}, {limit: inf}):
+        assert refused_limit(world, **whole) is None
 
 
 def test_a_project_at_its_max_processing_does_not_hold_up_others(make_world: MakeWorld) -> None:

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.operations import ENDED_KEPT, PAGE_TASKS
+from taskqueue.core.bulk import PAGE_TASKS
+from taskqueue.core.group_actions import LOST_A_STEP, PROJECTS_A_STEP
+from taskqueue.core.operations import ENDED_KEPT, RUNNING_MOST
 from taskqueue.core.replies import (
     DoneReply,
     ErrorReply,
-    GroupReply,
     NewTasksReply,
     OperationReply,
     OperationsReply,
+    ProjectReply,
     TaskListReply,
 )
 from taskqueue.core.requests import (
@@ -23,6 +25,8 @@ from taskqueue.core.requests import (
     OperationList,
     OperationShow,
     ProjectDo,
+    ProjectSet,
+    ProjectShow,
     TaskFilter,
     TaskList,
 )
@@ -167,8 +171,12 @@ def test_a_group_is_dealt_with_project_by_project_and_those_for_which_it_makes_n
     world = make_world(projects={name: {"group": "g"} for name in ("news", "shop", "wiki")} | {"blog": {}})
     world.do("stop", "shop")
 
-    request = GroupDo(**WHO, n=world.n(), group="g", action="pause")
-    assert world.ask(GroupReply, request).projects == ["news", "wiki"]
+    (reply,) = world.turn(GroupDo(**WHO, n=world.n(), group="g", action="pause"))
+    assert isinstance(reply, OperationReply)
+    view = reply.operation
+    assert (view.action, view.group, view.projects) == ("pause", "g", ["news", "shop", "wiki"])
+    assert (view.known, view.seen, view.matched, view.ended_at) == (3, 3, 2, WALL)
+    assert show(world, view.id) == view
     assert [world.project(name).state for name in ("news", "shop", "wiki", "blog")] == [
         "paused", "stopped", "paused", "running",
     ]  # fmt: skip
@@ -183,6 +191,97 @@ def test_a_group_is_cleared_in_one_commit(make_world: MakeWorld) -> None:
 
     world.turn(GroupDo(**WHO, n=world.n(), group="g", action="clear"))
     assert (world.counts("news"), world.counts("shop")) == (Counts(), Counts())
+
+
+def group(make_world: MakeWorld, count: int) -> tuple[World, list[str]]:
+    """A world with a group of so many projects, each with a task to do, and their names in order."""
+    members = [f"p{number:03}" for number in range(count)]
+    world = make_world(projects={name: {"group": "g"} for name in members} | {"other": {}})
+    world.turn(*[world.new_tasks(name, task("t")) for name in members])
+    return world, members
+
+
+def group_do(world: World, action: Any) -> OperationView:
+    (reply,) = world.turn(GroupDo(**WHO, n=world.n(), group="g", action=action))
+    assert isinstance(reply, OperationReply), reply
+    return reply.operation
+
+
+def states(world: World, members: list[str]) -> list[str]:
+    return [world.project(name).state for name in members]
+
+
+def test_a_large_group_is_dealt_with_step_by_step(make_world: MakeWorld) -> None:
+    world, members = group(make_world, 2 * PROJECTS_A_STEP + 3)
+    world.do("stop", members[-1])
+
+    view = group_do(world, "pause")
+    assert (view.known, view.seen, view.matched, view.ended_at) == (len(members), PROJECTS_A_STEP, PROJECTS_A_STEP, 0)
+    seen = [show(world, view.id).seen for _ in range(3)]
+    assert seen == [PROJECTS_A_STEP, 2 * PROJECTS_A_STEP, len(members)]
+    assert show(world, view.id).matched == len(members) - 1
+    assert states(world, members) == ["paused"] * (len(members) - 1) + ["stopped"]
+
+
+@pytest.mark.parametrize("action", ["clear", "reset", "delete"])
+@pytest.mark.parametrize("end", ["restart", "reboot", "crash", None])
+def test_tasks_of_a_large_group_are_lost_step_by_step_across_restarts(
+    make_world: MakeWorld, action: Any, end: str | None
+) -> None:
+    world, members = group(make_world, 3 * LOST_A_STEP)
+    world.push("other", task("t"))
+
+    operation = group_do(world, action).id
+    assert len(world.disk.families["ready"].keys) == 1 + 2 * LOST_A_STEP
+    if end:
+        getattr(world, end)()
+    world.settle()
+    view = show(world, operation)
+    assert (view.seen, view.matched, bool(view.ended_at)) == (len(members), len(members), True)
+    assert len(world.disk.families["ready"].keys) == len(world.disk.families["ids"].keys) == 1
+    assert not world.disk.families["members"].keys
+
+
+def test_who_is_in_the_group_when_an_action_begins_is_who_is_meant(make_world: MakeWorld) -> None:
+    world, members = group(make_world, PROJECTS_A_STEP + 3)
+    leaves, goes, comes = members[-1], members[-2], "other"
+
+    operation = begin_and(world, "pause", leaves, goes, comes)
+    world.settle()
+    assert show(world, operation).matched == len(members) - 1
+    assert (world.project(leaves).state, world.project(comes).state) == ("paused", "running")
+
+
+def begin_and(world: World, action: Any, leaves: str, goes: str, comes: str) -> int:
+    """Begin an action on the group, of which one project leaves, one is deleted, and one is added, in that turn."""
+    replies = world.turn(
+        GroupDo(**WHO, n=world.n(), group="g", action=action),
+        ProjectSet(**WHO, n=world.n(), project=leaves, settings={"group": "h"}),
+        ProjectDo(**WHO, n=world.n(), project=goes, action="delete"),
+        ProjectSet(**WHO, n=world.n(), project=comes, settings={"group": "g"}),
+    )
+    assert isinstance(replies[0], OperationReply)
+    return replies[0].operation.id
+
+
+def test_an_action_on_a_small_group_is_done_however_many_operations_are_under_way(make_world: MakeWorld) -> None:
+    world, members = group(make_world, PROJECTS_A_STEP + 1)
+    asked = [Bulk(**WHO, n=world.n(), action="cancel", group="g", dry_run=True) for _ in range(RUNNING_MOST)]
+    world.turn(*asked, ProjectSet(**WHO, n=world.n(), project="other", settings={"group": "h"}))
+
+    small, large, another = world.turn(
+        GroupDo(**WHO, n=world.n(), group="h", action="pause"),
+        GroupDo(**WHO, n=world.n(), group="g", action="pause"),
+        Bulk(**WHO, n=world.n(), action="cancel", group="h"),
+    )
+    assert isinstance(small, OperationReply)
+    assert isinstance(large, ErrorReply)
+    assert isinstance(another, ErrorReply)
+    assert (small.operation.matched, large.code, another.code) == (1, "full", "full")
+    (shown,) = world.turn(ProjectShow(**WHO, n=world.n(), project=members[0]))
+    assert isinstance(shown, ProjectReply)
+    assert shown.project is not None
+    assert shown.project.state == "running"
 
 
 # ---------------------------------------------------------------------------------------- many tasks at once
@@ -295,6 +394,32 @@ def test_a_group_is_gone_through_project_by_project(make_world: MakeWorld) -> No
     view = bulk(world, "cancel", group="g")
     assert (view.projects, view.group, view.known, view.matched) == (["news", "shop"], "g", 12, 12)
     assert (world.counts("news"), world.counts("shop")) == (Counts(cancelled=5), Counts(cancelled=7))
+
+
+def test_projects_without_tasks_cost_no_steps_and_a_step_writes_no_list_of_them(make_world: MakeWorld) -> None:
+    members = [f"p{number:03}" for number in range(400)]
+    world = make_world(projects={name: {"group": "g"} for name in members})
+    world.push("p300", task("a"), task("b"))
+    operation = begin(world, "cancel", group="g")
+
+    world.turn()
+    (record,) = world.disk.families["operations"].values.values()
+    assert len(record) < 600
+    world.turn()
+    view = show(world, operation)
+    assert (view.matched, bool(view.ended_at)) == (2, True)
+
+
+def test_globs_that_cost_much_make_a_step_short_and_leave_nothing_out(world: World) -> None:
+    long = "http://site/" + "a" * 8000
+    world.push("news", *[task(f"t{number:03}", url=f"{long}{number}") for number in range(20)])
+    operation = begin(world, "cancel", filter=TaskFilter(url="*" + "[ab]" * 60 + "*1?"))
+
+    world.turn()
+    assert 0 < show(world, operation).seen < 20
+    world.settle()
+    view = show(world, operation)
+    assert (view.seen, view.matched) == (20, 10)
 
 
 def test_what_came_after_the_operation_began_is_not_met(world: World) -> None:

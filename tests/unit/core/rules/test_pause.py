@@ -11,7 +11,7 @@ from taskqueue.core.replies import ErrorReply, NewTasksReply
 from taskqueue.core.requests import Action, ProjectDo
 from taskqueue.core.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
-from tests.unit.core.rules.conftest import CANCEL, rest, run_out
+from tests.unit.core.rules.conftest import CANCEL, DAY, rest, run_out
 
 PAUSE = 300.0
 
@@ -338,6 +338,62 @@ def test_a_check_without_a_result_makes_room_for_another(make_world: MakeWorld, 
 
     assert world.project().state == "checking"
     assert extra(another) == (2 if end == "silent" else 1)
+
+
+def test_a_clock_that_is_put_back_does_not_lengthen_a_pause(make_world: MakeWorld) -> None:
+    world, fetcher = pause(make_world)
+
+    world.wall_step -= DAY
+    run_out(world, fetcher, PAUSE)
+    assert world.project().state == "checking"
+
+
+@pytest.mark.parametrize("answer", [{"retry": False}, {"retry_after": 9999.0}])
+def test_a_site_that_answers_all_checks_as_it_means_to_is_well(make_world: MakeWorld, answer: dict[str, Any]) -> None:
+    world, fetcher = begin_checks(make_world)
+    world.happened.clear()
+
+    for number in range(9):
+        assert world.project().state == "checking"
+        assert fetcher.fail(list(fetcher.held)[-1], **answer) == "done"
+        if number == 4:
+            world.restart()
+        fetcher.hello()
+    assert world.project().state == "running"
+    assert goes_on(fetcher)
+    assert [(event.kind, event.reason) for event in world.happened] == [("resumed", "the site answers")]
+
+
+def test_an_answer_to_a_task_handed_out_before_the_pause_is_no_check(make_world: MakeWorld) -> None:
+    world, fetcher = staff(make_world)
+    fetcher.hello(capacity=20)
+    rest(fetcher)
+    for taskid in list(fetcher.held)[:10]:
+        fetcher.fail(taskid)
+    run_out(world, fetcher, PAUSE)
+    assert world.project().state == "checking"
+
+    for taskid in list(fetcher.held):
+        fetcher.fail(taskid, retry=False)
+    assert world.project().state == "checking"
+
+
+def test_answers_of_an_earlier_phase_do_not_count_in_a_later_one(make_world: MakeWorld) -> None:
+    world, fetcher = begin_checks(make_world)
+    for _ in range(8):
+        fetcher.fail(next(iter(fetcher.held)), retry=False)
+        fetcher.hello()
+    world.restart()
+    for taskid in list(fetcher.held):
+        fetcher.fail(taskid)
+    assert world.project().state == "paused"
+
+    run_out(world, fetcher, PAUSE)
+    fetcher.hello()
+    for _ in range(8):
+        fetcher.fail(next(iter(fetcher.held)), retry=False)
+        fetcher.hello()
+    assert world.project().state == "checking"
 
 
 def test_a_failure_of_a_task_handed_out_before_the_pause_is_no_check(make_world: MakeWorld) -> None:

@@ -1,15 +1,16 @@
-"""Sections of the config file as types: from a setting's type alone it is checked and explained.
+"""Settings as types: from a setting's type alone it is checked and explained, wherever it was said.
 
 So the message and the check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or
 inf", because a number without an upper bound may be inf. A size is a whole number of bytes or a text such as
 "8 MiB". ``Meta(extra={"words": ..., "secret": True})`` gives the words itself and keeps the value out of the line.
 
 A setting may be a table of a type of its own (``on_finished``), or of several by name (``cron``); then each line names
-the innermost key.
+the innermost key. ``where`` is the path to a setting: a section of the config file; empty: it stands alone.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -25,6 +26,10 @@ SIZE: Final = {"unit": "bytes"}
 UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 SIZE_TEXT: Final = re.compile(r"(\d{1,15}) ?(B|KiB|MiB|GiB|TiB)")
 
+BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+"""Keys that need no quotes."""
+SHOWN_CHARS: Final = 100
+
 
 def problems(where: str, table: Mapping[str, Any], kind: type[Struct]) -> Iterator[str]:
     """What is wrong with a section of this kind; ``where`` names it."""
@@ -38,13 +43,12 @@ def problems(where: str, table: Mapping[str, Any], kind: type[Struct]) -> Iterat
 def setting_problems(where: str, key: str, value: Any, kind: type[Struct]) -> Iterator[str]:
     """What is wrong with one setting that such a section has."""
     within = _table(_type(key, kind))
-    if within is None or not isinstance(value, dict):
-        if not _converts(key, value, kind):
-            yield wrong(where, key, value, kind)
-    elif isinstance(within, inspect.StructType):
-        yield from problems(f"{where}.{key}", value, within.cls)
-    else:
-        yield from _named_problems(f"{where}.{key}", value, within.value_type)
+    if isinstance(within, inspect.StructType) and isinstance(value, dict):
+        yield from problems(path(where, key), value, within.cls)
+    elif (named := _named(within)) is not None and isinstance(value, dict):
+        yield from _named_problems(path(where, key), value, named)
+    elif not _converts(key, value, kind):
+        yield wrong(where, key, value, kind)
 
 
 def convert(table: Mapping[str, Any], kind: type[Section]) -> Section:
@@ -54,28 +58,69 @@ def convert(table: Mapping[str, Any], kind: type[Section]) -> Section:
 
 def unknown(where: str, key: str, kind: type[Struct]) -> str:
     """The line for a key that there isn't."""
-    return f"{where}.{key} is not a setting; there are {', '.join(kind.__struct_fields__)}"
+    return f"{path(where, key)} is not a setting; there are {', '.join(kind.__struct_fields__)}"
 
 
 def wrong(where: str, key: str, value: Any, kind: type[Struct]) -> str:
     """The line for a value that can't be used: ``limits.turn_tasks must be a whole number, not "many"``."""
     wanted = _type(key, kind)
-    said = "" if _is_secret(wanted) else f", not {_shown(value)}"
-    return f"{where}.{key} must be {_words(wanted)}{said}"
+    said = "" if _is_secret(wanted) else f", not {shown(value)}"
+    return f"{must_be(where, key, kind)}{said}"
 
 
-def _named_problems(where: str, tables: Mapping[str, Any], kind: inspect.Type) -> Iterator[str]:
+def must_be(where: str, key: str, kind: type[Struct]) -> str:
+    """The line without the value."""
+    return f"{path(where, key)} must be {_words(_type(key, kind))}"
+
+
+def path(where: str, key: object) -> str:
+    """The key in its section; in quotes if it could be taken for more than one, as in the file."""
+    name = key if isinstance(key, str) and BARE.fullmatch(key) else shown(key)
+    return f"{where}.{name}" if where else name
+
+
+def shown(value: Any) -> str:
+    """As the file has it, near enough, on one line."""
+    text = _written(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]} …"
+
+
+def sound(table: Mapping[str, Any], kind: type[Section]) -> Section:
+    """What of a table can be used, as a value; the rest is left out."""
+    return convert(dict(pair for key, value in table.items() for pair in _usable(key, value, kind)), kind)
+
+
+def _named_problems(where: str, tables: Mapping[str, Any], kind: type[Struct]) -> Iterator[str]:
     for name, table in tables.items():
-        if isinstance(kind, inspect.StructType) and not isinstance(table, dict):
-            yield f"{where}.{name} must be a section, not {_shown(table)}"
-        elif isinstance(kind, inspect.StructType):
-            yield from problems(f"{where}.{name}", table, kind.cls)
+        if isinstance(table, dict):
+            yield from problems(path(where, name), table, kind)
+        else:
+            yield f"{path(where, name)} must be a section, not {shown(table)}"
+
+
+def _usable(key: str, value: Any, kind: type[Struct]) -> Iterator[tuple[str, Any]]:
+    if key not in kind.__struct_fields__:
+        return
+    within = _table(_type(key, kind))
+    if isinstance(within, inspect.StructType) and isinstance(value, dict):
+        yield key, sound(value, within.cls)
+    elif (named := _named(within)) is not None and isinstance(value, dict):
+        yield key, {name: sound(table, named) for name, table in value.items() if isinstance(table, dict)}
+    elif _converts(key, value, kind):
+        yield key, value
 
 
 def _table(kind: inspect.Type) -> inspect.StructType | inspect.DictType | None:
     """The table that a setting is, if it is one, whether or not it may also be absent."""
     kinds = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
     return next((each for each in kinds if isinstance(each, inspect.StructType | inspect.DictType)), None)
+
+
+def _named(kind: inspect.Type | None) -> type[Struct] | None:
+    """What there is several of, by name, in a setting that is a table of tables."""
+    if isinstance(kind, inspect.DictType) and isinstance(kind.value_type, inspect.StructType):
+        return kind.value_type.cls
+    return None
 
 
 def _converts(key: str, value: Any, kind: type[Struct]) -> bool:
@@ -153,6 +198,16 @@ def _number(bound: float) -> str:
     return f"{bound:,.0f}".replace(",", "_") if float(bound).is_integer() else str(bound)
 
 
-def _shown(value: Any) -> str:
-    """As the file has it, near enough."""
-    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+def _written(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case list() | tuple():
+            return f"[{', '.join(map(_written, value))}]"
+        case dict():
+            return "{" + ", ".join(f"{path('', key)} = {_written(part)}" for key, part in value.items()) + "}"
+        case None:
+            return "null"
+    return str(value)

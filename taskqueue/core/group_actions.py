@@ -1,0 +1,50 @@
+"""Steps of group actions: the same done to the projects of a group, in the order of their names, some in a turn.
+
+Who belongs to the group when it begins is who is meant. A small group is done with in the turn of the request.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from taskqueue.core.admin import act
+from taskqueue.core.messages import Now
+from taskqueue.core.operation import Operation
+from taskqueue.core.project import Project
+from taskqueue.core.requests import Action
+from taskqueue.core.state import State
+from taskqueue.errors import Rejected
+
+PROJECTS_A_STEP: Final = 64
+
+LOSSES: Final = ("clear", "reset", "delete")
+
+LOST_A_STEP: Final = 8
+"""The same of actions that lose tasks: each drops ranges of the store."""
+
+
+def step_size(action: str) -> int:
+    """Projects that are done with in one step."""
+    return LOST_A_STEP if action in LOSSES else PROJECTS_A_STEP
+
+
+def take_step(state: State, now: Now, operation: Operation) -> None:
+    """Do it with the next projects."""
+    view = operation.record.view
+    action = cast(Action, view.action)
+    for _ in range(step_size(action)):
+        project = state.numbered.get(operation.project)
+        view.seen += 1
+        view.matched += project is not None and _made_sense(state, now, project, action)
+        operation.go_on(now)
+        if not operation.running:
+            return
+
+
+def _made_sense(state: State, now: Now, project: Project, action: Action) -> bool:
+    """Do it; False: it made no sense, and changed nothing."""
+    try:
+        act(state, now, project, action)
+    except Rejected:
+        return False
+    return True
