@@ -22,10 +22,13 @@ from taskqueue.core.retry import recurring
 from taskqueue.core.sessions import Session
 from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.state import State
-from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Task, key_time
+from taskqueue.core.task import CANCELLED, DELAYED, PROCESSING, READY, SUCCESS, Task, key_time
 
 SOON: Final = 1e-6
 """Seconds that are no time at all."""
+
+HEARTBEATS_AT_LEAST: Final = 2
+"""Hellos that a fetcher sends in its timeout, if it is well."""
 
 ERROR_CHARS: Final = 200
 """Of an error that a sentence quotes."""
@@ -99,7 +102,7 @@ def _of_over(state: State, now: Now, project: Project, task: Task) -> str:
         return f"succeeded {when}; {again}"
     attempts = history_of(state, project, task)
     error = f": {_quoted(attempts[0].error)}" if attempts and attempts[0].error else ""
-    ended = "was cancelled" if task.state > PROCESSING + 2 else "failed for good"
+    ended = "was cancelled" if task.state == CANCELLED else "failed for good"
     return f"{ended} {when}{error}; {again}"
 
 
@@ -139,7 +142,7 @@ def _look_at_tasks(state: State, now: Now, project: Project) -> Iterator[str]:
     if not queue.live:
         yield f"has nothing to do ({_tasks(over, 'over already')})" if over else "has no task"
     elif not queue.counts[READY] and not queue.counts[DELAYED]:
-        yield f"has {_all_running(now, project)}"
+        yield f"has {_all_running(state, now, project)}"
     elif not queue.counts[READY]:
         yield f"has no task that is due; {_next_due(now, project)}"
 
@@ -204,10 +207,23 @@ def _asks(session: Session, project: Project) -> bool:
     return session.interest is None or project.name in session.interest
 
 
-def _all_running(now: Now, project: Project) -> str:
+def _all_running(state: State, now: Now, project: Project) -> str:
     running = len(project.queue.processing)
     ends = _in(project.queue.processing.next_at() - now.boot)
-    return f"{_tasks(running, 'processing')} and no other; the next lease ends {ends}"
+    return (
+        f"{_tasks(running, 'processing')} and no other; the next lease ends {ends}{_silent_holder(state, now, project)}"
+    )
+
+
+def _silent_holder(state: State, now: Now, project: Project) -> str:
+    """Of those who hold its tasks, the one that was silent for longest, if that is longer than fetchers are."""
+    names = dict.fromkeys(task.lease.session for task in project.queue.processing.leased.values() if task.lease)
+    session = min((state.sessions[name] for name in names), key=lambda session: session.heard_at)
+    silent, limit = now.boot - session.heard_at, state.config.fetcher_timeout
+    if silent <= limit / HEARTBEATS_AT_LEAST:
+        return ""
+    back = _in(limit - silent)
+    return f'; fetcher "{session.label}" has been silent for {duration(silent)} and gives back what it holds {back}'
 
 
 def _next_due(now: Now, project: Project) -> str:

@@ -96,6 +96,17 @@ def test_everything_is_processing(world: World) -> None:
     assert why(world) == "has 2 tasks processing and no other; the next lease ends in 20 s"
 
 
+def test_everything_is_processing_at_a_fetcher_that_is_not_heard(world: World) -> None:
+    world.push("news", task("a", timeout=300))
+    world.fetcher(name="host:42")
+    world.advance(45)
+
+    assert why(world) == (
+        "has 1 task processing and no other; the next lease ends in 4 min 15 s; "
+        'fetcher "host:42" has been silent for 45 s and gives back what it holds in 15 s'
+    )
+
+
 def test_it_processes_as_many_as_it_may(make_world: MakeWorld) -> None:
     world = make_world({"max_processing": 2})
     world.push("news", *[task(f"t{number}") for number in range(5)])
