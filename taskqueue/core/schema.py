@@ -79,6 +79,10 @@ def path(where: str, key: object) -> str:
     return f"{where}.{name}" if where else name
 
 
+SHOWN_DEPTH: Final = 4
+"""Of lists and tables in one another that a message quotes."""
+
+
 def shown(value: Any) -> str:
     """As the file has it, near enough, on one line."""
     text = _written(value)
@@ -198,16 +202,20 @@ def _number(bound: float) -> str:
     return f"{bound:,.0f}".replace(",", "_") if float(bound).is_integer() else str(bound)
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, depth: int = 0) -> str:
+    """What lies deeper than anybody would read is an ellipsis: a peer may nest as deep as it likes."""
     match value:
         case bool():
             return str(value).lower()
         case str():
             return json.dumps(value, ensure_ascii=False)
+        case list() | tuple() | dict() if depth == SHOWN_DEPTH:
+            return "…"
         case list() | tuple():
-            return f"[{', '.join(map(_written, value))}]"
+            return f"[{', '.join(_written(part, depth + 1) for part in value)}]"
         case dict():
-            return "{" + ", ".join(f"{path('', key)} = {_written(part)}" for key, part in value.items()) + "}"
+            pairs = (f"{path('', str(key))} = {_written(part, depth + 1)}" for key, part in value.items())
+            return "{" + ", ".join(pairs) + "}"
         case None:
             return "null"
     return str(value)

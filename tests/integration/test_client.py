@@ -317,7 +317,7 @@ def test_what_the_daemon_refuses_is_raised_with_its_reason(daemon: DaemonFactory
         one.push("news", "http://a/")
     with pytest.raises(RequestRejected, match='"news" is unknown') as caught:
         one.project("news")
-    with pytest.raises(RequestRejected, match="rate: expected"):
+    with pytest.raises(RequestRejected, match="rate must be a number of at least 0"):
         one.project_set("news", {"rate": "fast"})
 
     assert caught.value.code == "unknown-project"

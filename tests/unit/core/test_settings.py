@@ -217,3 +217,13 @@ def test_keys_of_times_tell_the_time_to_a_microsecond_and_never_an_earlier_one(a
 
     assert at <= key_time(key) <= at + 2e-6 + at * 2**-52
     assert key < NO_FLOOR
+
+
+def test_a_value_that_is_nested_without_end_is_quoted_as_far_as_anybody_would_read() -> None:
+    nested: list[Any] = []
+    for _ in range(5_000):
+        nested = [{"a": nested}]
+
+    with pytest.raises(Rejected) as caught:
+        merge({"rate": nested})
+    assert caught.value.reason == "rate must be a number of at least 0 or inf, not [{a = [{a = …}]}]"
