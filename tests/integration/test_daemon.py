@@ -196,6 +196,24 @@ def test_what_is_meant_for_a_peer_that_has_gone_is_counted_and_offered_again(
                 handed[task["taskid"]] = task["token"]
 
 
+def test_what_could_not_be_sent_to_a_peer_that_has_gone_does_not_wait_for_its_silence(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(fetcher_timeout=3600)
+    gone, client = peer(it), peer(it)
+    gone.ask("hello", capacity=10_000)
+    gone.close()
+
+    n = 0
+    while not client.shell()["undelivered"]:
+        n += 1
+        client.push("news", f"task{n}")
+
+    fetcher = peer(it)
+    fetcher.ask("hello", capacity=10_000)
+    assert f"task{n}" in [task["taskid"] for task in fetcher.receive()["tasks"]]
+
+
 def test_a_peer_that_comes_back_under_its_old_routing_id_takes_it_over(
     daemon: DaemonFactory, peer: PeerFactory
 ) -> None:

@@ -86,6 +86,24 @@ def test_a_long_url_leaves_less_room_for_a_body() -> None:
     assert reply.outcomes == ["rejected"]
 
 
+def test_what_a_project_sends_beside_its_tasks_leaves_less_room_for_a_body() -> None:
+    world = World(config(max_message=60_000, projects={"news": {"fetch": {"agent": "x" * 20_000}}}))
+
+    reply = world.ask(NewTasksReply, world.new_tasks("news", task("large", body=LARGE), task("small")))
+    assert reply.outcomes == ["rejected", "new"]
+
+
+def test_a_body_that_was_taken_goes_out_without_what_has_come_to_be_sent_beside_it() -> None:
+    world = World(config(max_message=60_000))
+    world.push("news", task("large", body=LARGE), task("small"))
+    world.set(fetch={"agent": "x" * 20_000})
+
+    fetcher = world.fetcher(capacity=1)
+    assert (fetcher.taken, list(fetcher.messages[-1].fetch)) == (["large"], [])
+    fetcher.done("large")
+    assert (fetcher.taken, list(fetcher.messages[-1].fetch)) == (["large", "small"], ["news"])
+
+
 def test_the_agenda_forgets_what_was_moved_earlier() -> None:
     due = {("a", 1): inf, ("b", 2): 1e9}
     agenda: Agenda[tuple[str, int]] = Agenda(lambda key: due[key])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from taskqueue.core.replies import Select, TokensReply, Welcome
+from taskqueue.core.messages import Peer
+from taskqueue.core.replies import Said, Select, TokensReply, Welcome
 from taskqueue.core.requests import Extend, Hello, Release
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
@@ -416,3 +417,14 @@ def test_a_fetcher_that_could_not_be_reached_gets_tasks_again_after_its_next_hel
     assert fetcher.taken == ["a", "b"]
     fetcher.done("a")
     assert world.counts().success == 1
+
+
+def test_what_could_not_be_sent_to_where_a_fetcher_was_before_says_nothing_of_it(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher()
+    elsewhere = Said(Peer(b"before"), fetcher.messages[-1], kept=False, session=fetcher.session)
+
+    found = world.ledger.find(world.scheduler.needs(world.now, []))
+    world.scheduler.step(world.now, [], found, undelivered=[elsewhere])
+    world.push("news", task("b"))
+    assert (fetcher.taken, world.counts().processing) == (["a", "b"], 2)
