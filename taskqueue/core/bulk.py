@@ -56,8 +56,8 @@ def page_ref(state: State, operation: Operation) -> PageRef:
         operation.project,
         record.after,
         min(PAGE_TASKS, state.config.turn_tasks),
-        whole=bool(record.filter.url),
-        errors=bool(record.filter.error),
+        whole=bool(record.view.filter.url),
+        errors=bool(record.view.filter.error),
     )
 
 
@@ -106,13 +106,13 @@ def _new_errors(state: State, ref: PageRef) -> dict[str, str]:
 
 
 def _cost(record: OperationRecord, spec: Spec | None, error: str) -> int:
-    wanted = record.filter
+    wanted = record.view.filter
     of_url = glob(wanted.url).cost(spec.url) if wanted.url and spec is not None else 0
     return of_url + (glob(wanted.error).cost(error) if wanted.error else 0)
 
 
 def _matches(record: OperationRecord, task: Task, spec: Spec | None, error: str) -> bool:
-    wanted = record.filter
+    wanted = record.view.filter
     states = [STATE_NAMES.index(name) for name in wanted.states] or MEANT[record.view.action]
     if task.state not in states or (wanted.before and not 0 < _moment(task) < wanted.before):
         return False
@@ -135,5 +135,5 @@ def _change(state: State, now: Now, project: Project, task: Task, record: Operat
     elif record.view.action == "cancel":
         cancel(state, now, project, task)
     else:
-        project.queue.reprioritise(task, record.priority)
+        project.queue.reprioritise(task, record.view.priority or 0)
         state.want_held(project, task)

@@ -16,7 +16,6 @@ from msgspec import Struct, field
 from taskqueue.core.counters import CountersRecord
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import AnyReply
-from taskqueue.core.requests import TaskFilter
 from taskqueue.core.task import Move, Spec, Task
 from taskqueue.core.views import Attempt, Counts, OperationView, ProjectState, Totals
 
@@ -227,8 +226,6 @@ class OperationRecord(Struct, array_like=True):
     """
 
     view: OperationView
-    filter: TaskFilter
-    priority: int
     bound: int
     position: int = 0
     after: str = ""

@@ -27,7 +27,7 @@ from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.projects import in_group
 from taskqueue.core.replies import OperationReply, OperationsReply
-from taskqueue.core.requests import Action, Bulk, BulkAction, GroupDo, OperationList, OperationShow, TaskFilter
+from taskqueue.core.requests import Action, Bulk, BulkAction, GroupDo, OperationList, OperationShow
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.task import STATE_NAMES
@@ -63,8 +63,7 @@ def begin(state: State, now: Now, request: Bulk) -> OperationReply:
     view.filter = request.filter
     view.priority = request.priority if request.action == "reprioritise" else None
     view.known = sum(project.queue.known for project in projects)
-    record = OperationRecord(view, request.filter, request.priority, view.id)
-    _add(state, Operation(record, [project.number for project in projects]))
+    _add(state, Operation(OperationRecord(view, view.id), [project.number for project in projects]))
     return OperationReply(n=request.n, operation=copy(view))
 
 
@@ -76,7 +75,7 @@ def begin_group(state: State, now: Now, request: GroupDo) -> OperationReply:
     view = _view(state.number(), request.action, projects, now)
     view.group = request.group
     view.known = len(projects)
-    operation = Operation(OperationRecord(view, TaskFilter(), 0, view.id), [project.number for project in projects])
+    operation = Operation(OperationRecord(view, view.id), [project.number for project in projects])
     group_actions.take_step(state, now, operation)
     _add(state, operation)
     return OperationReply(n=request.n, operation=copy(view))

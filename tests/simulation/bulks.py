@@ -62,9 +62,11 @@ class Bulks:
             is_met = before.after < name.taskid and (is_through or name.taskid <= record.after)
             if held.number != number or not is_met or held.key & _SEQ > before.bound:
                 continue
-            if record.filter.url and not fnmatchcase(f"http://{name.project}/{name.taskid}", record.filter.url):
+            if record.view.filter.url and not fnmatchcase(
+                f"http://{name.project}/{name.taskid}", record.view.filter.url
+            ):
                 continue
-            wanted: Sequence[str] = record.filter.states or MEANT[record.view.action]
+            wanted: Sequence[str] = record.view.filter.states or MEANT[record.view.action]
             if name in touched or not self._is_settled(held, wanted):
                 rows.append((name, record, False))
             elif STATE_NAMES[held.state] in wanted:

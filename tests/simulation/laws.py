@@ -479,8 +479,8 @@ class Judge:
             if operation.view.action != "reprioritise":
                 if moved is None:
                     self._fail("O1", name.taskid, f"operation {operation.view.id} was about it, and it did not change")
-            elif moved != operation.priority and not (moved is None and held.state == READY):
-                self._fail("O1", name.taskid, f"its priority is {moved}, it was to be {operation.priority}")
+            elif moved != operation.view.priority and not (moved is None and held.state == READY):
+                self._fail("O1", name.taskid, f"its priority is {moved}, it was to be {operation.view.priority}")
 
     def _may_expire(self, turn: Round, numbers: dict[int, str]) -> None:
         """Tasks of which an attempt is said to have ended before it began."""

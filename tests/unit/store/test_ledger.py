@@ -640,8 +640,8 @@ def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: G
     counters.note(totals, 1e9)
     buckets = [BucketRecord("site", 2.5, 70.25), BucketRecord("étoile", 0.0, 0.0)]
     view = OperationView(2**62, "retry", ["news"], False, known=9, seen=4, matched=2, began_at=1e9)
-    wanted = TaskFilter(url="*.html", before=5.0)
-    operations = [OperationRecord(view, wanted, 3, 2**61, 1, "taskid-5")]
+    view.filter = TaskFilter(url="*.html", before=5.0)
+    operations = [OperationRecord(view, 2**61, 1, "taskid-5")]
     members = {2**62: [P, P + 1], 7: [P]}
 
     ledger.keep(Kept(counters={P: counters.saved()}, buckets=buckets, operations=operations, members=members))
@@ -657,7 +657,7 @@ def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: G
 def test_operations_come_back_oldest_first_without_those_that_were_dropped(ground: Ground, ledger: Ledger) -> None:
     def operation(number: int) -> OperationRecord:
         view = OperationView(number, "cancel", [], False, known=0, seen=0, matched=0, began_at=1.0)
-        return OperationRecord(view, TaskFilter(), 0, number)
+        return OperationRecord(view, number)
 
     ledger.keep(Kept(operations=[operation(number) for number in (300, 2, 2**40)]))
     ledger.keep(Kept(dropped_operations=[2]))
