@@ -26,7 +26,12 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 STATES: Final = ("ready", "delayed", "processing", "success", "failed", "cancelled")
 FILTERS: Final = "--state, --url-glob, --error-glob or --older-than"
-DONE: Final = {"retry": "retried", "cancel": "cancelled", "reprioritise": "reprioritised"}
+DONE: Final = {
+    "retry": "retried",
+    "cancel": "cancelled",
+    "reprioritise": "reprioritised",
+    "reschedule": "rescheduled",
+}
 """By action, what has become of the tasks."""
 
 DONE_WITH_PROJECTS: Final = {
@@ -38,6 +43,15 @@ DONE_WITH_PROJECTS: Final = {
     "reset": "reset",
     "delete": "deleted",
 }
+
+
+class Change(NamedTuple):
+    """What is to be done, and to what: ``priority`` for reprioritise, ``exetime`` or ``delay`` for reschedule."""
+
+    action: BulkAction
+    priority: int = 0
+    exetime: float | None = None
+    delay: float | None = None
 
 
 class Choice(NamedTuple):
@@ -108,44 +122,44 @@ def check(project: str | None, choice: Choice) -> None:
         raise click.UsageError(f"choose tasks with {FILTERS}")
 
 
-def run(daemon: Daemon, project: str | None, choice: Choice, action: BulkAction, priority: int = 0) -> None:
+def run(daemon: Daemon, project: str | None, choice: Choice, change: Change) -> None:
     """Do it, and say with how many."""
     asks = not (choice.yes or choice.dry_run)
     if asks:
         need_somebody()
     with daemon.client() as client:
-        if asks and not _allowed(client, project, choice, action):
+        if asks and not _allowed(client, project, choice, change):
             return
-        view = _begin(client, project, choice, action, priority, dry_run=choice.dry_run)
+        view = _begin(client, project, choice, change, dry_run=choice.dry_run)
         click.echo(view.id if choice.no_wait else outcome(_followed(client, view)))
 
 
-def _allowed(client: Client, project: str | None, choice: Choice, action: BulkAction) -> bool:
+def _allowed(client: Client, project: str | None, choice: Choice, change: Change) -> bool:
     """Count them and ask; there may be none.
 
     Raises:
         click.ClickException: the answer was no.
     """
-    counted = _followed(client, _begin(client, project, choice, action, 0, dry_run=True))
+    counted = _followed(client, _begin(client, project, choice, change, dry_run=True))
     if not counted.matched:
         click.echo(outcome(counted))
         return False
-    confirm(f"{action.capitalize()} {tasks(counted.matched)}?", f"nothing was {DONE[action]}")
+    confirm(f"{change.action.capitalize()} {tasks(counted.matched)}?", f"nothing was {DONE[change.action]}")
     return True
 
 
-def _begin(
-    client: Client, project: str | None, choice: Choice, action: BulkAction, priority: int, *, dry_run: bool
-) -> OperationView:
+def _begin(client: Client, project: str | None, choice: Choice, change: Change, *, dry_run: bool) -> OperationView:
     return client.bulk(
-        action,
+        change.action,
         project=project,
         group=choice.group or "",
         states=choice.states,
         url=choice.url_glob,
         error=choice.error_glob,
         before=choice.before,
-        priority=priority,
+        priority=change.priority,
+        exetime=change.exetime,
+        delay=change.delay,
         dry_run=dry_run,
     )
 

@@ -6,8 +6,9 @@ A line is a url, or a JSON object. An object needs a ``url``; its other keys are
     https://example.com/
     {"url": "https://example.com/a", "priority": 5, "save": {"page": 1}}
     {"url": "https://example.com/b", "schedule": {"delay": 60}, "fetch": {"method": "POST", "data": "x=1"}}
+    {"url": "https://example.com/c", "exetime": "2026-12-01T08:00:00+01:00"}
 
-Empty lines are skipped.
+A moment is a number of unix seconds, or text as on the command line (``times``). Empty lines are skipped.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
+import click
+
+from taskqueue.cli import times
+from taskqueue.client.pushing import under
 from taskqueue.client.task import new_task
 from taskqueue.core.messages import NewTask, Schedule
 
 PARTS: Final = ("url", "taskid", "fetch", "process", "save", "body", "canonical")
+MOMENTS: Final = ("exetime", "expires_at")
 KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
 
 
@@ -81,7 +87,7 @@ def parse(line: str, defaults: Mapping[str, Any]) -> NewTask:
     """
     said = _object(line) if line.startswith("{") else {"url": line}
     try:
-        return new_task(**{**defaults, **said})
+        return new_task(**under(defaults, said))
     except TypeError as error:
         raise ValueError(str(error)) from None
 
@@ -106,7 +112,15 @@ def _joined(schedule: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
     for key in schedule:
         if key in said:
             raise ValueError(f"{key} is given twice")
-    return {**schedule, **said}
+    joined = {**schedule, **said}
+    return joined | {name: _moment(name, joined[name]) for name in MOMENTS if isinstance(joined.get(name), str)}
+
+
+def _moment(name: str, written: str) -> float:
+    try:
+        return times.moment(written)
+    except click.BadParameter as error:
+        raise ValueError(f"{name}: {error.message}") from None
 
 
 def _know(what: str, said: Mapping[str, Any], keys: tuple[str, ...]) -> None:

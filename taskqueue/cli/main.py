@@ -34,8 +34,9 @@ COMMANDS: Final = {
     "wait": "Wait until a project has finished.",
     "project": "List, set up, pause, stop, clear and delete projects.",
     "cron": "List, set and remove cron jobs.",
-    "task": "List, show, retry, cancel and reprioritise tasks.",
+    "task": "List, show, retry, cancel, reprioritise and reschedule tasks.",
     "operation": "Show bulk operations: how far they are.",
+    "store": "Look at a store, check, copy and move it.",
     "config": "Check a config file.",
     "demo": "Crawl a small site on this machine and show it live.",
 }

@@ -82,6 +82,7 @@ def _fields(view: OperationView) -> dict[str, str]:
         "projects": ", ".join(view.projects),
         "filter": chosen(view),
         "new priority": "" if view.priority is None else str(view.priority),
+        "new time": "" if view.exetime is None else local(view.exetime) or "at once",
         "state": progress(view),
         "looked at": f"{view.seen:,} of about {max(view.known, view.seen):,}",
         "matched": f"{view.matched:,}",

@@ -33,7 +33,10 @@ ALWAYS: Final = ("new", "merged", "ignored", "rejected")
 @click.argument("urls", metavar="[URL... | -]", nargs=-1)
 @click.option("--file", "-f", metavar="FILE", type=click.Path(), help="Read tasks from it, one a line.")
 @click.option("--priority", type=int, help="Larger first.")
-@click.option("--delay", type=float, metavar="SECONDS", help="Not before so long after their arrival.")
+@click.option(
+    "--at", "exetime", type=times.moment, metavar="TIME", help="Not before it (date and time, or unix seconds)."
+)
+@click.option("--delay", type=times.seconds, metavar="AGE", help="Not before so long after arrival: 90s, 5m, 12h, 2d.")
 @click.option("--retries", type=int, help="Further attempts after a failure.")
 @click.option("--age", type=float, metavar="SECONDS", help="A success stays good for so long.")
 @click.option("--itag", help="Another one than last time runs a task again that is over.")
@@ -49,6 +52,9 @@ def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeou
     auto_recrawl, force_update, cancel, timeout, expires_at, canonical, fetch, process, save. What is wrong with a line
     is said with its number; the others are pushed. The exit status is 1 if a task was rejected.
 
+    --at and --delay are for all tasks but those whose lines say an exetime or a delay of their own. A time in a line is
+    unix seconds, or text such as "2027-01-31T18:00:00+01:00". With --force-update tasks that wait already are moved.
+
     That a task has expired is seen when its turn comes: instead of being handed out it ends as cancelled then.
 
     --canonical makes one task of urls that mean the same page: scheme and host in lower case, no port that goes without
@@ -57,7 +63,7 @@ def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeou
     \b
     Example:
       taskqueue push news https://example.com/ https://example.com/about
-      taskqueue push news --file tasks.jsonl
+      taskqueue push news --file tasks.jsonl --at "2027-01-31 18:00"
       sort -u urls.txt | taskqueue push news -
     """
     from taskqueue.cli.lines import Lines
@@ -65,6 +71,8 @@ def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeou
     said = {name: value for name, value in schedule.items() if value is not None and value is not False}
     if "expires_in" in said:
         said["expires_at"] = _only(said.pop("expires_in"), said.get("expires_at"))
+    if "exetime" in said and "delay" in said:
+        raise click.UsageError("say --at or --delay, not both")
     _see_that_they_live(said.get("expires_at"))
     with _source(urls, file) as source, Daemon(url, timeout).client() as client:
         lines = Lines(source.name, source.lines, said, _complain)

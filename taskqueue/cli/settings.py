@@ -1,7 +1,8 @@
 """Settings of a project as they are written on the command line: ``rate=5 retry_delay=30,60 group=shops``.
 
-Only the form is checked here, strictly, by the type that each setting has in ``core.settings``: a number, numbers with
-commas between them, a text, or a table in JSON. Which values are good, the daemon knows.
+Only the form is checked here, strictly, by the type that each setting has in ``core.settings``: a number, a duration
+such as ``30d``, numbers with commas between them, true or false, a text, or a table in JSON. Which values are good, the
+daemon knows.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from taskqueue.core import schema
 from taskqueue.core.messages import Setting
 from taskqueue.core.settings import Settings
 
-Kind = Literal["number", "numbers", "text", "table"]
+Kind = Literal["number", "duration", "numbers", "flag", "text", "table"]
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
+FLAGS = {"true": True, "false": False}
 NONE = "null"
 """A table that may also be absent, as in JSON."""
 
@@ -32,7 +34,10 @@ def kinds() -> dict[str, Kind]:
     """How each setting is written, by name."""
     described = inspect.type_info(Settings)
     assert isinstance(described, inspect.StructType)
-    return {field.name: _kind(field.type) for field in described.fields}
+    return {
+        field.name: "duration" if schema.is_duration(field.name, Settings) else _kind(field.type)
+        for field in described.fields
+    }
 
 
 def _kind(described: inspect.Type) -> Kind:
@@ -41,6 +46,8 @@ def _kind(described: inspect.Type) -> Kind:
             return _kind(inner)
         case inspect.IntType() | inspect.FloatType():
             return "number"
+        case inspect.BoolType():
+            return "flag"
         case inspect.VarTupleType():
             return "numbers"
         case inspect.StrType():
@@ -68,11 +75,15 @@ def parse(words: Iterable[str]) -> dict[str, Setting]:
 
 def _value(name: str, written: str) -> Setting:
     kind = kinds().get(name)
-    if kind == "number":
+    if kind == "duration" and schema.DURATION_TEXT.fullmatch(written):
+        return written
+    if kind == "number" or kind == "duration":
         return _number(written, schema.must_be("", name, Settings), written)
     if kind == "numbers":
         rule = f"{name} must be numbers with commas between them"
         return [float(_number(part, rule, written)) for part in written.split(",")]
+    if kind == "flag":
+        return _flag(name, written)
     if kind == "table":
         return _table(name, written)
     # Of a setting that is unknown here the daemon says which there are.
@@ -83,6 +94,12 @@ def _number(part: str, rule: str, written: str) -> int | float:
     if not NUMBER.fullmatch(part):
         raise click.BadParameter(f'{rule}, not "{written}"')
     return int(part) if part.lstrip("+-").isdigit() else float(part)
+
+
+def _flag(name: str, written: str) -> bool:
+    if written not in FLAGS:
+        raise click.BadParameter(f'{schema.must_be("", name, Settings)}, not "{written}"')
+    return FLAGS[written]
 
 
 def _table(name: str, written: str) -> Setting:
@@ -117,6 +134,8 @@ def text(value: Setting) -> str:
         return ",".join(text(part) for part in value)
     if isinstance(value, dict) or value is None:
         return json.dumps(value, ensure_ascii=False, default=repr)
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

@@ -1,4 +1,4 @@
-"""``taskqueue task``: list, show, retry, cancel and reprioritise tasks, single ones or all that a filter chooses."""
+"""``taskqueue task``: list, show, retry, cancel, reprioritise, reschedule; single tasks, or all that a filter names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
-from taskqueue.cli import bulk, listing
-from taskqueue.cli.bulk import STATES, Choice, chooses_tasks
+from taskqueue.cli import bulk, listing, times
+from taskqueue.cli.bulk import STATES, Change, Choice, chooses_tasks
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name, taskids_of
 from taskqueue.cli.times import duration, local
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 ROWS = 100
 
+BARE = "its body was dropped, as its project keeps such tasks no longer (keep_success and the like); push it again"
+
 
 @click.group()
 def task() -> None:
-    """List, show, retry, cancel and reprioritise tasks.
+    """List, show, retry, cancel, reprioritise and reschedule tasks.
 
     A task is named by its taskid, or by its url if it has the taskid that clients make from that. `retry` and `cancel`
     take tasks by name, or all that a filter chooses, of a project or of a group. In a filter, * stands for any text.
@@ -102,7 +104,7 @@ def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: floa
     """
     choice, daemon = Choice(**options), Daemon(url, timeout)
     if not _are_named(project, taskids, choice):
-        bulk.run(daemon, project, choice, "retry")
+        bulk.run(daemon, project, choice, Change("retry"))
         return 0
     with daemon.client() as client:
         outcomes = client.retry_tasks(project, taskids_of(taskids))
@@ -126,7 +128,7 @@ def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: flo
     """
     choice, daemon = Choice(**options), Daemon(url, timeout)
     if not _are_named(project, taskids, choice):
-        bulk.run(daemon, project, choice, "cancel")
+        bulk.run(daemon, project, choice, Change("cancel"))
         return 0
     with daemon.client() as client:
         outcomes = client.cancel_tasks(project, taskids_of(taskids))
@@ -147,7 +149,32 @@ def reprioritise(project: str | None, priority: int, url: str, timeout: float, *
     """
     choice = Choice(**options)
     bulk.check(project, choice)
-    bulk.run(Daemon(url, timeout), project, choice, "reprioritise", priority)
+    bulk.run(Daemon(url, timeout), project, choice, Change("reprioritise", priority))
+
+
+@task.command()
+@click.argument("project", type=project_name, required=False)
+@click.option("--at", "exetime", type=times.moment, metavar="TIME", help="When (date and time, or unix seconds).")
+@click.option("--delay", type=times.seconds, metavar="AGE", help="How long from now on: 90s, 5m, 12h, 2d; 0 is now.")
+@chooses_tasks
+@reaches_daemon
+def reschedule(
+    project: str | None, exetime: float | None, delay: float | None, url: str, timeout: float, **options: Any
+) -> None:
+    """Let tasks that wait run at another time, sooner or later.
+
+    By a filter that names no state, all that are ready or delayed. Their bodies, priorities and retries stay.
+
+    \b
+    Example:
+      taskqueue task reschedule news --at 2027-01-31 --url-glob '*/archive/*'
+      taskqueue task reschedule news --delay 0 --error-glob 'HTTP 503*'
+    """
+    if (exetime is None) == (delay is None):
+        raise click.UsageError("say when, with --at or --delay")
+    choice = Choice(**options)
+    bulk.check(project, choice)
+    bulk.run(Daemon(url, timeout), project, choice, Change("reschedule", exetime=exetime, delay=delay))
 
 
 def _are_named(project: str | None, taskids: Sequence[str], choice: Choice) -> TypeGuard[str]:
@@ -167,11 +194,12 @@ def _are_named(project: str | None, taskids: Sequence[str], choice: Choice) -> T
 
 
 def _tell(names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
-    """A line a task; exit status 1 if one of them is unknown."""
-    words = {"done": done, "ignored": ignored, "unknown": "unknown"}
-    for name, outcome in zip(names, outcomes, strict=True):
-        click.echo(f"{name}: {words[outcome]}", err=outcome == "unknown")
-    return 1 if "unknown" in outcomes else 0
+    """A line a task; exit status 1 if one of them is unknown, or its body is."""
+    words = {"done": done, "ignored": ignored, "unknown": "unknown", "bare": BARE}
+    missing = [outcome in ("unknown", "bare") for outcome in outcomes]
+    for name, outcome, is_missing in zip(names, outcomes, missing, strict=True):
+        click.echo(f"{name}: {words[outcome]}", err=is_missing)
+    return 1 if any(missing) else 0
 
 
 def _fields(task: TaskReply) -> dict[str, str]:
@@ -192,6 +220,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "expires": local(schedule.pop("expires_at") or 0.0),
         "last crawled": local(task.lastcrawltime),
         "finished": local(task.finished_at),
+        "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
         "lease": f"{duration(task.lease_seconds)} left, held by {task.session}" if task.session else "",
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
         "body": _body(task),

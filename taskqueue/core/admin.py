@@ -33,6 +33,7 @@ from taskqueue.core.task import (
     CANCELLED,
     DELAYED,
     FAILED,
+    NO_SPEC,
     PROCESSING,
     READY,
     STATE_NAMES,
@@ -157,7 +158,7 @@ def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
     task = project.queue.find(project.number, message.taskid)
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
-    spec = spec_of(state, project, task)
+    spec = NO_SPEC if task.bare else spec_of(state, project, task)
     room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(spec.url) - len(spec.body)
     reply = TaskReply(
         n=message.n,
@@ -179,7 +180,7 @@ def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
 
 def spec_of(state: State, project: Project, task: Task) -> Spec:
     """The spec of a task that was looked up whole for this turn, wherever the task is now."""
-    return task.spec or state.spec_of(state.changes.beyond(project.number, task.taskid) or task)
+    return task.spec or state.spec_of(state.changes.beyond.get((project.number, task.taskid)) or task)
 
 
 def history_of(state: State, project: Project, task: Task) -> list[Attempt]:
@@ -222,6 +223,8 @@ def _change_each(
             reply.outcomes.append("unknown")
         elif task.state in ignored:
             reply.outcomes.append("ignored")
+        elif task.bare:
+            reply.outcomes.append("bare")
         else:
             change(project, task)
             reply.outcomes.append("done")
@@ -275,5 +278,6 @@ def _tell_state(state: State, now: Now, task: Task, reply: TaskReply) -> None:
         reply.session = task.lease.session
     elif task.state in (FAILED, SUCCESS, CANCELLED):
         reply.finished_at = key_time(task.key)
+        reply.bare_since = task.exetime
     if task.state != SUCCESS and reply.history:
         reply.error = reply.history[0].error

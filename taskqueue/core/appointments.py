@@ -67,6 +67,9 @@ def _keep_wall(state: State, key: tuple[str, str | int], budget: int, now: Now) 
     project = state.numbered[int(number)]
     if kind == "due":
         return _promote(state, project, budget, now)
+    if kind == "old":
+        state.old[project.number] = None
+        return 1
     if kind == "check":
         project.begin_checks()
     state.touch(project)
@@ -112,7 +115,7 @@ def _promote(state: State, project: Project, budget: int, now: Now) -> int:
     """Make the tasks of a project ready that are due; return how many."""
     state.touch(project)
     promoted = 0
-    while promoted < budget and (task := project.queue.delayed.first_due(now.wall)) is not None:
+    while promoted < budget and (task := project.queue.first_due(now.wall)) is not None:
         project.queue.put_ready(task)
         promoted += 1
     return promoted

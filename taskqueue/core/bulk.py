@@ -38,6 +38,7 @@ SENSIBLE: Final[dict[BulkAction, tuple[int, ...]]] = {
     "retry": (DELAYED, SUCCESS, FAILED, CANCELLED),
     "cancel": (READY, DELAYED, PROCESSING),
     "reprioritise": (READY, DELAYED, PROCESSING),
+    "reschedule": (READY, DELAYED),
 }
 """States in which an action changes something."""
 
@@ -45,6 +46,7 @@ MEANT: Final[dict[str, tuple[int, ...]]] = {
     "retry": (FAILED,),
     "cancel": SENSIBLE["cancel"],
     "reprioritise": SENSIBLE["reprioritise"],
+    "reschedule": SENSIBLE["reschedule"],
 }
 """Those that are meant when none are named: nobody wants to crawl everything again by accident."""
 
@@ -114,7 +116,7 @@ def _cost(record: OperationRecord, spec: Spec | None, error: str) -> int:
 def _matches(record: OperationRecord, task: Task, spec: Spec | None, error: str) -> bool:
     wanted = record.view.filter
     states = [STATE_NAMES.index(name) for name in wanted.states] or MEANT[record.view.action]
-    if task.state not in states or (wanted.before and not 0 < _moment(task) < wanted.before):
+    if task.bare or task.state not in states or (wanted.before and not 0 < _moment(task) < wanted.before):
         return False
     if wanted.error and not glob(wanted.error).matches(error):
         return False
@@ -134,6 +136,17 @@ def _change(state: State, now: Now, project: Project, task: Task, record: Operat
         revive(state, project, task)
     elif record.view.action == "cancel":
         cancel(state, now, project, task)
-    else:
+    elif record.view.action == "reprioritise":
         project.queue.reprioritise(task, record.view.priority or 0)
         state.want_held(project, task)
+    else:
+        _reschedule(project, task, record.view.exetime or 0.0, now)
+        state.want_held(project, task)
+
+
+def _reschedule(project: Project, task: Task, at: float, now: Now) -> None:
+    """Move a task that waits; who was held back by a failure still is, so no link hurries it."""
+    if at > now.wall:
+        project.queue.put_delayed(task, at)
+    else:
+        project.queue.put_ready(task)

@@ -19,23 +19,24 @@ class Changes:
 
     Attributes:
         found: what was looked up for this turn.
+        beyond: tasks that are not in memory, as they are now, by project number and taskid.
         stale: what was looked up of live tasks that ``clear`` had dropped: they are unknown.
         kept: everything but the moves, which ``take`` adds.
     """
 
-    __slots__ = ("_beyond", "_touched", "found", "kept", "stale")
+    __slots__ = ("_touched", "beyond", "found", "kept", "stale")
 
     def __init__(self) -> None:
         self.found = Found()
         self.kept = Kept()
         self._touched: list[Task] = []
-        self._beyond: dict[tuple[int, str], Task] = {}
+        self.beyond: dict[tuple[int, str], Task] = {}
         self.stale: dict[tuple[int, str], Task] = {}
 
     def begin(self, found: Found) -> None:
         """Start a turn with what was looked up for it."""
         self.found = found
-        self._beyond = found.tasks
+        self.beyond = found.tasks
 
     @property
     def touched(self) -> Sequence[Task]:
@@ -56,19 +57,15 @@ class Changes:
         """The task is no longer in memory; this turn still has to see it."""
         if task.spec is None:
             self._take_spec(task)
-        self._beyond[task.project, task.taskid] = task
-
-    def beyond(self, project: int, taskid: str) -> Task | None:
-        """A task that is not in memory, as it is now; None if the store doesn't know it."""
-        return self._beyond.get((project, taskid))
+        self.beyond[task.project, task.taskid] = task
 
     def outdate(self, bounds: Mapping[int, int]) -> None:
         """What was looked up of live tasks is stale up to a seq; ``bounds`` has it by project number."""
         stale = [
-            ref for ref, task in self._beyond.items() if task.state <= PROCESSING and task.seq <= bounds.get(ref[0], 0)
+            ref for ref, task in self.beyond.items() if task.state <= PROCESSING and task.seq <= bounds.get(ref[0], 0)
         ]
         for ref in stale:
-            self.stale[ref] = self._beyond.pop(ref)
+            self.stale[ref] = self.beyond.pop(ref)
 
     def forget_stale(self, project: int, taskid: str) -> None:
         """Rid the store of what ``clear`` left of a task, before another one takes its name."""
@@ -79,11 +76,13 @@ class Changes:
     def drop_live(self, project: int, held: Iterable[Task]) -> None:
         """Nothing live is left of the project: forget what this turn did to such tasks, and how they ran."""
         for task in held:
-            self._beyond[project, task.taskid] = task
-        gone = [(ref, task) for ref, task in self._beyond.items() if ref[0] == project and 0 < task.state <= PROCESSING]
+            self.beyond[project, task.taskid] = task
+        gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and 0 < task.state <= PROCESSING]
         for ref, task in gone:
-            del self._beyond[ref]
-            if task.kept_state:
+            del self.beyond[ref]
+            if task.unlisted:
+                self.kept.forgotten.append(task)
+            elif task.kept_state:
                 self.stale[ref] = task
         for _, task in gone:
             task.touched = task.spec_changed = False
@@ -101,14 +100,14 @@ class Changes:
             kept.attempts = [attempt for attempt in kept.attempts if attempt.project not in retired]
         self.kept = Kept()
         self._touched = []
-        self._beyond = {}
+        self.beyond = {}
         self.stale = {}
         self.found = Found()
         return kept
 
     def _take_spec(self, task: Task) -> None:
         """A hollow task may have been looked up whole for this turn: what was read must not be lost."""
-        known = self._beyond.get((task.project, task.taskid))
+        known = self.beyond.get((task.project, task.taskid))
         if known is not None and known.spec is not None and known.seq == task.seq:
             task.spec = known.spec
             task.size = size_of(known.spec)

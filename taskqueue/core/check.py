@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from taskqueue.core.bucket import SLACK
 from taskqueue.core.project import Project
-from taskqueue.core.queues import PriorityQueue
+from taskqueue.core.queues import Head
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.task import DELAYED, NO_FLOOR, PROCESSING, READY, STATE_NAMES, Task, ready_key
@@ -61,7 +61,7 @@ def _check_sums(project: Project) -> Iterator[str]:
         yield f"{pause.out} checks are counted as being run, {checks} are"
 
 
-def _check_order(name: str, order: PriorityQueue, count: int) -> Iterator[str]:
+def _check_order(name: str, order: Head, count: int) -> Iterator[str]:
     if order.floor == NO_FLOOR and len(order) != count:
         yield f"{len(order)} tasks are held as {name}, all there are, but {count} are counted"
     if len(order) > count:

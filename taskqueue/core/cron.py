@@ -18,10 +18,10 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.intake import push
+from taskqueue.core.jobs import TICK, CronJob, Template
 from taskqueue.core.kept import Needs, TaskRef
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
-from taskqueue.core.settings import TICK, CronJob, Template
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING
 from taskqueue.core.timetable import next_at, next_run

@@ -118,7 +118,7 @@ def _attempt(now: Now, project: Project, lease: Lease, session: Session, outcome
 
 
 def _succeed(state: State, now: Now, project: Project, task: Task, attempt: Attempt) -> None:
-    schedule = state.spec_of(task).schedule
+    schedule = (task.spec or state.spec_of(task)).schedule
     task.retried = 0
     task.timed_out = False
     task.lastcrawltime = now.wall
@@ -127,7 +127,7 @@ def _succeed(state: State, now: Now, project: Project, task: Task, attempt: Atte
         project.set_running()
         state.tell("resumed", project, now, "a task has succeeded")
     project.pause.record.failures = 0
-    if recurring(schedule) and schedule.age is not None:
+    if schedule.auto_recrawl and schedule.age is not None:
         state.note_attempt(task, attempt)
         project.queue.set_apart(task)
         _hold_back(project, task, now.wall + schedule.age)

@@ -8,8 +8,6 @@ ring.visit ──► project, fetcher, how many ──► lease each ──► s
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec import Raw
 
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST
@@ -21,11 +19,8 @@ from taskqueue.core.sessions import Session
 from taskqueue.core.shares import Ring
 from taskqueue.core.state import State
 from taskqueue.core.task import CANCELLED, Lease, Spec, Task
+from taskqueue.core.trimming import heavy_bytes
 from taskqueue.core.views import Attempt
-
-HEAVY_BYTES: Final = 8 << 10
-"""A task above this size is not held with its body while it is processing: what fetchers hold must not fill the
-memory of the daemon. Reading it again costs little beside sending it."""
 
 
 def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Handed:
@@ -45,17 +40,20 @@ def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Hande
 class HandOut:
     """The hand-outs of one turn."""
 
-    __slots__ = ("_left", "_messages", "_now", "_room", "_state")
+    __slots__ = ("_heavy_bytes", "_left", "_messages", "_now", "_room", "_state")
 
     def __init__(self, state: State, now: Now) -> None:
         self._state = state
         self._now = now
-        self._left = state.config.turn_tasks
+        self._left = min(state.config.turn_tasks, state.config.max_leases - state.memory.leases)
+        self._heavy_bytes = 0
         self._messages: dict[str, Select] = {}
         self._room: dict[str, int] = {}
 
     def run(self) -> None:
         """Give out what may be given, up to ``turn_tasks``; then say it."""
+        if not self._state.config.has_room:
+            return  # whoever has work stays in its rings, and has its turn as soon as there is room again
         # Once a turn at least, or whoever waits for shared tokens would never come up beside one who wants no end.
         recall(self._state, self._now)
         while self._left > 0:
@@ -65,7 +63,9 @@ class HandOut:
             if self._visit(ring):
                 self._state.shares.pass_on(ring)
         else:
-            self._state.more |= self._busy_ring() is not None
+            # At ``max_leases`` there is nothing more to do before a lease ends.
+            has_room = self._state.memory.leases < self._state.config.max_leases
+            self._state.more |= has_room and self._busy_ring() is not None
         for session in self._messages:
             self._send(self._state.sessions[session])
 
@@ -82,13 +82,16 @@ class HandOut:
         allowed = allowance(self._state, project, self._now)
         taken = self._give(project, session, int(min(count, allowed, self._left)))
         self._left -= taken
-        ring.settle(taken, more=may_give(self._state, project, self._now))
+        first = project.queue.ready.first()
+        is_hollow = first is not None and first.spec is None
+        ring.settle(taken, more=not is_hollow and may_give(self._state, project, self._now))
         self._state.shares.look(ring)
         return taken
 
     def _give(self, project: Project, session: Session, count: int) -> int:
         """Lease up to ``count`` tasks; fewer if the head runs dry."""
         ready = project.queue.ready
+        self._heavy_bytes = heavy_bytes(self._state)
         room = self._room.get(session.id, 0)
         fetch_bytes = beside = len(project.fetch) if project.fetch is not None else 0
         if beside and session.id in self._messages and project.name in self._messages[session.id].fetch:
@@ -96,7 +99,10 @@ class HandOut:
         given = 0
         while given < count:
             task = ready.first()
-            if task is None or task.spec is None:
+            if task is None:
+                break
+            if task.spec is None:
+                self._state.want(task)
                 break
             expires_at = task.spec.schedule.expires_at
             if expires_at is not None and expires_at <= self._now.wall:
@@ -114,6 +120,7 @@ class HandOut:
             self._room[session.id] = room
             take_tokens(self._state, project, given, self._now)
             project.totals.selected += given
+            self._state.memory.leases += given
             self._state.touch(project)
         return given
 
@@ -123,13 +130,14 @@ class HandOut:
         lease = Lease(session.id, session.number, now + timeout, now)
         if project.state == "checking":
             project.pause.lend(lease)
-        project.queue.lease(task, self._state.token(), lease)
+        project.queue.lease(task, self._state.number(), lease)
         session.leases[task.token] = task
         message = self._messages[session.id]
         message.tasks.append(as_handed(project, task, spec, timeout))
         if project.fetch is not None and self._fits_beside(project.fetch, spec):
             message.fetch[project.name] = project.fetch
-        if task.size > HEAVY_BYTES:
+        self._state.memory.leased += task.size
+        if task.size > self._heavy_bytes:
             self._state.heavy.append(task)
 
     def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:

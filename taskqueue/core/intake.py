@@ -10,13 +10,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from taskqueue.core.jobs import Template
 from taskqueue.core.messages import NewTask, Now, Schedule
 from taskqueue.core.project import Project
 from taskqueue.core.projects import project_for_push
 from taskqueue.core.recrawl import decide, due_at, hurries
 from taskqueue.core.replies import ItemError, NewOutcome
 from taskqueue.core.requests import Flaws
-from taskqueue.core.settings import Template
 from taskqueue.core.state import State
 from taskqueue.core.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, size_of
 from taskqueue.errors import Corrupt, Rejected
@@ -219,9 +219,10 @@ def _describe(project: Project, task: Task, item: NewTask, depth: int) -> None:
     """The task, which is nowhere now, is as the message says from now on."""
     schedule = item.schedule
     # A Raw keeps the whole frame that it came in alive, so the body is copied out, once.
-    task.spec = Spec(item.url, schedule, item.body.copy(), depth)
+    task.spec = spec = Spec(item.url, schedule, item.body.copy(), depth)
+    task.bare = False
     task.apart = task.taskid == project.finisher
-    task.size = size_of(task.spec)
+    task.size = size_of(spec)
     task.priority = schedule.priority
     task.itag = schedule.itag or ""
     task.spec_changed = True

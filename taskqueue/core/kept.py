@@ -47,6 +47,24 @@ class OrderRef(NamedTuple):
     limit_bytes: int
 
 
+class OldRef(NamedTuple):
+    """What is old in a project: at most ``limit`` tasks that are over as ``state``, with keys from ``start`` to below
+    ``end``."""
+
+    project: int
+    state: int
+    start: int
+    end: int
+    limit: int
+
+
+class Old(NamedTuple):
+    """A task that is over, without its spec, and how many of the first slots of its history may be filled."""
+
+    task: Task
+    slots: int
+
+
 class PageRef(NamedTuple):
     """Known tasks of a project in the order of their taskids, from the first one after ``after``.
 
@@ -75,6 +93,7 @@ class Needs(Struct):
         histories: tasks whose last attempts are wanted.
         lists: parts of orders to be shown to people.
         pages: parts of all that is known of a project, for operations.
+        old: what may have been over for too long.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -85,6 +104,7 @@ class Needs(Struct):
     histories: list[TaskRef] = field(default_factory=list)
     lists: list[OrderRef] = field(default_factory=list)
     pages: list[PageRef] = field(default_factory=list)
+    old: list[OldRef] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -115,6 +135,19 @@ class FoundPage(Struct):
     end: bool
 
 
+class FoundOld(Struct):
+    """Answer to an OldRef.
+
+    Attributes:
+        tasks: in the order of their keys.
+        next: key of the first task in the order after these; None: there are no further ones.
+    """
+
+    ref: OldRef
+    tasks: list[Old]
+    next: int | None
+
+
 class Found(Struct):
     """What was looked up. What the store doesn't know is not in the maps.
 
@@ -123,7 +156,7 @@ class Found(Struct):
             older than its lease, which is in memory.
         sessions: outcomes by request number; a session the store doesn't know has an empty map.
         histories: last attempts, by their slots.
-        lists, pages: in the order in which they were asked for.
+        lists, pages, old: in the order in which they were asked for.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -133,6 +166,7 @@ class Found(Struct):
     histories: dict[TaskRef, dict[int, Attempt]] = field(default_factory=dict)
     lists: list[FoundOrder] = field(default_factory=list)
     pages: list[FoundPage] = field(default_factory=list)
+    old: list[FoundOld] = field(default_factory=list)
 
 
 class PauseRecord(Struct, array_like=True):
@@ -186,6 +220,7 @@ class ProjectRecord(Struct, array_like=True):
         holds: until when (unix seconds) sessions hold it open.
         cron: by job.
         swept_to: taskid up to which the store has been rid of what was cleared.
+        over_low: lower bounds of the keys in the orders of success, failed and cancelled, 16 big-endian bytes each.
     """
 
     number: int
@@ -206,6 +241,7 @@ class ProjectRecord(Struct, array_like=True):
     holds: dict[str, float] = field(default_factory=dict)
     cron: dict[str, CronRecord] = field(default_factory=dict)
     swept_to: str = ""
+    over_low: bytes = bytes(48)
 
 
 class BucketRecord(Struct, array_like=True):
@@ -268,6 +304,7 @@ class Kept(Struct):
         counters: windows of projects, by number.
         buckets, operations: records that changed.
         forgotten: tasks of which nothing is to be left.
+        old: tasks that are over, of which nothing is to be left, or if they are bare only what tells that they were.
         members: by the id of an operation, numbers of the projects that it goes through; empty: it has ended.
         dropped_operations: ids of those to be forgotten.
         dropped_projects: numbers of projects of which everything is to go, their records too.
@@ -290,6 +327,7 @@ class Kept(Struct):
     operations: list[OperationRecord] = field(default_factory=list)
     members: dict[int, list[int]] = field(default_factory=dict)
     dropped_operations: list[int] = field(default_factory=list)
+    old: list[Old] = field(default_factory=list)
 
 
 OUTCOME_WINDOW = 64

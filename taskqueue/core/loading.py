@@ -117,9 +117,12 @@ def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
         session.number = max(session.number, lease.number)
         session.leases[task.token] = task
         task.kept_deferred = lease.deferred is not None
+        task.unlisted = True  # it may be
         if lease.check and lease.check == project.pause.record.phase:
             project.pause.out += 1
         project.queue.restore(task, lease)
+        state.memory.leases += 1
+        state.memory.leased += task.size
         state.boot.note(("lease", project.number), lease.deadline)
         state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from taskqueue.core import cron, finishing, listing, operations, stepping, sweeping
+from taskqueue.core import cron, finishing, listing, operations, retention, stepping, sweeping, trimming
 from taskqueue.core.kept import Found, Needs, OrderRef, TaskRef
 from taskqueue.core.messages import NewTask, Now
 from taskqueue.core.project import Project
-from taskqueue.core.queues import PriorityQueue
 from taskqueue.core.requests import (
     Done,
     Extend,
@@ -33,7 +32,7 @@ from taskqueue.core.requests import (
 )
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
-from taskqueue.core.task import DELAYED, READY
+from taskqueue.core.task import DELAYED, NO_FLOOR, READY
 from taskqueue.errors import Corrupt
 
 REFILLS_A_TURN: Final = 32
@@ -55,6 +54,7 @@ def needs(state: State, now: Now, heard: Sequence[Heard]) -> Needs:
     finishing.need(state, wanted)
     operations.need(state, wanted)
     sweeping.need(state, wanted)
+    retention.need(state, now, wanted)
     for each in heard:
         _need_for(state, each, wanted)
     _need_low(state, wanted)
@@ -98,15 +98,14 @@ def _need_low(state: State, wanted: Needs) -> None:
 
 
 def _low_orders(state: State, project: Project) -> list[OrderRef]:
-    config = state.config
-    orders: tuple[tuple[int, PriorityQueue], ...] = (
-        (READY, project.queue.ready),
-        (DELAYED, project.queue.delayed),
-    )
+    queue, config = project.queue, state.config
+    if queue.ready.floor == NO_FLOOR and queue.delayed.floor == NO_FLOOR:
+        return []
+    most = trimming.share(state)
     return [
-        OrderRef(project.number, which, order.floor, max(1, config.head_tasks // 2), config.head_bytes // 2)
-        for which, order in orders
-        if order.is_low(config.head_tasks, config.head_bytes)
+        OrderRef(project.number, which, queue.head(which).floor, trimming.refill_tasks(state, which), most // 2)
+        for which in (READY, DELAYED)
+        if queue.head(which).is_low(config.head_tasks, most)
     ]
 
 
@@ -156,7 +155,7 @@ def _need_done(state: State, request: Done, wanted: Needs) -> None:
         task = project.queue.tasks.get(item.taskid)
         if task is None:
             wanted.whole.append(TaskRef(project.number, item.taskid))
-        else:
+        elif task.spec is None:
             state.ask(task)
         if item.new:
             _need_tasks(state, item.project, item.new, wanted)
@@ -167,6 +166,8 @@ def _need_shown(state: State, name: str, taskid: str, wanted: Needs) -> None:
     project = state.projects.get(name)
     if project is not None:
         ref = TaskRef(project.number, taskid)
+        if (held := project.queue.tasks.get(taskid)) is not None:
+            state.ask(held)
         wanted.whole.append(ref)
         wanted.histories.append(ref)
 

@@ -21,14 +21,8 @@ def offer(state: State, project: Project, now: Now) -> None:
 
 
 def may_give(state: State, project: Project, now: Now) -> bool:
-    """The project could give a task away at once; if not, what it lacks is asked for."""
-    first = project.queue.ready.first()
-    if first is None:
-        return False
-    if first.spec is None:
-        state.want(first)
-        return False
-    return allowance(state, project, now) > 0
+    """The project could give a task away at once, or after a look at the store; if not, what it lacks is noted."""
+    return project.queue.ready.first() is not None and allowance(state, project, now) > 0
 
 
 def allowance(state: State, project: Project, now: Now) -> float:

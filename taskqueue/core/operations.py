@@ -62,6 +62,7 @@ def begin(state: State, now: Now, request: Bulk) -> OperationReply:
     view.dry_run = request.dry_run
     view.filter = request.filter
     view.priority = request.priority if request.action == "reprioritise" else None
+    view.exetime = _exetime(request, now) if request.action == "reschedule" else None
     view.known = sum(project.queue.known for project in projects)
     _add(state, Operation(OperationRecord(view, view.id), [project.number for project in projects]))
     return OperationReply(n=request.n, operation=copy(view))
@@ -112,6 +113,10 @@ def answer(state: State, operation: Operation, until: float) -> None:
         state.say(waiter.session, OperationReply(n=waiter.n, operation=copy(operation.record.view)), kept=True)
 
 
+def _exetime(request: Bulk, now: Now) -> float:
+    return request.exetime if request.delay is None else now.wall + request.delay
+
+
 # ------------------------------------------------------------------------------------------------ steps
 
 
@@ -133,12 +138,30 @@ def step(state: State, now: Now) -> None:
     state.more |= bool(state.operations_running)
 
 
+def list_leases(state: State) -> None:
+    """Pages have what the store knows by its taskid: let that be all there is of the projects that were come to."""
+    for number in state.entered:
+        project = state.numbered.get(number)
+        if project is not None:
+            project.queue.list_leases()
+    state.entered.clear()
+
+
+def _enter(state: State, operation: Operation) -> None:
+    """The operation has come to another project."""
+    if operation.running and operation.is_bulk:
+        state.entered[operation.project] = None
+
+
 def _take_step(state: State, now: Now, operation: Operation) -> None:
     if not operation.is_bulk:
         group_actions.take_step(state, now, operation)
     # The project may have been cleared in this very turn, and the page be of before.
     elif not _waits(state, operation):
+        before = operation.record.position
         bulk.take_page(state, now, operation, state.changes.found.pages[0])
+        if operation.record.position != before:
+            _enter(state, operation)
 
 
 def _waits(state: State, operation: Operation) -> bool:
@@ -186,6 +209,7 @@ def _add(state: State, operation: Operation) -> None:
         return
     state.operations_running[record.view.id] = operation
     state.changes.kept.members[record.view.id] = operation.members
+    _enter(state, operation)
 
 
 def _remember(state: State, operation: Operation) -> None:

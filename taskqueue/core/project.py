@@ -20,13 +20,14 @@ from taskqueue.core.bucket import Bucket
 from taskqueue.core.changes import Changes
 from taskqueue.core.counters import Counters
 from taskqueue.core.given import Given, Hours
+from taskqueue.core.keeping import keeps_of, lows_of, old_at, packed_lows
 from taskqueue.core.kept import CronRecord, ProjectRecord
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.pause import Pause
 from taskqueue.core.requests import Action
 from taskqueue.core.settings import Layer, Settings, as_layer, merge
 from taskqueue.core.shared_bucket import SharedBucket
-from taskqueue.core.task import KEY_BYTES, NO_FLOOR
+from taskqueue.core.task import KEY_BYTES, NO_FLOOR, SUCCESS
 from taskqueue.core.task_queue import TaskQueue
 from taskqueue.core.views import Counts, CronView, ProjectState, ProjectView
 from taskqueue.core.waiting import Waiters
@@ -70,13 +71,14 @@ class Project:
         fetch: what its setting of that name says, packed; None: nothing.
         shared: the bucket that it shares with others; ``virtual`` is up to when it has had its part of that.
         cleared, swept_to: see ``ProjectRecord``.
+        keeps: seconds for which success, failed and cancelled are kept; empty: for ever.
         cron, ticks: by job: how it stands, and when it runs next (unix seconds).
         waiters: for its end.
     """
 
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "cron", "fetch", "finished", "finisher",
-        "has_limits", "holds", "hours", "layers", "name", "number", "overrides", "pause", "queue", "save_at",
+        "has_limits", "holds", "hours", "keeps", "layers", "name", "number", "overrides", "pause", "queue", "save_at",
         "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
@@ -93,7 +95,7 @@ class Project:
         self.bursting = False
         self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, min(record.bucket_at, now))
         low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
-        self.queue = TaskQueue(changes, record.counts, record.unfinished, *low)
+        self.queue = TaskQueue(changes, record.counts, record.unfinished, *low, lows_of(record))
         self.pause = Pause(record.pause)
         self.hours = ALWAYS
         self.shared: SharedBucket | None = None
@@ -108,6 +110,7 @@ class Project:
         self.waiters = Waiters()
         self.finisher = _finisher(self.settings)
         self.has_limits = _has_limits(self.settings)
+        self.keeps = keeps_of(self.settings)
         self.fetch: Raw | None = None
         self._heed_pause_setting()
 
@@ -128,6 +131,7 @@ class Project:
         self.settings = settings
         self.finisher = _finisher(settings)
         self.has_limits = _has_limits(settings)
+        self.keeps = keeps_of(settings)
         self.bucket.change(settings.rate, settings.burst, now)
         self._heed_pause_setting()
 
@@ -193,6 +197,10 @@ class Project:
         most = self.settings.max_processing
         return min(room, most - len(self.queue.processing))
 
+    def old_at(self) -> float:
+        """When something that is over will have been kept for long enough (unix seconds), or a little later."""
+        return min(map(old_at, self.queue.over_low[SUCCESS:], self.keeps), default=inf)
+
     def is_held(self, now: float) -> bool:
         """A producer holds it open (unix seconds)."""
         return any(until > now for until in self.holds.values())
@@ -228,6 +236,7 @@ class Project:
             finished=self.finished,
             holds=self.holds,
             cron=self.cron,
+            over_low=packed_lows(self.queue.over_low),
         )
 
     def anew(self, record: ProjectRecord, number: int, changes: Changes, now: Now) -> Project:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from taskqueue.core import timetable
 from taskqueue.core.bucket import Bucket
+from taskqueue.core.jobs import CronJob
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.project import Project, new_record
 from taskqueue.core.replies import ErrorReply
-from taskqueue.core.settings import CronJob, Layer, merge
+from taskqueue.core.settings import Layer, merge
 from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.state import NO_PACE, State
+from taskqueue.core.task import DELAYED, READY
 from taskqueue.errors import Rejected
 
 
@@ -93,8 +95,11 @@ def remove_project(state: State, project: Project) -> None:
     state.dirty.pop(project.number, None)
     state.low.pop(project.number, None)
     state.swept.pop(project.number, None)
+    state.old.pop(project.number, None)
     state.shares.remove(project)
     state.sums.remove(project)
+    for which in (READY, DELAYED):
+        state.memory.note(project.number, which, 0)
     leave_shared(project)
     state.changes.kept.dropped_projects.append(project.number)
     reason = f'project: "{project.name}" has been deleted'
@@ -113,6 +118,7 @@ def leave_shared(project: Project) -> None:
 def _adopt(state: State, project: Project, now: Now) -> None:
     """What its settings mean outside of the project."""
     settings = project.settings
+    state.wall.note(("old", project.number), project.old_at())
     project.hours = state.given.hours(settings.active, now.wall)
     project.fetch = state.given.pack(settings.fetch) if settings.fetch else None
     if project.shared is not None and project.shared.name != settings.bucket:

@@ -1,6 +1,7 @@
-"""The three orders of a project: what may run now, what is not due yet, what is being run.
+"""What is in memory of a project's orders: the heads of what waits, and all that is being run.
 
-``PriorityQueue`` holds the *head* of an order whose whole is in the store:
+``Head`` holds the first tasks of an order whose whole is in the store. One class serves what may run now and what is
+not due yet, because they differ in nothing but what their keys are made of:
 
     keys   smallest ──────────────────────────────────► largest
            [ held in the heap ........ ) floor [ in the store only ............ ]
@@ -21,13 +22,13 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final
 
-from taskqueue.core.task import NO_FLOOR, SEQ_BITS, Task
+from taskqueue.core.task import NO_FLOOR, Task
 
 SWEEP_AT_LEAST: Final = 64
 """Tombstones below this number are not worth sweeping."""
 
 
-class PriorityQueue:
+class Head:
     """The head of one order; the smallest key first."""
 
     __slots__ = ("bytes", "entries", "floor", "heap", "tight")
@@ -130,22 +131,6 @@ class PriorityQueue:
             self.floor = last
 
 
-class TimeQueue(PriorityQueue):
-    """The head of an order by time; keys are made by ``time_key``."""
-
-    __slots__ = ()
-
-    def next_at(self) -> float:
-        """When the first held task is due, in unix seconds; inf when the head is dry."""
-        first = self.first()
-        return inf if first is None else (first.key >> SEQ_BITS) / 1e6
-
-    def first_due(self, now: float) -> Task | None:
-        """The first task if it is due at ``now``."""
-        first = self.first()
-        return first if first is not None and first.key >> SEQ_BITS <= now * 1e6 else None
-
-
 class Processing:
     """What is being run, by token, with the next deadline first. Always held whole: capacities bound it."""
 
@@ -166,12 +151,14 @@ class Processing:
     def extend(self, task: Task, deadline: float) -> None:
         """Move the deadline of a lease that is here."""
         heappush(self.heap, (deadline, task.token))
-        self._sweep()
+        if len(self.heap) > 2 * len(self.leased) + SWEEP_AT_LEAST:
+            self._sweep()
 
     def remove(self, task: Task) -> None:
         """End the task's lease."""
         del self.leased[task.token]
-        self._sweep()
+        if len(self.heap) > 2 * len(self.leased) + SWEEP_AT_LEAST:
+            self._sweep()
 
     def first(self) -> Task | None:
         """The task whose lease runs out next."""
@@ -190,7 +177,6 @@ class Processing:
         return inf if first is None or first.lease is None else first.lease.deadline
 
     def _sweep(self) -> None:
-        """Rid the heap of deadlines that were moved, and of leases that have ended, when they are the most of it."""
-        if len(self.heap) > 2 * len(self.leased) + SWEEP_AT_LEAST:
-            self.heap = [(task.lease.deadline, token) for token, task in self.leased.items() if task.lease]
-            heapify(self.heap)
+        """Rid the heap of deadlines that were moved, and of leases that have ended."""
+        self.heap = [(task.lease.deadline, token) for token, task in self.leased.items() if task.lease]
+        heapify(self.heap)

@@ -6,7 +6,8 @@
     processing                  ignored                  deferred          cancelled
     over                        restarted or ignored     restarted         cancelled
 
-``cancel`` without ``force_update`` changes nothing. Whether a merge or a restart is due, see below.
+``cancel`` without ``force_update`` changes nothing, nor does it of a bare task: that it was is all that is known of it.
+Whether a merge or a restart is due, see below.
 """
 
 from __future__ import annotations
@@ -62,6 +63,6 @@ def restarts(task: Task, schedule: Schedule, now: float) -> bool:
 
 
 def _decide_cancel(task: Task | None, schedule: Schedule) -> NewOutcome:
-    if task is None or not schedule.force_update or task.state == CANCELLED:
+    if task is None or not schedule.force_update or task.state == CANCELLED or task.bare:
         return "ignored"
     return "cancelled"

@@ -144,6 +144,8 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
         error: of its last attempt, unless that was a success.
         depth: follow-ups between it and a task that was pushed by itself.
         history: its last attempts, the newest first; ATTEMPTS_KEPT at most.
+        bare_since: unix seconds since when its url, schedule, body and history are gone, because its project kept them
+            for long enough; 0: they are here.
     """
 
     project: str
@@ -162,6 +164,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     body: Raw = NIL
     depth: int = 0
     history: list[Attempt] = []
+    bare_since: float = 0.0
 
 
 class TaskListReply(Reply, tag="task-list-reply"):
@@ -184,9 +187,12 @@ class OperationsReply(Reply, tag="operations-reply"):
 
 
 class TasksReply(Reply, tag="tasks-reply"):
-    """Answers ``task-retry`` and ``task-cancel``: per taskid, in order, ``done``, ``unknown`` or ``ignored``."""
+    """Answers ``task-retry`` and ``task-cancel``: per taskid, in order, what became of it.
 
-    outcomes: list[Literal["done", "unknown", "ignored"]]
+    ``bare``: it can't be retried, because its url and its body are gone; push it again.
+    """
+
+    outcomes: list[Literal["done", "unknown", "ignored", "bare"]]
 
 
 class VerifyReply(Reply, tag="verify-reply"):

@@ -19,6 +19,7 @@ from taskqueue.core.messages import (
     Peer,
     Priority,
     ProjectName,
+    Seconds,
     SessionId,
     Setting,
     TaskId,
@@ -230,7 +231,7 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     before: EpochSeconds = 0.0
 
 
-BulkAction = Literal["retry", "cancel", "reprioritise"]
+BulkAction = Literal["retry", "cancel", "reprioritise", "reschedule"]
 
 
 class Bulk(Request, tag="bulk"):
@@ -238,6 +239,8 @@ class Bulk(Request, tag="bulk"):
 
     Attributes:
         priority: for ``reprioritise``.
+        exetime: for ``reschedule``, unix seconds; 0 is now.
+        delay: for ``reschedule``, seconds from the arrival of this; wins over exetime.
         dry_run: only count them.
     """
 
@@ -246,6 +249,8 @@ class Bulk(Request, tag="bulk"):
     group: GroupName = ""
     filter: TaskFilter = TaskFilter()
     priority: Priority = 0
+    exetime: EpochSeconds = 0.0
+    delay: Seconds | None = None
     dry_run: bool = False
 
 

@@ -11,7 +11,7 @@ One step is one turn:
        push its own tasks            of projects that finished with the turn before, and of cron jobs
     2. answer what was heard         in its order; a repeat is answered from what is kept
     3. keep the appointments         leases that ran out, silent fetchers, tasks that are due
-       take a step of an operation    and one of what was cleared
+       take a step of an operation    and one of what was cleared, and of what is old
     4. hand out                      fair shares, each project at its pace
     5. settle                        heads trimmed, appointments made, records of what changed
 
@@ -37,7 +37,9 @@ from taskqueue.core import (
     listing,
     lookups,
     operations,
+    retention,
     sweeping,
+    trimming,
     why,
 )
 from taskqueue.core.appointments import keep_appointments
@@ -144,6 +146,7 @@ class Scheduler:
         keep_appointments(state, now)
         operations.step(state, now)
         sweeping.step(state)
+        retention.step(state, now)
         self._offer(now)
         HandOut(state, now).run()
         self._settle(now)
@@ -238,13 +241,16 @@ class Scheduler:
         state = self._state
         for project in state.dirty.values():
             queue = project.queue
-            queue.trim(state.config.head_tasks, state.config.head_bytes)
+            trimming.settle(state, project)
             state.boot.note(("lease", project.number), queue.processing.next_at())
-            state.wall.note(("due", project.number), queue.delayed.next_at())
+            state.wall.note(("due", project.number), queue.due_at())
+            state.wall.note(("old", project.number), project.old_at())
             lookups.note_low(state, project)
             finishing.note(state, project, now)
             counting.note(state, project, now)
             state.changes.kept.projects.append(project.record())
+        trimming.relieve(state)
+        operations.list_leases(state)
         state.changes.kept.buckets += [shared.record() for shared in state.drawn.values()]
         state.drawn.clear()
         state.dirty.clear()
@@ -258,6 +264,8 @@ READS: Final = (
 """Requests that keep nothing: a repeat of one may well get another answer."""
 
 
+DISK_FULL: Final = "the disk of the store is nearly full: make room, or lower store.min_free, and push again"
+
 PROBLEMS_SHOWN: Final = 100
 """In one verify reply: one broken invariant may show in every task."""
 
@@ -265,6 +273,8 @@ PROBLEMS_SHOWN: Final = 100
 def _new_tasks(state: State, now: Now, session: Session, heard: Heard) -> NewTasksReply:
     request = heard.request
     assert isinstance(request, NewTasks)
+    if not state.config.has_room:
+        raise Rejected("disk-full", DISK_FULL)
     outcomes, errors = intake.take_batch(state, now, request.project, request.tasks, heard.flaws)
     return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors)
 

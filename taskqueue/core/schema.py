@@ -2,7 +2,8 @@
 
 So the message and the check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or
 inf", because a number without an upper bound may be inf. A size is a whole number of bytes or a text such as
-"8 MiB". ``Meta(extra={"words": ..., "secret": True})`` gives the words itself and keeps the value out of the line.
+"8 MiB", a duration a number of seconds or a text such as "30d". ``Meta(extra={"words": ..., "secret": True})`` gives
+the words itself and keeps the value out of the line.
 
 A setting may be a table of a type of its own (``on_finished``), or of several by name (``cron``); then each line names
 the innermost key. ``where`` is the path to a setting: a section of the config file; empty: it stands alone.
@@ -25,6 +26,11 @@ SIZE: Final = {"unit": "bytes"}
 """``Meta(extra=SIZE)`` marks a size."""
 UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 SIZE_TEXT: Final = re.compile(r"(\d{1,15}) ?(B|KiB|MiB|GiB|TiB)")
+
+DURATION: Final = {"unit": "seconds"}
+"""``Meta(extra=DURATION)`` marks a duration that may be said as a text, too."""
+DURATION_TEXT: Final = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
+UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """Keys that need no quotes."""
@@ -136,10 +142,12 @@ def _converts(key: str, value: Any, kind: type[Struct]) -> bool:
 
 
 def _plain(key: str, value: Any, kind: type[Struct]) -> Any:
-    """Sizes in bytes; everything else, and what is no size, as it is."""
-    if not isinstance(value, str) or not _is_size(_type(key, kind)):
+    """Sizes in bytes, durations in seconds; everything else, and what is none of these, as it is."""
+    if not isinstance(value, str) or key not in kind.__struct_fields__:
         return value
-    match = SIZE_TEXT.fullmatch(value)
+    if is_duration(key, kind):
+        return seconds_of(value) if DURATION_TEXT.fullmatch(value) else value
+    match = SIZE_TEXT.fullmatch(value) if _is_size(_type(key, kind)) else None
     return int(match[1]) * UNITS[match[2]] if match else value
 
 
@@ -157,6 +165,18 @@ def _is_size(kind: inspect.Type) -> bool:
     return isinstance(kind, inspect.Metadata) and kind.extra == SIZE
 
 
+def is_duration(key: str, kind: type[Struct]) -> bool:
+    """The setting of that name, which such a section has, may be said as a text such as "30d"."""
+    described = _type(key, kind)
+    return isinstance(described, inspect.Metadata) and described.extra == DURATION
+
+
+def seconds_of(duration: str) -> int:
+    """``"5m"`` as 300; 0: it can't be read."""
+    read = DURATION_TEXT.fullmatch(duration)
+    return int(read[1]) * UNIT_SECONDS[read[2]] if read else 0
+
+
 def _is_secret(kind: inspect.Type) -> bool:
     return isinstance(kind, inspect.Metadata) and "secret" in (kind.extra or {})
 
@@ -165,6 +185,8 @@ def _words(kind: inspect.Type) -> str:
     match kind:
         case inspect.Metadata(type=inspect.IntType() as number) if _is_size(kind):
             return f'a size such as "8 MiB"{_range(number, size_text)}'
+        case inspect.Metadata(extra={"unit": "seconds"}):
+            return 'a duration such as "12h" or "30d", a number of seconds of at least 0, or inf'
         case inspect.Metadata(extra={"words": str(words)}):
             return words
         case inspect.FloatType():

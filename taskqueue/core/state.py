@@ -18,14 +18,16 @@ from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
 from taskqueue.core.events import Event, EventKind
 from taskqueue.core.given import Given
+from taskqueue.core.jobs import NO_JOBS
 from taskqueue.core.kept import FoundOrder, Loaded, OrderRef, SessionRecord, SpecRef
 from taskqueue.core.layer_size import check_size
+from taskqueue.core.memory import Memory
 from taskqueue.core.messages import Now, Token
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.replies import AnySaid, Said
 from taskqueue.core.sessions import Session
-from taskqueue.core.settings import NO_JOBS, CoreConfig, Layer, Pace, check, merge
+from taskqueue.core.settings import CoreConfig, Layer, Pace, check, merge
 from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.shares import Shares
 from taskqueue.core.sums import Sums
@@ -43,7 +45,7 @@ BootKey = tuple[str, str | int]
 """("lease" | "bucket" | "wait" | "counters", project number), ("shared", bucket), ("watch", operation) or
 ("silence" | "forget", session)."""
 WallKey = tuple[str, str | int]
-"""("due" | "check" | "hours" | "hold", project number)."""
+"""("due" | "check" | "hours" | "hold" | "old", project number)."""
 
 
 class State:
@@ -56,7 +58,8 @@ class State:
         low: numbers of projects that have an order to be read further.
         wanted: hollow tasks whose specs must be read, some in each turn.
         asked: those of them that are being looked up for this turn.
-        heavy: tasks handed out in this turn whose bodies are too large to be held until they are done.
+        memory: what all of them take in memory.
+        heavy: tasks whose bodies are not to be held from the next turn on.
         freed: sessions that may have got free slots in this turn.
         crons: when which project's next cron job is due; ``ticking`` are those that are, looked up for this turn.
         before: the time of the turn before.
@@ -65,8 +68,11 @@ class State:
         operations: by id, the oldest first; ``operations_running`` are in the order of their turns,
             ``operations_ended`` (ids) in that of their ends.
         paging: the one of them whose step this turn takes.
+        entered: numbers of projects that operations have come to in this turn.
         swept: by project number, up to which seq what the store has of live tasks was dropped by ``clear``; in the
             order of their turns. ``sweeping`` are those whose next pages are looked up for this turn.
+        old: numbers of projects in which something was over for longer than they keep it, in the order of their turns;
+            ``ridding`` are those of which it is looked up for this turn.
         clears: this turn may clear a project.
         lists: parts of orders to be shown, as they were asked for, and as they are looked up for this turn;
             ``listed`` are those that were read.
@@ -92,6 +98,7 @@ class State:
         self.low: dict[int, None] = {}
         self.wanted: dict[SpecRef, Task] = {}
         self.asked: dict[SpecRef, Task] = {}
+        self.memory = Memory()
         self.heavy: list[Task] = []
         self.freed: dict[str, Session] = {}
         self.crons: Agenda[int] = Agenda(self._cron_due_at)
@@ -104,26 +111,25 @@ class State:
         self.operations_running: OrderedDict[int, Operation] = OrderedDict()
         self.operations_ended: deque[int] = deque()
         self.paging: Operation | None = None
+        self.entered: dict[int, None] = {}
         self.swept: dict[int, int] = {}
         self.sweeping: dict[int, int] = {}
+        self.old: dict[int, None] = {}
+        self.ridding: list[int] = []
         self.clears = False
         self.lists: dict[OrderRef, OrderRef] = {}
         self.listed: dict[OrderRef, FoundOrder] = {}
         self.events: list[Event] = []
         self.said: list[Said] = []
         self.more = False
-        self._n = loaded.epoch << EPOCH_SHIFT
+        self._n = Token(loaded.epoch << EPOCH_SHIFT)
 
     # ------------------------------------------------------------------------------------ numbers, projects
 
-    def number(self) -> int:
-        """The next number: a seq, or a token. Grows, across restarts too."""
-        self._n += 1
+    def number(self) -> Token:
+        """The next number: a seq, an id, or a token. Grows, across restarts too."""
+        self._n += 1  # type: ignore[assignment]  # wrapping it again would cost a call in each task's life
         return self._n
-
-    def token(self) -> Token:
-        """The next number, as a lease's token."""
-        return Token(self.number())
 
     def layers(self, name: str) -> tuple[Layer, ...]:
         """What the config says of a project."""
@@ -236,18 +242,28 @@ class State:
             if ref not in specs:
                 raise Corrupt(f"project {project.name!r}: the store has no spec of task {task.taskid!r}")
             task.spec = specs[ref]
-            order = project.queue.ready if task.key in project.queue.ready.entries else project.queue.delayed
-            order.resize(task, size_of(task.spec))
+            self._resize(project, task, size_of(task.spec))
             self.touch(project)
         self.asked.clear()
 
     def shed(self) -> None:
-        """Let go of large bodies that have been handed out; if they are needed again, they are in the store."""
+        """Let go of bodies that are not to be held; if they are needed again, they are in the store."""
         for task in self.heavy:
-            if task.state == PROCESSING and not task.spec_changed:
+            project = self.numbered.get(task.project)
+            if project is not None and not task.spec_changed and project.queue.tasks.get(task.taskid) is task:
                 task.spec = None
-                task.size = TASK_BYTES
+                self._resize(project, task, TASK_BYTES)
         self.heavy.clear()
+
+    def _resize(self, project: Project, task: Task, size: int) -> None:
+        """The task, which is held, takes so many bytes from now on."""
+        if task.state == PROCESSING:
+            self.memory.leased += size - task.size
+            task.size = size
+        else:
+            head = project.queue.head(task.state)
+            head.resize(task, size)
+            self.memory.note(project.number, task.state, head.bytes)
 
     def _is_hollow(self, ref: SpecRef, task: Task) -> bool:
         """The task is still held, is still what the ref says, and still lacks its spec."""
@@ -262,6 +278,8 @@ class State:
             raise Corrupt(f"task {task.taskid!r} has no lease to end")
         session = self.sessions[task.lease.session]
         del session.leases[task.token]
+        self.memory.leases -= 1
+        self.memory.leased -= task.size
         self.freed[session.id] = session
         if task.lease.check:
             self.numbered[task.project].pause.leave(task.lease.check)
@@ -321,9 +339,10 @@ _OF_PROJECTS: Final[Mapping[str, Callable[[Project], float]]] = {
     "bucket": _token_at,
     "counters": lambda project: project.save_at,
     "wait": lambda project: project.waiters.next_at(),
-    "due": lambda project: project.queue.delayed.next_at(),
+    "due": lambda project: project.queue.due_at(),
     "check": Project.check_at,
     "hours": _opens_at,
     "hold": lambda project: min(project.holds.values(), default=inf),
+    "old": Project.old_at,
 }
 """When the appointments of a project are due, by their kind."""

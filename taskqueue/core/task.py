@@ -21,16 +21,16 @@ Rules:
    hand change it.
 3. ``spec`` is what the producer sent; None means that it is in the store only (the task is *hollow*) and must be
    read before the task is handed out.
+4. A task that is over and *bare* has neither spec nor history nor a place in an order any more: see ``retention``.
 """
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Final
 
 from msgspec import Raw, Struct
 
-from taskqueue.core.messages import NewTask, Schedule, Token
+from taskqueue.core.messages import NIL, PLAIN, NewTask, Schedule, Token
 from taskqueue.core.views import Attempt
 
 READY: Final = 1
@@ -74,6 +74,10 @@ class Spec(Struct, frozen=True, gc=False):
     depth: int = 0
 
 
+NO_SPEC: Final = Spec("", PLAIN, NIL)
+"""What people are shown of that of a bare task."""
+
+
 class Lease(Struct, gc=False):
     """Who runs a task until when.
 
@@ -100,7 +104,7 @@ class Task(Struct, gc=False, eq=False):
     Attributes:
         project: number of its project (a new one after ``delete``), the first part of its keys in the store.
         key: its place in the order of its state.
-        exetime: unix seconds before which it must not run; 0 is any time.
+        exetime: unix seconds before which it must not run; 0 is any time. Of a bare one: since when it has been so.
         lastcrawltime: unix seconds at which its last attempt ended; 0 is never.
         held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't hurry it.
         timed_out: its last attempt ran out of time.
@@ -110,10 +114,13 @@ class Task(Struct, gc=False, eq=False):
         kept_state, kept_key: where the store has it; state 0 is nowhere.
         kept_seq: under which the store has its spec, if that is not ``seq``; else 0.
         kept_deferred: the store has a deferred update of it.
+        unlisted: it was handed out in the turn that made it; while it is being run the store has it by its lease only,
+            and not by its taskid.
         touched: it is among this turn's changes.
         spec_changed: its spec must be written with this turn's changes.
         ended: the success that it is over with, if it came in this turn; kept in the task's place among the successes,
             so that it costs no write of its own.
+        bare: all that is left of it is what tells that it was.
     """
 
     project: int
@@ -138,9 +145,11 @@ class Task(Struct, gc=False, eq=False):
     kept_key: int = 0
     kept_seq: int = 0
     kept_deferred: bool = False
+    unlisted: bool = False
     touched: bool = False
     spec_changed: bool = False
     ended: Attempt | None = None
+    bare: bool = False
 
 
 Move = tuple[Task, int, int, int, bool, bool]
@@ -161,7 +170,10 @@ def ready_key(priority: int, seq: int) -> int:
 
 def time_key(at: float, seq: int) -> int:
     """Place in an order by time (unix seconds), rounded up to a microsecond so that nothing is early."""
-    return ceil(at * 1e6) << SEQ_BITS | seq
+    micros = round(at * 1e6)
+    if micros / 1e6 < at:
+        micros += 1
+    return micros << SEQ_BITS | seq
 
 
 def key_time(key: int) -> float:

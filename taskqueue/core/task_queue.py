@@ -10,9 +10,11 @@ the turn's changes:
 
 from __future__ import annotations
 
+from math import inf
+
 from taskqueue.core.changes import Changes
 from taskqueue.core.messages import Token
-from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
+from taskqueue.core.queues import Head, Processing
 from taskqueue.core.task import (
     ATTEMPTS_KEPT,
     DELAYED,
@@ -22,6 +24,7 @@ from taskqueue.core.task import (
     SUCCESS,
     Lease,
     Task,
+    key_time,
     ready_key,
     time_key,
 )
@@ -36,23 +39,27 @@ class TaskQueue:
         tasks: by taskid, everything that is in memory.
         counts: how many tasks are in each state, by state, in memory or not.
         unfinished: how many live ones the project is not finished without: those that are not ``apart``.
+        over_low: by state, lower bounds of the keys in the orders of what is over.
     """
 
-    __slots__ = ("_changes", "counts", "delayed", "processing", "ready", "tasks", "unfinished")
+    __slots__ = ("_changes", "counts", "delayed", "over_low", "processing", "ready", "tasks", "unfinished")
 
-    def __init__(self, changes: Changes, counts: Counts, unfinished: int, ready_low: int, delayed_low: int) -> None:
+    def __init__(
+        self, changes: Changes, counts: Counts, unfinished: int, ready_low: int, delayed_low: int, over_low: list[int]
+    ) -> None:
         self._changes = changes
         self.tasks: dict[str, Task] = {}
         self.unfinished = unfinished
         self.counts = [0, counts.ready, counts.delayed, counts.processing]
         self.counts += [counts.success, counts.failed, counts.cancelled]
-        self.ready = PriorityQueue(ready_low if counts.ready else NO_FLOOR)
-        self.delayed = TimeQueue(delayed_low if counts.delayed else NO_FLOOR)
+        self.ready = Head(ready_low if counts.ready else NO_FLOOR)
+        self.delayed = Head(delayed_low if counts.delayed else NO_FLOOR)
         self.processing = Processing()
+        self.over_low = over_low
 
     def find(self, project: int, taskid: str) -> Task | None:
         """The task as it is now, in memory or looked up; None if it is unknown."""
-        return self.tasks.get(taskid) or self._changes.beyond(project, taskid)
+        return self.tasks.get(taskid) or self._changes.beyond.get((project, taskid))
 
     @property
     def live(self) -> int:
@@ -63,6 +70,16 @@ class TaskQueue:
     def known(self) -> int:
         """Tasks, live or over."""
         return sum(self.counts)
+
+    def due_at(self) -> float:
+        """When the first delayed task that is held is due, in unix seconds; inf: none is held."""
+        first = self.delayed.first()
+        return inf if first is None else key_time(first.key)
+
+    def first_due(self, now: float) -> Task | None:
+        """The first delayed task if it is due at ``now`` (unix seconds)."""
+        first = self.delayed.first()
+        return first if first is not None and key_time(first.key) <= now else None
 
     def put_ready(self, task: Task) -> None:
         """Let the task run as soon as its turn comes."""
@@ -98,16 +115,27 @@ class TaskQueue:
         """Give the first ready task away."""
         self.ready.pop()
         self.counts[READY] -= 1
+        self.counts[PROCESSING] += 1
         task.state = PROCESSING
         task.key = task.seq
         task.token = token
-        self._hold(task, lease)
+        task.lease = lease
+        task.unlisted = not task.kept_state
+        self.processing.add(task, lease.deadline)
+        self._changes.touch(task)
 
     def restore(self, task: Task, lease: Lease) -> None:
         """Take in a task that the store says is being run."""
         self.tasks[task.taskid] = task
         task.lease = lease
         self.processing.add(task, lease.deadline)
+
+    def list_leases(self) -> None:
+        """Have the store know all that is being run by its taskid, too."""
+        for task in self.processing.leased.values():
+            if task.unlisted:
+                task.unlisted = False
+                self._changes.touch(task)
 
     def extend(self, task: Task, deadline: float) -> None:
         """Move the deadline (boot-clock seconds) of the task's lease."""
@@ -130,6 +158,8 @@ class TaskQueue:
         task.key = time_key(now, task.seq)
         task.exetime = 0.0
         self.counts[state] += 1
+        if task.key < self.over_low[state]:
+            self.over_low[state] = task.key
         self._changes.touch(task)
         self._changes.left(task)
 
@@ -147,30 +177,26 @@ class TaskQueue:
         """Hold and count nothing that is live."""
         self.tasks.clear()
         self.counts[READY] = self.counts[DELAYED] = self.counts[PROCESSING] = self.unfinished = 0
-        self.ready = PriorityQueue()
-        self.delayed = TimeQueue()
+        self.ready = Head()
+        self.delayed = Head()
         self.processing = Processing()
 
-    def trim(self, max_tasks: int, max_bytes: int) -> None:
-        """Keep the heads within their bounds."""
-        for order in (self.ready, self.delayed):
-            while dropped := order.trim(max_tasks, max_bytes):
-                for task in dropped:
-                    del self.tasks[task.taskid]
+    def head(self, state: int) -> Head:
+        """What is held of the order of a state, which is ready or delayed."""
+        return self.ready if state == READY else self.delayed
+
+    def trim(self, state: int, max_tasks: int, max_bytes: int) -> None:
+        """Keep the head of an order within its bounds."""
+        head = self.head(state)
+        while dropped := head.trim(max_tasks, max_bytes):
+            for task in dropped:
+                del self.tasks[task.taskid]
 
     def refill(self, state: int, tasks: list[Task], *, end: bool) -> None:
         """Take in the next stored entries of an order."""
         for task in tasks:
             self.tasks[task.taskid] = task
-        order = self.ready if state == READY else self.delayed
-        order.refill(tasks, end=end)
-
-    def _hold(self, task: Task, lease: Lease) -> None:
-        task.lease = lease
-        self.tasks[task.taskid] = task
-        self.counts[PROCESSING] += 1
-        self.processing.add(task, lease.deadline)
-        self._changes.touch(task)
+        self.head(state).refill(tasks, end=end)
 
     def _leave(self, task: Task) -> None:
         """Take the task out of where it is, whether that is held or not."""
@@ -190,7 +216,7 @@ class TaskQueue:
             task.ended = None
         self.tasks.pop(task.taskid, None)
 
-    def _enter(self, task: Task, order: PriorityQueue) -> None:
+    def _enter(self, task: Task, order: Head) -> None:
         self.counts[task.state] += 1
         if not task.apart:
             self.unfinished += 1

@@ -15,10 +15,11 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.given import Given
+from taskqueue.core.jobs import CronJob
 from taskqueue.core.kept import CronRecord
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
-from taskqueue.core.settings import CronJob, seconds_of
+from taskqueue.core.schema import seconds_of
 
 MISSED_SECONDS: Final = 60.0
 

@@ -204,6 +204,7 @@ class OperationView(Struct, omit_defaults=True):
         group: that they belong to, if it was asked for.
         filter: which tasks are meant.
         priority: that ``reprioritise`` gives them; None: it is another action.
+        exetime: to which ``reschedule`` moves them, in unix seconds; 0 is now. None: it is another action.
     """
 
     id: int
@@ -218,3 +219,4 @@ class OperationView(Struct, omit_defaults=True):
     group: str = ""
     filter: TaskFilter = TaskFilter()
     priority: int | None = None
+    exetime: float | None = None

@@ -98,6 +98,8 @@ def _of_running(state: State, now: Now, task: Task) -> str:
 def _of_over(state: State, now: Now, project: Project, task: Task) -> str:
     when = _ago(now.wall - key_time(task.key))
     again = "push it with force_update, or retry it, to run it again"
+    if task.bare:
+        again = f"its body was dropped {_ago(now.wall - task.exetime)}; push it with force_update to run it again"
     if task.state == SUCCESS:
         return f"succeeded {when}; {again}"
     attempts = history_of(state, project, task)
@@ -192,11 +194,20 @@ def _look_at_memory(state: State, now: Now, project: Project) -> Iterator[str]:
         yield "waits until its next tasks have been read from the store"
 
 
+def _look_at_daemon(state: State, now: Now, project: Project) -> Iterator[str]:
+    """What keeps all projects."""
+    if not state.config.has_room:
+        yield "waits until there is room on the disk of the store again: less than store.min_free is left"
+    elif state.memory.leases >= state.config.max_leases:
+        yield f"waits for a task to be done: fetchers have {state.memory.leases}, as many as limits.max_leases allows"
+
+
 _LOOKS: Final[tuple[Callable[[State, Now, Project], Iterator[str]], ...]] = (
     _look_at_state,
     _look_at_settings,
     _look_at_tasks,
     _look_at_limits,
+    _look_at_daemon,
     _look_at_tokens,
     _look_at_fetchers,
     _look_at_memory,
@@ -227,7 +238,7 @@ def _silent_holder(state: State, now: Now, project: Project) -> str:
 
 
 def _next_due(now: Now, project: Project) -> str:
-    at = project.queue.delayed.next_at()
+    at = project.queue.due_at()
     due = (
         "when the next one is due, is being read from the store"
         if at == inf

@@ -64,11 +64,13 @@ class StoreSection(Struct, frozen=True):
         path: folder of the store; made if it isn't there.
         durability: commit: acknowledged is on disk; interval: within 50 ms; none: when the system likes.
         cache: memory for what the store has read.
+        min_free: bytes of the disk that are to stay free: below, no new tasks are taken.
     """
 
     path: Annotated[str, Meta(min_length=1)] = "data/store"
     durability: Durability = "commit"
-    cache: Annotated[int, Meta(ge=1 << 20, le=1 << 40, extra=SIZE)] = 256 << 20
+    cache: Annotated[int, Meta(ge=1 << 20, le=1 << 40, extra=SIZE)] = 128 << 20
+    min_free: Annotated[int, Meta(ge=0, le=1 << 50, extra=SIZE)] = 512 << 20
 
 
 class Limits(Struct, frozen=True):
@@ -76,6 +78,8 @@ class Limits(Struct, frozen=True):
 
     head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 4096
     head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 4 << 20
+    memory_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
+    max_leases: Annotated[int, Meta(ge=1, le=100_000_000)] = 100_000
     turn_tasks: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048
     select_bytes: Annotated[int, Meta(ge=1, le=1 << 30, extra=SIZE)] = 1 << 20
 
@@ -182,6 +186,8 @@ def core_config(config: Config, version: str) -> CoreConfig:
         max_sessions=server.max_sessions,
         head_tasks=limits.head_tasks,
         head_bytes=limits.head_bytes,
+        memory_bytes=limits.memory_bytes,
+        max_leases=limits.max_leases,
         turn_tasks=limits.turn_tasks,
         # No message of the daemon's is to be longer than it would take itself.
         select_bytes=min(limits.select_bytes, server.max_message),

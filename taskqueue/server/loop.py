@@ -18,6 +18,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from taskqueue.core.events import Event
 from taskqueue.core.messages import Now
 from taskqueue.core.replies import ErrorReply, Said, Select, StatusReply
@@ -26,6 +28,7 @@ from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import Fenced, FormatError, Rejected, StoreError
 from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, ticks
+from taskqueue.server.disk import Disk
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.hearing import COST_MOST, cost, hear, refusal
 from taskqueue.server.log import event_line, shown, turn_lines
@@ -47,6 +50,7 @@ class Loop:
         begin: makes a new epoch.
         reload: reads the config again.
         tell: tells people of events; must not wait.
+        disk: that of the store.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Loop:
         begin: Callable[[CoreConfig], Epoch],
         reload: Callable[[], CoreConfig | None],
         tell: Callable[[Sequence[Event]], None],
+        disk: Disk,
         config: CoreConfig,
     ) -> None:
         self._router = router
@@ -67,6 +72,7 @@ class Loop:
         self._begin = begin
         self._reload = reload
         self._tell = tell
+        self._disk = disk
         self._config = config
         self._told: CoreConfig | None = None
         self._undelivered: list[Said] = []
@@ -113,10 +119,12 @@ class Loop:
         due_at = self._epoch.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
+        if (heard or self._disk.due_at <= now.boot) and self._disk.look(now.boot):
+            self._use(self._config)
         if heard or self._told or self._undelivered or due_at <= now.boot:
             self._turn(now, heard)
         elif not refused:
-            wake_at = min(due_at, self._summary.due_at)
+            wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
             self._sleeper.sleep(wake_at - now.boot, deaf=self._outbox.full)
         self._say(refused)
 
@@ -191,7 +199,12 @@ class Loop:
             if number in STOP:
                 self._stopping = True
             elif number == RELOAD and (config := self._reload()) is not None:
-                self._config = self._told = config
+                self._disk.look(self._clock.now().boot)
+                self._use(config)
+
+    def _use(self, config: CoreConfig) -> None:
+        """Tell the core with the next turn."""
+        self._config = self._told = replace(config, has_room=self._disk.has_room)
 
     def _leave(self) -> None:
         self._epoch.finish()

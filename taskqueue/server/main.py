@@ -28,6 +28,7 @@ from taskqueue.core.views import Counts
 from taskqueue.errors import ConfigError, Corrupt, Fenced, StoreError
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config import Config, core_config, load, override, reloaded
+from taskqueue.server.disk import Disk
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
@@ -149,6 +150,7 @@ def _serve(source: Source) -> None:
     set_up(config.server.log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
     meters, clock = Meters(), Clock()
+    disk = Disk(config.store.path, config.store.min_free)
 
     def begin(core: CoreConfig) -> Epoch:
         return _begin(source.config, core, clock, meters)
@@ -157,6 +159,7 @@ def _serve(source: Source) -> None:
         core = source.read_again()
         if core is not None:
             webhook.reconfigure(source.config.webhook)
+            disk.use(source.config.store.min_free)
         return core
 
     # The webhook is closed last: what it still has to say must not keep the store and the address.
@@ -165,7 +168,7 @@ def _serve(source: Source) -> None:
         Signals() as signals,
         closing(_router(config, meters)) as router,
     ):
-        loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, source.core())
+        loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, disk, source.core())
         print(_start_line(config, router, loop.epoch), flush=True)
         loop.run()
         log.info("stopped epoch=%d", loop.epoch.number)

@@ -30,7 +30,10 @@ DRAIN_SECONDS: Final = 0.010
 
 RECEIVE_MARK: Final = 64
 """As many requests as a session may have unanswered."""
-SEND_MARK: Final = 256
+SEND_MARK: Final = 2048
+"""What is unread is mostly ``select`` messages, whose tasks a fetcher's capacity bounds. They may be small and many:
+timers that come due one by one, to a fetcher that pauses for a moment. One that could not be sent costs it its work
+until it says hello again."""
 LINGER_MS: Final = 1000
 """How long a stopping daemon tries to hand what it has said to the network."""
 KEEPALIVE_IDLE_SECONDS: Final = 60

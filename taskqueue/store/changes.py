@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from taskqueue.core.kept import OUTCOME_WINDOW, Kept
-from taskqueue.core.task import ATTEMPTS_KEPT, KEY_BYTES, PROCESSING, SEQ_BITS, SUCCESS, Move, Task
+from taskqueue.core.kept import OUTCOME_WINDOW, Kept, Old
+from taskqueue.core.task import ATTEMPTS_KEPT, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
 from taskqueue.errors import Corrupt
 from taskqueue.store import layout
 from taskqueue.store.contract import Batch, Family
@@ -29,6 +29,7 @@ def batch_of(kept: Kept) -> Batch:
     """
     batch = Batch({family: [] for family in layout.FAMILIES}, {family: [] for family in layout.FAMILIES})
     _lay_forgotten(batch, kept.forgotten)
+    _lay_old(batch, kept.old)
     _lay_moves(batch, kept.moves)
     _lay_attempts(batch, kept)
     _lay_projects(batch, kept)
@@ -61,7 +62,7 @@ def _lay_moves(batch: Batch, moves: Iterable[Move]) -> None:
         if (old_key != key or old_state != state) and old_state:
             delete_place[old_state](project + old_key.to_bytes(KEY_BYTES, "big"))
         has_new_seq = not old_state or old_seq != seq
-        if state != PROCESSING or has_new_seq or old_state >= PROCESSING:
+        if state != PROCESSING or (not task.unlisted and (has_new_seq or old_state >= PROCESSING)):
             put_id((project + task.taskid.encode(), record))
         put_place[state]((project + place, _at_place(task, state, record)))
         if has_new_seq or spec_changed:
@@ -72,13 +73,13 @@ def _lay_moves(batch: Batch, moves: Iterable[Move]) -> None:
 
 def _at_place(task: Task, state: int, record: bytes) -> bytes:
     """What the order of its state says of a task."""
-    if state >= SUCCESS:
-        return layout.encode_success(task.taskid, task.ended) if task.ended is not None else task.taskid.encode()
-    if state != PROCESSING:
+    if state == PROCESSING:
+        if task.lease is None:
+            raise Corrupt(f"task {task.taskid}: processing without a lease")
+        return layout.encode_lease(record, task.taskid, task.lease)
+    if state < PROCESSING:
         return record
-    if task.lease is None:
-        raise Corrupt(f"task {task.taskid}: processing without a lease")
-    return layout.encode_lease(record, task.taskid, task.lease)
+    return layout.encode_success(task.taskid, task.ended) if task.ended is not None else task.taskid.encode()
 
 
 def _lay_spec(batch: Batch, task: Task, old_seq: int) -> None:
@@ -108,6 +109,19 @@ def _lay_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
         if task.attempts or task.lastcrawltime:
             slots = range(ATTEMPTS_KEPT)
             batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, slot) for slot in slots]
+
+
+def _lay_old(batch: Batch, old: Iterable[Old]) -> None:
+    """What has been kept for long enough; of a bare task the record stays."""
+    for task, slots in old:
+        id_key = layout.id_key(task.project, task.taskid)
+        if task.bare:
+            batch.puts[layout.IDS].append((id_key, layout.encode_bare(task)))
+        else:
+            batch.deletes[layout.IDS].append(id_key)
+        batch.deletes[layout.ORDERS[task.state]].append(layout.order_key(task.project, task.key))
+        batch.deletes[layout.SPECS].append(layout.seq_key(task.project, task.seq))
+        batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, n) for n in range(slots)]
 
 
 def _lay_attempts(batch: Batch, kept: Kept) -> None:

@@ -45,8 +45,9 @@ def move_left_successes(store: Store, kept: Kept, batch: Batch) -> None:
         StoreError: the store failed.
         Corrupt: a record can't be read.
     """
-    for task, old_state, old_key, *_ in kept.moves:
-        if old_state == SUCCESS and task.state != SUCCESS:
+    left = [(task, key) for task, state, key, _, _, _ in kept.moves if state == SUCCESS]
+    for task, old_key in left:
+        if task.state != SUCCESS:
             success = _success_at(store, task, old_key)
             if success is not None:
                 later = sum((other.project, other.taskid) == (task.project, task.taskid) for other in kept.attempts)

@@ -27,8 +27,10 @@ Rules:
 1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
    record.
 2. While a task is processing, its record in ``leases`` is true and the one in ``ids`` may be that from before
-   the hand-out: this saves a write a task. Its seq, its attempts, and that it is live, are always true in ``ids``.
-3. A record in ``ids`` tells state and place, so it finds the entry in the order and, by seq, the spec.
+   the hand-out. Its seq, its attempts, and that it is live, are always true in ``ids``. If it was handed out in the
+   very turn that made it, ``ids`` doesn't have it at all yet (it is *unlisted*). This saves two writes a task.
+3. A record in ``ids`` tells state and place, so it finds the entry in the order and, by seq, the spec; of a bare task
+   there is neither, nor a history.
 
 Why bodies lie apart by seq, and what it costs: docs/decisions/0001-record-layout.md.
 """
@@ -185,6 +187,7 @@ RECORD: Final = Packing(f">BBiIQdd{KEY_BYTES}s")
 HELD_BACK: Final = 1
 TIMED_OUT: Final = 2
 APART: Final = 4
+BARE: Final = 8
 ATTEMPTS_SHIFT: Final = 4
 """The upper half of the flags counts attempts, modulo ATTEMPTS_KEPT."""
 
@@ -197,7 +200,15 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
         project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
         retried, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
         flags >> ATTEMPTS_SHIFT, record[RECORD.size :].decode(), kept_state=state, kept_key=key,
+        bare=flags & BARE != 0,
     )  # fmt: skip
+
+
+def encode_bare(task: Task) -> bytes:
+    """The record of a task of which nothing else is left; its attempts are counted from the first again."""
+    place = task.key.to_bytes(KEY_BYTES, "big")
+    times = task.exetime, task.lastcrawltime
+    return RECORD.pack(task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
 
 
 WITH_ATTEMPT: Final = 0xFF
@@ -213,12 +224,17 @@ def encode_success(taskid: str, attempt: Attempt) -> bytes:
 
 def taskid_at(value: bytes) -> bytes:
     """The taskid in a value of the order of what is over."""
-    return value[_SUCCESS.size :][: value[1]] if value[0] == WITH_ATTEMPT else value
+    return value[_SUCCESS.size :][: value[1]] if has_attempt(value) else value
+
+
+def has_attempt(value: bytes) -> bool:
+    """The last attempt of the task lies in this value of the order of what is over."""
+    return value[0] == WITH_ATTEMPT
 
 
 def decode_success(key: bytes, value: bytes) -> Attempt | None:
     """How the task at a key of the successes ended; None if that is not known."""
-    if value[0] != WITH_ATTEMPT:
+    if not has_attempt(value):
         return None
     _, length, seconds = _SUCCESS.unpack_from(value)
     place = int.from_bytes(key[-KEY_BYTES:], "big")

@@ -3,6 +3,7 @@
     tasks, whole   ──ids──► records ──(whole)──► specs
     orders, lists  ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
     pages          ──scan─► ids ──(whole)──► specs, as many as the limits allow ──(errors)──► history
+    old            ──scan─► records, of which see ``old``
     specs, sessions, histories    straight
 
 What the store does not know is left out. What it has and can't be read is Corrupt: guessing would lose tasks.
@@ -19,6 +20,7 @@ from taskqueue.core.task import ATTEMPTS_KEPT, NO_FLOOR, SUCCESS, TASK_BYTES, Sp
 from taskqueue.store import layout
 from taskqueue.store.contract import Store
 from taskqueue.store.histories import read_history
+from taskqueue.store.old import find_old
 from taskqueue.store.reading import read, refuse
 
 T = TypeVar("T")
@@ -51,6 +53,7 @@ def find(store: Store, needs: Needs) -> Found:
     found.histories = {ref: read_history(store, ref) for ref in needs.histories}
     found.lists = [_order(store, ref) for ref in needs.lists]
     found.pages = [_page(store, ref) for ref in needs.pages]
+    found.old = [find_old(store, ref) for ref in needs.old]
     return found
 
 

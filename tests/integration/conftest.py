@@ -32,8 +32,9 @@ ENTRY = "import sys; from taskqueue.server.main import run; sys.exit(run(sys.arg
 SECTION_OF = {
     "bind": "server", "max_message": "server", "log_level": "server", "auto_create": "server",
     "fetcher_timeout": "server", "session_timeout": "server", "max_sessions": "server",
-    "path": "store", "durability": "store", "cache": "store",
+    "path": "store", "durability": "store", "cache": "store", "min_free": "store",
     "head_tasks": "limits", "head_bytes": "limits", "turn_tasks": "limits", "select_bytes": "limits",
+    "memory_bytes": "limits", "max_leases": "limits",
 }  # fmt: skip
 
 Message = dict[str, Any]

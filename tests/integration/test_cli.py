@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from taskqueue.cli.main import main
 
 WAIT_SECONDS = 30
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
+LIST_DELAYED = ("task", "list", "news", "--state", "delayed", "--json")
 
 Capture = pytest.CaptureFixture[str]
 Run = Callable[..., tuple[int, str, str]]
@@ -179,6 +181,65 @@ def test_interrupting_a_push_is_no_traceback(url: str) -> None:
 
         assert it.wait(WAIT_SECONDS) == 130
         assert "Traceback" not in it.stderr.read()
+
+
+def test_one_time_is_for_all_lines_that_say_none(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    lines = [
+        "http://a/",
+        '{"url": "http://b/", "exetime": "2095-12-01T08:00:00+01:00"}',
+        '{"url": "http://c/", "delay": 60}',
+    ]
+    file.write_text("\n".join(lines))
+
+    assert run("push", "news", "--file", str(file), "--at", "2090-01-31T12:00Z")[:2] == (
+        0,
+        "3 new, 0 merged, 0 ignored, 0 rejected\n",
+    )
+
+    due = {row["url"]: row["at"] for row in map(json.loads, run(*LIST_DELAYED)[1].splitlines())}
+    assert (due["http://a/"], due["http://b/"]) == (3789547200.0, 3973561200.0)
+    assert time.time() - 3600 < due["http://c/"] < time.time() + 61
+
+
+def test_a_time_that_is_none_is_named_by_its_line(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text('http://a/\n{"url": "http://b/", "exetime": "soon"}\n')
+
+    status, out, err = run("push", "news", "--file", str(file), "--delay", "12h")
+
+    assert (status, out) == (1, "1 new, 0 merged, 0 ignored, 1 rejected\n")
+    assert err.startswith(f'taskqueue push: {file}:2: exetime: "soon" is no time, such as ')
+    assert counts(run)["delayed"] == 1
+
+
+def test_two_times_for_all_are_one_too_many(run: Run) -> None:
+    status, _, err = run("push", "news", "http://a/", "--at", "2090-01-31", "--delay", "5m")
+
+    assert status == 2
+    assert "say --at or --delay, not both" in err
+
+
+def test_tasks_that_wait_are_moved_by_a_filter(run: Run) -> None:
+    run("push", "news", "http://a/1", "http://a/2", "http://b/1", "--delay", "12h")
+
+    out = run("task", "reschedule", "news", "--at", "2090-01-31T12:00Z", "--url-glob", "http://a/*", "--yes")[1]
+
+    assert out.startswith("rescheduled 2 tasks of 3 looked at (operation ")
+    rows = map(json.loads, run(*LIST_DELAYED)[1].splitlines())
+    assert [row["url"] for row in rows if row["at"] == 3789547200.0] == ["http://a/1", "http://a/2"]
+    number = out.split("operation ")[1].rstrip(")\n")
+    assert "new time" in run("operation", "show", number)[1]
+
+
+def test_tasks_that_wait_are_moved_by_pushing_them_with_force_update(run: Run) -> None:
+    run("push", "news", "http://a/", "--at", "2090-01-31T12:00Z")
+
+    out = run("push", "news", "http://a/", "--at", "2091-01-31T12:00Z", "--force-update")[1]
+
+    assert out == "0 new, 0 merged, 1 replaced, 0 ignored, 0 rejected\n"
+    [row] = map(json.loads, run(*LIST_DELAYED)[1].splitlines())
+    assert row["at"] == 3821083200.0
 
 
 def test_pushed_tasks_may_expire_and_be_written_canonically(run: Run) -> None:

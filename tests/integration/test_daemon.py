@@ -415,3 +415,28 @@ def test_a_store_that_cant_be_made_is_refused_in_one_line(tmp_path: Path) -> Non
 
 def _finished(task: dict[str, Any]) -> dict[str, Any]:
     return {key: task[key] for key in ("project", "taskid", "token")}
+
+
+# ---------------------------------------------------------------------------------------- a disk that is nearly full
+
+
+def test_on_a_nearly_full_disk_pushes_are_refused_and_done_is_taken_until_there_is_room(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon()
+    producer, fetcher = peer(it), peer(it)
+    producer.push("news", "a", "b")
+    fetcher.ask("hello", capacity=1)
+    (task,) = fetcher.receive()["tasks"]
+
+    it.configure(min_free="1024 TiB")
+    it.hangup()
+    it.wait_for_log("disk-nearly-full")
+    assert producer.ask("new-task", project="news", tasks=[{"taskid": "c", "url": "http://c"}])["code"] == "disk-full"
+    finished = {"project": "news", "taskid": "a", "token": task["token"]}
+    assert fetcher.ask("done", tasks=[finished])["outcomes"] == ["done"]
+
+    it.configure(min_free=0)
+    it.hangup()
+    assert [task["taskid"] for task in fetcher.receive()["tasks"]] == ["b"]
+    assert producer.push("news", "c") == ["new"]

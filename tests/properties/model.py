@@ -32,6 +32,9 @@ CHECKS = 3
 NEUTRAL_MOST = 9
 PAGE_TASKS = 3
 SWEPT_TASKS = 4
+OLD_TASKS = 3
+OLD_LATE = 60.0
+"""Seconds that what is old may stay."""
 WALL = 1_700_000_000.0
 """Unix seconds at which the world began."""
 
@@ -53,6 +56,10 @@ OTHERS: dict[str, Any] = {
     "bucket": "",
     "on_finished": None,
     "cron": {},
+    "keep_success": inf,
+    "keep_failed": inf,
+    "keep_cancelled": inf,
+    "forget": False,
 }
 """What a setting is if nobody says anything."""
 
@@ -67,6 +74,7 @@ SENSIBLE = {
     "retry": ("delayed", *OVER),
     "cancel": ("ready", "delayed", "processing"),
     "reprioritise": ("ready", "delayed", "processing"),
+    "reschedule": ("ready", "delayed"),
 }
 
 
@@ -222,7 +230,7 @@ class Model:
 
     def _decide(self, task: Task | None, schedule: Schedule) -> str:
         if schedule.cancel:
-            gone = task is None or task.state == "cancelled" or not schedule.force_update
+            gone = task is None or task.state == "cancelled" or task.bare or not schedule.force_update
             return "ignored" if gone else "cancelled"
         if task is None:
             return "new"
@@ -545,13 +553,21 @@ class Model:
     def bulk(self, request: Bulk) -> None:
         names = self.group() if request.group else [request.project or ""]
         projects = [self.projects[name] for name in names]
-        self._begin(request.action, projects, request.filter, request.priority, dry_run=request.dry_run)
+        at = request.exetime - WALL if request.delay is None else self.wall + request.delay
+        self._begin(request.action, projects, request.filter, request.priority, at, dry_run=request.dry_run)
 
     def _begin(
-        self, action: str, projects: list[Project], which: TaskFilter, priority: int = 0, *, dry_run: bool = False
+        self,
+        action: str,
+        projects: list[Project],
+        which: TaskFilter,
+        priority: int = 0,
+        at: float = 0.0,
+        *,
+        dry_run: bool = False,
     ) -> None:
         number = max((operation.id for operation in self.operations), default=0) + 1
-        self.operations.append(Operation(number, action, projects, which, priority, dry_run, self.seq))
+        self.operations.append(Operation(number, action, projects, which, priority, at, dry_run, self.seq))
 
     def _read_page(self) -> list[str]:
         """What the operation whose turn it is looks at, as it is before the turn."""
@@ -626,7 +642,7 @@ class Model:
     def _matches(self, operation: Operation, task: Task) -> bool:
         wanted = operation.filter
         meant = ("failed",) if operation.action == "retry" else SENSIBLE[operation.action]
-        if task.state not in (wanted.states or meant):
+        if task.bare or task.state not in (wanted.states or meant):
             return False
         if wanted.before and not WALL + (task.crawled_at if task.is_live else task.at) < wanted.before:
             return False
@@ -639,8 +655,10 @@ class Model:
             self.revive(next(name for name, other in self.projects.items() if other is project), task)
         elif operation.action == "cancel":
             self.end(task)
-        else:
+        elif operation.action == "reprioritise":
             task.priority = operation.priority
+        else:
+            task.state, task.at = ("delayed", operation.at) if operation.at > self.wall else ("ready", 0.0)
 
     # ------------------------------------------------------------------------------------ time
 
@@ -685,15 +703,31 @@ class Model:
         ]
         for name, project in self.projects.items():
             times += [at + self.now - self.wall for at in self._wall_times(project)]
+            times += [at + self.now - self.wall for at in self._old_times(name)]
             if project.in_state("ready") and self.waiting(name) and self.room(name) > 0:
                 times.append(max(bucket.token_at() for bucket in self.buckets(name)))
         return min(times, default=inf)
+
+    def _old_times(self, name: str) -> list[float]:
+        over = [task for task in self.projects[name].in_state(*OVER) if not task.bare]
+        return [task.at + self.setting(name, f"keep_{task.state}") + OLD_LATE for task in over]
 
     def _wall_times(self, project: Project) -> list[float]:
         times = [task.at for task in project.in_state("delayed")]
         times += [job.next_at for job in project.jobs.values()]
         times += [project.check_at] if project.state == "paused" and project.check_at is not None else []
         return times + (list(project.holds.values()) if self._is_held(project) else [])
+
+    def drop(self, name: str, taskid: str, *, is_bare: bool) -> None:
+        """A task was over for long enough: it is forgotten, or (bare) known and nothing else."""
+        project = self.projects[name]
+        task = project.tasks[taskid]
+        assert (task.is_live, task.bare) == (False, False)
+        assert task.at + self.setting(name, f"keep_{task.state}") <= self.wall
+        assert is_bare != self.setting(name, "forget")
+        task.bare, task.history, task.depth = True, [], 0
+        if not is_bare:
+            del project.tasks[taskid]
 
     def age_freshness(self) -> None:
         """A moment is over: what became ready in it is as ready as anything else."""
@@ -769,7 +803,8 @@ class Model:
 
     def listed(self, name: str, state: str) -> list[str]:
         """Tasks of a state in its order."""
-        return [task.new.taskid for task in sorted(self.projects[name].in_state(state), key=lambda task: task.place)]
+        shown = [task for task in self.projects[name].in_state(state) if not task.bare]
+        return [task.new.taskid for task in sorted(shown, key=lambda task: task.place)]
 
     # ------------------------------------------------------------------------------------ restarts
 

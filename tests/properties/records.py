@@ -60,6 +60,7 @@ class Task:
     depth: int = 0
     apart: bool = False
     history: list[Attempt] = field(default_factory=list)
+    bare: bool = False
 
     @property
     def order(self) -> tuple[int, int]:
@@ -203,6 +204,7 @@ class Operation:
     projects: list[Project]
     filter: TaskFilter
     priority: int
+    at: float
     dry_run: bool
     bound: int
     after: str = ""

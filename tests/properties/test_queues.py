@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from taskqueue.core.queues import PriorityQueue
+from taskqueue.core.queues import Head
 from taskqueue.core.task import NO_FLOOR, READY, Task, ready_key
 
 priorities = st.integers(-2, 2)
@@ -20,7 +20,7 @@ class HeadBesideList(RuleBasedStateMachine):
     @initialize(max_tasks=st.sampled_from([1, 2, 3, 8]), max_size=st.sampled_from([30, 10_000]))
     def begin(self, max_tasks: int, max_size: int) -> None:
         self.max_tasks, self.max_size = max_tasks, max_size
-        self.queue = PriorityQueue()
+        self.queue = Head()
         self.whole: list[int] = []
         self.tasks: dict[int, Task] = {}
         self.seq = 0
@@ -77,7 +77,7 @@ class HeadBesideList(RuleBasedStateMachine):
         """A new head knows nothing but a lower bound of what is stored."""
         low = self.queue.low_key()
         assert all(key >= low for key in self.whole)
-        self.queue = PriorityQueue(low if self.whole else NO_FLOOR)
+        self.queue = Head(low if self.whole else NO_FLOOR)
 
     @invariant()
     def it_holds_exactly_what_is_stored_below_the_floor(self) -> None:

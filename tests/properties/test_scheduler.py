@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from taskqueue.core import bulk, sweeping
+from taskqueue.core import bulk, retention, sweeping
 from taskqueue.core.kept import Needs, TaskRef
 from taskqueue.core.messages import Finished, Handed, NewTask
 from taskqueue.core.replies import (
@@ -148,6 +148,10 @@ some_settings: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"cron": {"tick": {"every": "7s"}}},
         {"cron": {"tick": {"every": "7s", "missed": "once", "task": {"priority": 2}}}},
         {"cron": {"tock": {"every": "50s"}}},
+        {"keep_success": 0.0, "keep_failed": 10.0},
+        {"keep_success": 20.0, "keep_cancelled": 0.0, "forget": True},
+        {"keep_success": 5.0, "forget": True},
+        {"forget": False},
     ]
 )
 filters = st.builds(
@@ -347,10 +351,11 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 
     @rule(
         project=st.sampled_from(["", "", "fast", "slow"]),
-        action=st.sampled_from(["retry", "retry", "cancel", "reprioritise"]),
+        action=st.sampled_from(["retry", "retry", "cancel", "reprioritise", "reschedule", "reschedule"]),
         which=filters,
         states=st.one_of(st.just(set[str]()), st.sets(st.sampled_from(STATES))),
         priority=st.integers(-1, 2),
+        when=st.sampled_from([{}, {"delay": 0.0}, {"delay": 5.5}, {"delay": 30.0}, {"exetime": naive.WALL + 40}]),
         dry_run=st.sampled_from([False, False, True]),
         items=st.lists(pushes, max_size=2),
         crash=st.booleans(),
@@ -362,6 +367,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         which: TaskFilter,
         states: set[str],
         priority: int,
+        when: dict[str, Any],
         dry_run: bool,
         items: list[tuple[str, dict[str, Any]]],
         crash: bool,
@@ -378,6 +384,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             priority=priority,
             dry_run=dry_run,
             **about,
+            **when,
         )
         self.take_turn(request, self.push_request(project or "fast", items))
         if crash:
@@ -540,6 +547,8 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             return "unknown"
         if known.state in ("ready", "processing"):
             return "ignored"
+        if known.bare:
+            return "bare"
         self.model.revive(project, known)
         return "done"
 
@@ -609,6 +618,9 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         """Let the model do what the last turn did of itself."""
         self.model.pass_time()
         self.model.step()
+        numbers = {project.number: project.name for project in self.world.scheduler._state.projects.values()}
+        for old in self.world.kept.old:
+            self.model.drop(numbers[old.task.project], old.task.taskid, is_bare=old.task.bare)
         for said in self.world.said:
             if isinstance(said.message, Select):
                 self.see(said.peer.decode(), said.message)
@@ -742,6 +754,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     def compare_task(self, known: Task, reply: TaskReply) -> None:
         assert (reply.state, reply.priority, reply.retried) == (known.state, known.priority, known.retried)
         assert reply.depth == known.depth
+        assert bool(reply.bare_since) == known.bare == (not reply.url)
         if known.state == "delayed":
             assert reply.exetime == naive.WALL + known.at
         elif not known.is_live:
@@ -771,6 +784,7 @@ def small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk, "PAGE_TASKS", naive.PAGE_TASKS)
         patch.setattr(sweeping, "SWEPT_TASKS", naive.SWEPT_TASKS)
+        patch.setattr(retention, "OLD_TASKS", naive.OLD_TASKS)
         yield
 
 

@@ -18,7 +18,12 @@ from tests.simulation.world import Violation
 if TYPE_CHECKING:
     from tests.simulation.laws import Round
 
-MEANT: Final = {"retry": ("failed",), "cancel": STATE_NAMES[1:4], "reprioritise": STATE_NAMES[1:4]}
+MEANT: Final = {
+    "retry": ("failed",),
+    "cancel": STATE_NAMES[1:4],
+    "reprioritise": STATE_NAMES[1:4],
+    "reschedule": STATE_NAMES[1:3],
+}
 _SEQ: Final = (1 << SEQ_BITS) - 1
 
 
@@ -60,7 +65,7 @@ class Bulks:
         rows = []
         for name, held in self._truth.tasks.items():
             is_met = before.after < name.taskid and (is_through or name.taskid <= record.after)
-            if held.number != number or not is_met or held.key & _SEQ > before.bound:
+            if held.number != number or not is_met or held.key & _SEQ > before.bound or held.bare:
                 continue
             if record.view.filter.url and not fnmatchcase(
                 f"http://{name.project}/{name.taskid}", record.view.filter.url

@@ -278,9 +278,9 @@ class Operator:
         rng = self._rng
         about: Message = {"group": GROUP} if rng.random() < 0.3 else {"project": project}
         about["filter"] = rng.choice(({}, {}, {"url": "*t*[0-4]"}, {"url": "*/p1.*"}))
-        about["action"] = rng.choice(("retry", "cancel", "reprioritise"))
+        about["action"] = rng.choice(("retry", "cancel", "reprioritise", "reschedule"))
         about["dry_run"] = rng.random() < 0.2
-        self._client.ask("bulk", priority=rng.randrange(10, 20), **about)
+        self._client.ask("bulk", priority=rng.randrange(10, 20), delay=rng.choice((0.0, 10.0, 60.0)), **about)
 
     def _clear(self, project: str) -> None:
         action = self._rng.choice(("clear", "clear", "reset"))

@@ -22,8 +22,10 @@ from taskqueue.core.replies import AnySaid, ErrorReply, Said, Select
 from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.settings import CoreConfig
+from taskqueue.core.task import PROCESSING
 from taskqueue.errors import Rejected, StoreError
 from taskqueue.server.outbox import Outbox
+from taskqueue.store.layout import ORDERS, decode_lease, project_key
 from taskqueue.store.ledger import Ledger
 from taskqueue.wire import decode_request, encode, request_number
 from tests.simulation.laws import Round
@@ -38,6 +40,7 @@ Frame = tuple[bytes, bytes]
 """(peer, payload)."""
 
 MOST_HEARD: Final = 200
+MOST_LEASES: Final = 100_000
 COMPARE_SHARE: Final = 0.02
 """Of the turns after which the store is compared with the scheduler as a whole."""
 
@@ -161,7 +164,9 @@ class Host:
             self.judge.configured(config)
         self._store.unreadable = self._rng.random() < self.world.weather.read_fails
         try:
-            found = self._ledger.find(self._core.needs(now, heard))
+            needs = self._core.needs(now, heard)
+            self.site.count_refills(len(needs.orders), busy=bool(heard))
+            found = self._ledger.find(needs)
             return self._core.step(now, heard, found, config, undelivered)
         except StoreError:
             raise
@@ -246,8 +251,12 @@ class Host:
         return True
 
     def _knows(self, number: int, taskid: str) -> bool:
+        """The store has the task, by its taskid or by its lease."""
         ref = TaskRef(number, taskid)
-        return ref in self._ledger.find(Needs(tasks=[ref])).tasks
+        if ref in self._ledger.find(Needs(tasks=[ref])).tasks:
+            return True
+        leases = self._store.scan(ORDERS[PROCESSING], project_key(number), project_key(number + 1), MOST_LEASES)
+        return any(decode_lease(number, value).taskid == taskid for _, value in leases)
 
     # ------------------------------------------------------------------------------------ syncing
 

@@ -11,11 +11,13 @@ S8   the scheduler is what is loaded from the store, order included             
 S9   the scheduler finds nothing wrong with itself                                     (host)
 S10  a scheduler that was succeeded keeps nothing
 S11  a delayed task is not handed out before its time
+S12  all that is in the store agrees                                                   (rule3)
 L1   in calm, everything accepted comes to its end                                     (play)
 L2   asleep never past something due                                                   (sleep)
 L3   awake only if there is something to do                                            (sleep)
 F1 F2 C1 C2 C3   when projects finish, how much they have out, when jobs run  (crowds)
 O1   a bulk operation changes each old task that it is about once             (bulks)
+R1   only what is over, for as long as its project keeps it, is dropped; if it is forgotten, only where that is wanted
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
 Within a turn a task may go through several states. What it may be is a set, which every event narrows:
@@ -32,13 +34,14 @@ and what the turn writes must be in the set.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from taskqueue.core.events import Event
 from taskqueue.core.kept import Kept, OperationRecord
 from taskqueue.core.messages import Now
 from taskqueue.core.settings import CoreConfig
-from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Move, key_time
+from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Move, Task, key_time
 from tests.simulation.bulks import Bulks
 from tests.simulation.crowds import Crowds
 from tests.simulation.leases import Leases
@@ -188,7 +191,7 @@ class Judge:
             return
         for name, outcome in outcomes(answer.request, answer.reply):
             facts = self.truth.projects.get(name.project)
-            gone = facts is None or self.truth.dropped_at.get(name.project, -1.0) >= answer.at
+            gone = facts is None or self._gone_at(name) >= answer.at
             if outcome in ACCEPTED and not gone and facts and not knows(facts.number, name.taskid):
                 self._fail("S5", name.taskid, f"its producer is told {outcome}, but the store doesn't know it")
 
@@ -210,8 +213,12 @@ class Judge:
         """Tasks that were accepted and must still be known."""
         for answer in self.truth.answers.values():
             for name, outcome in outcomes(answer.request, answer.reply):
-                if outcome in ACCEPTED and self.truth.dropped_at.get(name.project, -1.0) < answer.at:
+                if outcome in ACCEPTED and self._gone_at(name) < answer.at:
                     yield name
+
+    def _gone_at(self, name: Name) -> float:
+        """True time at which a task of that name was dropped last, with its project or because it was old."""
+        return max(self.truth.dropped_at.get(name.project, -1.0), self.truth.forgotten_at.get(name, -1.0))
 
     # ------------------------------------------------------------------------------------ what is heard
 
@@ -454,6 +461,8 @@ class Judge:
         handed.clear()
         for move in turn.kept.moves:
             self._write_task(Name(numbers[move[0].project], move[0].taskid), move, turn.now, greatest)
+        for old in turn.kept.old:
+            self._write_old(Name(numbers[old.task.project], old.task.taskid), old.task, turn)
         self._check_changed(changed, turn)
         self.crowds.written(turn, handed)
 
@@ -538,6 +547,23 @@ class Judge:
         if task.state != PROCESSING:
             self._journal.drop(self.truth.deferred, name)
         self._put(self.truth.tasks, name, Held(task.project, task.state, task.token, task.key))
+
+    def _write_old(self, name: Name, task: Task, turn: Round) -> None:
+        """All of a task goes, or all but that it was."""
+        was, overrides = self.truth.tasks.get(name), self.truth.projects[name.project].overrides
+        keep = self.paces.setting(name.project, overrides, f"keep_{STATE_NAMES[task.state]}", inf)
+        is_moved = any(move[0].taskid == name.taskid and move[0].project == task.project for move in turn.kept.moves)
+        if was is None or was.bare or (was.state, was.key) != (task.state, task.key) or was.state < SUCCESS or is_moved:
+            self._fail("R1", name.taskid, f"it was dropped, but it was {was}")
+        if key_time(task.key) + keep > turn.now.wall + EPSILON:
+            self._fail("R1", name.taskid, f"it was dropped {turn.now.wall - key_time(task.key):.3f} s after its end")
+        if task.bare == self.paces.setting(name.project, overrides, "forget", False):
+            self._fail("R1", name.taskid, f"it is bare: {task.bare}")
+        if task.bare:
+            self._put(self.truth.tasks, name, Held(task.project, task.state, task.token, task.key, bare=True))
+        else:
+            self._journal.drop(self.truth.tasks, name)
+            self._put(self.truth.forgotten_at, name, self._world.clock.now)
 
     def _check_hand_out(self, name: Name, may_be: frozenset[str], greatest: int, token: int) -> None:
         if WAITING not in may_be:

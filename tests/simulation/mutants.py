@@ -14,25 +14,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from taskqueue.core import cron, endings, finishing, loading, operations, scheduler, timetable
+from taskqueue.core import cron, endings, finishing, loading, lookups, operations, scheduler, timetable
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
+from taskqueue.core.jobs import CronJob
+from taskqueue.core.kept import Found, FoundOrder
 from taskqueue.core.messages import Finished, Now, Token
 from taskqueue.core.operation import Operation
 from taskqueue.core.pause import Pause
 from taskqueue.core.project import Project
-from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
+from taskqueue.core.queues import Head, Processing
 from taskqueue.core.replies import DoneOutcome
 from taskqueue.core.requests import Hello
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.sessions import Session
-from taskqueue.core.settings import CronJob
 from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.state import State
-from taskqueue.core.task import PROCESSING, Lease, Task
+from taskqueue.core.task import PROCESSING, SEQ_BITS, Lease, Task
 from taskqueue.core.task_queue import TaskQueue
 from taskqueue.errors import Fenced, StoreError
 from taskqueue.store import memory
@@ -157,7 +159,7 @@ def _bucket_full_after_a_restart(replace_: Replace) -> None:
 def _numbers_restart_at_0(replace_: Replace) -> None:
     def init(self: State, *args: Any) -> None:
         original(self, *args)
-        self._n = 0
+        self._n = Token(0)
 
     original = replace_(State, "__init__", init)
 
@@ -235,14 +237,48 @@ def _priority_merged_without_re_sorting(replace_: Replace) -> None:
 
 
 def _floor_ignored(replace_: Replace) -> None:
-    def add(self: PriorityQueue, task: Task) -> bool:
+    def add(self: Head, task: Task) -> bool:
         floor, self.floor = self.floor, 1 << 200
         try:
             return bool(original(self, task))
         finally:
             self.floor = floor
 
-    original = replace_(PriorityQueue, "add", add)
+    original = replace_(Head, "add", add)
+
+
+def _floor_left_where_it_was(replace_: Replace) -> None:
+    def trim(self: Head, max_tasks: int, max_bytes: int) -> list[Task]:
+        floor = self.floor
+        dropped: list[Task] = original(self, max_tasks, max_bytes)
+        self.floor = floor
+        return dropped
+
+    original = replace_(Head, "trim", trim)
+
+
+def _floor_raised_too_far(replace_: Replace) -> None:
+    def refill(self: Head, tasks: list[Task], *, end: bool) -> None:
+        original(self, tasks, end=end)
+        if not end:
+            self.floor += 1 << SEQ_BITS
+
+    original = replace_(Head, "refill", refill)
+
+
+def _head_filled_a_turn_late(replace_: Replace) -> None:
+    late: WeakKeyDictionary[State, list[FoundOrder]] = WeakKeyDictionary()
+
+    def absorb(state: State, found: Found) -> None:
+        orders, late[state] = late.get(state, []), found.orders
+        found.orders = [order for order in orders if order.ref.project in state.numbered]
+        original(state, found)
+
+    original = replace_(lookups, "absorb", absorb)
+
+
+def _dry_head_not_filled(replace_: Replace) -> None:
+    replace_(Head, "is_low", lambda self, max_tasks, max_bytes: False)
 
 
 def _timer_forgotten(replace_: Replace) -> None:
@@ -254,10 +290,10 @@ def _timer_forgotten(replace_: Replace) -> None:
 
 
 def _delayed_tasks_run_early(replace_: Replace) -> None:
-    def first_due(self: TimeQueue, now: float) -> Task | None:
+    def first_due(self: TaskQueue, now: float) -> Task | None:
         return original(self, now + 1)  # type: ignore[no-any-return]
 
-    original = replace_(TimeQueue, "first_due", first_due)
+    original = replace_(TaskQueue, "first_due", first_due)
 
 
 def _never_asleep(replace_: Replace) -> None:
@@ -373,6 +409,10 @@ MUTANTS: Final = (
     Mutant("an answer counts twice", "S4", _an_answer_counts_twice),
     Mutant("reply before sync", "S5", _reply_before_sync),
     Mutant("the floor is ignored", "S8 S9", _floor_ignored),
+    Mutant("the floor stays where it was after a trim", "S8 S9", _floor_left_where_it_was),
+    Mutant("the floor is raised too far by a refill", "S8 S9", _floor_raised_too_far),
+    Mutant("a head is filled a turn late", "S8 S9", _head_filled_a_turn_late),
+    Mutant("a head that runs dry is not filled", "L2", _dry_head_not_filled),
     Mutant("delayed tasks run early", "S11", _delayed_tasks_run_early),
     Mutant("never asleep", "L3", _never_asleep),
     Mutant("finished while somebody holds it open", "F1", _finished_while_held),

@@ -21,6 +21,7 @@ class Paces:
         self._world = world
         self._truth = truth
         self._config = config
+        self._drawn: set[str] = set()
         for name, pace in config.buckets.items():
             for shared in (truth.shared_ceilings, truth.shared_floors):
                 shared[name] = Pace(pace.rate, pace.burst, pace.burst, 0.0)
@@ -52,6 +53,13 @@ class Paces:
         for name, pace in config.buckets.items():
             for shared in (self._truth.shared_ceilings, self._truth.shared_floors):
                 shared[name].change(pace.rate, pace.burst, self._world.clock.now)
+            self._fill(name)
+
+    def _fill(self, name: str) -> None:
+        """A shared bucket of which nobody has ever taken a token is full, whatever its pace was before."""
+        ceiling = self._truth.shared_ceilings[name]
+        if name not in self._drawn:
+            ceiling.level = ceiling.burst
 
     def restarted(self, config: CoreConfig, *, same_boot: bool) -> None:
         """A scheduler starts; the settings may have changed at any time while none ran."""
@@ -69,6 +77,7 @@ class Paces:
             floor.rate, floor.burst = min(floor.rate, pace.rate), min(floor.burst, pace.burst)
             for shared in (ceiling, floor):
                 shared.change(pace.rate, pace.burst, self._world.clock.now)
+            self._fill(name)
             floor.level = floor.level if same_boot else 0.0
 
     def power_cut(self) -> None:
@@ -79,6 +88,7 @@ class Paces:
     def pay(self, name: Name) -> None:
         """A task of the project is handed out now."""
         for whose, (ceiling, floor) in self._paid(name.project):
+            self._drawn.add(whose)
             for pace in (ceiling, floor):
                 pace.settle(self._world.clock.now)
                 pace.level -= pace.rate != inf

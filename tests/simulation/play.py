@@ -41,6 +41,15 @@ CALM_SECONDS: Final = 3600.0
 
 LOOK_SECONDS: Final = 50.0
 
+PLENTY: Final = 1 << 28
+HEADS: Final = (
+    (2, PLENTY, PLENTY),
+    (2, 1100, PLENTY),
+    (8, PLENTY, 6000),
+    (4096, PLENTY, PLENTY),
+)
+"""Bounds of heads: tasks, bytes, bytes of all heads together. A task takes about 550 bytes."""
+
 StoreName = Literal["memory", "rocks"]
 
 
@@ -51,6 +60,7 @@ class Played(NamedTuple):
         digest: of its trace; law D1: the same for the same seed, for any PYTHONHASHSEED and any store.
         crowded: part of the turns that heard several messages, of those that heard any.
         writes: batches that were to be written.
+        refills, busy_refills: orders that were read further; those in turns that heard something.
     """
 
     digest: str
@@ -61,6 +71,8 @@ class Played(NamedTuple):
     accepted: int
     crashes: int
     writes: int
+    refills: int
+    busy_refills: int
 
 
 class Play:
@@ -84,7 +96,8 @@ class Play:
         self.world = World(seed, weather)
         self._rng = self.world.rng("play")
         self._storm_seconds = storm_seconds
-        config = draw_config(self._rng)
+        self._keeps = self.world.rng("keeps")
+        config = draw_config(self._rng, self._keeps)
         durability = self._rng.choice(("commit", "commit", "commit", "interval", "none"))
         self.judge = Judge(self.world, config, durability == "commit")
         self.site = Site(
@@ -129,7 +142,7 @@ class Play:
 
     def _reload(self) -> None:
         if not self.world.is_calm:
-            self.site.configure(_with_other_rates(self.site.config, self._rng))
+            self.site.configure(_with_other_rates(self.site.config, self._rng, self._keeps))
             self._plan_reload()
 
     def _plan_partition(self) -> None:
@@ -195,6 +208,8 @@ class Play:
             accepted=len(self.judge.truth.tasks),
             crashes=self.site.crashes,
             writes=self.site.plan.tried,
+            refills=self.site.refills,
+            busy_refills=self.site.busy_refills,
         )
 
 
@@ -231,8 +246,8 @@ def report(world: World, error: BaseException, store: StoreName) -> str:
     return "\n".join([*lines, *world.trace.about(task), "", f"see it again: {command}{option}"])
 
 
-def draw_config(rng: Random) -> CoreConfig:
-    """The config of one world; some have heads of two entries, some turns of three tasks."""
+def draw_config(rng: Random, keeps: Random) -> CoreConfig:
+    """The config of one world; some have tiny heads, some turns of three tasks."""
     defaults: Layer = {
         "processing_timeout": PROCESSING_TIMEOUT,
         "retry_delay": RETRY_DELAY,
@@ -240,26 +255,30 @@ def draw_config(rng: Random) -> CoreConfig:
         "fail_pause_num": rng.choice((3, 3, 10)),
         "pause_time": 45.0,
     }
+    auto_create = rng.random() < 0.5
+    head_tasks, head_bytes, memory_bytes = rng.choice(HEADS)
     config = CoreConfig(
         defaults=defaults,
         projects={project: {} for project in PROJECTS},
-        auto_create=rng.random() < 0.5,
+        auto_create=auto_create,
         fetcher_timeout=FETCHER_TIMEOUT,
-        head_tasks=rng.choice((2, 2, 8, 4096)),
+        head_tasks=head_tasks,
+        head_bytes=head_bytes,
+        memory_bytes=memory_bytes,
         turn_tasks=rng.choice((3, 2048, 2048)),
         select_bytes=rng.choice((1, 2000, 1 << 20)),
     )
-    return _with_other_rates(config, rng)
+    return _with_other_rates(config, rng, keeps)
 
 
-def _with_other_rates(config: CoreConfig, rng: Random) -> CoreConfig:
+def _with_other_rates(config: CoreConfig, rng: Random, keeps: Random) -> CoreConfig:
     paces: tuple[Layer, ...] = (
         {"rate": float("inf")},
         {"rate": 5.0, "burst": 10.0},
         {"rate": 1.0, "burst": 3.0},
         {"rate": 0.3, "burst": 1.0},
     )
-    projects = {project: {**rng.choice(paces), **rng.choice(_MORE)} for project in PROJECTS}
+    projects = {project: {**rng.choice(paces), **rng.choice(_MORE), **keeps.choice(_KEEPS)} for project in PROJECTS}
     buckets = {SHARED: rng.choice((Pace(0.2, 2.0), Pace(1.0, 4.0)))}
     fields = {key: getattr(config, key) for key in config.__struct_fields__}
     return CoreConfig(**{**fields, "projects": projects, "buckets": buckets})
@@ -272,3 +291,10 @@ _MORE: Final[tuple[Layer, ...]] = (
     {"on_finished": {"priority": 3}, "max_processing": 3.0},
 )
 """What a section of the config says besides its pace."""
+
+_KEEPS: Final[tuple[Layer, ...]] = (
+    {},
+    {"keep_success": 50.0, "keep_failed": 200.0, "keep_cancelled": 0.0},
+    {"keep_success": 0.0, "keep_failed": 5.0, "forget": True},
+)
+"""How long what is over is kept."""

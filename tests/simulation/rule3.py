@@ -14,10 +14,12 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.kept import Needs, OrderRef
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
-from taskqueue.core.queues import PriorityQueue
+from taskqueue.core.queues import Head
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.task import DELAYED, READY, Task
+from taskqueue.store.checking import check
 from taskqueue.store.contract import Store
+from taskqueue.store.findings import Findings
 from taskqueue.store.ledger import Ledger
 from tests.simulation.world import Violation
 
@@ -38,6 +40,9 @@ def compare_with_store(core: Scheduler, ledger: Ledger) -> None:
 
 def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now) -> None:
     """A scheduler that is loaded from a copy of the store is the running one."""
+    problems = check(copy, Findings()).problems
+    if problems:
+        raise Violation("S12", "", "; ".join(map(str, problems)))
     ledger, config = Ledger(copy), core._state.config
     fresh = Scheduler(ledger.begin(boot_id), config, Calendar(), now)
     for _ in range(REFILLS):
@@ -78,11 +83,11 @@ def _end(project: Project, now: Now) -> tuple[Any, ...]:
     return project.queue.unfinished, project.armed, project.finished, project.is_held(now.wall), project.cleared
 
 
-def _held(order: PriorityQueue) -> list[Task]:
+def _held(order: Head) -> list[Task]:
     return [order.entries[key] for key in sorted(order.entries)]
 
 
-def _rows(order: PriorityQueue, count: int) -> list[dict[str, Any]]:
+def _rows(order: Head, count: int) -> list[dict[str, Any]]:
     return [_row(task) for task in _held(order)[:count]]
 
 

@@ -18,6 +18,7 @@ class Site:
     Attributes:
         crashes: deaths of daemons.
         turns, crowded: that heard something; that heard more than one message.
+        refills, busy_refills: orders that were read further; those in turns that heard something.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Site:
         self.durability = durability
         self.plan = plan or Plan()
         self.turns = self.crowded = self.crashes = 0
+        self.refills = self.busy_refills = 0
         self._forgetful = forgetful
         self._rng = world.rng("site")
         self._hosts = 0
@@ -51,6 +53,11 @@ class Site:
         """A turn heard so many frames."""
         self.turns += frames > 0
         self.crowded += frames > 1
+
+    def count_refills(self, orders: int, *, busy: bool) -> None:
+        """A turn, which heard something or not, read so many orders further."""
+        self.refills += orders
+        self.busy_refills += orders * busy
 
     def configure(self, config: CoreConfig) -> None:
         """Use another config, at once or when the next daemon starts."""

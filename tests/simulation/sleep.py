@@ -10,11 +10,14 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.messages import Now
-from taskqueue.core.task import DELAYED, PROCESSING, READY, key_time
+from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, key_time
 from tests.simulation.paces import Paces
 from tests.simulation.tasks import FETCHER_TIMEOUT
 from tests.simulation.truth import EPSILON, Truth
 from tests.simulation.world import Violation, World
+
+OLD_LATE: Final = 60.0
+"""Seconds that what is old may stay, so that much of it goes at once."""
 
 SPINS: Final = 50
 """Turns that had nothing to do and wanted another one at once."""
@@ -61,6 +64,10 @@ class Sleep:
                 yield lease.latest, name.taskid, "its lease runs out"
                 silent_since = self._truth.heard_at.get(lease.session, 0.0)
                 yield silent_since + FETCHER_TIMEOUT, name.taskid, f"{lease.session} is silent for too long"
+            elif not held.bare:
+                facts = self._truth.projects[name.project]
+                keep = self._paces.setting(name.project, facts.overrides, f"keep_{STATE_NAMES[held.state]}", inf)
+                yield key_time(held.key) + keep + OLD_LATE - offset, name.taskid, "it is old"
         yield from self._wanted(ready, holding, out)
         for record in self._truth.records.values():
             if record.check_at:

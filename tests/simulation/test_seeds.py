@@ -31,6 +31,15 @@ def test_most_turns_hold_several_messages() -> None:
     assert len(crowded) > CHUNK / 2
 
 
+def test_heads_are_read_further_hundreds_of_times_also_in_turns_that_change_what_was_read() -> None:
+    played = [play(seed) for seed in range(CHUNK)]
+
+    tiny = [one for one in played if one.busy_refills > 50]
+
+    assert len(tiny) >= CHUNK / 2
+    assert all(one.refills > 100 for one in tiny)
+
+
 @pytest.mark.parametrize("seed", [3, 4, 7, 10, 12, 18])
 def test_a_world_on_rocksdb_is_the_same_to_the_last_line(seed: int) -> None:
     on_rocks = play(seed, "rocks")

@@ -71,12 +71,14 @@ class Name(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A task in the store: the number of its project, its state, its last token, its place in the order."""
+    """A task in the store: the number of its project, its state, its last token, its place in the order; whether it is
+    bare."""
 
     number: int
     state: int
     token: int
     key: int
+    bare: bool = False
 
 
 class Lease(NamedTuple):
@@ -191,6 +193,7 @@ class Truth:
         facts: by session, (number of its last hello, capacity, projects that it wants); since the last restart.
         takers: sessions that have stated facts and have not been silent for too long since.
         heard_at: by session, true time at which it was heard last.
+        forgotten_at: true time at which what was over for long enough was forgotten.
         ceilings: by project number, the pace that must never be exceeded; a crash takes nothing back.
         floors: by project number, the pace that is surely granted.
         shared_ceilings, shared_floors: the same of shared buckets, by name.
@@ -212,6 +215,7 @@ class Truth:
         self.answers: dict[tuple[str, int], Answer] = {}
         self.counted: dict[int, bool] = {}
         self.dropped_at: dict[str, float] = {}
+        self.forgotten_at: dict[Name, float] = {}
         self.facts: dict[str, tuple[int, int, list[str] | None]] = {}
         self.takers: dict[str, bool] = {}
         self.heard_at: dict[str, float] = {}

@@ -32,6 +32,27 @@ def test_a_line_may_expire_and_may_be_written_canonically() -> None:
     assert parse(line, {}) == new_task("HTTP://Site/?b=2&a=1#top", expires_at=2e9, canonical=True)
 
 
+def test_a_time_in_a_line_may_be_a_date_with_its_zone() -> None:
+    line = '{"url": "http://site/", "exetime": "2026-12-01T08:00:00+01:00", "expires_at": "2026-12-02T08:00:00Z"}'
+
+    assert parse(line, {}) == new_task("http://site/", exetime=1796108400.0, expires_at=1796198400.0)
+
+
+def test_a_date_may_stand_in_the_object_of_the_schedule() -> None:
+    line = '{"url": "http://site/", "schedule": {"exetime": "2026-12-01 08:00+01:00"}}'
+
+    assert parse(line, {}).schedule.exetime == 1796108400.0
+
+
+@pytest.mark.parametrize("own", ['"exetime": 5', '"delay": 5', '"schedule": {"exetime": 5}', '"exetime": null'])
+@pytest.mark.parametrize("of_all", [{"exetime": 9e9}, {"delay": 600.0}])
+def test_a_line_with_a_time_of_its_own_has_no_other(own: str, of_all: dict[str, float]) -> None:
+    alone = parse(f'{{"url": "http://site/", {own}}}', {})
+
+    assert parse(f'{{"url": "http://site/", {own}}}', of_all) == alone
+    assert parse("http://site/", of_all) == new_task("http://site/", **of_all)  # type: ignore[arg-type]
+
+
 def test_a_line_wins_over_what_is_said_for_all() -> None:
     task = parse('{"url": "http://site/", "priority": 1}', {"priority": 9, "age": 60.0})
 
@@ -56,6 +77,13 @@ def test_the_taskid_is_that_of_the_request() -> None:
         ('{"url": "http://site/", "priority": "high"}', "priority: expected int"),
         ('{"url": "http://site/", "fetch": "GET"}', "fetch must be an object"),
         ('{"url": "http://site/", "delay": NaN}', "NaN is no number"),
+        (
+            '{"url": "http://site/", "exetime": "tomorrow"}',
+            'exetime: "tomorrow" is no time, such as "2027-01-31 18:00"',
+        ),
+        ('{"url": "http://site/", "exetime": "9999-01-01"}', 'exetime: "9999-01-01" lies too far in the future'),
+        ('{"url": "http://site/", "expires_at": ""}', 'expires_at: "" is no time'),
+        ('{"url": "http://site/", "delay": "5m"}', "schedule.delay: expected float | null, got str"),
     ],
 )
 def test_a_line_that_is_no_task_is_refused_with_the_reason(line: str, says: str) -> None:

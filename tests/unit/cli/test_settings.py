@@ -26,6 +26,12 @@ def test_settings_are_numbers_and_lists_of_numbers() -> None:
     }
 
 
+def test_durations_are_texts_or_seconds_and_flags_true_or_false() -> None:
+    words = ["keep_success=30d", "keep_failed=90", "keep_cancelled=inf", "forget=true"]
+
+    assert parse(words) == {"keep_success": "30d", "keep_failed": 90, "keep_cancelled": float("inf"), "forget": True}
+
+
 def test_a_single_delay_is_a_list_too() -> None:
     assert parse(["retry_delay=30"]) == {"retry_delay": [30.0]}
 
@@ -42,6 +48,8 @@ def test_a_single_delay_is_a_list_too() -> None:
         (["retry_delay=30,,60"], 'retry_delay must be numbers with commas between them, not "30,,60"'),
         (["rate=1,2"], 'rate must be a number of at least 0 or inf, not "1,2"'),
         (["rate=1", "rate=2"], "rate is given twice"),
+        (["keep_failed=30 d"], 'keep_failed must be a duration such as "12h" or "30d", a number of seconds'),
+        (["forget=yes"], 'forget must be true or false, not "yes"'),
         (["fetch=proxy"], "fetch is not JSON: "),
         (["fetch=[1]"], "fetch must be a JSON object, such as 'fetch="),
         (['fetch={"a": NaN}'], "fetch is not JSON: NaN is no number"),
@@ -97,6 +105,7 @@ def test_what_has_changed_is_told_with_what_it_was() -> None:
     assert changes(before | {"group": "papers"}, before) == "group removed (was papers)"
     assert changes(before, before | {"fetch": {"b": 2}}) == "fetch.b=2 (was 1), fetch.proxy removed (was a:1)"
     assert changes(before, before) == "nothing changed"
+    assert changes({"forget": False}, {"forget": True}) == "forget=true (was false)"
 
 
 @given(

@@ -24,7 +24,8 @@ from msgspec import Raw
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.events import Event
-from taskqueue.core.kept import ProjectRecord
+from taskqueue.core.keeping import lows_of
+from taskqueue.core.kept import Kept, ProjectRecord
 from taskqueue.core.messages import Finished, Handed, NewTask, Now, Peer, Schedule, Token
 from taskqueue.core.replies import (
     AnyReply,
@@ -55,7 +56,7 @@ from taskqueue.core.requests import (
 )
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings import CoreConfig
-from taskqueue.core.task import PROCESSING
+from taskqueue.core.task import PROCESSING, SUCCESS, Task
 from taskqueue.core.views import Counts, ProjectView
 from taskqueue.store import layout
 from taskqueue.store.ledger import Ledger
@@ -91,7 +92,7 @@ class World:
         elapsed: seconds since the world began.
         wakes: turns that were taken without a request.
         wall_step: seconds by which somebody has set the wall clock forward.
-        said, events: everything that the last turn said, and told people.
+        said, events, kept: everything that the last turn said, told people, and had written.
         inbox: every reply so far, in order.
         happened: everything so far that people are told.
         unreachable: peers that nothing can be sent to.
@@ -105,6 +106,7 @@ class World:
         self.wall_step = 0.0
         self.said: list[Said] = []
         self.events: list[Event] = []
+        self.kept = Kept()
         self.inbox: list[AnyReply] = []
         self.happened: list[Event] = []
         self.unreachable: list[bytes] = []
@@ -158,7 +160,7 @@ class World:
         self.ledger.keep(turn.kept)
         self.scheduler.verify()
         self._check_disk()
-        self.said, self.events = turn.said, turn.events
+        self.said, self.events, self.kept = turn.said, turn.events, turn.kept
         self.happened += turn.events
         replies = [
             said.message for said in turn.said if not self._deliver(said) and not isinstance(said.message, Select)
@@ -245,6 +247,14 @@ class World:
         """The kinds of events of the project that people were told, in order."""
         return [event.kind for event in self.happened if event.project == project]
 
+    def known(self) -> list[Task]:
+        """Everything that the disk knows, by taskid or, if it is unlisted, by its lease."""
+        entries = self.disk.families[layout.IDS].values
+        listed = [layout.task_of(layout.project_of(key), key[4:].decode(), entries[key]) for key in entries]
+        leases = self.disk.families[layout.ORDERS[PROCESSING]].values
+        leased = [layout.decode_lease(layout.project_of(key), leases[key]) for key in leases]
+        return listed + [task for task in leased if layout.id_key(task.project, task.taskid) not in entries]
+
     def tasks_in_memory(self) -> int:
         """How many tasks that wait the scheduler holds, of all projects; the one look inside it."""
         state = self.scheduler._state
@@ -302,31 +312,42 @@ class World:
         keys = {family: entries.keys for family, entries in self.disk.families.items()}
         specs = set(keys[layout.SPECS])
         records = [layout.decode_project(value) for value in self.disk.families[layout.PROJECTS].values.values()]
-        left_behind = self._left_behind({record.number: record.cleared for record in records})
+        known = self.known()
+        bare = [task for task in known if task.bare]
+        left_behind = _left_behind(known, {record.number: record.cleared for record in records})
         in_order = [layout.spec_key_of(key) for family in layout.ORDERS.values() for key in keys[family]]
-        assert len(keys[layout.IDS]) == len(specs)
+        assert len(known) == len(specs) + len(bare), "of a bare task no spec is left"
         assert specs - set(in_order) == left_behind, "only what a clear has left behind is in no order"
         assert len(in_order) == len(specs - left_behind)
-        known = {layout.history_key(layout.project_of(key), key[4:].decode()) for key in keys[layout.IDS]}
-        assert known.issuperset(key[:-1] for key in keys[layout.HISTORY]), "an attempt of no task is left behind"
+        told = {layout.history_key(task.project, task.taskid) for task in known if not task.bare}
+        assert told.issuperset(key[:-1] for key in keys[layout.HISTORY]), "an attempt of no task is left behind"
         assert specs.issuperset(keys[layout.DEFERRED]), "an update of no task is left behind"
         for record in records:
-            self._check_counts(record, keys)
+            self._check_counts(record, keys, bare)
+            self._check_lows(record, keys)
 
-    def _left_behind(self, cleared: dict[int, int]) -> frozenset[bytes]:
-        """Keys of the specs of live tasks that a clear has dropped and no sweep has reached yet."""
-        entries = self.disk.families[layout.IDS].values
-        tasks = [layout.task_of(layout.project_of(key), key[4:].decode(), entries[key]) for key in entries]
-        return frozenset(
-            layout.seq_key(task.project, task.seq)
-            for task in tasks
-            if task.state <= PROCESSING and task.seq <= cleared[task.project]
-        )
-
-    def _check_counts(self, record: ProjectRecord, keys: dict[str, list[bytes]]) -> None:
+    def _check_counts(self, record: ProjectRecord, keys: dict[str, list[bytes]], bare: list[Task]) -> None:
         prefix = layout.project_key(record.number)
         stored = [sum(key.startswith(prefix) for key in keys[family]) for family in layout.ORDERS.values()]
+        for task in bare:
+            stored[task.state - 1] += task.project == record.number
         assert Counts(*stored) == record.counts
+
+    def _check_lows(self, record: ProjectRecord, keys: dict[str, list[bytes]]) -> None:
+        """No task that is over lies below where retention begins to read."""
+        prefix = layout.project_key(record.number)
+        for state, low in enumerate(lows_of(record)[SUCCESS:], SUCCESS):
+            places = [key[4:] for key in keys[layout.ORDERS[state]] if key.startswith(prefix)]
+            assert all(int.from_bytes(place, "big") >= low for place in places)
+
+
+def _left_behind(known: list[Task], cleared: dict[int, int]) -> frozenset[bytes]:
+    """Keys of the specs of live tasks that a clear has dropped and no sweep has reached yet."""
+    return frozenset(
+        layout.seq_key(task.project, task.seq)
+        for task in known
+        if task.state <= PROCESSING and task.seq <= cleared[task.project]
+    )
 
 
 class Waiting:

@@ -1,12 +1,15 @@
-"""PriorityQueue, TimeQueue and Processing, each on its own."""
+"""Head and Processing, each on its own; what a TaskQueue tells of the delayed."""
 
 from __future__ import annotations
 
 from math import inf
 
+from taskqueue.core.changes import Changes
 from taskqueue.core.messages import Token
-from taskqueue.core.queues import PriorityQueue, Processing, TimeQueue
-from taskqueue.core.task import NO_FLOOR, PROCESSING, READY, Lease, Task, ready_key, time_key
+from taskqueue.core.queues import Head, Processing
+from taskqueue.core.task import NO_FLOOR, PROCESSING, READY, Lease, Task, ready_key
+from taskqueue.core.task_queue import TaskQueue
+from taskqueue.core.views import Counts
 
 
 def ready(seq: int, priority: int = 0, size: int = 100) -> Task:
@@ -17,7 +20,7 @@ def leased(token: int, deadline: float) -> Task:
     return Task(1, f"t{token}", PROCESSING, token, token, token=Token(token), lease=Lease("f", 1, deadline, 0.0))
 
 
-def drain(queue: PriorityQueue) -> list[int]:
+def drain(queue: Head) -> list[int]:
     seqs = []
     while queue.first() is not None:
         seqs.append(queue.pop().seq)
@@ -25,7 +28,7 @@ def drain(queue: PriorityQueue) -> list[int]:
 
 
 def test_the_first_is_that_of_the_highest_priority_and_then_the_oldest() -> None:
-    queue = PriorityQueue()
+    queue = Head()
     for task in (ready(3), ready(1), ready(4, priority=9), ready(2, priority=9), ready(5, priority=-1)):
         assert queue.add(task)
 
@@ -34,7 +37,7 @@ def test_the_first_is_that_of_the_highest_priority_and_then_the_oldest() -> None
 
 
 def test_what_was_taken_out_does_not_come() -> None:
-    queue = PriorityQueue()
+    queue = Head()
     tasks = [ready(seq) for seq in range(10)]
     for task in tasks:
         queue.add(task)
@@ -46,7 +49,7 @@ def test_what_was_taken_out_does_not_come() -> None:
 
 
 def test_what_was_taken_out_and_put_in_again_comes_once() -> None:
-    queue = PriorityQueue()
+    queue = Head()
     task = ready(1)
     for _ in range(5):
         queue.add(task)
@@ -57,7 +60,7 @@ def test_what_was_taken_out_and_put_in_again_comes_once() -> None:
 
 
 def test_tombstones_take_no_more_memory_than_what_is_held() -> None:
-    queue = PriorityQueue()
+    queue = Head()
     keep = ready(0)
     queue.add(keep)
     for seq in range(1, 5000):
@@ -69,7 +72,7 @@ def test_tombstones_take_no_more_memory_than_what_is_held() -> None:
 
 
 def test_what_is_above_the_floor_is_not_held() -> None:
-    queue = PriorityQueue(floor=ready_key(0, 5))
+    queue = Head(floor=ready_key(0, 5))
 
     assert [queue.add(ready(seq)) for seq in (4, 5, 6)] == [True, False, False]
     assert drain(queue) == [4]
@@ -77,7 +80,7 @@ def test_what_is_above_the_floor_is_not_held() -> None:
 
 
 def test_trimming_drops_the_upper_half_and_lowers_the_floor_to_it() -> None:
-    queue = PriorityQueue()
+    queue = Head()
     for seq in range(10):
         queue.add(ready(seq))
 
@@ -89,17 +92,17 @@ def test_trimming_drops_the_upper_half_and_lowers_the_floor_to_it() -> None:
 
 
 def test_trimming_by_bytes_leaves_one_task_however_large() -> None:
-    queue = PriorityQueue()
+    queue = Head()
     queue.add(ready(1, size=1000))
 
     assert queue.trim(max_tasks=10, max_bytes=10) == []
 
 
 def test_a_head_is_low_only_when_there_is_more_in_the_store() -> None:
-    queue = PriorityQueue()
+    queue = Head()
     assert not queue.is_low(max_tasks=8, max_bytes=10_000)
 
-    queue = PriorityQueue(floor=ready_key(0, 100))
+    queue = Head(floor=ready_key(0, 100))
     assert queue.is_low(max_tasks=8, max_bytes=10_000)
     for seq in range(3):
         queue.add(ready(seq))
@@ -107,7 +110,7 @@ def test_a_head_is_low_only_when_there_is_more_in_the_store() -> None:
 
 
 def test_a_refill_raises_the_floor_above_what_it_brought() -> None:
-    queue = PriorityQueue(floor=ready_key(0, 2))
+    queue = Head(floor=ready_key(0, 2))
     queue.add(ready(1))
 
     queue.refill([ready(2), ready(3)], end=False)
@@ -117,13 +120,18 @@ def test_a_refill_raises_the_floor_above_what_it_brought() -> None:
     assert drain(queue) == [3, 1, 2, 3, 4]
 
 
-def test_a_time_queue_knows_when_the_first_is_due() -> None:
-    queue = TimeQueue()
-    assert queue.next_at() == inf
-    for seq, at in enumerate([30.5, 10.25, 20.0]):
-        queue.add(Task(1, f"t{seq}", READY, time_key(at, seq), seq))
+def delayed(*times: float) -> TaskQueue:
+    queue = TaskQueue(Changes(), Counts(), 0, 0, 0, [0] * 7)
+    for seq, at in enumerate(times):
+        queue.put_delayed(Task(1, f"t{seq}", 0, 0, seq), at)
+    return queue
 
-    assert queue.next_at() == 10.25
+
+def test_a_queue_knows_when_its_first_delayed_task_is_due() -> None:
+    assert delayed().due_at() == inf
+
+    queue = delayed(30.5, 10.25, 20.0)
+    assert queue.due_at() == 10.25
     assert queue.first_due(10.2) is None
     first = queue.first_due(10.25)
     assert first is not None
@@ -131,8 +139,7 @@ def test_a_time_queue_knows_when_the_first_is_due() -> None:
 
 
 def test_a_time_is_rounded_so_that_nothing_is_early() -> None:
-    queue = TimeQueue()
-    queue.add(Task(1, "t", READY, time_key(10.0000001, 1), 1))
+    queue = delayed(10.0000001)
 
     assert queue.first_due(10.0) is None
     assert queue.first_due(10.000001) is not None

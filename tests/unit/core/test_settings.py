@@ -10,7 +10,8 @@ import pytest
 from msgspec.msgpack import Ext
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.settings import CronJob, Layer, Settings, Template, as_layer, check, merge
+from taskqueue.core.jobs import CronJob, Template
+from taskqueue.core.settings import Layer, Settings, as_layer, check, merge
 from taskqueue.core.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, time_key
 from taskqueue.errors import Rejected
 
@@ -25,6 +26,13 @@ def test_no_layers_are_the_defaults() -> None:
     assert merge() == Settings()
     assert merge(as_layer(merge({"burst": 9}))) == Settings(burst=9)
     assert as_layer(Settings())["retry_delay"] == [30.0, 3600.0, 21600.0, 43200.0, 86400.0]
+
+
+def test_a_duration_is_a_number_of_seconds_or_a_text() -> None:
+    settings = merge({"keep_success": "30d", "keep_failed": 90, "keep_cancelled": "0s"}, {"forget": True})
+
+    assert (settings.keep_success, settings.keep_failed, settings.keep_cancelled) == (2_592_000, 90, 0)
+    assert merge(as_layer(settings)) == settings
 
 
 def test_unlimited_is_said_with_inf() -> None:
@@ -51,6 +59,12 @@ def test_unlimited_is_said_with_inf() -> None:
         ("max_queue", 0),
         ("max_queue", float("nan")),
         ("max_que", 5),
+        ("keep_success", -1),
+        ("keep_success", float("nan")),
+        ("keep_failed", "-5d"),
+        ("keep_cancelled", "5w"),
+        ("keep_cancelled", True),
+        ("forget", 1),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_key(key: str, value: Any) -> None:
@@ -77,6 +91,11 @@ def reason(layer: Layer) -> str:
             {"retry_delay": [1, -1]},
             "retry_delay must be a list of 1 to 100 items, "
             "each a number of at least 0 and at most 1_000_000_000, not [1, -1]",
+        ),
+        (
+            {"keep_success": "a month"},
+            'keep_success must be a duration such as "12h" or "30d", '
+            'a number of seconds of at least 0, or inf, not "a month"',
         ),
         ({"weight": 0}, "weight must be a number of at least 0.1 and at most 1_000, not 0"),
         ({"bucket": "a b"}, 'bucket must be up to 64 letters, digits, "_", "-" and ".", not "a b"'),

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.settings import CoreConfig, CronJob, Pace, Settings, Template, merge
+from taskqueue.core.jobs import CronJob, Template
+from taskqueue.core.settings import CoreConfig, Pace, Settings, merge
 from taskqueue.errors import ConfigError
 from taskqueue.server.config import SECTIONS, Config, build, core_config, load, override, reloaded
 
@@ -160,13 +161,13 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
             "[webhook]\nattempts = 0",
             "webhook.attempts must be a whole number of at least 1 and at most 100, not 0",
         ),
-        ("[store]\nengine = 7", "store.engine is not a setting; there are path, durability, cache"),
+        ("[store]\nengine = 7", "store.engine is not a setting; there are path, durability, cache, min_free"),
         (
             "[projects.news]\nspeed = 7",
             "projects.news.speed is not a setting; "
             "there are rate, burst, processing_timeout, retries, retry_delay, max_queue, max_tasks, max_depth, "
-            "max_processing, weight, fail_pause_num, pause_time, error_burst, group, bucket, active, fetch, "
-            "on_finished, cron",
+            "max_processing, weight, fail_pause_num, pause_time, error_burst, group, bucket, active, "
+            "keep_success, keep_failed, keep_cancelled, forget, fetch, on_finished, cron",
         ),
         (
             "[project]\nrate = 7",

@@ -24,6 +24,7 @@ import zmq
 from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import Corrupt, Fenced, StoreError
 from taskqueue.server.clock import Clock, boot_id
+from taskqueue.server.disk import Disk
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
@@ -119,8 +120,9 @@ class Client:
 
     def ask(self, kind: str, **fields: Any) -> dict[str, Any]:
         self.send(kind, **fields)
-        while (answer := self.answer())["type"] == "error":
-            self.refused.append(answer["code"])
+        while (answer := self.answer())["type"] == "error" or answer["n"] != self._n:
+            if answer["type"] == "error":
+                self.refused.append(answer["code"])
         return answer
 
     def answer(self) -> dict[str, Any]:
@@ -166,7 +168,8 @@ def serve(path: Path, trouble: Trouble, script: Callable[[Client], None], *, end
         ThreadPoolExecutor(1) as pool,
     ):
         config = CoreConfig(auto_create=True)
-        loop = Loop(router, signals, clock, meters, begin, lambda: None, lambda events: None, config)
+        disk = Disk(str(path), min_free=0)
+        loop = Loop(router, signals, clock, meters, begin, lambda: None, lambda events: None, disk, config)
         script_run = pool.submit(follow, router.endpoint)
         loop.run()
         script_run.result()

@@ -1,16 +1,39 @@
-"""A ledger on every store, and tasks to put into it."""
+"""A ledger on every store; a store on disk with a task of every kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
 
-from taskqueue.store.contract import Store
+from taskqueue.core.kept import Kept, KeptAttempt, ProjectRecord
+from taskqueue.core.messages import NewTask, Schedule, Token
+from taskqueue.core.task import (
+    CANCELLED,
+    DELAYED,
+    FAILED,
+    PROCESSING,
+    READY,
+    SUCCESS,
+    Lease,
+    Move,
+    Spec,
+    Task,
+    ready_key,
+    time_key,
+)
+from taskqueue.core.views import Attempt, Counts
+from taskqueue.store import layout
+from taskqueue.store.checking import check
+from taskqueue.store.contract import Batch, Family, Store
+from taskqueue.store.findings import Findings
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory import Disk, MemoryStore
 from taskqueue.store.rocks import RocksStore
+from taskqueue.store.still import Still
 
 
 class Ground:
@@ -45,3 +68,141 @@ def ledger(ground: Ground) -> Ledger:
     ledger = ground.open()
     ledger.begin("boot-1")
     return ledger
+
+
+# ------------------------------------------------------------------------------------------------ a store on disk
+
+NEWS = 1
+"""Number of the project that has a task of every kind."""
+
+CLEARED = 50
+"""Tasks of it with a seq up to this one were cleared."""
+
+
+class Crawl:
+    """A store in a folder, with the projects news and empty; nobody has it open.
+
+    In news there are, by taskid: ready-1, ready-2, delayed, leased (its record says ready), unlisted (leased, without a
+    record), ended (success), failed, cancelled, bare, and left, which ``clear`` has dropped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def write(self, batch: Batch) -> None:
+        """Write anything, sound or not."""
+        with closing(RocksStore(self.path)) as store:
+            store.write(store.begin(), batch)
+
+    def put(self, family: Family, key: bytes, value: bytes) -> None:
+        """Put an entry, sound or not."""
+        self.write(Batch(puts={family: [(key, value)]}))
+
+    def delete(self, family: Family, key: bytes) -> None:
+        """Delete an entry, whatever needs it."""
+        self.write(Batch(deletes={family: [key]}))
+
+    def get(self, family: Family, key: bytes) -> bytes:
+        """What lies at a key."""
+        with closing(Still(self.path)) as still:
+            found = still.get(family, [key])[0]
+        assert found is not None
+        return found
+
+    def task(self, taskid: str) -> Task:
+        """As its record says."""
+        return layout.task_of(NEWS, taskid, self.get(layout.IDS, layout.id_key(NEWS, taskid)))
+
+    def place(self, taskid: str) -> bytes:
+        """The key of its entry."""
+        return layout.order_key(NEWS, self.task(taskid).key)
+
+    def project(self) -> ProjectRecord:
+        """The record of news."""
+        return layout.decode_project(self.get(layout.PROJECTS, layout.project_key(NEWS)))
+
+    def check(self, most: int = 100) -> Findings:
+        """Check it, and keep so many problems."""
+        with closing(Still(self.path)) as still:
+            return check(still, Findings(most))
+
+
+def _task(taskid: str, state: int, seq: int, at: float = 0.0, priority: int = 0) -> Task:
+    key = ready_key(priority, seq) if state == READY else seq if state == PROCESSING else time_key(at, seq)
+    task = Task(NEWS, taskid, state, key, seq, priority, at if state == DELAYED else 0.0)
+    task.spec = Spec(f"http://site/{taskid}", Schedule(priority=priority), Raw(b"\x81\xa1a\xc4\x01b"), depth=2)
+    return task
+
+
+def _made(task: Task) -> Move:
+    return task, 0, 0, 0, True, False
+
+
+def _fill(path: Path) -> None:
+    """As a scheduler would, turn by turn."""
+    with closing(RocksStore(path)) as store:
+        ledger = Ledger(store)
+        ledger.begin("boot-1")
+        tasks = {
+            task.taskid: task
+            for task in (
+                _task("left", READY, 40),
+                _task("ready-1", READY, 101, priority=5),
+                _task("ready-2", READY, 102),
+                _task("delayed", DELAYED, 103, 2e9),
+                _task("leased", READY, 104),
+                _task("unlisted", PROCESSING, 105),
+                _task("ended", SUCCESS, 106, 1.5e9),
+                _task("failed", FAILED, 107, 1.6e9),
+                _task("cancelled", CANCELLED, 108, 1.7e9),
+                _task("bare", SUCCESS, 109, 1.4e9),
+            )
+        }
+        leased, unlisted, ended, failed = (tasks[taskid] for taskid in ("leased", "unlisted", "ended", "failed"))
+        unlisted.token = Token(301)
+        unlisted.lease = Lease("fetcher", 1, 1000.0, 400.0)
+        ended.ended = Attempt(1.5e9, "success", "fetcher", 0.5)
+        ended.attempts = failed.attempts = 1
+        ended.lastcrawltime = failed.lastcrawltime = 1.5e9
+        failed.retried, failed.held_back, failed.itag = 3, True, "v1"
+        counts = Counts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
+        news = ProjectRecord(NEWS, "news", "paused", {"rate": float("inf")}, counts)
+        news.cleared, news.unfinished, news.armed = CLEARED, 5, True
+        ledger.keep(
+            Kept(
+                moves=[_made(task) for task in tasks.values()],
+                attempts=[KeptAttempt(NEWS, "failed", 0, Attempt(1.6e9, "failed", "fetcher", 0.5, "no title"))],
+                projects=[news, ProjectRecord(2, "empty")],
+                next_project=3,
+            )
+        )
+        leased.token = Token(300)
+        leased.lease = Lease("fetcher", 1, 1000.0, 400.0, NewTask("leased", "http://site/other", Schedule(priority=9)))
+        move = (leased, READY, leased.key, leased.seq, False, False)
+        leased.state, leased.key = PROCESSING, leased.seq
+        ledger.keep(Kept(moves=[move]))
+        _strip(store, tasks["left"], tasks["bare"])
+
+
+def _strip(store: RocksStore, left: Task, bare: Task) -> None:
+    """Take away what these lack, and the record of the unlisted one."""
+    places = layout.order_key(NEWS, left.key), layout.order_key(NEWS, bare.key)
+    store.write(
+        1,
+        Batch(
+            puts={layout.IDS: [(layout.id_key(NEWS, "bare"), layout.encode_bare(bare))]},
+            deletes={
+                layout.ORDERS[READY]: [places[0]],
+                layout.ORDERS[SUCCESS]: [places[1]],
+                layout.SPECS: [layout.seq_key(NEWS, bare.seq)],
+                layout.IDS: [layout.id_key(NEWS, "unlisted")],
+            },
+        ),
+    )
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Crawl:
+    """With a task of every kind."""
+    _fill(tmp_path / "store")
+    return Crawl(tmp_path / "store")

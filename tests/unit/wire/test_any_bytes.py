@@ -47,6 +47,8 @@ FIELDS: dict[str, dict[str, Any]] = {
         "group": "g",
         "filter": {"states": ["ready"], "url": "*", "error": "*", "before": 5.0},
         "priority": -1,
+        "exetime": 5.0,
+        "delay": 5,
         "dry_run": True,
     },
     "operation-show": {"id": 5, "seconds": 5.0},

@@ -329,6 +329,61 @@ def test_a_bulk_reprioritise_changes_the_order(world: World) -> None:
     assert world.fetcher(capacity=5).taken == [f"item/{number}" for number in range(5)]
 
 
+def test_a_bulk_reschedule_moves_what_waits_sooner_and_later(world: World) -> None:
+    world.push("news", task("now/1"), task("now/2"), task("late/1", delay=600), task("late/2", delay=700))
+
+    assert bulk(world, "reschedule", delay=50, filter=TaskFilter(url="*/now/*")).matched == 2
+    assert bulk(world, "reschedule", exetime=WALL + 20, filter=TaskFilter(url="*/late/*")).matched == 2
+    fetcher = world.fetcher()
+    world.advance(20)
+    assert fetcher.taken == ["late/1", "late/2"]
+    world.advance(30)
+    assert fetcher.taken == ["late/1", "late/2", "now/1", "now/2"]
+
+
+def test_a_bulk_reschedule_to_now_or_to_the_past_makes_tasks_ready(world: World) -> None:
+    world.push("news", *[task(f"{number}", delay=600 + number) for number in range(6)])
+
+    bulk(world, "reschedule", filter=TaskFilter(url="*/[0-2]"))
+    bulk(world, "reschedule", exetime=WALL - 5, filter=TaskFilter(url="*/[3-5]"))
+
+    assert world.fetcher().taken == [f"{number}" for number in range(6)]
+
+
+def test_a_bulk_reschedule_leaves_alone_what_is_being_processed(world: World) -> None:
+    world.push("news", task("a"), task("b", delay=5))
+    fetcher = world.fetcher()
+
+    assert bulk(world, "reschedule", delay=500, filter=TaskFilter()).matched == 1
+    assert fetcher.done("a") == "done"
+
+
+def test_a_task_that_a_failure_holds_back_is_rescheduled_with_its_retries(world: World) -> None:
+    world.push("news", task("a", retries=5))
+    fetcher = world.fetcher()
+    fetcher.fail("a")
+
+    bulk(world, "reschedule", delay=10)
+    assert world.push("news", task("a")) == ["ignored"]
+    world.advance(10)
+    assert fetcher.held["a"].retried == 1
+
+
+def test_a_bulk_reschedule_goes_on_over_a_restart_to_the_same_time(world: World) -> None:
+    world.push("news", *[task(f"{number:03}") for number in range(260)])
+    world.turn(Bulk(session="person", n=world.n(), project="news", action="reschedule", delay=100))
+
+    world.elapsed += 40
+    world.restart()
+
+    assert world.counts().delayed == 260
+    world.advance(59)
+    fetcher = world.fetcher(capacity=1000)
+    assert fetcher.taken == []
+    world.advance(1)
+    assert len(fetcher.taken) == 260
+
+
 def test_everything_that_the_filter_says_must_be_true(world: World) -> None:
     world.push("news", task("a/old"), task("b/old"), task("a/other"))
     fetcher = world.fetcher()

@@ -1,0 +1,378 @@
+"""Heads of two or three tasks beside a naive list: a real scheduler, and turns in which everything happens at once.
+
+Most turns here find an order that is being read further, because nothing is settled between them: what was read for
+such a turn is older than what the turn then does to the very same tasks. After each turn the heads must hold exactly
+what the store has below their floors; what is handed out must be what comes first in the list, with its last body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from msgspec import structs
+
+from taskqueue.core.messages import Finished, NewTask
+from taskqueue.core.replies import NewTasksReply, TasksReply
+from taskqueue.core.requests import (
+    AnyRequest,
+    Bulk,
+    Done,
+    Hello,
+    NewTasks,
+    ProjectDo,
+    Release,
+    TaskCancel,
+    TaskFilter,
+    TaskRetry,
+)
+from taskqueue.core.settings import CoreConfig
+from tests.simulation.rule3 import compare_with_store
+from tests.unit.core.conftest import WALL, Fetcher, World, body_of, task
+
+TASKIDS = [f"t{number:02}" for number in range(24)]
+FOR_EVER = 1e7
+
+taskids = st.sampled_from(TASKIDS)
+schedules: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [
+        {},
+        {},
+        {"priority": 1},
+        {"priority": 2},
+        {"priority": -1},
+        {"delay": 3.0},
+        {"delay": 3.0},
+        {"delay": 7.0, "priority": 1},
+        {"delay": 30.0},
+        {"exetime": WALL + 20},
+        {"force_update": True},
+        {"force_update": True, "priority": 2},
+        {"force_update": True, "priority": -2},
+        {"force_update": True, "delay": 3.0},
+        {"force_update": True, "delay": 7.0},
+        {"force_update": True, "exetime": WALL + 20},
+        {"force_update": True, "cancel": True},
+    ]
+)
+weights = st.sampled_from([1, 1, 1, 400, 3000])
+"""Of bodies, in bytes: a head holds one of the largest, or few of the middle ones."""
+
+pushes = st.lists(st.tuples(taskids, schedules, weights), min_size=1, max_size=6)
+
+
+@dataclass
+class Known:
+    """A task, as the list has it."""
+
+    made: int
+    state: str = "over"
+    priority: int = 0
+    at: float = 0.0
+    body: object = None
+    deferred: NewTask | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return -self.priority, self.made
+
+
+@dataclass
+class List:
+    """Every task, and nothing about where it is."""
+
+    tasks: dict[str, Known] = field(default_factory=dict)
+    made: int = 0
+    now: float = 0.0
+
+    def in_state(self, state: str) -> dict[str, Known]:
+        return {taskid: known for taskid, known in self.tasks.items() if known.state == state}
+
+    def first(self) -> str:
+        ready = self.in_state("ready")
+        return min(ready, key=lambda taskid: ready[taskid].place)
+
+    def promote(self) -> None:
+        """What is due is ready."""
+        for known in self.in_state("delayed").values():
+            if known.at <= self.now:
+                known.state = "ready"
+
+    def push(self, new: NewTask, outcome: str) -> None:
+        """What a push does whose outcome is known."""
+        if outcome in ("new", "restarted"):
+            self.made += 1
+            self.tasks[new.taskid] = Known(self.made)
+        known = self.tasks.get(new.taskid)
+        if known is None or outcome == "ignored":
+            assert outcome == "ignored"
+        elif outcome == "deferred":
+            schedule = new.schedule
+            at = schedule.exetime if schedule.delay is None else self.now + WALL + schedule.delay
+            known.deferred = structs.replace(new, schedule=structs.replace(schedule, exetime=at, delay=None))
+        elif outcome == "cancelled":
+            known.state, known.deferred = "over", None
+        elif outcome == "merged":
+            known.priority = max(known.priority, new.schedule.priority)
+            if known.state == "delayed" and self.due(new) < known.at:
+                self.wait(known, self.due(new))
+        else:
+            known.priority, known.body = new.schedule.priority, body_of(new)  # type: ignore[arg-type]
+            self.wait(known, self.due(new))
+
+    def due(self, new: NewTask) -> float:
+        schedule = new.schedule
+        return schedule.exetime - WALL if schedule.delay is None else self.now + schedule.delay
+
+    def wait(self, known: Known, at: float) -> None:
+        known.state, known.at = ("delayed", at) if at > self.now else ("ready", 0.0)
+
+    def end(self, taskid: str, *, ok: bool) -> None:
+        """A lease ends; what was deferred takes effect."""
+        known = self.tasks[taskid]
+        deferred, known.deferred = known.deferred, None
+        known.state = "over" if ok else "ready"
+        if deferred is not None:
+            self.push(deferred, "restarted" if ok else "replaced")
+
+
+class HeadsBesideList(RuleBasedStateMachine):
+    """See the module. Nothing is settled but by the rules that say so."""
+
+    @initialize(
+        head_tasks=st.sampled_from([2, 2, 3, 5]),
+        head_bytes=st.sampled_from([2000, 4000, 1 << 20]),
+        memory_bytes=st.sampled_from([4000, 1 << 20]),
+    )
+    def begin(self, head_tasks: int, head_bytes: int, memory_bytes: int) -> None:
+        config = CoreConfig(
+            defaults={"rate": inf, "processing_timeout": FOR_EVER},
+            projects={"news": {}, "shop": {}},
+            fetcher_timeout=FOR_EVER,
+            session_timeout=FOR_EVER,
+            head_tasks=head_tasks,
+            head_bytes=head_bytes,
+            memory_bytes=memory_bytes,
+        )
+        self.world = World(config)
+        self.fetcher = self.world.know(Fetcher(self.world, "fetcher", 0, None))
+        self.list = List()
+        self.bodies = 0
+        self.seen = 0
+
+    # ------------------------------------------------------------------------------------ what happens
+
+    @rule(items=pushes, more=st.one_of(st.none(), pushes))
+    def push(self, items: list[tuple[str, dict[str, Any], int]], more: list[Any] | None) -> None:
+        """One message, or two of the same tasks in one turn."""
+        self.turn(*[self.new_tasks(each) for each in (items, more) if each])
+
+    @rule(schedule=schedules, weight=weights, step=st.sampled_from([1, -1, 2]), crash=st.booleans())
+    def push_all(self, schedule: dict[str, Any], weight: int, step: int, crash: bool) -> None:
+        """Many more than a head holds; a process that begins then has read none of them yet."""
+        self.turn(self.new_tasks([(taskid, schedule, weight) for taskid in TASKIDS[::step]]))
+        if crash:
+            self.world.crash()
+
+    @rule(items=pushes, clear=st.booleans())
+    def push_elsewhere(self, items: list[tuple[str, dict[str, Any], int]], clear: bool) -> None:
+        """Another project fills, or leaves, the memory that is shared out."""
+        self.turn(self.world.new_tasks("shop", *[self.new_task(*item) for item in items]))
+        if clear:
+            self.turn(ProjectDo(session="person", n=self.world.n(), project="shop", action="clear"))
+
+    @rule(items=pushes, count=st.integers(1, 4))
+    def push_and_take(self, items: list[tuple[str, dict[str, Any], int]], count: int) -> None:
+        """What is pushed may be what is handed out."""
+        self.turn(self.new_tasks(items), self.hello(count))
+        self.turn(self.hello(0))
+
+    @rule(about=st.lists(taskids, min_size=1, max_size=4), items=pushes)
+    def cancel_between_pushes(self, about: list[str], items: list[tuple[str, dict[str, Any], int]]) -> None:
+        cancel = TaskCancel(session="person", n=self.world.n(), project="news", taskids=about)
+        self.turn(self.new_tasks(items), cancel, self.new_tasks(items[::-1]))
+
+    @rule(about=st.lists(taskids, min_size=1, max_size=4), items=pushes)
+    def retry_and_push(self, about: list[str], items: list[tuple[str, dict[str, Any], int]]) -> None:
+        retry = TaskRetry(session="person", n=self.world.n(), project="news", taskids=about)
+        self.turn(retry, self.new_tasks(items))
+
+    @rule(priority=st.integers(-2, 2), digit=st.sampled_from("01"))
+    def reprioritise_many(self, priority: int, digit: str) -> None:
+        """An operation meets its tasks one turn later, and more than fit into a head at once."""
+        wanted = TaskFilter(url=f"*/t{digit}*")
+        self.turn(
+            Bulk(
+                session="person",
+                n=self.world.n(),
+                action="reprioritise",
+                project="news",
+                filter=wanted,
+                priority=priority,
+            )
+        )
+        self.settle()
+        for taskid, known in self.list.tasks.items():
+            if taskid.startswith(f"t{digit}") and known.state != "over":
+                known.priority = priority
+
+    @precondition(lambda self: self.fetcher.held)
+    @rule(data=st.data(), items=pushes, ok=st.booleans(), first=st.booleans())
+    def answer(self, data: st.DataObject, items: list[Any], ok: bool, first: bool) -> None:
+        """Tasks come back, done or unstarted, in one turn with pushes that may be of the same."""
+        names = data.draw(st.lists(st.sampled_from(sorted(self.fetcher.held)), min_size=1, unique=True))
+        handed = [self.fetcher.held.pop(taskid) for taskid in names]
+        finished = [Finished("news", each.taskid, each.token) for each in handed]
+        end: AnyRequest = Release(session="fetcher", n=self.world.n(), tokens=[each.token for each in handed])
+        if ok:
+            end = Done(session="fetcher", n=self.world.n(), tasks=list(finished))
+        push = self.new_tasks(items)
+        self.turn(*([end, push] if first else [push, end]))
+
+    @rule(seconds=st.sampled_from([1, 2, 5, 20]))
+    def wait(self, seconds: int) -> None:
+        """Time passes; the next turn finds what is due."""
+        self.world.elapsed += seconds
+        self.list.now += seconds
+
+    @rule(settled=st.booleans())
+    def start_again(self, settled: bool) -> None:
+        """A new process knows nothing but two lower bounds."""
+        self.world.crash()
+        if settled:
+            self.settle()
+
+    @rule()
+    def settle(self) -> None:
+        self.world.settle()
+        self.see()
+        self.list.promote()
+        due = [known.at for known in self.list.in_state("delayed").values()]
+        assert self.world.next_wake() <= min(due, default=inf) + 1e-6
+        self.check_bounds()
+
+    @rule(count=st.integers(1, 6))
+    def take(self, count: int) -> None:
+        """Everything that is asked for comes, if it is there."""
+        self.settle()
+        before, there = len(self.fetcher.held), len(self.list.in_state("ready"))
+        self.turn(self.hello(before + count))
+        self.settle()
+        assert len(self.fetcher.held) == before + min(count, there)
+        self.turn(self.hello(0))
+
+    @precondition(lambda self: len(self.list.in_state("over")) < 5)
+    @rule(restarted=st.booleans())
+    def drain(self, restarted: bool) -> None:
+        """Everything comes to its end, one by one, in the order of the list."""
+        if restarted:
+            self.start_again(settled=False)
+        self.wait(60)
+        self.settle()
+        self.turn(self.hello(len(self.fetcher.held) + 1))
+        self.settle()
+        while self.fetcher.held:
+            self.end_one()
+        assert all(known.state == "over" for known in self.list.tasks.values())
+        self.turn(self.hello(0))
+
+    # ------------------------------------------------------------------------------------ beside the list
+
+    def check_bounds(self) -> None:
+        """What is held is within its bounds, but for one task of each order."""
+        config = self.world.config
+        queues = [project.queue for project in self.world.scheduler._state.projects.values()]
+        heads = [head for queue in queues for head in (queue.ready, queue.delayed) if len(head)]
+        for head in heads:
+            assert len(head) <= config.head_tasks
+            assert head.bytes <= config.head_bytes or len(head) == 1
+        share = config.memory_bytes // max(1, len(heads))
+        over = [head for head in heads if head.bytes > share and len(head) > 1]
+        assert not over or sum(head.bytes for head in heads) <= config.memory_bytes
+
+    def end_one(self) -> None:
+        handed = self.fetcher.held.pop(next(iter(self.fetcher.held)))
+        answer = Finished("news", handed.taskid, handed.token)
+        self.turn(Done(session="fetcher", n=self.world.n(), tasks=[answer]))
+        self.wait(60 if self.list.in_state("delayed") else 0)
+        self.settle()
+
+    def new_tasks(self, items: list[tuple[str, dict[str, Any], int]]) -> NewTasks:
+        return self.world.new_tasks("news", *[self.new_task(*item) for item in items])
+
+    def new_task(self, taskid: str, schedule: dict[str, Any], weight: int) -> NewTask:
+        self.bodies += 1
+        return task(taskid, body=[self.bodies, "x" * weight], **schedule)
+
+    def hello(self, capacity: int) -> Hello:
+        holds: list[int] = [each.token for each in self.fetcher.held.values()]
+        return Hello(
+            session="fetcher",
+            n=self.world.n(),
+            capacity=capacity,
+            projects=["news"],
+            holds=holds,
+            seen=self.fetcher.seen,
+        )
+
+    def turn(self, *requests: AnyRequest) -> None:
+        """One turn; the list follows what was answered, and is compared with what was handed out."""
+        replies = {reply.n: reply for reply in self.world.turn(*requests)}
+        for request in requests:
+            self.follow(request, replies.get(request.n))
+        self.see()
+        compare_with_store(self.world.scheduler, self.world.ledger)
+
+    def follow(self, request: AnyRequest, reply: object) -> None:
+        match request, reply:
+            case NewTasks(project="news"), NewTasksReply():
+                for new, outcome in zip(request.tasks, reply.outcomes, strict=True):
+                    assert new is not None
+                    self.list.push(new, outcome)
+            case Done(), _:
+                for each in request.tasks:
+                    self.follow_end(each.taskid if each else "", ok=True)
+            case Release(), _:
+                for taskid in self.released(request):
+                    self.follow_end(taskid, ok=False)
+            case ((TaskCancel() | TaskRetry()), TasksReply()):
+                state = "over" if isinstance(request, TaskCancel) else "ready"
+                for taskid, done in zip(request.taskids, reply.outcomes, strict=True):
+                    if done == "done":
+                        self.list.tasks[taskid].state = state
+                        self.list.tasks[taskid].deferred = None
+
+    def follow_end(self, taskid: str, *, ok: bool) -> None:
+        """A task that was cancelled in this very turn is not to be ended again."""
+        if self.list.tasks[taskid].state == "processing":
+            self.list.end(taskid, ok=ok)
+
+    def released(self, request: Release) -> list[str]:
+        sent = [each for message in self.fetcher.messages for each in message.tasks]
+        names: dict[int, str] = {each.token: each.taskid for each in sent}
+        return [names[token] for token in request.tokens]
+
+    def see(self) -> None:
+        """What was handed out since the last look was the first of the list, or has become due meanwhile."""
+        for message in self.fetcher.messages[self.seen :]:
+            for handed in message.tasks:
+                known = self.list.tasks[handed.taskid]
+                if known.state == "delayed" and known.at <= self.list.now:
+                    known.state = "ready"
+                assert known.state == "ready"
+                assert known.place <= self.list.tasks[self.list.first()].place
+                assert body_of(handed) == known.body
+                known.state = "processing"
+        self.seen = len(self.fetcher.messages)
+        gone = [taskid for taskid in self.fetcher.held if self.list.tasks[taskid].state != "processing"]
+        for taskid in gone:
+            del self.fetcher.held[taskid]
+
+
+TestHeadsBesideList = pytest.mark.timeout(300)(HeadsBesideList.TestCase)
+TestHeadsBesideList.settings = settings(max_examples=120, stateful_step_count=40)

@@ -1,0 +1,137 @@
+"""What all projects hold in memory together is bounded, however many tasks wait; and nothing is lost by it."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from taskqueue.core.replies import WhyReply
+from taskqueue.core.requests import Release, Why
+from taskqueue.core.settings import CoreConfig, Layer
+from taskqueue.core.task import READY, TASK_BYTES
+from tests.unit.core.conftest import World, task
+
+MEMORY = 1 << 17
+PROJECTS: dict[str, Layer] = {f"p{number:02}": {} for number in range(10)}
+
+
+def world(**config: Any) -> World:
+    said: dict[str, Any] = {"defaults": {"rate": inf}, "projects": PROJECTS, "memory_bytes": MEMORY} | config
+    return World(CoreConfig(**said))
+
+
+def held(world: World) -> int:
+    """Bytes of all heads; a look inside."""
+    return sum(each.queue.ready.bytes + each.queue.delayed.bytes for each in world.scheduler._state.projects.values())
+
+
+def fill(world: World, each: int, body: int) -> None:
+    for name in PROJECTS:
+        world.push(name, *[task(f"{name}-{number}", body="x" * body) for number in range(each)])
+
+
+def test_the_heads_of_all_projects_together_stay_within_memory_bytes_and_every_task_is_handed_out() -> None:
+    it = world()
+    fill(it, 40, 300)
+    assert held(it) <= MEMORY < 10 * 40 * (TASK_BYTES + 300)
+
+    fetcher = it.fetcher(capacity=100_000)
+    it.settle()
+    fetcher.finish_all()
+    assert sorted(fetcher.taken) == sorted(f"{name}-{number}" for name in PROJECTS for number in range(40))
+    assert held(it) == 0
+
+
+def test_a_project_that_is_alone_may_hold_more_and_gives_it_back_when_others_come() -> None:
+    it = world(head_bytes=MEMORY)
+    it.push("p00", *[task(f"a{number}") for number in range(300)])
+    alone = it.scheduler._state.projects["p00"].queue.ready.bytes
+    assert alone > MEMORY // 4
+
+    fill(it, 40, 300)
+    assert held(it) <= MEMORY
+    assert it.scheduler._state.projects["p00"].queue.ready.bytes <= MEMORY // 10
+
+
+@pytest.mark.parametrize("rate", [inf, 10.0])
+def test_a_body_larger_than_its_share_is_read_when_its_turn_comes(rate: float) -> None:
+    it = world(defaults={"rate": rate, "burst": 1})
+    fill(it, 3, 30_000)
+    assert held(it) <= MEMORY
+
+    fetcher = it.fetcher(capacity=1000)
+    it.advance(10)
+    fetcher.finish_all()
+    assert sorted(fetcher.taken) == sorted(f"{name}-{number}" for name in PROJECTS for number in range(3))
+
+
+def test_bodies_that_nobody_takes_do_not_keep_the_daemon_awake() -> None:
+    it = world()
+    fill(it, 3, 30_000)
+
+    it.settle()
+    assert it.next_wake() > it.elapsed
+
+
+def test_a_smaller_memory_after_a_reload_is_kept_to() -> None:
+    it = world()
+    fill(it, 40, 300)
+
+    it.configure(CoreConfig(defaults={"rate": inf}, projects=PROJECTS, memory_bytes=MEMORY // 4))
+    for name in PROJECTS:
+        it.push(name, task("one more"))
+    assert held(it) <= MEMORY // 4
+
+
+def test_bodies_of_what_is_handed_out_are_dropped_when_there_are_many_and_sent_again_whole() -> None:
+    it = world()
+    fill(it, 30, 2000)
+    fetcher = it.fetcher(capacity=100_000)
+    it.settle()
+    assert len(fetcher.taken) == 10 * 30
+    it.turn()
+    memory = it.scheduler._state.memory
+    assert memory.leased - memory.leases * TASK_BYTES <= MEMORY // 2 < 10 * 30 * 2000
+
+    tokens: list[int] = [handed.token for handed in fetcher.held.values()]
+    it.turn(Release(session=fetcher.session, n=it.n(), tokens=tokens))
+    it.settle()
+    assert len(fetcher.taken) == 2 * 10 * 30
+
+
+def test_no_more_than_max_leases_are_handed_out_at_once() -> None:
+    it = world(max_leases=5)
+    fill(it, 1, 10)
+    fetcher = it.fetcher(capacity=1000)
+    it.settle()
+    assert len(fetcher.taken) == 5
+    assert it.next_wake() > it.elapsed
+
+    assert "as many as limits.max_leases allows" in it.ask(WhyReply, Why(session="x", n=it.n(), project="p09")).sentence
+    fetcher.finish_all()
+    assert len(fetcher.taken) == 10
+
+
+def test_a_deleted_project_holds_nothing() -> None:
+    it = world()
+    fill(it, 10, 10)
+
+    for name in PROJECTS:
+        it.do("stop", name)
+        it.do("delete", name)
+    assert it.scheduler._state.memory.heads == 0
+    assert it.scheduler._state.memory.share(MEMORY) == MEMORY
+
+
+def test_what_is_counted_is_what_is_held() -> None:
+    it = world(head_tasks=8)
+    fill(it, 30, 500)
+    fetcher = it.fetcher(capacity=50)
+    it.settle()
+
+    memory = it.scheduler._state.memory
+    assert memory.heads == held(it)
+    assert memory.leases == len(fetcher.held) == 50
+    assert it.scheduler._state.numbered[1].queue.head(READY).bytes > 0

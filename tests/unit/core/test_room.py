@@ -1,0 +1,61 @@
+"""When the disk of the store is nearly full: nothing new comes in, nothing goes out, what was handed out is taken."""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+import pytest
+
+from taskqueue.core.replies import DoneReply, ErrorReply, WhyReply
+from taskqueue.core.requests import Why
+from taskqueue.core.settings import CoreConfig
+from tests.unit.core.conftest import Fetcher, World, task
+
+ROOMY = CoreConfig(defaults={"rate": inf}, projects={"news": {}})
+FULL = msgspec.structs.replace(ROOMY, has_room=False)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(ROOMY)
+    world.push("news", task("a"), task("b"))
+    return world
+
+
+@pytest.fixture
+def fetcher(world: World) -> Fetcher:
+    """It has one task of two, and then the disk is nearly full."""
+    fetcher = world.fetcher(capacity=1)
+    assert fetcher.taken == ["a"]
+    world.configure(FULL)
+    return fetcher
+
+
+def test_a_push_is_refused_with_a_reason(world: World, fetcher: Fetcher) -> None:
+    refused = world.ask(ErrorReply, world.new_tasks("news", task("c")))
+    assert refused.code == "disk-full"
+    assert "store.min_free" in refused.reason
+
+
+def test_a_done_is_taken_with_what_came_out_of_it_and_nothing_is_handed_out(world: World, fetcher: Fetcher) -> None:
+    done = world.ask(DoneReply, fetcher.answers(fetcher.finished("a", new=[task("c")])))
+
+    assert (done.outcomes, done.new) == (["done"], [["new"]])
+    assert fetcher.taken == ["a"]
+    assert world.next_wake() > world.elapsed
+
+
+def test_why_says_so(world: World, fetcher: Fetcher) -> None:
+    reason = world.ask(WhyReply, Why(session="person", n=world.n(), project="news")).sentence
+    assert "room on the disk" in reason
+
+
+def test_when_there_is_room_again_everything_goes_on(world: World, fetcher: Fetcher) -> None:
+    fetcher.finish_all()
+    assert fetcher.taken == ["a"]
+
+    world.configure(ROOMY)
+    world.settle()
+    assert fetcher.taken == ["a", "b"]
+    assert world.push("news", task("c")) == ["new"]

@@ -1,0 +1,135 @@
+"""A task that is handed out in the very turn that made it: until its lease ends the store knows it by that only.
+
+Nobody may notice. World looks after each turn whether everything on the disk belongs together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from taskqueue.core.replies import NewTasksReply, OperationReply, WhyReply
+from taskqueue.core.requests import Bulk, OperationShow, ProjectDo, TaskFilter, Why
+from taskqueue.core.views import Counts
+from taskqueue.store import layout
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+
+HEAVY = "x" * 20_000
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    return make_world(projects={"news": {}, "shop": {}}, defaults={"rate": float("inf")})
+
+
+@pytest.fixture
+def fetcher(world: World) -> Fetcher:
+    """One that waits, so that what is pushed goes out at once; it has three tasks, one of them heavy."""
+    fetcher = world.fetcher(capacity=10)
+    assert world.push("news", task("a"), task("b", body=HEAVY), task("c")) == ["new"] * 3
+    assert fetcher.taken == ["a", "b", "c"]
+    assert not world.disk.families[layout.IDS].keys
+    return fetcher
+
+
+def bulk(world: World, action: Any, **fields: Any) -> int:
+    """Run an operation to its end; returns how many tasks it was about."""
+    request = Bulk(session="person", n=world.n(), action=action, **({"project": "news"} | fields))
+    operation = world.ask(OperationReply, request).operation.id
+    world.settle()
+    return world.ask(OperationReply, OperationShow(session="person", n=world.n(), id=operation)).operation.matched
+
+
+def test_it_is_known_and_not_taken_twice(world: World, fetcher: Fetcher) -> None:
+    assert world.push("news", task("a"), task("b")) == ["ignored", "ignored"]
+    world.crash()
+    assert world.push("news", task("a"), task("d")) == ["ignored", "new"]
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_it_is_shown_with_its_body(world: World, fetcher: Fetcher, crashes: bool) -> None:
+    if crashes:
+        world.crash()
+
+    shown = world.show("b")
+    assert shown.state == "processing"
+    assert len(shown.body) > len(HEAVY)
+    assert (
+        "has been processing"
+        in world.ask(WhyReply, Why(session="person", n=world.n(), project="news", taskid="b")).sentence
+    )
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_its_answer_counts(world: World, fetcher: Fetcher, crashes: bool) -> None:
+    if crashes:
+        world.crash()
+
+    fetcher.finish_all()
+    assert world.counts() == Counts(success=3)
+    assert world.push("news", task("a")) == ["ignored"]
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_an_operation_meets_it(world: World, fetcher: Fetcher, crashes: bool) -> None:
+    if crashes:
+        world.crash()
+
+    assert bulk(world, "cancel", filter=TaskFilter(url="*b")) == 1
+    assert bulk(world, "reprioritise", priority=5) == 2
+    assert bulk(world, "cancel", group="", project="news") == 2
+    assert world.counts() == Counts(cancelled=3)
+
+
+def test_an_operation_meets_what_was_pushed_and_handed_out_in_the_turn_that_began_it(
+    world: World, fetcher: Fetcher
+) -> None:
+    pushes = world.new_tasks("news", task("d"))
+    begins = Bulk(session="person", n=world.n(), action="cancel", project="news")
+    world.turn(pushes, begins)
+    world.settle()
+
+    assert fetcher.taken == [*"abcd"]
+    assert world.counts() == Counts(cancelled=4)
+
+
+def test_an_operation_meets_it_in_the_second_of_its_projects(world: World, fetcher: Fetcher) -> None:
+    world.set("news", group="all")
+    world.set("shop", group="all")
+    world.push("shop", task("d"))
+
+    assert bulk(world, "cancel", group="all", project=None) == 4
+    assert world.counts("shop") == Counts(cancelled=1)
+
+
+def test_an_operation_meets_one_whose_lease_ends_while_its_page_is_read(world: World, fetcher: Fetcher) -> None:
+    world.turn(Bulk(session="person", n=world.n(), action="cancel", project="news"))
+    world.turn(fetcher.answers(fetcher.finished("a", ok=False, error="503")))
+    world.settle()
+
+    assert world.counts() == Counts(cancelled=3)
+
+
+@pytest.mark.parametrize("action", ["clear", "reset"])
+@pytest.mark.parametrize("ends", [False, True])
+def test_nothing_is_left_of_it_when_its_project_is_cleared(
+    world: World, fetcher: Fetcher, action: Any, ends: bool
+) -> None:
+    clears = ProjectDo(session="person", n=world.n(), project="news", action=action)
+    released = fetcher.answers(fetcher.finished("a", ok=False, retry_after=5))
+    world.turn(*[released] * ends, clears)
+    world.settle()
+
+    assert world.counts() == Counts()
+    assert not world.disk.families[layout.SPECS].keys
+    assert world.ask(NewTasksReply, world.new_tasks("news", task("a"))).outcomes == ["new"]
+
+
+def test_pushed_anew_in_the_turn_that_clears_its_project_it_is_a_new_task(world: World, fetcher: Fetcher) -> None:
+    clears = ProjectDo(session="person", n=world.n(), project="news", action="clear")
+    world.turn(clears, world.new_tasks("news", task("a", priority=3)))
+    world.settle()
+
+    assert fetcher.taken == [*"abca"]
+    assert world.show("a").priority == 3
