@@ -1,0 +1,29 @@
+"""``taskqueue store``: look at a store, check, copy and move it."""
+
+from __future__ import annotations
+
+import click
+
+from taskqueue.cli.store_copying import backup, compact, restore
+from taskqueue.cli.store_lines import bring_in, export
+from taskqueue.cli.store_looking import check, stats
+
+
+@click.group()
+def store() -> None:
+    """Look at a store, check, copy and move it.
+
+    These commands work on the store's folder, which --store or the config file names. stats, check, backup and export
+    may be used at any time, while a daemon runs, too, and change nothing; compact, restore and import need the daemon
+    stopped.
+
+    \b
+    Example:
+      taskqueue store stats -c conf/taskqueue.toml
+      taskqueue store check --store data/store
+      taskqueue store backup /backups/monday
+    """
+
+
+for command in (stats, check, compact, backup, restore, export, bring_in):
+    store.add_command(command)

@@ -1,0 +1,89 @@
+"""``taskqueue store export`` and ``import``: a store, or a project of it, as lines of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from taskqueue.cli.asking import projects, tasks
+from taskqueue.cli.bulk import STATES
+from taskqueue.cli.names import project_name
+from taskqueue.cli.store_place import Place, moving, names_store
+
+if TYPE_CHECKING:
+    from taskqueue.core.kept import ProjectRecord
+    from taskqueue.store.still import Still
+
+
+@click.command()
+@click.option("--project", "names", metavar="PROJECT", type=project_name, multiple=True, help="Only this one; several.")
+@click.option(
+    "--state", "states", metavar="STATE", type=click.Choice(STATES), multiple=True, help="Only such; several."
+)
+@click.option("-o", "--output", metavar="FILE", type=click.File("wb", atomic=True), default="-", help="Not to stdout.")
+@names_store
+def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output: IO[bytes]) -> None:
+    """Write tasks and projects as lines of JSON. The daemon may go on meanwhile.
+
+    Everything that another store needs to go on: url, state, schedule, body, what is over. Histories and leases stay
+    behind. The first line names the format and the projects, the last one counts the tasks.
+
+    \b
+    Example:
+      taskqueue store export -o crawl.jsonl
+      taskqueue store export --project news --state failed | jq -r .url
+    """
+    from taskqueue.core.task import STATE_NAMES
+    from taskqueue.store.exporting import lines_of
+    from taskqueue.store.still import Still
+
+    wanted = [STATE_NAMES.index(name) for name in states or STATES]
+    with closing(Still(place.path)) as still, moving("tasks") as progress:
+        for done, line in enumerate(lines_of(still, _records(still, names), wanted)):
+            output.write(line + b"\n")
+            progress(done)
+
+
+@click.command("import")
+@click.argument("file", type=click.File("rb"))
+@click.option("--merge", is_flag=True, help="Also into projects that have tasks: those that they don't know.")
+@names_store
+def bring_in(place: Place, file: IO[bytes], merge: bool) -> None:
+    """Bring what export wrote (- is stdin) into a store. The daemon must be stopped.
+
+    A store that is not there is made. Projects that are not there are made, with their settings; those that are there
+    keep theirs. Tasks that are known stay as they are. What was processing becomes ready. An import that was cut off is
+    completed by another one, with --merge.
+
+    \b
+    Example:
+      taskqueue store import crawl.jsonl --store /srv/taskqueue/store
+    """
+    from taskqueue.server.clock import Clock
+    from taskqueue.store.importing import Brought, bring_in
+    from taskqueue.store.rocks import RocksStore
+
+    brought = Brought()
+    with closing(RocksStore(place.path, cache_bytes=place.cache_bytes)) as store, moving("tasks") as progress:
+        for brought in bring_in(store, file, "skip" if merge else "refuse", Clock().now().boot):
+            progress(brought.new + brought.known)
+    known = f", {tasks(brought.known)} known already" if brought.known else ""
+    click.echo(f"{place.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
+
+
+def _records(still: Still, names: Sequence[str]) -> list[ProjectRecord]:
+    """Of the projects that are named, or of all.
+
+    Raises:
+        click.ClickException: one isn't there.
+    """
+    from taskqueue.store.figures import project_records
+
+    known = {record.name: record for record in project_records(still)}
+    for name in names:
+        if name not in known:
+            raise click.ClickException(f'project "{name}" is unknown')
+    return [known[name] for name in names or known]

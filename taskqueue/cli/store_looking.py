@@ -1,0 +1,150 @@
+"""``taskqueue store stats`` and ``check``: what a store has, and whether all of it agrees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from taskqueue.cli.asking import tasks
+from taskqueue.cli.store_place import Place, moving, names_store, size
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from taskqueue.store.figures import CacheFigures, StoreFigures
+    from taskqueue.store.still import Still
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object, sizes in bytes.")
+@names_store
+def stats(place: Place, as_json: bool) -> None:
+    """Show what a store has: tasks by project and state, bytes by family and level, and whether its cache will do.
+
+    Tasks are exact, keys are estimated. `log` is what is in the log and in the memory of a running daemon, but not in
+    tables yet. To look known tasks up quickly, half of store.cache has to hold the indexes and filters of all ids; if
+    it is too short for that, it is said.
+
+    \b
+    Example:
+      taskqueue store stats -c conf/taskqueue.toml
+      taskqueue store stats --json | jq .cache
+    """
+    from taskqueue.store.figures import figures_of
+    from taskqueue.store.still import Still
+
+    with closing(Still(place.path)) as still:
+        figures = figures_of(still, place.cache_bytes)
+    if as_json:
+        from taskqueue.cli.tables import as_plain
+
+        plain = as_plain(figures)
+        plain["cache"]["is_short"] = figures.cache.is_short
+        click.echo(json.dumps(plain, indent=2))
+        return
+    from taskqueue.cli import tables
+
+    for part in _drawn(figures):
+        tables.console().print(part)
+
+
+@click.command()
+@click.option("--show", metavar="N", type=click.IntRange(min=0), default=100, show_default=True, help="Problems shown.")
+@names_store
+def check(place: Place, show: int) -> int:
+    """Check that all that a store has agrees: each task with its entry in the order of its state and with its spec,
+    each entry with its task, the counts of the projects with both.
+
+    Says what does not agree, a line each, and what was expected; then the exit status is 1. Looks at the store as it is
+    when the command begins. Needs little memory, and a minute or more for a million tasks.
+
+    \b
+    Example:
+      taskqueue store check
+      taskqueue store check --store /backups/monday
+    """
+    from taskqueue.store.checking import check as check_store
+    from taskqueue.store.findings import Findings
+    from taskqueue.store.still import Still
+
+    with closing(Still(place.path)) as still, moving("entries", _entries(still)) as progress:
+        findings = check_store(still, Findings(most=show), progress)
+    for problem in findings.problems:
+        click.echo(str(problem))
+    looked = f"{place.path}: looked at {findings.entries:,} entries of {tasks(findings.tasks)}"
+    if not findings.found:
+        click.echo(f"{looked}: all agree")
+        return 0
+    rest = findings.found - len(findings.problems)
+    more = f", {rest:,} more than shown" if rest else ""
+    click.echo(f"{looked}: {findings.found:,} do not agree{more}", err=True)
+    return 1
+
+
+def _entries(still: Still) -> int:
+    """About how many there are."""
+    from taskqueue.store.layout import FAMILIES
+
+    return sum(map(still.keys, FAMILIES))
+
+
+# ---------------------------------------------------------------------------------------------- tables of stats
+
+
+def _drawn(figures: StoreFigures) -> Iterator[RenderableType]:
+    yield (
+        f"{figures.path}: {tasks(figures.tasks)}, {size(figures.file_bytes)} on disk ({size(figures.log_bytes)} of it "
+        f"log), format {figures.format}, epoch {figures.epoch}\n"
+    )
+    yield _projects(figures) if figures.projects else "No projects."
+    yield ""
+    yield _families(figures)
+    yield ""
+    yield _levels(figures)
+    yield ""
+    yield _cache(figures.cache)
+
+
+def _projects(figures: StoreFigures) -> Table:
+    from taskqueue.cli.tables import STATES, bare_table
+
+    table = bare_table(["project", "state"], STATES)
+    for project in figures.projects:
+        table.add_row(project.name, project.state, *(f"{getattr(project.counts, name):,}" for name in STATES))
+    return table
+
+
+def _families(figures: StoreFigures) -> Table:
+    from taskqueue.cli.tables import bare_table
+
+    table = bare_table(["family"], ["keys", "tables", "log"])
+    for family in figures.families:
+        table.add_row(family.name, f"{family.keys:,}", size(family.table_bytes), size(family.log_bytes))
+    return table
+
+
+def _levels(figures: StoreFigures) -> Table:
+    from taskqueue.cli.tables import bare_table
+
+    table = bare_table(["level"], ["tables", "size"])
+    for level in figures.levels:
+        table.add_row(str(level.level), f"{level.tables:,}", size(level.table_bytes))
+    return table
+
+
+def _cache(cache: CacheFigures) -> str:
+    if not cache.id_bytes:
+        return f"cache: {size(cache.configured_bytes)}; what an id needs of it is known when ids are in tables"
+    needs = f"index and filter of an id take {cache.id_bytes:.1f} B, so that {size(cache.needed_bytes)} do for all"
+    if cache.is_short:
+        return (
+            f"[yellow]The cache is too short for the ids: {needs}, store.cache is {size(cache.configured_bytes)}. "
+            "Looking up known tasks reads them anew each time, which is ten times slower.[/yellow]"
+        )
+    rest = f"the ids themselves, {size(cache.table_bytes)}, should fit into the system's file cache"
+    return f"cache: {size(cache.configured_bytes)}, enough for the ids: {needs}; {rest}"

@@ -1,0 +1,142 @@
+"""Copies of a store: making one while a daemon goes on, and putting one in the place of a store.
+
+    back up   image ──► FOLDER.partial-xxx ──rename──► FOLDER           there whole, or not at all
+    restore   image of the copy ──► PATH.partial-xxx ──open, raise the epoch──► rename ──► PATH
+
+A copy is a store like any other: what looks at stores can look at it.
+
+A store that was put back does not know what was done after the copy was made, but fetchers do: they may hold tokens of
+epochs that it has not had. No token may be given twice, so it skips SKIPPED_EPOCHS epochs, above its own and above
+that of the store whose place it takes: as if it had been started so often. A number is ``epoch | n``, so that
+everything it gives from then on is new. It also forgets which boot it knew, so that buckets start empty and leases get
+the time that they get after a power cut: what was handed out since the copy is unknown.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from os.path import exists, join
+from tempfile import mkdtemp
+from typing import Final
+
+from taskqueue.errors import FormatError, StoreError
+from taskqueue.store.contract import Batch
+from taskqueue.store.epoch import EPOCH_KEY, next_epoch
+from taskqueue.store.format import META
+from taskqueue.store.image import Image, is_store, sync_folder
+from taskqueue.store.layout import BOOT_KEY, CLEAN_KEY
+from taskqueue.store.rocks import RocksStore
+from taskqueue.store.still import Still
+
+SKIPPED_EPOCHS: Final = 1024
+"""By a restored store: at most so often may a lost one have been started since it was copied. An epoch has 19 bits, so
+there is room for 500 restores."""
+
+LOCK: Final = "LOCK"
+"""RocksDB locks this file of a store that is open for writing, by fcntl."""
+
+
+def back_up(path: str, folder: str) -> int:
+    """Copy the store in ``path``, whatever a daemon does with it, to a folder that is empty or not there yet.
+
+    Everything whose write had returned is in the copy. Returns its bytes.
+
+    Raises:
+        StoreError: there is no store, or something is in the folder.
+        OSError: it could not be written; nothing is left of it.
+    """
+    _refuse_filled(folder)
+    with closing(Image(path)) as image, _partial(folder) as partial:
+        image.copy_to(partial)
+        os.rename(partial, folder)
+        sync_folder(_above(folder))
+        return image.file_bytes
+
+
+def restore(copy: str, path: str, aside: str | None) -> int:
+    """Put a copy in the place of the store in ``path``; returns the last epoch that it skips.
+
+    Args:
+        aside: where the store that is there is moved to; None: there must be none.
+
+    Raises:
+        StoreError: there is a store and nowhere to move it to, it is in use, or the copy can't be opened.
+        OSError: it could not be written; the store that was there is as it was.
+    """
+    if aside is None and is_store(path):
+        raise StoreError(f"{path}: there is a store here already; say --replace to move it aside")
+    if not is_store(path):
+        _refuse_filled(path)
+    with closing(Image(copy)) as image, _partial(path) as partial, alone(path):
+        image.copy_to(partial)
+        epoch = _begin_anew(partial, path)
+        if aside is not None and exists(path):
+            os.rename(path, aside)
+        os.rename(partial, path)
+        sync_folder(_above(path))
+        return epoch
+
+
+@contextmanager
+def alone(path: str) -> Iterator[None]:
+    """Have the store in ``path`` for oneself, without opening it, so that no daemon starts on it.
+
+    Raises:
+        StoreError: a daemon has it.
+    """
+    if not exists(join(path, LOCK)):
+        yield
+        return
+    with open(join(path, LOCK), "r+b") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(f"{path}: a scheduler holds this store; stop it first") from None
+        yield
+
+
+def _begin_anew(folder: str, replaced: str) -> int:
+    """Open the copy, which shows that it can be, and have it skip what may have been used."""
+    with closing(RocksStore(folder)) as store:
+        epoch = store.begin()
+        last = max(epoch, _epoch_of(replaced)) + SKIPPED_EPOCHS
+        next_epoch(last, folder)
+        entries = [(EPOCH_KEY, b"%d" % last), (CLEAN_KEY, b"0")]
+        store.write(epoch, Batch(puts={META: entries}, deletes={META: [BOOT_KEY]}))
+        store.sync()
+    return last
+
+
+def _epoch_of(path: str) -> int:
+    """Of the store that is replaced; 0: there is none, or it is too damaged to tell."""
+    try:
+        with closing(Still(path)) as still:
+            return still.epoch
+    except (StoreError, FormatError, OSError):
+        return 0
+
+
+@contextmanager
+def _partial(folder: str) -> Iterator[str]:
+    """A folder beside it to fill and rename; whatever is left of it at the end goes."""
+    os.makedirs(_above(folder), exist_ok=True)
+    partial = mkdtemp(prefix=f"{os.path.basename(os.path.abspath(folder))}.partial-", dir=_above(folder))
+    try:
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _above(folder: str) -> str:
+    return os.path.dirname(os.path.abspath(folder))
+
+
+def _refuse_filled(folder: str) -> None:
+    if is_store(folder):
+        raise StoreError(f"{folder}: there is a store here already")
+    if exists(folder) and os.listdir(folder):
+        raise StoreError(f"{folder}: the folder is not empty")

@@ -1,0 +1,161 @@
+"""Writes a store as lines of JSON, in bounded memory: see ``lines``.
+
+A task that is processing is written as such, though its lease stays behind: who brings it in has it run again. History,
+counters, sessions and operations stay behind, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from taskqueue.core.kept import ProjectRecord
+from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Spec, Task, key_time
+from taskqueue.store import layout
+from taskqueue.store.contract import Family
+from taskqueue.store.lines import (
+    ABSENT,
+    NEVER,
+    VERSION,
+    DeferredLine,
+    FirstLine,
+    LastLine,
+    ProjectLine,
+    TaskLine,
+    as_json,
+    encode_line,
+)  # fmt: skip
+from taskqueue.store.reading import read, refuse
+from taskqueue.store.still import Reads, pages
+
+OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
+IN_ORDER: Final = (PROCESSING, READY, DELAYED, *OVER)
+"""In which the states are written."""
+
+Entry = tuple[bytes, bytes]
+
+
+def lines_of(store: Reads, records: Sequence[ProjectRecord], states: Collection[int]) -> Iterator[bytes]:
+    """The lines of these projects, with their tasks in these states.
+
+    Raises:
+        StoreError: the store failed.
+        Corrupt: a record can't be read, or something of a task is missing.
+    """
+    yield encode_line(FirstLine(VERSION, [_project(record) for record in records]))
+    count = 0
+    for record in records:
+        for line in _tasks(store, record, states):
+            count += 1
+            yield encode_line(line)
+    yield encode_line(LastLine(count))
+
+
+def _project(record: ProjectRecord) -> ProjectLine:
+    return ProjectLine(
+        name=record.name,
+        state=record.state,
+        overrides=as_json(layout.encode(record.overrides)) if record.overrides else ABSENT,
+        totals=record.totals,
+        pause=record.pause,
+        cron=record.cron,
+        finished=record.finished,
+    )
+
+
+def _tasks(store: Reads, record: ProjectRecord, states: Collection[int]) -> Iterator[TaskLine]:
+    for state in IN_ORDER:
+        if state in states:
+            yield from _order(store, record, state)
+    if any(state in states for state in OVER):
+        yield from _bare(store, record, states)
+
+
+def _order(store: Reads, record: ProjectRecord, state: int) -> Iterator[TaskLine]:
+    family, number = layout.ORDERS[state], record.number
+    for page in pages(store, family, layout.project_key(number), layout.project_key(number + 1)):
+        tasks = _over(store, family, page) if state >= SUCCESS else _live(store, family, state, page)
+        for task in tasks:
+            yield _line(record.name, task)
+
+
+def _live(store: Reads, family: Family, state: int, page: Sequence[Entry]) -> Iterator[Task]:
+    deferred = _deferred(store, page) if state == PROCESSING else {}
+    for (key, value), (taskid, spec) in zip(page, _specs(store, page), strict=True):
+        number = layout.project_of(key)
+        if state == PROCESSING:
+            task = read(family, key, layout.decode_lease, number, value)
+            if task.lease is not None and key in deferred:
+                task.lease.deferred = read(layout.DEFERRED, key, layout.decode_deferred, deferred[key])
+        else:
+            task = read(family, key, layout.task_of, number, taskid, value)
+        task.spec = spec
+        yield task
+
+
+def _over(store: Reads, family: Family, page: Sequence[Entry]) -> Iterator[Task]:
+    taskids = [read(family, key, layout.taskid_at, value).decode() for key, value in page]
+    keys = [layout.id_key(layout.project_of(key), taskid) for (key, _), taskid in zip(page, taskids, strict=True)]
+    records = store.get(layout.IDS, keys)
+    for taskid, key, record, (_, spec) in zip(taskids, keys, records, _specs(store, page), strict=True):
+        if record is None:
+            refuse(layout.IDS, key, "it is missing")
+        task = read(layout.IDS, key, layout.task_of, layout.project_of(key), taskid, record)
+        task.spec = spec
+        yield task
+
+
+def _bare(store: Reads, record: ProjectRecord, states: Collection[int]) -> Iterator[TaskLine]:
+    """Those of which there is nothing but the record."""
+    number = record.number
+    for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
+        for key, value in page:
+            task = read(layout.IDS, key, layout.task_of, number, key[len(layout.project_key(number)) :].decode(), value)
+            if task.bare and task.state in states:
+                yield _line(record.name, task)
+
+
+def _specs(store: Reads, page: Sequence[Entry]) -> Iterator[tuple[str, Spec]]:
+    """Taskids and specs of the entries of an order."""
+    keys = [layout.spec_key_of(key) for key, _ in page]
+    for key, value in zip(keys, store.get(layout.SPECS, keys), strict=True):
+        if value is None:
+            refuse(layout.SPECS, key, "it is missing")
+        yield read(layout.SPECS, key, layout.decode_spec, value)
+
+
+def _deferred(store: Reads, page: Sequence[Entry]) -> dict[bytes, bytes]:
+    """By the keys of leases, what waits for their ends."""
+    found = store.get(layout.DEFERRED, [layout.spec_key_of(key) for key, _ in page])
+    return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
+
+
+def _line(project: str, task: Task) -> TaskLine:
+    spec = task.spec
+    line = TaskLine(
+        project=project,
+        taskid=task.taskid,
+        state=STATE_NAMES[task.state],  # type: ignore[arg-type]
+        priority=task.priority,
+        exetime=task.exetime or NEVER,
+        retried=task.retried,
+        lastcrawltime=task.lastcrawltime or NEVER,
+        ended_at=key_time(task.key) if task.state >= SUCCESS else NEVER,
+        itag=task.itag,
+        held_back=task.held_back,
+        timed_out=task.timed_out,
+        apart=task.apart,
+        bare=task.bare,
+        deferred=_deferred_line(task),
+    )
+    if spec is None:
+        return line
+    body = as_json(spec.body)
+    return msgspec.structs.replace(line, url=spec.url, schedule=spec.schedule, depth=spec.depth, body=body)
+
+
+def _deferred_line(task: Task) -> DeferredLine | None:
+    item = task.lease.deferred if task.lease is not None else None
+    return None if item is None else DeferredLine(item.url, item.schedule, as_json(item.body))

@@ -1,0 +1,297 @@
+"""Brings lines of JSON (see ``lines``) into a store that nobody else has.
+
+    first line ──► new projects, one batch
+    tasks ──BATCH_TASKS at a time──► look up ──► those that are unknown, and the counts of their projects: one batch
+
+Rules:
+1. A task that the store knows stays as it is there, and is counted. So an import that was cut off can be repeated, and
+   between two batches the store is sound.
+2. A project that the store knows keeps its settings and its state; a new one gets those of the lines.
+3. What was processing is ready again, its retries as they were. What was deferred until the end of its lease is
+   applied.
+4. Each task gets a new seq, in the order of the lines, and the store a new epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, NoReturn
+
+import msgspec
+from msgspec import Struct
+
+from taskqueue.core.kept import Kept, Needs, ProjectRecord, TaskRef
+from taskqueue.core.messages import Setting
+from taskqueue.core.state import EPOCH_SHIFT
+from taskqueue.core.task import (
+    DELAYED,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    SUCCESS,
+    Move,
+    Spec,
+    Task,
+    ready_key,
+    time_key,
+)
+from taskqueue.errors import StoreError
+from taskqueue.store import layout
+from taskqueue.store.changes import batch_of
+from taskqueue.store.contract import Store
+from taskqueue.store.format import META
+from taskqueue.store.gaps import is_left
+from taskqueue.store.ledger import FIRST_PROJECT
+from taskqueue.store.lines import VERSION, ProjectLine, TaskLine, as_msgpack, decode_first, decode_last, decode_task
+from taskqueue.store.lookup import find
+from taskqueue.store.still import pages
+
+BATCH_TASKS: Final = 1000
+BATCH_BYTES: Final = 8 << 20
+"""Of lines; a batch ends with the task that reaches it."""
+
+LAST: Final = b'{"tasks":'
+"""What the last line begins with, and no other."""
+
+_decode_overrides: Final = msgspec.msgpack.Decoder(dict[str, Setting] | None).decode
+
+Known = Literal["refuse", "skip"]
+"""What to do if a project has tasks already: bring in nothing at all, or those that it does not know."""
+
+
+class Brought(Struct):
+    """What came of it.
+
+    Attributes:
+        projects: that were made.
+        new: tasks that were brought in.
+        known: tasks that the store has already; they stay as they are.
+    """
+
+    projects: int = 0
+    new: int = 0
+    known: int = 0
+
+
+class BadLine(StoreError):
+    """A line that is none of an export, or the lines end too early; what was brought in before stays."""
+
+
+def bring_in(store: Store, lines: Iterable[bytes], known: Known, boot: float) -> Iterator[Brought]:
+    """Bring the lines in; tells after each batch what has come of it so far.
+
+    Args:
+        boot: boot-clock seconds now: the buckets of new projects are empty at that time.
+
+    Raises:
+        BadLine: a line can't be read, or the last one is missing.
+        StoreError: a project has tasks and ``known`` is to refuse that; nothing was brought in. Or the store failed.
+    """
+    numbered = enumerate(lines, 1)
+    projects = _first_line(numbered)
+    inflow = _Inflow(store, boot)
+    inflow.make_projects(projects, known)
+    yield inflow.brought
+    for page in _pages(numbered):
+        inflow.add(page)
+        yield inflow.brought
+    store.sync()
+
+
+def _first_line(numbered: Iterator[tuple[int, bytes]]) -> list[ProjectLine]:
+    number, line = next(numbered, (1, b""))
+    try:
+        first = decode_first(line)
+    except msgspec.MsgspecError as error:
+        _refuse(number, f"no export begins like this: {error}")
+    if first.taskqueue != VERSION:
+        _refuse(number, f"these are lines of version {first.taskqueue}; known here is {VERSION}")
+    return first.projects
+
+
+def _pages(numbered: Iterator[tuple[int, bytes]]) -> Iterator[list[tuple[int, TaskLine]]]:
+    page: list[tuple[int, TaskLine]] = []
+    size = count = 0
+    for number, line in numbered:
+        if line.startswith(LAST):
+            yield page
+            _check_last(number, line, count)
+            return
+        page.append((number, _task_line(number, line)))
+        size += len(line)
+        count += 1
+        if len(page) >= BATCH_TASKS or size >= BATCH_BYTES:
+            yield page
+            page, size = [], 0
+    yield page
+    raise BadLine(f"the lines end after {count:,} tasks, without their last line; import the whole export again")
+
+
+def _check_last(number: int, line: bytes, count: int) -> None:
+    try:
+        said = decode_last(line).tasks
+    except msgspec.MsgspecError as error:
+        _refuse(number, str(error))
+    if said != count:
+        _refuse(number, f"there should be {said:,} tasks, and were {count:,}")
+
+
+def _task_line(number: int, line: bytes) -> TaskLine:
+    try:
+        return decode_task(line)
+    except msgspec.MsgspecError as error:
+        _refuse(number, str(error))
+
+
+def _refuse(number: int, reason: str) -> NoReturn:
+    raise BadLine(f"line {number:,}: {reason}")
+
+
+class _Inflow:
+    def __init__(self, store: Store, boot: float) -> None:
+        self.brought = Brought()
+        self._store = store
+        self._boot = boot
+        self._epoch = store.begin()
+        self._number = self._epoch << EPOCH_SHIFT
+        records = [layout.decode_project(value) for page in pages(store, layout.PROJECTS) for _, value in page]
+        self._projects = {record.name: record for record in records}
+        self._named: set[str] = set()
+        self._leased = set(_leased(store))
+
+    def make_projects(self, lines: Iterable[ProjectLine], known: Known) -> None:
+        """Those that are not there yet."""
+        self._named = {line.name for line in lines}
+        for name in sorted(self._named):
+            if known == "refuse" and name in self._projects and _has_tasks(self._projects[name]):
+                raise StoreError(f'project "{name}" has tasks already; say --merge to add those that it does not know')
+        number = int(self._store.get(META, [layout.NEXT_PROJECT_KEY])[0] or FIRST_PROJECT)
+        kept = Kept()
+        for line in lines:
+            if line.name not in self._projects:
+                self._projects[line.name] = _record(line, number, self._boot)
+                kept.projects.append(self._projects[line.name])
+                number += 1
+        kept.next_project = number
+        self._store.write(self._epoch, batch_of(kept))
+        self.brought.projects = len(kept.projects)
+
+    def add(self, page: list[tuple[int, TaskLine]]) -> None:
+        """One batch."""
+        refs = [TaskRef(self._project(*numbered).number, numbered[1].taskid) for numbered in page]
+        found = find(self._store, Needs(tasks=refs)).tasks
+        kept, touched = Kept(), dict[int, ProjectRecord]()
+        for ref, (number, line) in zip(refs, page, strict=True):
+            project, there = self._projects[line.project], found.get(ref)
+            if ref in self._leased or (there is not None and not is_left(there, project.cleared)):
+                self.brought.known += 1
+                continue
+            if there is not None:
+                kept.forgotten.append(there)
+            task = self._task(number, line, project.number)
+            found[ref] = task
+            _count(project, task)
+            touched[project.number] = project
+            kept.moves.append(_new(task))
+        kept.projects = list(touched.values())
+        self.brought.new += len(kept.moves)
+        self._write(kept)
+
+    def _write(self, kept: Kept) -> None:
+        """A bare task has nothing but its record."""
+        bare = [move[0] for move in kept.moves if move[0].bare]
+        kept.moves = [move for move in kept.moves if not move[0].bare]
+        batch = batch_of(kept)
+        batch.puts[layout.IDS] += [
+            (layout.id_key(task.project, task.taskid), layout.encode_bare(task)) for task in bare
+        ]
+        self._store.write(self._epoch, batch)
+
+    def _project(self, number: int, line: TaskLine) -> ProjectRecord:
+        if line.project not in self._named:
+            _refuse(number, f'project "{line.project}" is not in the first line')
+        return self._projects[line.project]
+
+    def _task(self, number: int, line: TaskLine, project: int) -> Task:
+        self._number += 1
+        try:
+            return _task(line, project, self._number)
+        except ValueError as error:
+            _refuse(number, str(error))
+
+
+def _leased(store: Store) -> Iterator[TaskRef]:
+    """What is processing, which may be unlisted."""
+    for page in pages(store, layout.ORDERS[PROCESSING]):
+        for key, value in page:
+            number = layout.project_of(key)
+            yield TaskRef(number, layout.decode_lease(number, value).taskid)
+
+
+def _has_tasks(record: ProjectRecord) -> bool:
+    return any(getattr(record.counts, name) for name in STATE_NAMES[1:])
+
+
+def _record(line: ProjectLine, number: int, boot: float) -> ProjectRecord:
+    overrides = _decode_overrides(as_msgpack(line.overrides)) or {}
+    record = ProjectRecord(number, line.name, line.state, overrides, bucket_at=boot)
+    record.totals = line.totals or record.totals
+    record.cron = line.cron
+    record.finished = line.finished
+    record.pause = line.pause or record.pause
+    return record
+
+
+def _task(line: TaskLine, project: int, seq: int) -> Task:
+    """As the line says, with this seq."""
+    state = STATE_NAMES.index(line.state)
+    if line.bare and state < SUCCESS:
+        raise ValueError(f"a task that is {line.state} can't be bare")
+    if not line.bare and not line.url:
+        raise ValueError("there is no url")
+    task = Task(
+        project, line.taskid, state, 0, seq, line.priority, line.exetime,
+        retried=line.retried, lastcrawltime=line.lastcrawltime, held_back=line.held_back, timed_out=line.timed_out,
+        apart=line.apart, itag=line.itag, bare=line.bare,
+    )  # fmt: skip
+    task.spec = None if line.bare else Spec(line.url, line.schedule, as_msgpack(line.body), line.depth)
+    _place(task, line)
+    return task
+
+
+def _place(task: Task, line: TaskLine) -> None:
+    """Give the task its key."""
+    if line.deferred is not None and task.state == PROCESSING:
+        _apply_deferred(task, line)
+    elif task.state == PROCESSING:
+        task.state, task.exetime = READY, 0.0
+    if task.state == READY:
+        task.key = ready_key(task.priority, task.seq)
+    else:
+        task.key = time_key(task.exetime if task.state == DELAYED else line.ended_at, task.seq)
+
+
+def _apply_deferred(task: Task, line: TaskLine) -> None:
+    """As if it replaced a task that waits; its delay was made a time when it came."""
+    deferred = line.deferred
+    if deferred is None:
+        return
+    schedule = deferred.schedule
+    task.spec = Spec(deferred.url, schedule, as_msgpack(deferred.body), line.depth)
+    task.priority, task.itag, task.exetime = schedule.priority, schedule.itag or "", schedule.exetime
+    task.retried, task.held_back, task.timed_out = 0, False, False
+    task.state = DELAYED if schedule.exetime else READY
+
+
+def _count(project: ProjectRecord, task: Task) -> None:
+    name = STATE_NAMES[task.state]
+    setattr(project.counts, name, getattr(project.counts, name) + 1)
+    if task.state <= PROCESSING and not task.apart:
+        project.unfinished += 1
+        project.armed = True
+    # Where an order begins need not be known exactly.
+    project.ready_low, project.delayed_low, project.over_low = bytes(16), bytes(16), bytes(48)
+
+
+def _new(task: Task) -> Move:
+    return task, 0, 0, 0, True, False

@@ -1,0 +1,149 @@
+"""A store as lines of JSON, to be moved to another one: what the lines are.
+
+    {"taskqueue": 1, "projects": [{"name": "news", "state": "running", …}]}         first: the format, the projects
+    {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
+    {"tasks": 20311}                                                                last: how many there were
+
+What has its default is left out. Tasks come project by project in the order in which they would run: what is
+processing, then ready, delayed, and what is over, the oldest first; so new seqs, given in the order of the lines, keep
+it.
+
+MessagePack can say more than JSON. A value that JSON can't say exactly (bytes, other keys than text, infinite numbers,
+numbers in longer forms than they need) stands as {"$msgpack": "base64"}, whole: reading it again gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.json import Decoder as JsonDecoder
+
+from taskqueue.core.kept import CronRecord, PauseRecord
+from taskqueue.core.messages import NIL, PLAIN, EpochSeconds, Priority, ProjectName, Schedule, TaskId
+from taskqueue.core.requests import StateName
+from taskqueue.core.views import ProjectState, Totals
+
+VERSION: Final = 1
+"""Of the lines."""
+
+PACKED: Final = "$msgpack"
+
+ABSENT: Final = Raw()
+NEVER: Final = 0.0
+"""Use this very value: it is left out, but not others that equal it."""
+
+
+class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A project, in the first line.
+
+    Attributes:
+        overrides: settings said by ``project-set``: a map.
+        pause, cron, finished, totals: see ``ProjectRecord``.
+    """
+
+    name: ProjectName
+    state: ProjectState = "running"
+    overrides: Raw = ABSENT
+    totals: Totals | None = None
+    pause: PauseRecord | None = None
+    cron: dict[str, CronRecord] = msgspec.field(default_factory=dict)
+    finished: int = 0
+
+
+class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """What follows; ``taskqueue`` is VERSION."""
+
+    taskqueue: int
+    projects: list[ProjectLine]
+
+
+class DeferredLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A ``force_update`` that waits for the end of a lease; takes effect when the task is brought in."""
+
+    url: str
+    schedule: Schedule = PLAIN
+    body: Raw = ABSENT
+
+
+class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A task.
+
+    Attributes:
+        schedule: as its producer sent it; ``priority`` and ``exetime`` (unix seconds) are those that it has now.
+        ended_at: unix seconds; of what is over.
+        held_back, timed_out, apart, retried, lastcrawltime, depth: see ``Task`` and ``Spec``.
+        bare: it is over, and its url and body are not kept any more.
+    """
+
+    project: ProjectName
+    taskid: TaskId
+    state: StateName
+    url: str = ""
+    schedule: Schedule = PLAIN
+    priority: Priority = 0
+    exetime: EpochSeconds = NEVER
+    retried: int = 0
+    lastcrawltime: EpochSeconds = NEVER
+    ended_at: EpochSeconds = NEVER
+    itag: str = ""
+    held_back: bool = False
+    timed_out: bool = False
+    apart: bool = False
+    bare: bool = False
+    depth: int = 0
+    body: Raw = ABSENT
+    deferred: DeferredLine | None = None
+
+
+class LastLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many tasks there were."""
+
+    tasks: int
+
+
+encode_line: Final = msgspec.json.Encoder().encode
+decode_first: Final = JsonDecoder(FirstLine).decode
+decode_task: Final = JsonDecoder(TaskLine).decode
+decode_last: Final = JsonDecoder(LastLine).decode
+
+_unpack: Final = msgspec.msgpack.Decoder().decode
+_skip: Final = msgspec.msgpack.Decoder(Raw).decode
+_pack: Final = msgspec.msgpack.Encoder().encode
+_decode_json: Final = JsonDecoder().decode
+
+
+def as_json(packed: bytes | Raw) -> Raw:
+    """A MessagePack value as JSON that gives the same bytes again; nil is ABSENT."""
+    content = bytes(packed)
+    if content == bytes(NIL):
+        return ABSENT
+    try:
+        value = encode_line(_unpack(content))
+        if PACKED.encode() not in value and _pack(_decode_json(value)) == content:
+            return Raw(value)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        pass  # what JSON can't say
+    return Raw(encode_line({PACKED: b64encode(content).decode()}))
+
+
+def as_msgpack(value: Raw) -> Raw:
+    """The MessagePack value that was written as this JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if value == ABSENT:
+        return NIL
+    decoded = _decode_json(value)
+    if not isinstance(decoded, dict) or decoded.keys() != {PACKED}:
+        return Raw(_pack(decoded))
+    try:
+        content = b64decode(decoded[PACKED], validate=True)
+        _skip(content)
+    except (binascii.Error, TypeError, msgspec.MsgspecError) as error:
+        raise ValueError(f"{PACKED} is no MessagePack value in base64: {error}") from None
+    return Raw(content)

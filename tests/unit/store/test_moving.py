@@ -1,0 +1,308 @@
+"""What is exported from one store and brought into another is the same crawl, and can be done again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from taskqueue.core.kept import ProjectRecord
+from taskqueue.core.task import DELAYED, FAILED, READY, STATE_NAMES, ready_key, time_key
+from taskqueue.errors import StoreError
+from taskqueue.store import layout
+from taskqueue.store.checking import check
+from taskqueue.store.contract import Batch, Family
+from taskqueue.store.exporting import lines_of
+from taskqueue.store.figures import project_records
+from taskqueue.store.findings import Findings
+from taskqueue.store.importing import BATCH_TASKS, BadLine, Brought, Known, bring_in
+from taskqueue.store.lines import as_json, as_msgpack
+from taskqueue.store.rocks import RocksStore
+from taskqueue.store.still import Still
+
+ALL = range(1, len(STATE_NAMES))
+FIRST = b'{"taskqueue":1,"projects":[{"name":"news"}]}'
+
+
+class Crawl(Protocol):
+    """What the fixture of that name can do."""
+
+    path: str
+
+    def write(self, batch: Batch) -> None: ...
+    def put(self, family: Family, key: bytes, value: bytes) -> None: ...
+    def check(self, most: int = 100) -> Findings: ...
+    def project(self) -> ProjectRecord: ...
+
+
+def exported(path: str | Path, states: Iterable[int] = ALL) -> list[bytes]:
+    with closing(Still(str(path))) as still:
+        return list(lines_of(still, project_records(still), list(states)))
+
+
+def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
+    """By taskid."""
+    rows = [json.loads(line) for line in lines]
+    return {row["taskid"]: row for row in rows if "taskid" in row}
+
+
+def brought(path: str | Path, lines: Iterable[bytes], known: Known = "refuse") -> Brought:
+    with closing(RocksStore(path)) as store:
+        return list(bring_in(store, lines, known, boot=7.0))[-1]
+
+
+def checked(path: str | Path) -> Findings:
+    with closing(Still(str(path))) as still:
+        return check(still, Findings())
+
+
+def many(count: int) -> list[bytes]:
+    """An export of so many ready tasks."""
+    rows = ({"project": "news", "taskid": f"t{n}", "state": "ready", "url": "http://site/"} for n in range(count))
+    return [FIRST, *(json.dumps(row).encode() for row in rows), b'{"tasks":%d}' % count]
+
+
+# ------------------------------------------------------------------------------------------------ export
+
+
+def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: Crawl) -> None:
+    lines = exported(crawl.path)
+
+    first = json.loads(lines[0])
+    assert first["taskqueue"] == 1
+    assert [project["name"] for project in first["projects"]] == ["news", "empty"]
+    assert first["projects"][0]["state"] == "paused"
+    assert json.loads(lines[-1]) == {"tasks": 9}
+
+
+def test_tasks_come_in_the_order_in_which_they_would_run(crawl: Crawl) -> None:
+    assert list(tasks(exported(crawl.path))) == [
+        "leased", "unlisted", "ready-1", "ready-2", "delayed", "ended", "failed", "cancelled", "bare",
+    ]  # fmt: skip
+
+
+def test_a_task_is_exported_as_it_is_now(crawl: Crawl) -> None:
+    row = tasks(exported(crawl.path))["failed"]
+
+    assert (row["state"], row["retried"], row["ended_at"], row["itag"]) == ("failed", 3, 1.6e9, "v1")
+    assert (row["url"], row["lastcrawltime"], row["held_back"]) == ("http://site/failed", 1.5e9, True)
+    assert "exetime" not in row
+
+
+def test_only_the_states_that_are_asked_for_are_exported(crawl: Crawl) -> None:
+    assert list(tasks(exported(crawl.path, [FAILED, DELAYED]))) == ["delayed", "failed"]
+
+
+NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats()
+KEYS = st.text(max_size=9) | st.integers(0, 9)
+BODIES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=5) | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+)
+
+
+@given(BODIES)
+def test_every_body_comes_back_byte_by_byte(body: object) -> None:
+    packed = msgpack.packb(body)
+
+    assert bytes(as_msgpack(as_json(packed))) == packed
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"\xcd\x00\x01", b"\xa1\xff", b"\xcaA\x20\x00\x00", b"\xd4\x05x", b"\x82\xa1a\x01\xa1a\x02",
+        msgpack.packb({"$msgpack": "gQEC"}), msgpack.packb([{"$msgpack": 1}]), msgpack.packb({1: 2}),
+        b"\x91" * 900 + b"\xc0",
+    ],
+)  # fmt: skip
+def test_even_a_body_in_a_form_that_json_knows_nothing_of_comes_back(packed: bytes) -> None:
+    assert bytes(as_msgpack(as_json(packed))) == packed
+
+
+def test_a_plain_body_is_plain_json() -> None:
+    assert as_json(msgpack.packb({"fetch": {"method": "GET"}, "n": 1.5})) == Raw(b'{"fetch":{"method":"GET"},"n":1.5}')
+
+
+# ------------------------------------------------------------------------------------------------ import
+
+
+def test_a_crawl_that_is_moved_is_the_same_crawl(crawl: Crawl, tmp_path: Path) -> None:
+    lines = exported(crawl.path)
+
+    assert brought(tmp_path / "new", lines) == Brought(projects=2, new=9)
+
+    assert checked(tmp_path / "new").problems == []
+    before, after = tasks(lines), tasks(exported(tmp_path / "new"))
+    for taskid in ("leased", "unlisted"):
+        assert before.pop(taskid)["state"] == "processing"
+        assert after.pop(taskid)["state"] == "ready"
+    assert after == before
+
+
+def test_a_store_that_was_moved_once_is_moved_again_line_by_line(crawl: Crawl, tmp_path: Path) -> None:
+    brought(tmp_path / "second", exported(crawl.path))
+
+    brought(tmp_path / "third", exported(tmp_path / "second"))
+
+    assert exported(tmp_path / "third") == exported(tmp_path / "second")
+
+
+def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: Crawl, tmp_path: Path) -> None:
+    brought(tmp_path / "new", exported(crawl.path))
+
+    with closing(Still(str(tmp_path / "new"))) as still:
+        news = next(record for record in project_records(still) if record.name == "news")
+    was = crawl.project()
+    assert (news.state, news.overrides, news.totals) == (was.state, was.overrides, was.totals)
+    assert (news.unfinished, news.armed) == (5, True)
+    assert (news.counts.ready, news.counts.success, news.counts.processing) == (4, 2, 0)
+    assert (news.bucket_level, news.bucket_at) == (0.0, 7.0)
+
+
+def test_what_was_deferred_takes_effect_when_it_is_moved(crawl: Crawl, tmp_path: Path) -> None:
+    brought(tmp_path / "new", exported(crawl.path))
+
+    row = tasks(exported(tmp_path / "new"))["leased"]
+    assert (row["url"], row["priority"], "deferred" in row) == ("http://site/other", 9, False)
+
+
+def test_tasks_that_are_equal_stay_first_in_first_out(tmp_path: Path) -> None:
+    brought(tmp_path / "new", many(20))
+
+    assert list(tasks(exported(tmp_path / "new"))) == [f"t{n}" for n in range(20)]
+
+
+def test_a_project_that_has_tasks_is_refused_and_nothing_is_brought_in(crawl: Crawl) -> None:
+    with pytest.raises(StoreError, match='"news" has tasks already; say --merge'):
+        brought(crawl.path, many(1))
+
+    assert len(tasks(exported(crawl.path))) == 9
+
+
+def test_tasks_that_are_known_stay_as_they_are(crawl: Crawl) -> None:
+    lines = many(3)
+    row = {"project": "news", "taskid": "failed", "state": "ready", "url": "http://site/again"}
+    lines[1] = json.dumps(row).encode()
+
+    assert brought(crawl.path, lines, "skip") == Brought(new=2, known=1)
+
+    assert crawl.check().problems == []
+    assert tasks(exported(crawl.path))["failed"]["url"] == "http://site/failed"
+    assert crawl.project().state == "paused"
+
+
+@pytest.mark.parametrize("taskid", ["leased", "unlisted"])
+def test_a_task_that_is_processing_is_known_whether_it_has_a_record_or_not(crawl: Crawl, taskid: str) -> None:
+    lines = many(1)
+    lines[1] = json.dumps({"project": "news", "taskid": taskid, "state": "ready", "url": "http://site/"}).encode()
+
+    assert brought(crawl.path, lines, "skip") == Brought(known=1)
+
+    assert crawl.check().problems == []
+
+
+def test_what_goes_before_all_that_was_there_is_found_by_the_scheduler(crawl: Crawl) -> None:
+    record = crawl.project()
+    record.ready_low = ready_key(5, 1).to_bytes(16, "big")
+    record.delayed_low = time_key(1.9e9, 1).to_bytes(16, "big")
+    crawl.put(layout.PROJECTS, layout.project_key(record.number), layout.encode(record))
+    lines = many(2)
+    row = {"project": "news", "url": "http://site/", "priority": 9, "exetime": 1.8e9}
+    lines[1:3] = [
+        json.dumps(row | {"taskid": f"first-{state}", "state": state}).encode() for state in ("ready", "delayed")
+    ]
+
+    assert brought(crawl.path, lines, "skip").new == 2
+
+    assert crawl.check().problems == []
+
+
+def test_what_clear_has_left_of_a_task_gives_way_to_it(crawl: Crawl) -> None:
+    lines = many(1)
+    row = {"project": "news", "taskid": "left", "state": "delayed", "exetime": 2e9, "url": "http://site/"}
+    lines[1] = json.dumps(row).encode()
+
+    assert brought(crawl.path, lines, "skip").new == 1
+
+    assert crawl.check().problems == []
+    assert tasks(exported(crawl.path))["left"]["state"] == "delayed"
+
+
+def test_an_import_that_was_cut_off_leaves_a_sound_store_and_is_completed_by_another(tmp_path: Path) -> None:
+    lines = many(3 * BATCH_TASKS)
+
+    with closing(RocksStore(tmp_path / "new")) as store:
+        steps = bring_in(store, lines, "refuse", boot=7.0)
+        assert [next(steps).new for _ in range(3)][-1] == 2 * BATCH_TASKS
+
+    assert checked(tmp_path / "new").problems == []
+    assert brought(tmp_path / "new", lines, "skip") == Brought(new=BATCH_TASKS, known=2 * BATCH_TASKS)
+    assert checked(tmp_path / "new").problems == []
+    assert len(tasks(exported(tmp_path / "new", [READY]))) == 3 * BATCH_TASKS
+
+
+def test_a_task_that_comes_twice_is_brought_in_once(tmp_path: Path) -> None:
+    lines = many(2)
+    lines[2] = lines[1]
+
+    assert brought(tmp_path / "new", lines) == Brought(projects=1, new=1, known=1)
+    assert checked(tmp_path / "new").problems == []
+
+
+def test_lines_without_their_last_one_are_told_from_whole_ones(tmp_path: Path) -> None:
+    with pytest.raises(BadLine, match="end after 5 tasks, without their last line"):
+        brought(tmp_path / "new", many(5)[:-1])
+
+    assert len(tasks(exported(tmp_path / "new"))) == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"nonsense", "line 2: JSON is malformed"),
+        (b'{"project":"news","taskid":"a","state":"flying"}', "line 2: Invalid enum value 'flying'"),
+        (b'{"project":"news","taskid":"a","state":"ready"}', "line 2: there is no url"),
+        (b'{"project":"news","taskid":"a","state":"ready","url":"u","extra":1}', "line 2: Object contains unknown"),
+        (b'{"project":"other","taskid":"a","state":"ready","url":"u"}', 'line 2: project "other" is not in the first'),
+        (b'{"project":"news","taskid":"a","state":"ready","bare":true}', "line 2: a task that is ready can't be bare"),
+        (
+            b'{"project":"news","taskid":"a","state":"ready","url":"u","body":{"$msgpack":"x"}}',
+            "line 2: \\$msgpack is no MessagePack value in base64",
+        ),
+        (b'{"tasks":7}', "line 2: there should be 7 tasks, and were 0"),
+    ],
+)
+def test_a_line_that_is_none_is_named_by_its_number(tmp_path: Path, line: bytes, says: str) -> None:
+    with pytest.raises(BadLine, match=says):
+        brought(tmp_path / "new", [FIRST, line, b'{"tasks":1}'])
+
+
+@pytest.mark.parametrize(
+    ("first", "says"),
+    [
+        (b'{"url":"http://site/"}', "line 1: no export begins like this"),
+        (b'{"taskqueue":9,"projects":[]}', "line 1: these are lines of version 9; known here is 1"),
+    ],
+)
+def test_what_is_no_export_is_refused(tmp_path: Path, first: bytes, says: str) -> None:
+    with pytest.raises(BadLine, match=says):
+        brought(tmp_path / "new", [first])
+    with pytest.raises(BadLine, match="line 1"):
+        brought(tmp_path / "new", [])
+
+
+def test_bodies_and_settings_are_the_same_bytes(crawl: Crawl, tmp_path: Path) -> None:
+    brought(tmp_path / "new", exported(crawl.path))
+
+    with closing(Still(str(tmp_path / "new"))) as still:
+        specs = [layout.decode_spec(value)[1] for _, value in still.scan(layout.SPECS, b"", b"\xff", 100)]
+    assert {bytes(spec.body) for spec in specs if spec.url != "http://site/other"} == {b"\x81\xa1a\xc4\x01b"}
