@@ -26,18 +26,19 @@ from typing import Any, Final, Self
 
 from taskqueue.client.exchange import Exchange, limit
 from taskqueue.client.fetching import Fetching
-from taskqueue.client.finishing import Finish, Finishing
+from taskqueue.client.finishing import Finish, Finishing, failure_of, success_of
 from taskqueue.client.holding import Holding
 from taskqueue.client.project_admin import ProjectAdmin
-from taskqueue.client.pushing import Batch, Item, Packer, Pushed, as_new_task, batches
+from taskqueue.client.pushes import Pushes, push_of
+from taskqueue.client.pushing import Batch, Defaults, Item, Packer, Pushed, batches
 from taskqueue.client.session import HandedOut, Session
-from taskqueue.client.task import Task, new_task
+from taskqueue.client.task import Moment, Task, new_task
 from taskqueue.client.task_admin import TaskAdmin
 from taskqueue.client.waiting import Waiting
-from taskqueue.core.messages import MAX_BATCH, MAX_ERROR_CHARS, Finished, NewTask
-from taskqueue.core.replies import DoneReply, NewOutcome, NewTasksReply, TokensReply
-from taskqueue.core.requests import Done, Extend, NewTasks, Release
-from taskqueue.errors import MessageTooLarge, RequestRejected
+from taskqueue.core.messages import MAX_BATCH
+from taskqueue.core.replies import NewOutcome, NewTasksReply, TokensReply
+from taskqueue.core.requests import Extend, NewTasks, Release
+from taskqueue.errors import MessageTooLarge
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
@@ -53,6 +54,9 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
         url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
         name: for people, shown among the fetchers; None: host:pid.
+
+    Attributes:
+        pushes, finishing: what callers push and report one by one; the blocking client adds to them from its threads.
     """
 
     def __init__(self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None) -> None:
@@ -61,7 +65,8 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
         session = Session(secrets.token_hex(16), name or f"{socket.gethostname()}:{os.getpid()}")
         self._exchange = Exchange(self.url, session, timeout, self._arrive)
         self._fetching = Fetching(session, self._exchange.pump, self._release_quietly)
-        self._finishing = Finishing(self._send_done)
+        self.pushes = Pushes(self._exchange)
+        self.finishing = Finishing(self._exchange, self._fetching.finished)
         self._waiting = Waiting(self._exchange)
         self._holding = Holding(self.hold)
 
@@ -78,6 +83,8 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
         """Give back what this client holds, and disconnect. Calls that wait for an answer raise Closed."""
         self._holding.close()
         self._fetching.close()
+        self.pushes.grouping.close()
+        self.finishing.grouping.close()
         await self._exchange.close()
 
     # ------------------------------------------------------------------------------------ producing
@@ -93,7 +100,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
         save: Any = None,
         body: Any = None,
         priority: int = 0,
-        exetime: float | None = None,
+        exetime: Moment | None = None,
         delay: float | None = None,
         retries: int | None = None,
         age: float | None = None,
@@ -102,12 +109,14 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
         force_update: bool = False,
         cancel: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
-        expires_at: float | None = None,
+        expires_at: Moment | None = None,
         canonical: bool = False,
     ) -> NewOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
         The arguments are those of ``new_task``; ``timeout`` is the seconds that processing the task may take.
+        Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
+        outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.grouping``.
 
         Raises:
             ValueError, TypeError: it is no task; nothing was sent.
@@ -133,11 +142,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
             expires_at=expires_at,
             canonical=canonical,
         )
-        message = NewTasks(session="", n=0, project=project, tasks=[task])
-        reply = await self._exchange.ask(message, NewTasksReply)
-        if reply.outcomes[0] == "rejected":
-            raise RequestRejected("rejected", reply.errors[0].reason if reply.errors else "rejected")
-        return reply.outcomes[0]
+        return await self.pushes.push(push_of(project, task))
 
     async def push_many(
         self,
@@ -146,6 +151,8 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
         *,
         batch: int = 256,
         window: int = 8,
+        exetime: Moment | None = None,
+        delay: float | None = None,
         canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
     ) -> Pushed:
@@ -156,16 +163,21 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
                 than one of thousands. One that is not async is read between two messages, in the event loop.
             batch: tasks a message, at most; large ones make smaller batches.
             window: messages on their way at once.
+            exetime, delay: one time for all urls, and for all maps that say neither: either unix seconds or an aware
+                datetime, or seconds from the arrival of each message; see ``new_task``.
             canonical: for urls, and for maps that don't say; see ``new_task``.
             progress: called with the counts so far, after each message's answer.
 
         Returns:
             How many became what. Rejected tasks, those that are no tasks included, are counted, not raised.
+
+        Raises:
+            ValueError: two times for all are given, or one that can't be; nothing was sent.
         """
         pushed = Pushed()
         sending: set[asyncio.Task[Pushed]] = set()
         try:
-            async for full in batches(tasks, Packer(batch, pushed, canonical)):
+            async for full in batches(tasks, Packer(batch, pushed, Defaults(canonical, exetime, delay))):
                 if len(sending) >= window:
                     await _settle(sending, pushed, progress)
                 sending.add(asyncio.ensure_future(self.push_batch(project, full)))
@@ -240,8 +252,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
         Raises:
             ValueError, TypeError: one of ``new`` is no task; nothing was sent.
         """
-        followers: list[NewTask | None] = [as_new_task(item) for item in new]
-        return await self._report(task, Finished(task.project, task.taskid, task.token, new=followers))
+        return await self.finishing.report(success_of(task, new))
 
     async def failed(
         self,
@@ -259,22 +270,11 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
                 delay of the project's table, if it has retries left.
             retry: False: it has failed for good.
         """
-        item = Finished(
-            task.project,
-            task.taskid,
-            task.token,
-            ok=False,
-            error=error.encode(errors="replace").decode()[-MAX_ERROR_CHARS:],
-            retry_after=retry_after,
-            retry=retry,
-        )
-        return await self._report(task, item)
+        return await self.finishing.report(failure_of(task, error, retry_after, retry))
 
     async def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many were still this client's."""
-        for task in tasks:
-            self._fetching.finished(task)
-        self._fetching.state()
+        self._fetching.finished(task.token for task in tasks)
         counted = 0
         for tokens in _chunks([task.token for task in tasks]):
             reply = await self._exchange.ask(Release(session="", n=0, tokens=list(tokens)), TokensReply)
@@ -285,14 +285,6 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
         """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not ours any more."""
         request = Extend(session="", n=0, tokens=[task.token], seconds=seconds)
         return (await self._exchange.ask(request, TokensReply)).counted == 1
-
-    async def _report(self, task: Task, item: Finished) -> Finish:
-        await self._exchange.ready()
-        self._fetching.finished(task)
-        return await self._finishing.report(item)
-
-    async def _send_done(self, message: Done) -> DoneReply:
-        return await self._exchange.ask(message, DoneReply)
 
     def _arrive(self, handed: HandedOut, now: float) -> None:
         self._fetching.arrive(handed.tasks, handed.fetch, now)

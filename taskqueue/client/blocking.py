@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from taskqueue.client.async_client import AsyncClient
-from taskqueue.client.background import Background
+from taskqueue.client.background import Background, Running
 from taskqueue.client.blocking_admin import BlockingAdmin
-from taskqueue.client.finishing import Finish
-from taskqueue.client.pushing import Item, Packer, Pushed
-from taskqueue.client.task import Task
+from taskqueue.client.finishing import Finish, failure_of, report_size, success_of
+from taskqueue.client.pushes import push_of
+from taskqueue.client.pushing import Defaults, Item, Packer, Pushed
+from taskqueue.client.task import Moment, Task, new_task
+from taskqueue.core.messages import Finished
 from taskqueue.core.replies import NewOutcome
 from taskqueue.errors import Closed
 
@@ -66,7 +67,7 @@ class Client(BlockingAdmin):
         save: Any = None,
         body: Any = None,
         priority: int = 0,
-        exetime: float | None = None,
+        exetime: Moment | None = None,
         delay: float | None = None,
         retries: int | None = None,
         age: float | None = None,
@@ -75,33 +76,32 @@ class Client(BlockingAdmin):
         force_update: bool = False,
         cancel: bool = False,
         timeout: float | None = None,
-        expires_at: float | None = None,
+        expires_at: Moment | None = None,
         canonical: bool = False,
     ) -> NewOutcome:
         """See ``AsyncClient.push``."""
-        return self._background.run(
-            self._client.push(
-                project,
-                url,
-                taskid=taskid,
-                fetch=fetch,
-                process=process,
-                save=save,
-                body=body,
-                priority=priority,
-                exetime=exetime,
-                delay=delay,
-                retries=retries,
-                age=age,
-                itag=itag,
-                auto_recrawl=auto_recrawl,
-                force_update=force_update,
-                cancel=cancel,
-                timeout=timeout,
-                expires_at=expires_at,
-                canonical=canonical,
-            )
+        task = new_task(
+            url,
+            taskid=taskid,
+            fetch=fetch,
+            process=process,
+            save=save,
+            body=body,
+            priority=priority,
+            exetime=exetime,
+            delay=delay,
+            retries=retries,
+            age=age,
+            itag=itag,
+            auto_recrawl=auto_recrawl,
+            force_update=force_update,
+            cancel=cancel,
+            timeout=timeout,
+            expires_at=expires_at,
+            canonical=canonical,
         )
+        push = push_of(project, task)
+        return self._background.ask(self._client.pushes.grouping, push, push.size)
 
     def push_many(
         self,
@@ -110,14 +110,16 @@ class Client(BlockingAdmin):
         *,
         batch: int = 256,
         window: int = 8,
+        exetime: Moment | None = None,
+        delay: float | None = None,
         canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
     ) -> Pushed:
         """See ``AsyncClient.push_many``. The iterable is read, and ``progress`` called, in the caller's thread."""
         pushed = Pushed()
-        sending: deque[Future[Pushed]] = deque()
+        sending: deque[Running[Pushed]] = deque()
         try:
-            for full in Packer(batch, pushed, canonical).pack(tasks):
+            for full in Packer(batch, pushed, Defaults(canonical, exetime, delay)).pack(tasks):
                 if len(sending) >= window:
                     _settle(sending, pushed, progress)
                 sending.append(self._background.start(self._client.push_batch(project, full)))
@@ -146,11 +148,11 @@ class Client(BlockingAdmin):
 
     def done(self, task: Task, new: Iterable[Item] = ()) -> Finish:
         """See ``AsyncClient.done``."""
-        return self._background.run(self._client.done(task, list(new)))
+        return self._report(success_of(task, new))
 
     def failed(self, task: Task, error: str = "", *, retry_after: float | None = None, retry: bool = True) -> Finish:
         """See ``AsyncClient.failed``."""
-        return self._background.run(self._client.failed(task, error, retry_after=retry_after, retry=retry))
+        return self._report(failure_of(task, error, retry_after, retry))
 
     def release(self, *tasks: Task) -> int:
         """See ``AsyncClient.release``."""
@@ -160,12 +162,15 @@ class Client(BlockingAdmin):
         """See ``AsyncClient.extend``."""
         return self._background.run(self._client.extend(task, seconds))
 
+    def _report(self, item: Finished) -> Finish:
+        return self._background.ask(self._client.finishing.grouping, item, report_size(item))
+
 
 async def _next(tasks: AsyncGenerator[Task, None]) -> Task:
     return await anext(tasks)
 
 
-def _settle(sending: deque[Future[Pushed]], pushed: Pushed, progress: Callable[[Pushed], object] | None) -> None:
+def _settle(sending: deque[Running[Pushed]], pushed: Pushed, progress: Callable[[Pushed], object] | None) -> None:
     """Wait for the oldest of them, and count it."""
     pushed.add(sending.popleft().result())
     if progress is not None:

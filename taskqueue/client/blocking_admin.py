@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taskqueue.client.background import Background
 from taskqueue.client.holding import HOLD_SECONDS
+from taskqueue.client.task import Moment
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import StatsReply, StatusReply, TaskListReply, TaskReply
 from taskqueue.core.requests import Action, BulkAction, StateName
@@ -176,6 +177,8 @@ class BlockingAdmin:
         error: str = "",
         before: float = 0.0,
         priority: int = 0,
+        exetime: Moment | None = None,
+        delay: float | None = None,
         dry_run: bool = False,
     ) -> OperationView:
         """See ``AsyncClient.bulk``."""
@@ -189,6 +192,8 @@ class BlockingAdmin:
                 error=error,
                 before=before,
                 priority=priority,
+                exetime=exetime,
+                delay=delay,
                 dry_run=dry_run,
             )
         )

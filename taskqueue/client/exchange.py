@@ -20,7 +20,7 @@ from math import inf, isinf
 from typing import Any, Final, TypeVar
 
 from taskqueue.client.connection import Connection
-from taskqueue.client.session import Answered, Gap, HandedOut, Refused, Session, Unreadable, Welcomed
+from taskqueue.client.session import Answered, Event, Gap, HandedOut, Refused, Session, Unreadable, Welcomed
 from taskqueue.core.replies import AnyReply, ErrorReply
 from taskqueue.core.requests import AnyRequest
 from taskqueue.errors import ClientError, Closed, RequestRejected, RequestTimeout
@@ -41,6 +41,9 @@ class Exchange:
         session: of this client; nobody else sends its frames.
         patience: seconds that an answer may take; inf: for ever.
         on_tasks: called with tasks that are handed out, and the loop's time.
+
+    Attributes:
+        patience: as it was given.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class Exchange:
     ) -> None:
         self._url = url
         self._session = session
-        self._patience = patience
+        self.patience = patience
         self._on_tasks = on_tasks
         self._connection: Connection | None = None
         self._closed = False
@@ -67,10 +70,13 @@ class Exchange:
         Raises:
             RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
         """
-        async with self._in_time(self._patience if patience is None else patience):
-            await self._greet()
-            await self._room()
-            reply = await self._answer(self._session.submit(request))
+        patience = self.patience if patience is None else patience
+        until = asyncio.get_running_loop().time() + patience
+        if not self._is_free():
+            async with self._in_time(patience):
+                await self._greet()
+                await self._room()
+        reply = await self._answer(self._session.submit(request), until, patience)
         if isinstance(reply, ErrorReply):
             raise RequestRejected(reply.code, reply.reason)
         if not isinstance(reply, kind):
@@ -82,11 +88,11 @@ class Exchange:
         self._session.submit(request)
         self.pump()
 
-    async def ready(self) -> None:
-        """Wait until the daemon has said hello; from then on its limits are known."""
-        if self._welcomed.is_set() and self._refusal is None and not self._closed:
+    async def ready(self, patience: float | None = None) -> None:
+        """Wait until the daemon has said hello; from then on its limits are known. ``patience``: see ``ask``."""
+        if self._is_ready():
             return
-        async with self._in_time(self._patience):
+        async with self._in_time(self.patience if patience is None else patience):
             await self._greet()
 
     def pump(self) -> None:
@@ -120,10 +126,21 @@ class Exchange:
             async with asyncio.timeout(limit(patience)):
                 yield
         except TimeoutError:
-            raise RequestTimeout(
-                f"no answer from {self._url} in {patience:g} s. Is the daemon running there? "
-                "If it is, it may have done what was asked."
-            ) from None
+            raise self.late(patience) from None
+
+    def late(self, patience: float) -> RequestTimeout:
+        """The error of a caller that has waited for so many seconds."""
+        return RequestTimeout(
+            f"no answer from {self._url} in {patience:g} s. Is the daemon running there? "
+            "If it is, it may have done what was asked."
+        )
+
+    def _is_free(self) -> bool:
+        """A request can be sent at once."""
+        return self._is_ready() and self._session.has_room and not self._queue
+
+    def _is_ready(self) -> bool:
+        return self._welcomed.is_set() and self._refusal is None and not self._closed
 
     async def _greet(self) -> None:
         """Connect if need be, and wait for the first welcome.
@@ -146,7 +163,7 @@ class Exchange:
         """
         self._check_open()
         if self._connection is None:
-            self._connection = Connection(self._url, self._on_frame, self._on_connected)
+            self._connection = Connection(self._url, self._on_frames, self._on_connected)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -174,17 +191,26 @@ class Exchange:
                 turn.set_result(None)
                 return
 
-    async def _answer(self, n: int) -> AnyReply:
-        answer: asyncio.Future[AnyReply] = asyncio.get_running_loop().create_future()
+    async def _answer(self, n: int, until: float, patience: float) -> AnyReply:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[AnyReply] = loop.create_future()
         self._answers[n] = answer
         self.pump()
         self._admit_next()
+        # Not asyncio.timeout, which costs more than all the rest here.
+        timer = None if isinf(until) else loop.call_at(until, self._expire, answer, patience)
         try:
             return await answer
         finally:
+            if timer is not None:
+                timer.cancel()
             del self._answers[n]
             self._session.forget(n)
             self._admit_next()
+
+    def _expire(self, answer: asyncio.Future[AnyReply], patience: float) -> None:
+        if not answer.done():
+            answer.set_exception(self.late(patience))
 
     def _fail_all(self, error: ClientError) -> None:
         self._welcomed.set()
@@ -209,9 +235,13 @@ class Exchange:
         self._session.connected()
         self.pump()
 
-    def _on_frame(self, frame: bytes) -> None:
+    def _on_frames(self, frames: list[bytes]) -> None:
         now = asyncio.get_running_loop().time()
-        event = self._session.receive(frame, now)
+        for frame in frames:
+            self._heed(self._session.receive(frame, now), now)
+        self.pump()
+
+    def _heed(self, event: Event | None, now: float) -> None:
         match event:
             case Answered(n, reply):
                 self._settle(n, reply)
@@ -225,7 +255,6 @@ class Exchange:
                 log.info("event=gap expected=%d number=%d", expected, number)
             case Unreadable(reason):
                 log.warning("event=unreadable url=%s reason=%r", self._url, reason)
-        self.pump()
 
     def _settle(self, n: int, reply: AnyReply) -> None:
         answer = self._answers.get(n)
@@ -248,8 +277,9 @@ class Exchange:
     # ------------------------------------------------------------------------------------ sleeping
 
     def _sleep_until(self, at: float, loop: asyncio.AbstractEventLoop) -> None:
+        """A timer that rings too early stays: it looks again, which is cheaper than another one for each message."""
         if self._timer is not None:
-            if self._timer.when() == at and not self._timer.cancelled():
+            if self._timer.when() <= at:
                 return
             self._timer.cancel()
         self._timer = None if at == inf else loop.call_at(at, self._ring)

@@ -62,7 +62,6 @@ class Fetching:
         self._buffer: deque[Waiting] = deque()
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
-        self._stating = False
         self._sleepers: list[asyncio.Future[None]] = []
 
     def join(self, projects: Iterable[str] | None, standing: int = 0) -> Consumer:
@@ -117,21 +116,18 @@ class Fetching:
             self._release(unwanted)
         self._wake()
 
-    def finished(self, task: Task) -> None:
-        """Its caller is done with a selected task: the capacity that it took is not to be filled again.
+    def finished(self, tokens: Iterable[int]) -> None:
+        """Their callers are done with these tasks: capacity that selected ones took is not to be filled again.
 
-        That is stated at the end of the loop's turn, once for all that end in it, and before what is reported of them.
+        Called before what is said of them is sent, so that the daemon hears it first.
         """
-        if task.token not in self._selected:
-            return
-        self._selected.discard(task.token)
-        if not self._stating:
-            self._stating = True
-            asyncio.get_running_loop().call_soon(self.state)
+        over = self._selected.intersection(tokens)
+        if over:
+            self._selected -= over
+            self.state()
 
     def state(self) -> None:
         """Tell the session what is wanted now."""
-        self._stating = False
         self._session.want(self._capacity(), self._projects())
         self._restate()
 

@@ -1,25 +1,19 @@
-"""What became of tasks: ``done`` messages, each with everything that was reported at the same time.
-
-done(a) ─┐
-done(b) ─┼─ end of the loop's turn ──► one message ──► one reply ──► each caller its part
-failed(c)┘
-"""
+"""What became of tasks: ``done`` messages, each with everything that was reported while the last one was unanswered."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
+from math import inf
 from typing import NamedTuple
 
-from msgspec import Struct
-
-from taskqueue.core.messages import MAX_BATCH, Finished
+from taskqueue.client.exchange import Exchange
+from taskqueue.client.grouping import Grouping
+from taskqueue.client.pushing import Item, as_new_task, size_of
+from taskqueue.client.task import Task
+from taskqueue.core.messages import MAX_ERROR_CHARS, Finished, NewTask
 from taskqueue.core.replies import DoneOutcome, DoneReply, NewOutcome
 from taskqueue.core.requests import Done
-from taskqueue.errors import MessageTooLarge, RequestRejected
-
-Ask = Callable[[Done], Awaitable[DoneReply]]
-"""Sends a request and waits for its answer."""
+from taskqueue.errors import RequestRejected
 
 
 class Finish(NamedTuple):
@@ -37,24 +31,21 @@ class Finish(NamedTuple):
     reasons: dict[int, str]
 
 
-class Report(Struct, eq=False):
-    """One caller's report, waiting for its answer."""
-
-    item: Finished
-    answer: asyncio.Future[Finish]
-
-
 class Finishing:
-    """Collects reports during a turn of the event loop and sends them together.
+    """The reports of one client.
 
     Args:
-        ask: sends one message.
+        exchange: sends a message, and waits for its answer.
+        leaving: told the tokens of the tasks that a message is about, before it is sent.
+
+    Attributes:
+        grouping: of what is under way.
     """
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self._waiting: list[Report] = []
-        self._sending: set[asyncio.Task[None]] = set()
+    def __init__(self, exchange: Exchange, leaving: Callable[[list[int]], None]) -> None:
+        self._exchange = exchange
+        self._leaving = leaving
+        self.grouping: Grouping[Finished, Finish] = Grouping(self._send, exchange.patience, exchange.late)
 
     async def report(self, item: Finished) -> Finish:
         """Report one task; returns what the daemon made of it.
@@ -62,54 +53,40 @@ class Finishing:
         Raises:
             RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
         """
-        loop = asyncio.get_running_loop()
-        report = Report(item, loop.create_future())
-        if not self._waiting:
-            loop.call_soon(self._send)
-        self._waiting.append(report)
-        return await report.answer
+        return await self.grouping.ask(item, report_size(item))
 
-    def _send(self) -> None:
-        reports, self._waiting = self._waiting, []
-        for start in range(0, len(reports), MAX_BATCH):
-            sending = asyncio.ensure_future(self._exchange(reports[start : start + MAX_BATCH]))
-            self._sending.add(sending)
-            sending.add_done_callback(self._sending.discard)
-
-    async def _exchange(self, reports: list[Report]) -> None:
-        message = Done(session="", n=0, tasks=[report.item for report in reports])
-        try:
-            reply = await self._ask(message)
-        except MessageTooLarge as error:
-            await self._exchange_halves(reports, error)
-        except Exception as error:
-            _fail(reports, error)
-        else:
-            for index, report in enumerate(reports):
-                _answer(report, reply, index)
-
-    async def _exchange_halves(self, reports: list[Report], error: MessageTooLarge) -> None:
-        half = len(reports) // 2
-        if half == 0:
-            _fail(reports, error)
-            return
-        await asyncio.gather(self._exchange(reports[:half]), self._exchange(reports[half:]))
+    async def _send(self, items: list[Finished]) -> list[Finish | Exception]:
+        await self._exchange.ready(inf)
+        self._leaving([item.token for item in items])
+        reply = await self._exchange.ask(Done(session="", n=0, tasks=list(items)), DoneReply, inf)
+        return [_part(reply, index) for index in range(len(items))]
 
 
-def _fail(reports: list[Report], error: Exception) -> None:
-    for report in reports:
-        if not report.answer.done():
-            report.answer.set_exception(error)
+def success_of(task: Task, new: Iterable[Item]) -> Finished:
+    """The report that a task succeeded, and what came out of it.
+
+    Raises:
+        ValueError, TypeError: one of ``new`` is no task.
+    """
+    followers: list[NewTask | None] = [as_new_task(item) for item in new]
+    return Finished(task.project, task.taskid, task.token, new=followers)
 
 
-def _answer(report: Report, reply: DoneReply, index: int) -> None:
-    if report.answer.done():
-        return
+def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -> Finished:
+    """The report that a task failed, with the end of what there is to say about it."""
+    said = error.encode(errors="replace").decode()[-MAX_ERROR_CHARS:]
+    return Finished(task.project, task.taskid, task.token, ok=False, error=said, retry_after=retry_after, retry=retry)
+
+
+def report_size(item: Finished) -> int:
+    """About its bytes in a message."""
+    return 256 + len(item.error) + sum(size_of(task) for task in item.new if task is not None)
+
+
+def _part(reply: DoneReply, index: int) -> Finish | Exception:
     outcome = reply.outcomes[index]
     if outcome == "rejected":
         reason = next((e.reason for e in reply.errors if e.parent is None and e.index == index), "rejected")
-        report.answer.set_exception(RequestRejected("rejected", reason))
-        return
+        return RequestRejected("rejected", reason)
     reasons = {error.index: error.reason for error in reply.errors if error.parent == index}
-    new = reply.new[index] if reply.new else []
-    report.answer.set_result(Finish(outcome, new, reasons))
+    return Finish(outcome, reply.new[index] if reply.new else [], reasons)

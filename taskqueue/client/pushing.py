@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from taskqueue.client.task import new_task
+from taskqueue.client.task import Moment, new_task
 from taskqueue.core.messages import NewTask
 from taskqueue.core.replies import NewOutcome, NewTasksReply
 
@@ -23,10 +23,50 @@ BATCH_BYTES: Final = 1 << 20
 FIRST_ERRORS: Final = 20
 """Reasons of rejected tasks that ``Pushed`` keeps."""
 
+TIMES: Final = ("exetime", "delay")
+"""When a task may first run: the one or the other."""
+
 _FIELDS: Final = frozenset(inspect.signature(new_task).parameters)
 
 Item = str | NewTask | Mapping[str, Any]
 """A url, a task, or a map of the arguments of ``new_task``."""
+
+
+class Defaults(Struct, frozen=True):
+    """Arguments of ``new_task`` for all items that don't say otherwise.
+
+    Raises:
+        ValueError: two times are given, or a time that can't be.
+    """
+
+    canonical: bool = False
+    exetime: Moment | None = None
+    delay: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.exetime is not None and self.delay is not None:
+            raise ValueError("exetime: give either exetime or delay, not both")
+        new_task(
+            "http://", exetime=self.exetime, delay=self.delay
+        )  # A mistake that is about all of them is said once, and nothing is sent.
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """They themselves."""
+        return {"canonical": self.canonical, "exetime": self.exetime, "delay": self.delay}
+
+    def under(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        """The item with what it does not say."""
+        return under(self.arguments, item)
+
+
+PLAIN: Final = Defaults()
+
+
+def under(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said, over what goes without saying; whoever says a time of his own gets no other one beside it."""
+    own_time = any(name in said for name in TIMES)
+    return {name: value for name, value in defaults.items() if not (own_time and name in TIMES)} | dict(said)
 
 
 class Pushed(Struct):
@@ -112,15 +152,15 @@ class Packer:
     Args:
         most: tasks in a batch.
         pushed: told of items that are no tasks.
-        canonical: for items that don't say; see ``new_task``.
+        defaults: what is said for items that don't say.
     """
 
-    def __init__(self, most: int, pushed: Pushed, canonical: bool = False) -> None:
+    def __init__(self, most: int, pushed: Pushed, defaults: Defaults = PLAIN) -> None:
         if most < 1:
             raise ValueError(f"batch: expected at least 1, got {most}")
         self._most = most
         self._pushed = pushed
-        self._canonical = canonical
+        self._defaults = defaults
         self._batch = Batch()
         self._place = 0
 
@@ -136,7 +176,7 @@ class Packer:
         """Pack one item; returns a batch when one is full."""
         place, self._place = self._place, self._place + 1
         try:
-            task = as_new_task(item, self._canonical)
+            task = as_new_task(item, self._defaults)
         except (TypeError, ValueError) as error:
             self._pushed.reject(place, str(error))
             return None
@@ -152,23 +192,23 @@ class Packer:
         return batch if batch.tasks else None
 
 
-def as_new_task(item: Item, canonical: bool = False) -> NewTask:
+def as_new_task(item: Item, defaults: Defaults = PLAIN) -> NewTask:
     """The task that an item stands for.
 
     Args:
         item: a ``new_task`` value stays as it is.
-        canonical: for a url, and for a map that doesn't say.
+        defaults: for a url, and for a map that doesn't say.
 
     Raises:
         TypeError, ValueError: it stands for none; the message names the field.
     """
     if isinstance(item, str):
-        return new_task(item, canonical=canonical)
+        return new_task(item, **defaults.arguments)
     if isinstance(item, NewTask):
         return item
     if not isinstance(item, Mapping):
         raise TypeError(f"expected a url, a task or a map, got {type(item).__name__}")
-    return _from_map({"canonical": canonical, **item})
+    return _from_map(defaults.under(item))
 
 
 def _from_map(item: dict[str, Any]) -> NewTask:

@@ -8,6 +8,7 @@ The body that this client sends is a map with those of ``fetch``, ``process`` an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from hashlib import md5
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,6 +26,9 @@ OWN_PORTS: Final = {"http": ":80", "https": ":443"}
 _encoder: Final = msgspec.msgpack.Encoder()
 _sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 _decoder: Final[msgspec.msgpack.Decoder[NewTask]] = msgspec.msgpack.Decoder(NewTask)
+Moment = float | datetime
+"""Unix seconds, or a date and time that knows its zone."""
+
 _UNREAD: Final = object()
 """Stands for a body that has not been decoded yet; None is a body."""
 
@@ -115,7 +119,7 @@ def new_task(
     save: Any = None,
     body: Any = None,
     priority: int = 0,
-    exetime: float | None = None,
+    exetime: Moment | None = None,
     delay: float | None = None,
     retries: int | None = None,
     age: float | None = None,
@@ -124,7 +128,7 @@ def new_task(
     force_update: bool = False,
     cancel: bool = False,
     timeout: float | None = None,
-    expires_at: float | None = None,
+    expires_at: Moment | None = None,
     canonical: bool = False,
     project: str | None = None,
 ) -> NewTask:
@@ -136,7 +140,7 @@ def new_task(
         fetch, process, save: sent along as they are, as the body's map; any MessagePack-able values.
         body: sent along instead of that map.
         priority: larger first, 32 bits.
-        exetime: unix seconds before which it must not run; None is any time.
+        exetime: unix seconds, or an aware datetime, before which it must not run; None is any time.
         delay: seconds from its arrival at the daemon before which it must not run; wins over exetime.
         retries: further attempts after a failure; None: the project's setting.
         age: seconds for which a success stays good; None is for ever.
@@ -145,8 +149,8 @@ def new_task(
         force_update: this schedule and body win over the stored ones.
         cancel: with force_update: end the task.
         timeout: seconds that processing may take; None: the project's processing_timeout.
-        expires_at: unix seconds after which it is not worth running any more: instead of being handed out it then ends
-            as cancelled.
+        expires_at: unix seconds, or an aware datetime, after which it is not worth running any more: instead of being
+            handed out it then ends as cancelled.
         canonical: send, and make the taskid of, ``canonical_url`` of the url.
         project: another project than that of the call it is passed to.
 
@@ -159,11 +163,23 @@ def new_task(
         url = canonical_url(url)
     if taskid is None:
         taskid = default_taskid(url, fetch)
-    schedule = Schedule(
-        priority, exetime or 0.0, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, expires_at
-    )
+    at, ends = unix_seconds("exetime", exetime) or 0.0, unix_seconds("expires_at", expires_at)
+    schedule = Schedule(priority, at, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, ends)
     raw = NIL if body is None else Raw(_encoder.encode(body))
     return _checked(NewTask(taskid, url, schedule, raw, project))
+
+
+def unix_seconds(field: str, at: Moment | None) -> float | None:
+    """A moment as the daemon is told it.
+
+    Raises:
+        ValueError: it is a datetime without a zone: nobody else knows the clock that it was read from.
+    """
+    if not isinstance(at, datetime):
+        return at
+    if at.tzinfo is None:
+        raise ValueError(f"{field}: {at.isoformat()} has no time zone; give it one, such as tzinfo=UTC")
+    return at.timestamp()
 
 
 def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:

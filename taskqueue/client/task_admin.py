@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable
 
 from taskqueue.client.exchange import Exchange
-from taskqueue.client.task import default_taskid
+from taskqueue.client.task import Moment, default_taskid, unix_seconds
 from taskqueue.client.waiting import Waiting
 from taskqueue.core.replies import OperationReply, OperationsReply, TaskListReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
@@ -40,7 +40,10 @@ class TaskAdmin:
         return await self._exchange.ask(TaskShow(session="", n=0, project=project, taskid=taskid), TaskReply)
 
     async def retry_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
-        """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown`` or ``ignored``."""
+        """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.
+
+        ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it again.
+        """
         request = TaskRetry(session="", n=0, project=project, taskids=list(taskids))
         return list((await self._exchange.ask(request, TasksReply)).outcomes)
 
@@ -90,6 +93,8 @@ class TaskAdmin:
         error: str = "",
         before: float = 0.0,
         priority: int = 0,
+        exetime: Moment | None = None,
+        delay: float | None = None,
         dry_run: bool = False,
     ) -> OperationView:
         """Start an operation on all tasks of a project, or of a group, that everything said here is true of.
@@ -98,14 +103,18 @@ class TaskAdmin:
         its start are not met.
 
         Args:
-            action: retry: run now, with all retries; cancel: end; reprioritise: give ``priority``.
+            action: retry: run now, with all retries; cancel: end; reprioritise: give ``priority``; reschedule: let wait
+                until ``exetime``, or for ``delay``.
             states: in one of these; empty: those that the action makes sense for (retry: failed only).
             url: a glob that the url matches.
             error: a glob that the error of the last attempt matches.
             before: unix seconds: over, or last run, before that.
+            exetime: unix seconds, or an aware datetime; None is now.
+            delay: seconds from the arrival of this at the daemon; wins over exetime.
             dry_run: change nothing, only count.
 
         Raises:
+            ValueError: exetime is a datetime without a zone.
             RequestRejected: neither or both of project and group are given, or the action makes no sense for a state.
         """
         chosen = TaskFilter(list(states), url, error, before)
@@ -117,6 +126,8 @@ class TaskAdmin:
             group=group,
             filter=chosen,
             priority=priority,
+            exetime=unix_seconds("exetime", exetime) or 0.0,
+            delay=delay,
             dry_run=dry_run,
         )
         return (await self._exchange.ask(request, OperationReply)).operation

@@ -227,8 +227,8 @@ def test_reports_made_at_the_same_time_share_a_message(daemon: DaemonFactory) ->
 
     async def main() -> float:
         async with AsyncClient(it.url) as one:
-            await one.push_many("news", urls(500))
-            tasks = await one.select(500)
+            await one.push_many("news", urls(250))
+            tasks = await one.select(250)
             before = (await one.status()).shell["frames_in"]
             finished = await asyncio.gather(*(one.done(task) for task in tasks))
             assert {finish.outcome for finish in finished} == {"done"}
@@ -273,6 +273,49 @@ def test_push_many_goes_on_through_kills_and_counts_each_task_once(
 
     assert (pushed.new, pushed.total) == (MANY, MANY)
     assert one.project("news").totals.new == MANY
+
+
+def test_threads_that_push_one_by_one_go_on_through_kills_and_each_gets_its_own_outcome(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon(projects={"full": {"max_queue": 1}})
+    crawl = client(it)
+    crawl.push("full", "http://full/")
+
+    def push(n: int) -> str:
+        if n in (300, 900):
+            it.kill()
+            it.start()
+        try:
+            return crawl.push("full" if n % 10 == 0 else "news", f"http://site/{n % 1000}")
+        except RequestRejected as rejected:
+            return rejected.reason
+
+    with ThreadPoolExecutor(16) as threads:
+        outcomes = list(threads.map(push, range(1, 1500)))
+
+    assert {outcome.partition(":")[0] for outcome in outcomes[9::10]} == {'project "full" is full'}
+    assert outcomes.count("new") == 900
+    assert outcomes.count("ignored") == 450
+    assert counts(crawl) == {"ready": 900}
+
+
+def test_threads_fetch_and_report_each_task_once(daemon: DaemonFactory, client: ClientFactory) -> None:
+    crawl = client(daemon())
+    crawl.push_many("news", urls(400))
+
+    def fetch(_: int) -> list[str]:
+        done = []
+        while tasks := crawl.select(1, timeout=1.0):
+            assert crawl.done(tasks[0]).outcome == "done"
+            done.append(tasks[0].url)
+        return done
+
+    with ThreadPoolExecutor(16) as threads:
+        fetched = [url for each in threads.map(fetch, range(16)) for url in each]
+
+    assert sorted(fetched) == sorted(urls(400))
+    assert counts(crawl) == {"success": 400}
 
 
 def test_a_fetcher_keeps_what_it_holds_and_is_served_on_by_a_restarted_daemon(

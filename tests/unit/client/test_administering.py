@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
@@ -295,11 +296,15 @@ def test_a_bulk_operation_says_only_what_was_asked(daemon: Daemon) -> None:
     with Client(daemon.url) as client:
         client.bulk("retry", project="p", states=["failed"], url="*/a", error="*503*", before=5.0, dry_run=True)
         client.bulk("reprioritise", group="g", priority=9)
+        client.bulk("reschedule", group="g", exetime=datetime(2026, 12, 1, tzinfo=UTC))
+        client.bulk("reschedule", group="g", delay=60.0)
 
-    first, second = daemon.hear(Bulk), daemon.hear(Bulk)
+    first, second, third, fourth = (daemon.hear(Bulk) for _ in range(4))
     assert (first.project, first.group, first.dry_run) == ("p", "", True)
     assert first.filter == TaskFilter(["failed"], "*/a", "*503*", 5.0)
     assert (second.project, second.group, second.filter, second.priority) == (None, "g", TaskFilter(), 9)
+    assert (third.action, third.exetime, third.delay) == ("reschedule", 1796083200.0, None)
+    assert (fourth.action, fourth.exetime, fourth.delay) == ("reschedule", 0.0, 60.0)
 
 
 def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 from math import inf
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -232,6 +233,24 @@ def test_push_many_takes_an_async_iterable(daemon: Daemon) -> None:
             yield f"http://a/{n}"
 
     assert using(daemon, lambda client: client.push_many("p", urls(), batch=2)).new == 5
+
+
+def test_push_many_gives_all_of_a_batch_one_time(daemon: Daemon) -> None:
+    items: list[Any] = ["http://a/", {"url": "http://b/", "delay": 5}]
+
+    assert (
+        using(daemon, lambda client: client.push_many("p", items, exetime=datetime(2026, 12, 1, tzinfo=UTC))).new == 2
+    )
+
+    schedules = [task.schedule for task in daemon.hear(NewTasks).tasks if task]
+    assert [(one.exetime, one.delay) for one in schedules] == [(1796083200.0, None), (0.0, 5.0)]
+
+
+def test_push_many_with_two_times_for_all_sends_nothing(daemon: Daemon) -> None:
+    with pytest.raises(ValueError, match="give either exetime or delay"):
+        using(daemon, lambda client: client.push_many("p", ["http://a/"], exetime=5.0, delay=5.0))
+
+    assert not [request for request in daemon.heard if isinstance(request, NewTasks)]
 
 
 def test_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:

@@ -119,8 +119,8 @@ def test_any_thread_may_call(daemon: Daemon, client: Client) -> None:
         outcomes = list(threads.map(lambda n: client.push("p", f"http://a/{n}"), range(200)))
 
     assert outcomes == ["new"] * 200
-    numbers = [request.n for request in daemon.heard if isinstance(request, NewTasks)]
-    assert len(set(numbers)) == 200
+    urls = [task.url for request in daemon.heard if isinstance(request, NewTasks) for task in request.tasks if task]
+    assert sorted(urls) == sorted(f"http://a/{n}" for n in range(200))
 
 
 def test_the_url_comes_from_the_environment_when_the_client_is_made(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from datetime import datetime, timedelta, timezone
 from hashlib import md5
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from msgspec import Raw
 
 from taskqueue import Task, canonical_url, default_taskid, new_task
-from taskqueue.client.pushing import Packer, Pushed, as_new_task
+from taskqueue.client.pushing import Defaults, Packer, Pushed, as_new_task
 from taskqueue.core.messages import Handed, Schedule, Token
 
 
@@ -187,10 +188,67 @@ def test_push_many_makes_urls_canonical_unless_an_item_says_otherwise() -> None:
         new_task("http://A/"),
     ]
 
-    [batch] = Packer(10, Pushed(), canonical=True).pack(items)
+    [batch] = Packer(10, Pushed(), Defaults(canonical=True)).pack(items)
 
     assert [task.url for task in batch.tasks] == ["http://a/", "http://a/", "http://A/", "http://A/"]
     assert as_new_task({"url": "http://A/", "canonical": True}).url == "http://a/"
+
+
+# ---------------------------------------------------------------------------------------- times
+
+
+AT = datetime(2026, 12, 1, 8, 0, tzinfo=timezone(timedelta(hours=1)))
+
+
+def times(items: list[Any], **defaults: Any) -> list[tuple[float, float | None]]:
+    """(exetime, delay) of each of the items."""
+    [batch] = Packer(10, Pushed(), Defaults(**defaults)).pack(items)
+    return [(task.schedule.exetime, task.schedule.delay) for task in batch.tasks]
+
+
+def test_a_time_may_be_a_date_that_knows_its_zone() -> None:
+    task = new_task("http://a/", exetime=AT, expires_at=AT + timedelta(hours=1))
+
+    assert (task.schedule.exetime, task.schedule.expires_at) == (1796108400.0, 1796112000.0)
+
+
+@pytest.mark.parametrize("field", ["exetime", "expires_at"])
+def test_a_date_without_a_zone_is_no_time(field: str) -> None:
+    with pytest.raises(ValueError, match=f"{field}: 2026-12-01T08:00:00 has no time zone"):
+        new_task("http://a/", **{field: AT.replace(tzinfo=None)})  # type: ignore[arg-type]
+
+
+def test_push_many_gives_one_time_to_all_that_say_none() -> None:
+    items = [
+        "http://a/",
+        {"url": "http://b/"},
+        {"url": "http://c/", "exetime": 5.0},
+        {"url": "http://d/", "delay": 1.0},
+    ]
+
+    assert times(items, exetime=AT) == [(1796108400.0, None), (1796108400.0, None), (5.0, None), (0.0, 1.0)]
+    assert times(items, delay=60.0) == [(0.0, 60.0), (0.0, 60.0), (5.0, None), (0.0, 1.0)]
+
+
+def test_push_many_leaves_a_task_and_a_map_that_wants_no_time_as_they_are() -> None:
+    items = [new_task("http://a/"), {"url": "http://b/", "exetime": None}]
+
+    assert times(items, delay=60.0) == [(0.0, None), (0.0, None)]
+
+
+@pytest.mark.parametrize(
+    ("defaults", "says"),
+    [
+        ({"exetime": 5.0, "delay": 5.0}, "exetime: give either exetime or delay, not both"),
+        ({"exetime": AT.replace(tzinfo=None)}, "exetime: 2026-12-01T08:00:00 has no time zone"),
+        ({"exetime": "tomorrow"}, "schedule.exetime: "),
+        ({"delay": -1.0}, "schedule.delay: "),
+        ({"delay": float("inf")}, "schedule.delay: "),
+    ],
+)
+def test_a_time_for_all_that_can_not_be_is_refused_before_anything_is_sent(defaults: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Defaults(**defaults)
 
 
 def test_the_library_for_canonical_urls_is_loaded_when_one_is_made() -> None:

@@ -1,0 +1,231 @@
+"""Singles that leave together: what many callers ask one by one goes to the daemon in messages of many.
+
+    add ──► waiting ──gather──► under way ──answer──► to each caller its own outcome, or its own error
+               ▲ while one message is unanswered, what comes waits here
+
+A message costs both sides far more than a task in it. Whoever is alone waits for nobody: with no message under way a
+single leaves at the end of the loop's turn. The longer answers take, the more leave with the next message.
+
+Rules:
+1. First come, first served; a message has at most MOST singles, and about MOST_BYTES unless one alone is larger.
+2. Callers that were answered together are given COMPANY_SECONDS to come again, so that they stay together: threads come
+   back one by one, and the first would leave alone, for a message of its own. Measured with 8 threads: 8 tasks a
+   message instead of 4, and a third less CPU time, of the client as well as of the daemon.
+3. What is refused as a whole, or too large, goes again in halves, so that nobody gets the error of somebody else. It is
+   safe to do so: nothing of it was done.
+4. Who has given up is passed over. A message that nobody waits for any more is forgotten.
+5. Any thread may ``add``; all the rest happens in the event loop. A thread that adds while an answer is awaited need
+   not wake the loop: that answer does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from math import isinf
+from typing import Final, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from taskqueue.errors import Closed, MessageTooLarge, RequestRejected, RequestTimeout
+
+MOST: Final = 256
+"""Singles in a message."""
+
+MOST_BYTES: Final = 1 << 20
+"""About the bytes in a message."""
+
+COMPANY_SECONDS: Final = 0.001
+"""The shortest time that an event loop on epoll sleeps."""
+
+I = TypeVar("I")  # noqa: E741 - an item
+A = TypeVar("A")
+A_contra = TypeVar("A_contra", contravariant=True)
+
+
+class Answer(Protocol[A_contra]):
+    """Where a caller waits; a future of asyncio is one."""
+
+    def done(self) -> bool:
+        """There is an outcome, or the caller has given up."""
+
+    def set_result(self, result: A_contra, /) -> None:
+        """The outcome."""
+
+    def set_exception(self, error: Exception, /) -> None:
+        """There won't be one."""
+
+
+class Single(Struct, Generic[I, A], eq=False):
+    """What one caller asks; ``size`` is about its bytes in a message."""
+
+    item: I
+    answer: Answer[A]
+    size: int = 0
+
+
+class Grouping(Generic[I, A]):
+    """The singles of one kind, of one client.
+
+    Args:
+        send: sends items in one message; returns for each, in order, its outcome or its error.
+        patience: seconds that each caller waits for its answer; inf: for ever.
+        late: makes the error of a caller that has waited so long.
+
+    Attributes:
+        patience: as it was given.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[list[I]], Awaitable[Sequence[A | Exception]]],
+        patience: float,
+        late: Callable[[float], RequestTimeout],
+    ) -> None:
+        self.patience = patience
+        self._send = send
+        self._late = late
+        self._waiting: deque[Single[I, A]] = deque()
+        self._under_way: list[Single[I, A]] = []
+        self._sending: asyncio.Task[None] | None = None
+        self._expected = False
+        self._company = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def ask(self, item: I, size: int = 0) -> A:
+        """Let it leave with the next message, and wait for its outcome.
+
+        Raises:
+            RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[A] = loop.create_future()
+        if self.add(Single(item, answer, size)):
+            loop.call_soon(self.gather)
+        # Not asyncio.timeout: that alone would cost as much as all the rest here.
+        timer = None if isinf(self.patience) else loop.call_later(self.patience, self._expire, answer)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.forget()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def add(self, single: Single[I, A]) -> bool:
+        """Let it leave with the next message. True: call ``gather`` in the loop; else that is going to happen.
+
+        Raises:
+            Closed: nothing leaves any more.
+        """
+        self._waiting.append(single)
+        # Looked at only now: ``close`` answers what was added before it.
+        if self._closed:
+            raise _closed()
+        if 0 < self._company <= len(self._waiting):
+            self._company = 0
+            return True
+        if self._expected:
+            return False
+        self._expected = True
+        return True
+
+    def gather(self) -> None:
+        """Send what waits, unless a message is under way."""
+        self._stop_waiting()
+        if self._sending is not None:
+            return
+        # Before looking: whoever comes after the look has to say so.
+        self._expected = False
+        self._under_way = self._take()
+        if self._under_way:
+            self._expected = True
+            self._sending = asyncio.ensure_future(self._exchange(self._under_way))
+            self._sending.add_done_callback(self._ended)
+
+    def forget(self) -> None:
+        """Somebody has given up: let go of the message if nobody waits for it any more."""
+        if self._sending is not None and all(single.answer.done() for single in self._under_way):
+            self._sending.cancel()
+
+    def late(self) -> RequestTimeout:
+        """The error of a caller that has waited for so long as its patience is."""
+        return self._late(self.patience)
+
+    def close(self) -> None:
+        """Whoever waits is told that no answer will come."""
+        self._closed = True
+        self._stop_waiting()
+        for single in self._under_way:
+            _fail(single, _closed())
+        while self._waiting:
+            _fail(self._waiting.popleft(), _closed())
+
+    def _take(self) -> list[Single[I, A]]:
+        singles: list[Single[I, A]] = []
+        size = 0
+        while self._waiting and len(singles) < MOST and (not singles or size + self._waiting[0].size <= MOST_BYTES):
+            single = self._waiting.popleft()
+            if not single.answer.done():
+                singles.append(single)
+                size += single.size
+        return singles
+
+    def _ended(self, _: asyncio.Task[None]) -> None:
+        """Comes after the coroutines that were answered have run on, so that what they ask next is here already."""
+        company, self._under_way, self._sending = len(self._under_way), [], None
+        if 1 < company > len(self._waiting) and not self._closed:
+            self._company = company
+            self._timer = asyncio.get_running_loop().call_later(COMPANY_SECONDS, self.gather)
+        else:
+            self.gather()
+
+    def _stop_waiting(self) -> None:
+        self._company = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _exchange(self, singles: list[Single[I, A]]) -> None:
+        try:
+            outcomes = await self._send([single.item for single in singles])
+            for single, outcome in zip(singles, outcomes, strict=True):
+                _tell(single, outcome)
+        except (MessageTooLarge, RequestRejected) as error:
+            await self._go_apart(singles, error)
+        except Exception as error:
+            for single in singles:
+                _fail(single, error)
+
+    async def _go_apart(self, singles: list[Single[I, A]], error: Exception) -> None:
+        half = len(singles) // 2
+        if half == 0:
+            _fail(singles[0], error)
+            return
+        for part in (singles[:half], singles[half:]):
+            if wanted := [single for single in part if not single.answer.done()]:
+                await self._exchange(wanted)
+
+    def _expire(self, answer: asyncio.Future[A]) -> None:
+        if not answer.done():
+            answer.set_exception(self.late())
+            self.forget()
+
+
+def _tell(single: Single[I, A], outcome: A | Exception) -> None:
+    if isinstance(outcome, Exception):
+        _fail(single, outcome)
+    elif not single.answer.done():
+        single.answer.set_result(outcome)
+
+
+def _fail(single: Single[I, A], error: Exception) -> None:
+    if not single.answer.done():
+        single.answer.set_exception(error)
+
+
+def _closed() -> Closed:
+    return Closed("the client was closed")
