@@ -4,14 +4,16 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
+BENCH  := $(BIN)/python -m benchmarks
 ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types unit contract properties simulation integration mutants bench clean
+.PHONY: help setup run test lint types unit contract properties simulation integration mutants bench bench-full clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMP) ## make .venv and install everything into it
 
@@ -49,9 +51,33 @@ integration: ## real sockets, processes and disk
 mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation must catch
 	@$(BIN)/python -m tests.simulation.mutants
 
-bench: $(STAMP) ## lifecycles a second through a real daemon, and what the store costs, in a few minutes
-	$(BIN)/python benchmarks/lifecycle.py
-	$(BIN)/python benchmarks/store.py --quick
+$(BENCH_STAMP): $(STAMP)
+	@echo "installing what the benchmarks compare with …"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+bench: $(BENCH_STAMP) ## every benchmark in a short form, about ten minutes, and the tables and plots of its figures
+	$(BENCH).lifecycle --save --batch 1,16,256 --rounds 3 --tasks 40000
+	$(BENCH).limit --save --rounds 3 --tasks 40000
+	$(BENCH).clients --save --rounds 1 --tasks 10000
+	$(BENCH).growth --save --rounds 3 --levels 0,100k --tasks 20k
+	$(BENCH).known --save --rounds 2 --known 100000 --tasks 20000
+	$(BENCH).latency --save --rounds 2 --probes 100
+	$(BENCH).lateness --save --rounds 1 --timers 20000 --seconds 2 --far 100000
+	$(BENCH).idle --save --tasks 100000 --seconds 20
+	$(BENCH).report
+
+bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tasks
+	$(BENCH).lifecycle --save --batch 1,16,256 --rounds 5
+	$(BENCH).limit --save --rounds 5 --tasks 200000
+	$(BENCH).clients --save --rounds 3 --tasks 40000
+	$(BENCH).growth --save --full
+	$(BENCH).known --save
+	$(BENCH).latency --save
+	$(BENCH).lateness --save
+	$(BENCH).idle --save --rounds 3
+	$(BENCH).store --tasks 1m,10m
+	$(BENCH).report
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

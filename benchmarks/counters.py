@@ -1,7 +1,7 @@
 """What the counters of many projects cost: memory, a turn, an attempt, a page of statistics, a save, a start.
 
-    python benchmarks/counters.py                     10,000 projects, about a minute
-    python benchmarks/counters.py --projects 100000   that many
+    python -m benchmarks.counters                     10,000 projects, about a minute
+    python -m benchmarks.counters --projects 100000   that many
 
 All projects are busy: every turn of theirs has new, selected, successful, failed and retried tasks, and their rings
 have gone round. Memory is measured twice in a process of its own: what Python allocated (tracemalloc) and what the

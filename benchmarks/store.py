@@ -1,8 +1,8 @@
 """Compares ways to lay tasks out in RocksDB: CPU, bytes written, refill, lookups and disk space, side by side.
 
-    python benchmarks/store.py                      one million tasks, about five minutes
-    python benchmarks/store.py --tasks 1m,10m       the figures of docs/decisions/0001-record-layout.md
-    python benchmarks/store.py --quick              100,000 tasks
+    python -m benchmarks.store                      one million tasks, about five minutes
+    python -m benchmarks.store --tasks 1m,10m       the figures of docs/decisions/0001-record-layout.md
+    python -m benchmarks.store --quick              100,000 tasks
 
 Each layout runs in a process and a directory of its own, with the store's own tuning, through push (look the taskids
 up, insert), select and done, in batches of 256 with a sync every 16. Taskids are random, bodies have 300 bytes, half of

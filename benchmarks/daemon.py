@@ -1,0 +1,175 @@
+"""A real daemon for benchmarks, and peers that speak the protocol and do nothing else.
+
+    with Daemon('[store]\\ndurability = "interval"\\n[projects.bench]\\nrate = inf\\n', core="0") as daemon:
+        with Peer(daemon.url, "producer") as peer:
+            peer.send(...)
+        daemon.cpu_seconds(), daemon.rss_bytes(), daemon.status()
+
+It listens on a free port of loopback and keeps everything in a temporary folder, which goes with it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import zmq
+
+from benchmarks import processes
+from taskqueue.core.replies import StatusReply
+from taskqueue.core.requests import AnyRequest, Status
+from taskqueue.wire import decode_said, encode
+
+SILENT_MS: Final = 60_000
+"""A peer that waits so long for a message raises ``zmq.Again``: a benchmark that goes wrong must end."""
+
+
+class Daemon:
+    """``taskqueue scheduler`` in a process of its own.
+
+    Args:
+        config_text: of its config file; ``bind``, ``log_level`` and ``path`` of the store need not be in it.
+        core: cores that it runs on, such as "0"; empty: any.
+
+    Attributes:
+        url: stays the same over restarts.
+        folder: its config file, ``log`` and ``store`` are in it.
+    """
+
+    def __init__(self, config_text: str, core: str = "0") -> None:
+        self.url = f"tcp://127.0.0.1:{processes.free_port()}"
+        self._core = core
+        self._folder = tempfile.TemporaryDirectory(prefix="taskqueue-bench-")
+        self.folder = Path(self._folder.name)
+        (self.folder / "taskqueue.toml").write_text(config_text)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self._folder.cleanup()
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs."""
+        assert self._process is not None, "the daemon was not started"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it; it may still be busy with that when this returns. ``status`` waits until it answers."""
+        command = [sys.executable, "-m", "taskqueue.cli.main", "scheduler", "-c", str(self.folder / "taskqueue.toml")]
+        options = ["--bind", self.url, "--store", str(self.folder / "store")]
+        with (self.folder / "log").open("ab") as log:
+            self._process = processes.start([*command, *options], self._core, log)
+
+    def stop(self) -> None:
+        """SIGTERM: an orderly end."""
+        if self._process is not None:
+            processes.stop(self._process)
+            self._process = None
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """``stop`` and ``start``."""
+        self.stop()
+        self.start()
+
+    def cpu_seconds(self) -> float:
+        """CPU time that it has used, in all threads, since its start."""
+        return processes.cpu_seconds(self.pid)
+
+    def rss_bytes(self) -> int:
+        """Resident memory."""
+        return processes.rss_bytes(self.pid)
+
+    def disk_bytes(self) -> int:
+        """What its store takes on disk."""
+        return processes.disk_bytes(self.folder / "store")
+
+    def wait(self) -> None:
+        """Return as soon as it listens: a socket of ZeroMQ would try again each 100 ms only.
+
+        Raises:
+            SystemExit: it has ended instead.
+        """
+        where = urlsplit(self.url)
+        while True:
+            if self._process is None or self._process.poll() is not None:
+                raise SystemExit(f"the daemon has ended: {self.log()[-2000:]}")
+            try:
+                return socket.create_connection((where.hostname, where.port)).close()
+            except ConnectionRefusedError:
+                time.sleep(0.001)
+
+    def status(self) -> StatusReply:
+        """How it is; waits until it answers."""
+        self.wait()
+        with Peer(self.url, f"status-{os.urandom(8).hex()}") as peer:
+            return peer.status()
+
+    def log(self) -> str:
+        """What it has written."""
+        return (self.folder / "log").read_text()
+
+
+class Peer:
+    """A session that speaks the protocol over one DEALER.
+
+    Args:
+        session: its name; a new one each time, because its requests are numbered from 1.
+    """
+
+    def __init__(self, url: str, session: str) -> None:
+        self.session = session
+        self.n = 0
+        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.RCVTIMEO, SILENT_MS)
+        self.socket.connect(url)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    def number(self) -> int:
+        """Of the next request."""
+        self.n += 1
+        return self.n
+
+    def send(self, request: AnyRequest) -> None:
+        """Send a request."""
+        self.socket.send(encode(request))
+
+    def receive(self) -> Any:
+        """The next message."""
+        return decode_said(self.socket.recv())
+
+    def status(self) -> StatusReply:
+        """How the daemon is; waits until it listens."""
+        self.send(Status(session=self.session, n=self.number()))
+        reply = self.receive()
+        assert isinstance(reply, StatusReply)
+        return reply

@@ -1,0 +1,100 @@
+"""What a daemon costs that has nothing to do: 1,000 projects, and a million tasks that are due in days.
+
+    python -m benchmarks.idle                                       a minute
+    python -m benchmarks.idle --tasks 100000 --seconds 20
+
+It is watched when the store has nothing to compact any more and the windows of all projects' counters have been saved,
+which is a minute after the last push; for so many seconds, a round. Nobody is connected. CPU time is that of all its
+threads, to the nanosecond, as the operating system's scheduler counts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from pathlib import Path
+from typing import Final
+
+from benchmarks.daemon import Daemon
+from benchmarks.growing import peak_bytes, settle
+from benchmarks.harness import Column, Goal, Report, parser
+from benchmarks.processes import stay_on
+from benchmarks.traffic import Traffic, expect
+from taskqueue.core.messages import Schedule
+
+COMMAND: Final = "python -m benchmarks.idle"
+CONFIG: Final = "[server]\nauto_create = true\n"
+COLUMNS: Final = [
+    Column("cpu", "CPU a minute", "ms", 2),
+    Column("share", "of a core", "%", 4),
+    Column("turns", "turns a minute"),
+    Column("rss", "memory", "MB"),
+    Column("peak", "at its peak", "MB"),
+]
+BATCH: Final = 1000
+DAY: Final = 86_400
+SAVED_SECONDS: Final = 65
+"""After that all windows are saved (``core/counting.py``)."""
+
+
+def main() -> None:
+    """Fill, settle, watch."""
+    options = parse()
+    stay_on("1")
+    row = f"{options.projects:,} projects, {options.tasks:,} delayed tasks"
+    goal = Goal("CPU of a daemon that has nothing to do", "share", row, "< 0.1 %")
+    report = Report("idle", "Idle", COMMAND, COLUMNS, goals=[goal])
+    with Daemon(CONFIG) as daemon:
+        fill(daemon, options.projects, options.tasks)
+        time.sleep(SAVED_SECONDS)
+        settle(daemon)
+        for _ in range(options.rounds):
+            report.add(row, watch(daemon, options.seconds))
+    report.finish(options)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    made = parser(__doc__, rounds=1)
+    made.add_argument("--projects", type=int, default=1000)
+    made.add_argument("--tasks", type=int, default=1_000_000, help="of all projects together")
+    made.add_argument("--seconds", type=int, default=60)
+    return made.parse_args()
+
+
+def fill(daemon: Daemon, projects: int, tasks: int) -> None:
+    """As many in each project, due at random moments between one and thirty days from now."""
+    chance, now = random.Random(1), time.time()
+    daemon.wait()
+    with Traffic(daemon.url) as traffic:
+        for project in range(projects):
+            numbers = range(project * tasks // projects, (project + 1) * tasks // projects)
+            outcomes = traffic.push(
+                numbers, BATCH, lambda _: Schedule(exetime=now + chance.uniform(DAY, 30 * DAY)), f"site-{project}"
+            )
+            expect(outcomes, "new", len(numbers))
+
+
+def watch(daemon: Daemon, seconds: int) -> dict[str, float]:
+    """So long, without asking it anything; one turn is that of the second question."""
+    turns, cpu = daemon.status().shell["turns"], cpu_nanoseconds(daemon.pid)
+    time.sleep(seconds)
+    cpu = cpu_nanoseconds(daemon.pid) - cpu
+    turns = daemon.status().shell["turns"] - turns - 1
+    return {
+        "cpu": cpu / 1e6 * 60 / seconds,
+        "share": cpu / 1e9 / seconds * 100,
+        "turns": turns * 60 / seconds,
+        "rss": daemon.rss_bytes() / 1e6,
+        "peak": peak_bytes(daemon.pid) / 1e6,
+    }
+
+
+def cpu_nanoseconds(pid: int) -> int:
+    """Of all threads that live."""
+    return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+
+
+if __name__ == "__main__":
+    main()

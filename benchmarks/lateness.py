@@ -1,0 +1,193 @@
+"""How late timers come out: 100,000 that are due at random moments within ten seconds.
+
+    python -m benchmarks.lateness                                 10,000 a second for ten seconds, 3 rounds
+    python -m benchmarks.lateness --timers 20000 --seconds 2 --far 100000 --rounds 2
+
+Lateness is the time from the moment at which a timer is due to that at which one waiting fetcher, which takes all
+there is, has received it. All clocks are the machine's own, so that one that comes out too early is seen; a late one
+may be the fetcher's fault as well. "And N for later days": as many further timers are in the same queue, which are due
+between one and thirty days later.
+
+* taskqueue: delayed tasks, ``durability = "commit"``, in a fetcher that holds them all; in a further row it reports
+  each as done at once, which the daemon has to take in beside.
+* beanstalkd (default sync): its delay is whole seconds, so it is rounded up. One row is against the moments that were
+  wanted, one against those that it was asked for, seconds after it was asked.
+* Redis (AOF everysec): a sorted set by time, asked for what is due by a script, with a pause of a millisecond between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from msgspec import Struct
+
+from benchmarks.harness import Column, Goal, Plot, Report, alternate, parser
+from benchmarks.peers import beanstalkd, ours, redis
+from benchmarks.processes import stay_on
+from benchmarks.timers import InBeanstalkd, InRedis, InTaskqueue, InTaskqueueDone, Out, Timers, Wanted
+from benchmarks.traffic import taskid_of
+
+COMMAND: Final = "python -m benchmarks.lateness"
+COLUMNS: Final = [
+    Column("p50", "p50", "ms", 2),
+    Column("p99", "p99", "ms", 2),
+    Column("most", "most", "ms", 1),
+    Column("early", "too early"),
+]
+DAY: Final = 86_400
+LEAD_SECONDS: Final = 4.0
+PUTS_A_SECOND: Final = 8_000
+"""Slower than any of the three."""
+
+OURS: Final = "taskqueue"
+DONE: Final = "taskqueue, each reported done"
+BEANSTALKD: Final = "beanstalkd"
+ROUNDED: Final = "beanstalkd, against its whole seconds"
+REDIS: Final = "Redis, asked each millisecond"
+
+
+class Contender(Struct, frozen=True):
+    """A system, with timers for later days in it or not.
+
+    Attributes:
+        serve: starts it.
+        far: how many.
+    """
+
+    label: str
+    serve: Callable[[], Iterator[Timers]]
+    unavailable: Callable[[], str]
+    far: int
+
+    @property
+    def name(self) -> str:
+        """Of its row."""
+        return named(self.label, self.far)
+
+
+def named(label: str, far: int) -> str:
+    """With what is there besides."""
+    return f"{label}, and {far:,} for later days" if far else label
+
+
+def main() -> None:
+    """All rounds."""
+    options = parse()
+    stay_on("1")
+    far = named(OURS, options.far)
+    goals = [Goal(f"{row}: p99", "p99", row, "≤ 3 ms") for row in dict.fromkeys([OURS, far])]
+    goals += [Goal(f"{row}: too early", "early", row, "0") for row in dict.fromkeys([OURS, far])]
+    title = f"Lateness of {options.timers:,} timers in {options.seconds} seconds"
+    result = Report("lateness", title, COMMAND, COLUMNS, goals=goals, plot=Plot("bars", "log", columns=("p50", "p99")))
+    for _, contender in alternate(options.rounds, contenders(options)):
+        if why := contender.unavailable():
+            result.missing(contender.name, why)
+        else:
+            measure(result, contender, options)
+    result.finish(options)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    made = parser(__doc__)
+    made.add_argument("--timers", type=int, default=100_000, help="taskqueue's fetcher can hold 100,000")
+    made.add_argument("--seconds", type=int, default=10)
+    made.add_argument("--far", type=int, default=1_000_000, help="timers besides, in a second row; 0: no such row")
+    made.add_argument("--only", help="rows whose names begin so")
+    return made.parse_args()
+
+
+def contenders(options: argparse.Namespace) -> list[Contender]:
+    """Each with and without timers for later days."""
+    made = []
+    for far in dict.fromkeys([0, options.far]):
+        made += [
+            Contender(OURS, in_taskqueue, ours.unavailable, far),
+            Contender(BEANSTALKD, in_beanstalkd, beanstalkd.unavailable, far),
+            Contender(REDIS, in_redis, redis.unavailable, far),
+        ]
+    made.insert(1, Contender(DONE, in_taskqueue_reporting, ours.unavailable, 0))
+    return [each for each in made if each.name.startswith(options.only or "")]
+
+
+# ------------------------------------------------------------------------------------------------ a round
+
+
+def measure(result: Report, contender: Contender, options: argparse.Namespace) -> None:
+    """One contender, once."""
+    with contextmanager(contender.serve)() as timers:
+        timers.put(later_days(options.timers, contender.far))
+        due = soon(options.timers, options.seconds)
+        timers.put(due)
+        if time.time() > min(due.values()):
+            raise SystemExit(f"{contender.name} took so long to take the timers in that the first were due already")
+        out = timers.fetch(len(due))
+        result.add(contender.name, figures(out, due))
+        if isinstance(timers, InBeanstalkd):
+            result.add(named(ROUNDED, contender.far), figures(out, timers.rounded))
+
+
+def soon(count: int, seconds: int) -> dict[int, float]:
+    """Due at random moments within so many seconds, not before all are put there."""
+    chance = random.Random()
+    first = time.time() + LEAD_SECONDS + count / PUTS_A_SECOND
+    return {number: first + chance.uniform(0, seconds) for number in range(count)}
+
+
+def later_days(above: int, count: int) -> dict[int, float]:
+    """Of other numbers."""
+    chance, now = random.Random(), time.time()
+    return {above + number: now + chance.uniform(DAY, 30 * DAY) for number in range(count)}
+
+
+def figures(out: Sequence[Out], due: Wanted) -> dict[str, float]:
+    """Of what came out."""
+    due_at = {taskid_of(number): at for number, at in due.items()}
+    late = sorted(1000 * (timer.at - due_at[timer.taskid]) for timer in out)
+    return {
+        "p50": quantile(late, 0.50),
+        "p99": quantile(late, 0.99),
+        "most": late[-1],
+        "early": sum(one < 0 for one in late),
+    }
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Of sorted values, the one below which this share of them lies."""
+    return values[min(len(values) - 1, int(share * len(values)))]
+
+
+# ------------------------------------------------------------------------------------------------ the systems
+
+
+def in_taskqueue() -> Iterator[Timers]:
+    """The fetcher holds what it gets."""
+    with ours.serve("commit", "0") as daemon:
+        yield InTaskqueue(daemon.address)
+
+
+def in_taskqueue_reporting() -> Iterator[Timers]:
+    """The fetcher reports what it gets."""
+    with ours.serve("commit", "0") as daemon:
+        yield InTaskqueueDone(daemon.address)
+
+
+def in_beanstalkd() -> Iterator[Timers]:
+    """With a binlog."""
+    with beanstalkd.serve("50", "0") as server:
+        yield InBeanstalkd(server.address)
+
+
+def in_redis() -> Iterator[Timers]:
+    """With an append-only file."""
+    with redis.serve("everysec", "0") as server:
+        yield InRedis(server.address)
+
+
+if __name__ == "__main__":
+    main()

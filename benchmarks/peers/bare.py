@@ -1,0 +1,167 @@
+"""The limit: a bare ROUTER and a bare RocksDB write batch, with no scheduling at all.
+
+It plays a recording back: when as many frames have come as a turn had heard, it writes what that turn had written and
+sends what that turn had said. Nothing is decoded, looked up, decided, packed or encoded. Store, tuning and the thread
+that syncs are the daemon's own; producer and fetcher are those of ``ours``. The setting is the durability and the load,
+because it records before the clock starts.
+
+    python -m benchmarks.peers.bare PORT FOLDER DURABILITY TASKS BATCH BODY
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import deque
+from typing import Any, Final, Self
+
+import zmq
+
+from benchmarks.contest import Load
+from benchmarks.peers import ours
+from benchmarks.peers.recording import Recording, Turn
+from benchmarks.peers.service import Service
+from taskqueue.server.main import SWITCH_SECONDS
+from taskqueue.server.meters import Meters
+from taskqueue.server.syncer import Durability, Syncer
+from taskqueue.store.rocks import RocksStore
+
+HELLO: Final = b"\xa5hello"
+
+
+class Bare(Service):
+    """The server."""
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.address = f"tcp://{self.address}"
+        return self
+
+    def check(self, load: Load) -> None:
+        """It has no counts of its own."""
+
+
+def unavailable() -> str:
+    """See ``Peer``."""
+    return ""
+
+
+def setting(durability: str, load: Load) -> str:
+    """What ``serve`` wants to hear."""
+    return " ".join([durability, *(str(number) for number in load)])
+
+
+def serve(setting: str, core: str) -> Bare:
+    """See ``Peer``."""
+    return Bare([sys.executable, "-m", "benchmarks.peers.bare", "{port}", "{folder}", *setting.split()], core)
+
+
+def produce(address: str, load: Load) -> dict[str, Any]:
+    """See ``Peer``."""
+    return ours.produce(address, load)
+
+
+def fetch(address: str, load: Load) -> dict[str, Any]:
+    """See ``Peer``."""
+    return ours.fetch(address, load)
+
+
+class Playback:
+    """Plays the turns of a recording back to one producer and one fetcher."""
+
+    def __init__(self, socket: zmq.Socket[bytes], store: RocksStore, durability: Durability, record: Recording) -> None:
+        self._socket = socket
+        self._store = store
+        self._epoch = store.begin()
+        self._syncer = Syncer(store.sync, durability, Meters())
+        self._turns = deque(record.turns)
+        self._welcome = record.welcome
+        self._new_in = self._done_in = 0
+        self._producer = self._fetcher = b""
+        self._unsynced: deque[tuple[int, Turn]] = deque()
+        self._poller = zmq.Poller()
+        self._poller.register(socket, zmq.POLLIN)
+        self._poller.register(self._syncer, zmq.POLLIN)
+
+    def run(self) -> None:
+        """Until all is played back."""
+        while self._turns or self._unsynced:
+            self._drain()
+            if not self._play():
+                self._sleep()
+            self._answer()
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                peer, frame = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._take(peer, frame)
+
+    def _take(self, peer: bytes, frame: bytes) -> None:
+        if peer == self._fetcher:
+            self._done_in += 1
+        elif HELLO in frame[:16]:
+            self._fetcher = peer
+            self._socket.send_multipart([peer, self._welcome])
+        else:
+            self._producer = peer
+            self._new_in += 1
+
+    def _play(self) -> bool:
+        """Take the next turn, if all that it heard has come."""
+        if not (self._fetcher and self._turns and self._has_come(self._turns[0])):
+            return False
+        turn = self._turns.popleft()
+        self._new_in -= turn.new_in
+        self._done_in -= turn.done_in
+        if turn.written is not None:
+            self._store.write(self._epoch, turn.written)
+            self._syncer.wrote()
+        for frame in turn.selects:
+            self._socket.send_multipart([self._fetcher, frame])
+        self._unsynced.append((self._syncer.written, turn))
+        return True
+
+    def _has_come(self, turn: Turn) -> bool:
+        return turn.new_in <= self._new_in and turn.done_in <= self._done_in
+
+    def _answer(self) -> None:
+        """Say what waited for a sync that is done."""
+        covered = self._syncer.check()
+        while self._unsynced and self._unsynced[0][0] <= covered:
+            _, turn = self._unsynced.popleft()
+            for frame in turn.new_out:
+                self._socket.send_multipart([self._producer, frame])
+            for frame in turn.done_out:
+                self._socket.send_multipart([self._fetcher, frame])
+
+    def _sleep(self) -> None:
+        self._syncer.sleeping = True
+        if not self._syncer.has_news:
+            self._poller.poll()
+        self._syncer.sleeping = False
+        self._syncer.quiet()
+
+
+def main() -> None:
+    """Record, listen, play back, and wait to be ended."""
+    port, folder, durability, *numbers = sys.argv[1:]
+    sys.setswitchinterval(SWITCH_SECONDS)
+    record = Recording(Load(*map(int, numbers)))
+    gc.freeze()
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+    playback = Playback(socket, RocksStore(f"{folder}/store"), _durability(durability), record)
+    socket.bind(f"tcp://127.0.0.1:{port}")
+    playback.run()
+    socket.poll()
+
+
+def _durability(name: str) -> Durability:
+    names: tuple[Durability, ...] = ("commit", "interval", "none")
+    return next(each for each in names if each == name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Celery's ordinary client: ``delay`` and a worker with a pool of processes; no results are kept."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from benchmarks.peers.ordinary import SLOTS, URL, Redis, note, script
+
+app = Celery("bench", broker=URL or None)
+run = app.task(name="bench.run")(note)
+
+
+def server() -> Redis:
+    """See ``Ordinary``."""
+    return Redis()
+
+
+def workers(url: str, setting: str) -> list[list[str]]:
+    """See ``Ordinary``."""
+    return [[script("celery"), "-A", "benchmarks.peers.celery", "worker", "-c", str(SLOTS), "-l", "error"]]
+
+
+def push(taskid: str) -> object:
+    """See ``Ordinary``."""
+    return run.delay(taskid)

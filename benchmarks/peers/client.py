@@ -1,0 +1,43 @@
+"""taskqueue's ordinary client: the blocking ``Client.push``, one task a call, and Workers with an async handler."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from benchmarks.daemon import Daemon
+from benchmarks.peers.ordinary import SLOTS, URL, note, script
+from taskqueue import Client, Task
+
+CONFIG = """
+[server]
+log_level = "warning"
+[projects.bench]
+rate = inf
+"""
+PROCESSES = 2
+
+
+def server() -> Daemon:
+    """See ``Ordinary``."""
+    return Daemon(CONFIG, core="")
+
+
+def workers(url: str, setting: str) -> list[list[str]]:
+    """See ``Ordinary``."""
+    command = [script("taskqueue"), "work", "benchmarks.peers.client:run", "-j", str(SLOTS // PROCESSES), "--url", url]
+    return [command] * PROCESSES
+
+
+def push(taskid: str) -> object:
+    """See ``Ordinary``."""
+    return _client().push("bench", f"http://example.com/{taskid}", taskid=taskid)
+
+
+async def run(task: Task) -> None:
+    """The handler."""
+    note(task.taskid)
+
+
+@cache
+def _client() -> Client:
+    return Client(URL)

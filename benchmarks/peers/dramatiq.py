@@ -1,0 +1,30 @@
+"""Dramatiq's ordinary client: ``send`` and two processes of eight threads, which is its default on two cores."""
+
+from __future__ import annotations
+
+import dramatiq
+from dramatiq.brokers.redis import RedisBroker
+
+from benchmarks.peers.ordinary import SLOTS, URL, Redis, note, script
+
+PROCESSES = 2
+
+if URL:
+    dramatiq.set_broker(RedisBroker(url=URL))
+    run = dramatiq.actor(note, queue_name="bench")
+
+
+def server() -> Redis:
+    """See ``Ordinary``."""
+    return Redis()
+
+
+def workers(url: str, setting: str) -> list[list[str]]:
+    """See ``Ordinary``."""
+    shape = ["-p", str(PROCESSES), "-t", str(SLOTS // PROCESSES)]
+    return [[script("dramatiq"), *shape, "benchmarks.peers.dramatiq"]]
+
+
+def push(taskid: str) -> object:
+    """See ``Ordinary``."""
+    return run.send(taskid)

@@ -1,0 +1,25 @@
+"""Huey's ordinary client: a task that is called, and a consumer with threads."""
+
+from __future__ import annotations
+
+from huey import RedisHuey
+
+from benchmarks.peers.ordinary import SLOTS, URL, Redis, note, script
+
+queue = RedisHuey("bench", url=URL or "redis://127.0.0.1:1/0")
+run = queue.task()(note)
+
+
+def server() -> Redis:
+    """See ``Ordinary``."""
+    return Redis()
+
+
+def workers(url: str, setting: str) -> list[list[str]]:
+    """See ``Ordinary``."""
+    return [[script("huey_consumer"), "benchmarks.peers.huey.queue", "-w", str(SLOTS), "-k", "thread", "-q"]]
+
+
+def push(taskid: str) -> object:
+    """See ``Ordinary``."""
+    return run(taskid)

@@ -1,0 +1,89 @@
+"""What tasks of ordinary clients do: one line in a ledger, which shows that each was run, how often, and when.
+
+    TASKQUEUE_BENCH_URL       the server
+    TASKQUEUE_BENCH_LEDGER    the file: rows of taskid and epoch seconds, ROW_BYTES each
+
+A module of an ordinary client has ``push(taskid)``, called by many threads, and ``workers(url, setting)``, the commands
+of its workers; ``server()`` starts what both need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from benchmarks.peers.service import Service
+
+URL: Final = os.environ.get("TASKQUEUE_BENCH_URL", "")
+LEDGER: Final = os.environ.get("TASKQUEUE_BENCH_LEDGER", os.devnull)
+ROOT: Final = Path(__file__).parents[2]
+ROW_BYTES: Final = 32 + 1 + 17 + 1
+SLOTS: Final = 16
+"""Workers at once."""
+
+
+class Running(Protocol):
+    """A server that listens.
+
+    Attributes:
+        url: for clients.
+    """
+
+    url: str
+
+    @property
+    def pid(self) -> int: ...
+
+
+class Ordinary(Protocol):
+    """What a module of an ordinary client offers."""
+
+    def server(self) -> AbstractContextManager[Running]:
+        """Start it, as its package does."""
+
+    def workers(self, url: str, setting: str) -> list[list[str]]:
+        """Commands of processes with SLOTS slots in all."""
+
+    def push(self, taskid: str) -> object:
+        """Push one task, and wait until it is accepted."""
+
+
+class Row(NamedTuple):
+    """A task was run."""
+
+    taskid: str
+    at: float
+
+
+def note(taskid: str) -> None:
+    """The task: say that it was run. One write, which is atomic."""
+    os.write(_ledger(), b"%s %.6f\n" % (taskid.encode(), time.time()))
+
+
+def rows(ledger: Path) -> list[Row]:
+    """What was run so far."""
+    lines = (line.split() for line in ledger.read_text().splitlines())
+    return [Row(taskid, float(at)) for taskid, at in lines]
+
+
+class Redis(Service):
+    """Redis as its package starts it, snapshots included, in a folder of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{folder}"], "")
+        self.url = f"redis://{self.address}/0"
+
+
+def script(name: str) -> str:
+    """A command that a package has installed beside this Python."""
+    return str(Path(sys.executable).parent / name)
+
+
+@cache
+def _ledger() -> int:
+    return os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -1,0 +1,121 @@
+"""taskqueue in the contest: a real daemon; producer and fetcher speak the protocol with the project's own codec.
+
+The setting is its durability: ``commit``, ``interval`` or ``none``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, Final
+
+import msgspec
+
+from benchmarks.contest import WINDOW, Load, Made
+from benchmarks.daemon import Daemon, Peer
+from taskqueue.core.messages import Finished, NewTask
+from taskqueue.core.replies import DoneReply, NewTasksReply, Select, Welcome
+from taskqueue.core.requests import Done, Hello, NewTasks
+from taskqueue.wire import encode
+
+PROJECT: Final = "bench"
+PRODUCER: Final = "bench-producer"
+FETCHER: Final = "bench-fetcher"
+LEAST_CAPACITY: Final = 16
+
+CONFIG: Final = """
+[server]
+log_level = "warning"
+[store]
+durability = "{durability}"
+[projects.bench]
+rate = inf
+"""
+
+
+class Ours(Daemon):
+    """The daemon, as a Server."""
+
+    @property
+    def address(self) -> str:
+        """Its url."""
+        return self.url
+
+    def meters(self) -> dict[str, float]:
+        """Those of the loop."""
+        return self.status().shell
+
+    def check(self, load: Load) -> None:
+        """See ``Server``."""
+        status = self.status()
+        if status.counts.success != load.tasks or status.totals.selected != load.tasks:
+            raise SystemExit(f"the daemon counts {status.counts} and {status.totals}")
+
+
+def unavailable() -> str:
+    """See ``Peer``."""
+    return ""
+
+
+def serve(setting: str, core: str) -> Ours:
+    """See ``Peer``."""
+    return Ours(CONFIG.format(durability=setting), core)
+
+
+def produce(address: str, load: Load) -> dict[str, Any]:
+    """See ``Peer``."""
+    frames = deque(new_task_frames(load.made()))
+    accepted = ahead = 0
+    with Peer(address, PRODUCER) as peer:
+        began_at = time.time()
+        while frames or ahead:
+            while frames and ahead < WINDOW:
+                peer.socket.send(frames.popleft())
+                ahead += 1
+            reply = peer.receive()
+            assert isinstance(reply, NewTasksReply)
+            accepted += reply.outcomes.count("new")
+            ahead -= 1
+    return {"began_at": began_at, "accepted": accepted}
+
+
+def new_task_frames(batches: list[list[Made]]) -> list[bytes]:
+    """One a batch."""
+    body = msgspec.Raw(msgspec.msgpack.encode(batches[0][0].body))
+    frames = []
+    for n, batch in enumerate(batches, 1):
+        tasks: list[NewTask | None] = [NewTask(made.taskid, made.url, body=body) for made in batch]
+        frames.append(encode(NewTasks(session=PRODUCER, n=n, project=PROJECT, tasks=tasks)))
+    return frames
+
+
+def hello(load: Load, n: int = 1) -> Hello:
+    """What the fetcher says of itself."""
+    return Hello(session=FETCHER, n=n, capacity=max(LEAST_CAPACITY, WINDOW * load.batch), projects=[PROJECT])
+
+
+def fetch(address: str, load: Load) -> dict[str, Any]:
+    """See ``Peer``. Reports each ``select`` as done, in batches."""
+    selects: list[Select] = []
+    finished = 0
+    with Peer(address, FETCHER) as peer:
+        peer.send(hello(load, peer.number()))
+        while finished < load.tasks:
+            message = peer.receive()
+            if isinstance(message, Select):
+                selects.append(message)
+                for start in range(0, len(message.tasks), load.batch):
+                    peer.send(done(peer.number(), message, start, start + load.batch))
+            elif isinstance(message, DoneReply):
+                finished += message.outcomes.count("done")
+            else:
+                assert isinstance(message, Welcome)
+        ended_at = time.time()
+    distinct = len({task.taskid for select in selects for task in select.tasks})
+    return {"ended_at": ended_at, "finished": finished, "distinct": distinct}
+
+
+def done(n: int, select: Select, start: int, end: int) -> Done:
+    """All is well with so many of these tasks."""
+    tasks: list[Finished | None] = [Finished(task.project, task.taskid, task.token) for task in select.tasks[start:end]]
+    return Done(session=FETCHER, n=n, tasks=tasks)

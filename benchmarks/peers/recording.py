@@ -1,0 +1,118 @@
+"""What a lifecycle consists of, recorded from the real core and the real ledger: frames out, and batches to write.
+
+    Recording(load).turns         in each: how many frames came in, what was written, which frames went out
+
+A turn hears TURN_FRAMES messages of new tasks, as a busy daemon does, and the ``done`` of what it handed out in the
+turn before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from math import inf
+from typing import Final
+
+from msgspec import Struct, field
+
+from benchmarks.contest import Load
+from benchmarks.peers import ours
+from taskqueue.calendar import Calendar
+from taskqueue.core.messages import Now, Peer
+from taskqueue.core.replies import AnySaid, DoneReply, NewTasksReply, Select
+from taskqueue.core.requests import AnyRequest, Heard
+from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.settings import CoreConfig
+from taskqueue.store.contract import Batch
+from taskqueue.store.ledger import Ledger
+from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.wire import decode_request, encode
+
+TURN_FRAMES: Final = 4
+TURN_SECONDS: Final = 0.03
+WALL: Final = 1_700_000_000.0
+
+
+class Turn(Struct):
+    """One pass of the daemon.
+
+    Attributes:
+        new_in, done_in: frames that it heard, of each kind.
+        written: in one batch; None: nothing.
+        selects: frames that left at once, for the fetcher.
+        new_out, done_out: answers that left when the batch was safe, for the producer and for the fetcher.
+    """
+
+    new_in: int
+    done_in: int
+    written: Batch | None = None
+    selects: list[bytes] = field(default_factory=list)
+    new_out: list[bytes] = field(default_factory=list)
+    done_out: list[bytes] = field(default_factory=list)
+
+    def say(self, message: AnySaid) -> None:
+        """Add what was said."""
+        kinds = {Select: self.selects, NewTasksReply: self.new_out, DoneReply: self.done_out}
+        if (frames := kinds.get(type(message))) is not None:
+            frames.append(encode(message))
+
+
+class Spy(MemoryStore):
+    """A store in memory that remembers the last batch."""
+
+    last: Batch | None = None
+
+    def write(self, epoch: int, batch: Batch) -> None:
+        """See ``Store``."""
+        self.last = batch
+        super().write(epoch, batch)
+
+
+class Recording:
+    """All turns of so many tasks.
+
+    Attributes:
+        welcome: the answer to the fetcher's hello.
+    """
+
+    def __init__(self, load: Load) -> None:
+        self.turns: list[Turn] = []
+        self.welcome = b""
+        self._load = load
+        self._numbers = count(2)
+        self._store = Spy(Disk())
+        self._ledger = Ledger(self._store)
+        config = CoreConfig(projects={ours.PROJECT: {"rate": inf}})
+        self._scheduler = Scheduler(self._ledger.begin("boot"), config, Calendar(), self._now)
+        self._record()
+
+    def _record(self) -> None:
+        said, _ = self._turn([ours.hello(self._load)])
+        self.welcome = encode(said[0])
+        pushes = [decode_request(frame)[0] for frame in ours.new_task_frames(self._load.made())]
+        done: list[AnyRequest] = []
+        while pushes or done:
+            now, pushes = pushes[:TURN_FRAMES], pushes[TURN_FRAMES:]
+            said, written = self._turn([*now, *done])
+            turn = Turn(len(now), len(done), written)
+            for message in said:
+                turn.say(message)
+            self.turns.append(turn)
+            done = [each for message in said if isinstance(message, Select) for each in self._answers(message)]
+
+    def _turn(self, requests: Sequence[AnyRequest]) -> tuple[list[AnySaid], Batch | None]:
+        now, heard = self._now, [Heard(Peer(request.session.encode()), request) for request in requests]
+        found = self._ledger.find(self._scheduler.needs(now, heard))
+        turn = self._scheduler.step(now, heard, found)
+        self._store.last = None
+        self._ledger.keep(turn.kept)
+        return [said.message for said in turn.said], self._store.last
+
+    def _answers(self, select: Select) -> list[AnyRequest]:
+        starts = range(0, len(select.tasks), self._load.batch)
+        return [ours.done(next(self._numbers), select, start, start + self._load.batch) for start in starts]
+
+    @property
+    def _now(self) -> Now:
+        elapsed = len(self.turns) * TURN_SECONDS
+        return Now(wall=WALL + elapsed, boot=elapsed)

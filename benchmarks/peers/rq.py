@@ -1,0 +1,31 @@
+"""RQ's ordinary client: ``Queue.enqueue`` and a pool of workers, which fork for each job (``Worker``) or don't."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import redis
+import rq
+
+from benchmarks.peers.ordinary import SLOTS, URL, Redis, note, script
+
+
+def server() -> Redis:
+    """See ``Ordinary``."""
+    return Redis()
+
+
+def workers(url: str, setting: str) -> list[list[str]]:
+    """See ``Ordinary``. The setting is the class of the workers."""
+    return [[script("rq"), "worker-pool", "-n", str(SLOTS), "-u", url, "-w", f"rq.worker.{setting}", "-q", "bench"]]
+
+
+def push(taskid: str) -> object:
+    """See ``Ordinary``."""
+    return _queue().enqueue(note, taskid)
+
+
+@cache
+def _queue() -> Any:
+    return rq.Queue("bench", connection=redis.Redis.from_url(URL))

@@ -1,0 +1,88 @@
+"""Somebody else's server, in a temporary folder on a free port of loopback, and a socket that writes ahead."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from benchmarks import processes
+
+START_SECONDS: Final = 120.0
+CHUNK_BYTES: Final = 1 << 18
+
+
+def not_on_path(command: str) -> str:
+    """Why it can't be started; empty: it can."""
+    return "" if shutil.which(command) else f"the command {command} is not on PATH"
+
+
+class Service:
+    """A server process.
+
+    Args:
+        command: may hold {port} and {folder}.
+        core: cores that it runs on; empty: any.
+
+    Attributes:
+        address: host:port.
+    """
+
+    def __init__(self, command: Sequence[str], core: str) -> None:
+        self._command = command
+        self._core = core
+        self.port = processes.free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._folder = tempfile.TemporaryDirectory(prefix="taskqueue-bench-")
+        self.folder = Path(self._folder.name)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        command = [part.format(port=self.port, folder=self.folder) for part in self._command]
+        with (self.folder / "log").open("wb") as log:
+            self._process = processes.start(command, self._core, log)
+        self._wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._folder.cleanup()
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    def meters(self) -> dict[str, float]:
+        """None are of interest."""
+        return {}
+
+    def _wait(self) -> None:
+        """Until it listens."""
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until:
+            try:
+                connect(self.address).close()
+                return
+            except OSError:
+                time.sleep(0.01)
+        raise SystemExit(f"{self._command[0]} does not listen: {(self.folder / 'log').read_text()}")
+
+
+def connect(address: str) -> socket.socket:
+    """A connection that sends at once what it is given."""
+    host, _, port = address.rpartition(":")
+    made = socket.create_connection((host, int(port)))
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made

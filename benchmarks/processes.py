@@ -1,0 +1,81 @@
+"""Processes of benchmarks: on cores of their own, with what they cost and what they print at their end."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+
+def start(command: Sequence[str], cores: str, log: IO[Any] | None = None) -> subprocess.Popen[bytes]:
+    """Start a command on these cores ("0", "0,1"; empty: any).
+
+    Args:
+        log: gets what it writes, also to stdout; None: stdout is a pipe.
+    """
+    prefix = ["taskset", "-c", cores] if cores else []
+    out = subprocess.PIPE if log is None else log
+    return subprocess.Popen([*prefix, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+
+
+def start_module(name: str, arguments: Sequence[str], cores: str) -> subprocess.Popen[bytes]:
+    """Start ``python -m`` name; ``printed`` gives what it says at its end."""
+    return start([sys.executable, "-m", name, *arguments], cores)
+
+
+def printed(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Wait for its end; the one JSON object that it printed.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    out, _ = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"{process.args!r} failed with {process.returncode}")
+    result: dict[str, Any] = json.loads(out)
+    return result
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, and wait; kill -9 after 30 seconds."""
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process with all its threads, and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def disk_bytes(folder: Path) -> int:
+    """What the files of a folder take, with those below."""
+    return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
+
+
+def free_port() -> int:
+    """A port of loopback that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def stay_on(cores: str) -> None:
+    """Keep this process, and what it starts without saying where, on these cores; empty: any."""
+    if cores:
+        os.sched_setaffinity(0, {int(core) for core in cores.split(",")})

@@ -1,0 +1,49 @@
+"""What the comparison relies on: answers are read whole, and what is played back is what was done."""
+
+from __future__ import annotations
+
+from benchmarks.contest import Load
+from benchmarks.peers.beanstalkd import Reader
+from benchmarks.peers.recording import Recording
+from taskqueue.core.replies import DoneReply, NewTasksReply, Select
+from taskqueue.wire import decode_said
+
+LOAD = Load(tasks=100, batch=16, body=20)
+
+
+def test_answers_of_beanstalkd_are_read_the_same_wherever_a_chunk_ends() -> None:
+    job = b"i" * 32 + b"\r\nDELETED\r\n"
+    answers = b"RESERVED 7 %d\r\n%b\r\nDELETED\r\nRESERVED 8 %d\r\n%b\r\n" % (len(job), job, len(job), job)
+
+    for end in range(len(answers) + 1):
+        reader, found = Reader(), []
+        for chunk in (answers[:end], answers[end:]):
+            reader.feed(chunk)
+            found += reader.read()
+        assert found == [(b"7", b"i" * 32), (b"", b""), (b"8", b"i" * 32)]
+
+
+def test_a_recording_has_each_task_once_in_each_kind_of_answer() -> None:
+    turns = Recording(LOAD).turns
+
+    selects = [decode_said(frame) for turn in turns for frame in turn.selects]
+    taskids = [task.taskid for select in selects if isinstance(select, Select) for task in select.tasks]
+    accepted = [decode_said(frame) for turn in turns for frame in turn.new_out]
+    done = [decode_said(frame) for turn in turns for frame in turn.done_out]
+    assert len(set(taskids)) == len(taskids) == LOAD.tasks
+    assert [o for reply in accepted if isinstance(reply, NewTasksReply) for o in reply.outcomes] == ["new"] * LOAD.tasks
+    assert [o for reply in done if isinstance(reply, DoneReply) for o in reply.outcomes] == ["done"] * LOAD.tasks
+
+
+def test_a_recording_waits_for_as_many_frames_as_the_peers_send() -> None:
+    turns = Recording(LOAD).turns
+
+    assert sum(turn.new_in for turn in turns) == sum(len(turn.new_out) for turn in turns) == 7
+    assert sum(turn.done_in for turn in turns) == sum(len(turn.done_out) for turn in turns)
+
+
+def test_a_recording_writes_what_the_ledger_writes() -> None:
+    written = [turn.written for turn in Recording(LOAD).turns if turn.written is not None]
+
+    puts = sum(len(entries) for batch in written for entries in batch.puts.values())
+    assert puts > 3 * LOAD.tasks
