@@ -1,4 +1,4 @@
-"""Ordinary clients: one task a message, 16 producers and 16 workers at once; beside RQ, Celery, Dramatiq and Huey.
+"""Ordinary clients: one task a call, 16 producers and 16 workers at once; beside RQ, Celery, Dramatiq and Huey.
 
     python -m benchmarks.clients                       3 rounds of each
     python -m benchmarks.clients --only taskqueue --tasks 20000

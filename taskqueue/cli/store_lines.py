@@ -62,13 +62,14 @@ def bring_in(place: Place, file: IO[bytes], merge: bool) -> None:
     Example:
       taskqueue store import crawl.jsonl --store /srv/taskqueue/store
     """
+    from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
     from taskqueue.store.importing import Brought, bring_in
     from taskqueue.store.rocks import RocksStore
 
     brought = Brought()
     with closing(RocksStore(place.path, cache_bytes=place.cache_bytes)) as store, moving("tasks") as progress:
-        for brought in bring_in(store, file, "skip" if merge else "refuse", Clock().now().boot):
+        for brought in bring_in(store, file, "skip" if merge else "refuse", Clock().now().boot, Calendar()):
             progress(brought.new + brought.known)
     known = f", {tasks(brought.known)} known already" if brought.known else ""
     click.echo(f"{place.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")

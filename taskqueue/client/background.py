@@ -5,11 +5,15 @@
 
 Waking the loop and waking a caller are what a blocking call costs. So the loop is woken only if it is not going to look
 into the inbox anyway, and a caller waits for a plain lock: a ``concurrent.futures.Future`` costs twice as much.
+
+A forked process has the inbox and the pipe that wakes the loop, but no loop: what it asked would never be answered. So
+whoever asks is looked at first, by the id of its process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -115,9 +119,10 @@ class Running(Generic[T]):
 
 
 class Background:
-    """Runs until ``close``. Any thread may call it; it doesn't survive a fork."""
+    """Runs until ``close``. Any thread may call it, of the process that made it; in a forked one it raises Closed."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._closed = False
         self._closing = threading.Lock()
         self._inbox: deque[Callable[[], None]] = deque()
@@ -130,8 +135,11 @@ class Background:
         """Run it, and wait for nothing.
 
         Raises:
-            Closed: nothing is run any more.
+            Closed: nothing is run any more, or not in this process.
         """
+        if not self._is_ours():
+            coroutine.close()
+            raise self._forked()
         running = Running(coroutine, self._post)
         # What is posted is begun, and ended: the loop looks once more after the last coroutine.
         with self._closing:
@@ -147,6 +155,8 @@ class Background:
 
     def ask(self, grouping: Grouping[I, T], item: I, size: int = 0) -> T:
         """What ``grouping.ask`` does, for a thread, and without a coroutine."""
+        if not self._is_ours():
+            raise self._forked()
         outcome: Outcome[T] = Outcome()
         if grouping.add(Single(item, outcome, size)):
             self._post(grouping.gather)
@@ -160,7 +170,10 @@ class Background:
                 self._post(grouping.forget)
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run the last coroutine, then nothing any more."""
+        """Run the last coroutine, then nothing any more. A forked process has nothing to close."""
+        if not self._is_ours():
+            last.close()
+            return
         closing = Running(last, self._post)
         with self._closing:
             closed, self._closed = self._closed, True
@@ -171,6 +184,15 @@ class Background:
         closing.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    def _is_ours(self) -> bool:
+        """Asked before any lock is taken: another thread may have held it when the process was forked."""
+        return self._process == os.getpid()
+
+    def _forked(self) -> Closed:
+        return Closed(
+            f"the client belongs to process {self._process}, which forked this one; make a Client in each process"
+        )
 
     def _post(self, call: Callable[[], None]) -> None:
         """Have it called in the loop, which is woken once for all that comes before it looks."""
@@ -184,7 +206,11 @@ class Background:
         # Before looking: what comes after the look needs another one.
         self._woken = False
         while self._inbox:
-            self._inbox.popleft()()
+            call = self._inbox.popleft()
+            try:
+                call()
+            except Exception as error:  # As the loop does: nobody else has to wait for it.
+                self._loop.call_exception_handler({"message": f"{call!r} failed", "exception": error})
 
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)

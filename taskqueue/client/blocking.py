@@ -28,7 +28,7 @@ from taskqueue.errors import Closed
 class Client(BlockingAdmin):
     """A client of one daemon, with blocking methods; those of ``AsyncClient``, where they are described.
 
-    Close it, or use it as a context manager. It doesn't survive a fork: make one in each process.
+    Close it, or use it as a context manager. Make one in each process: in a forked one its methods raise Closed.
 
     Args:
         url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.

@@ -11,8 +11,9 @@ Rules:
 2. Callers that were answered together are given COMPANY_SECONDS to come again, so that they stay together: threads come
    back one by one, and the first would leave alone, for a message of its own. Measured with 8 threads: 8 tasks a
    message instead of 4, and a third less CPU time, of the client as well as of the daemon.
-3. What is refused as a whole, or too large, goes again in halves, so that nobody gets the error of somebody else. It is
-   safe to do so: nothing of it was done.
+3. What is too large, or refused as a whole for what may be one single in it, goes again in halves, so that nobody gets
+   the error of somebody else. It is safe to do so: nothing of it was done. Any other refusal, such as for a full disk,
+   is everybody's at once: halves would be refused, too, down to the last single.
 4. Who has given up is passed over. A message that nobody waits for any more is forgotten.
 5. Any thread may ``add``; all the rest happens in the event loop. A thread that adds while an answer is awaited need
    not wake the loop: that answer does.
@@ -35,6 +36,9 @@ MOST: Final = 256
 
 MOST_BYTES: Final = 1 << 20
 """About the bytes in a message."""
+
+ABOUT_ONE: Final = ("malformed", "too-large")
+"""Codes of refusals of a whole message of which a single in it may be the reason."""
 
 COMPANY_SECONDS: Final = 0.001
 """The shortest time that an event loop on epoll sleeps."""
@@ -194,9 +198,10 @@ class Grouping(Generic[I, A]):
             outcomes = await self._send([single.item for single in singles])
             for single, outcome in zip(singles, outcomes, strict=True):
                 _tell(single, outcome)
-        except (MessageTooLarge, RequestRejected) as error:
-            await self._go_apart(singles, error)
         except Exception as error:
+            if _may_be_about_one(error):
+                await self._go_apart(singles, error)
+                return
             for single in singles:
                 _fail(single, error)
 
@@ -213,6 +218,11 @@ class Grouping(Generic[I, A]):
         if not answer.done():
             answer.set_exception(self.late())
             self.forget()
+
+
+def _may_be_about_one(error: Exception) -> bool:
+    """Without one of its singles the message may be taken."""
+    return isinstance(error, MessageTooLarge) or (isinstance(error, RequestRejected) and error.code in ABOUT_ONE)
 
 
 def _tell(single: Single[I, A], outcome: A | Exception) -> None:

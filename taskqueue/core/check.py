@@ -24,7 +24,18 @@ def check(state: State) -> list[str]:
         problems += [f"project {project.name}: {problem}" for problem in _check_project(state, project)]
     for session in state.sessions.values():
         problems += [f"session {session.id}: {problem}" for problem in _check_session(state, session)]
-    return problems
+    return [*problems, *_check_memory(state)]
+
+
+def _check_memory(state: State) -> Iterator[str]:
+    projects = state.projects.values()
+    heads = sum(project.queue.ready.bytes + project.queue.delayed.bytes for project in projects)
+    leased = [task.size for project in projects for task in project.queue.processing.leased.values()]
+    if state.memory.heads != heads:
+        yield f"heads hold {heads} bytes, {state.memory.heads} are counted"
+    if (state.memory.leases, state.memory.leased) != (len(leased), sum(leased)):
+        counted = f"{state.memory.leases} of {state.memory.leased} bytes"
+        yield f"{len(leased)} tasks of {sum(leased)} bytes are leased, {counted} are counted"
 
 
 def _check_project(state: State, project: Project) -> Iterator[str]:

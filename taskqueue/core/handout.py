@@ -19,7 +19,7 @@ from taskqueue.core.sessions import Session
 from taskqueue.core.shares import Ring
 from taskqueue.core.state import State
 from taskqueue.core.task import CANCELLED, Lease, Spec, Task
-from taskqueue.core.trimming import heavy_bytes
+from taskqueue.core.trimming import await_body, heavy_bytes
 from taskqueue.core.views import Attempt
 
 
@@ -82,9 +82,7 @@ class HandOut:
         allowed = allowance(self._state, project, self._now)
         taken = self._give(project, session, int(min(count, allowed, self._left)))
         self._left -= taken
-        first = project.queue.ready.first()
-        is_hollow = first is not None and first.spec is None
-        ring.settle(taken, more=not is_hollow and may_give(self._state, project, self._now))
+        ring.settle(taken, more=not await_body(self._state, project) and may_give(self._state, project, self._now))
         self._state.shares.look(ring)
         return taken
 
@@ -99,10 +97,7 @@ class HandOut:
         given = 0
         while given < count:
             task = ready.first()
-            if task is None:
-                break
-            if task.spec is None:
-                self._state.want(task)
+            if task is None or task.spec is None:
                 break
             expires_at = task.spec.schedule.expires_at
             if expires_at is not None and expires_at <= self._now.wall:
@@ -121,6 +116,7 @@ class HandOut:
             take_tokens(self._state, project, given, self._now)
             project.totals.selected += given
             self._state.memory.leases += given
+            self._state.awaited.pop(project.number, None)
             self._state.touch(project)
         return given
 

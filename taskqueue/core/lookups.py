@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from taskqueue.core import cron, finishing, listing, operations, retention, stepping, sweeping, trimming
+from taskqueue.core.fetchers import RESENT_MOST
 from taskqueue.core.kept import Found, Needs, OrderRef, TaskRef
 from taskqueue.core.messages import NewTask, Now
 from taskqueue.core.project import Project
@@ -191,5 +192,5 @@ def _need_held(state: State, session: Session, tokens: Iterable[int]) -> None:
 def _need_unseen(state: State, session: Session, seen: int) -> None:
     """What has not arrived will be sent again, for which its specs are needed."""
     for task in session.leases.values():
-        if task.lease is not None and task.lease.number > seen:
+        if task.lease is not None and seen < task.lease.number <= seen + RESENT_MOST:
             state.ask(task)

@@ -60,6 +60,7 @@ class State:
         asked: those of them that are being looked up for this turn.
         memory: what all of them take in memory.
         heavy: tasks whose bodies are not to be held from the next turn on.
+        awaited: by project number, its first task, which was to go out when its body was not held: see ``trimming``.
         freed: sessions that may have got free slots in this turn.
         crons: when which project's next cron job is due; ``ticking`` are those that are, looked up for this turn.
         before: the time of the turn before.
@@ -100,6 +101,7 @@ class State:
         self.asked: dict[SpecRef, Task] = {}
         self.memory = Memory()
         self.heavy: list[Task] = []
+        self.awaited: OrderedDict[int, Task] = OrderedDict()
         self.freed: dict[str, Session] = {}
         self.crons: Agenda[int] = Agenda(self._cron_due_at)
         self.ticking: dict[int, Project] = {}
@@ -243,6 +245,8 @@ class State:
                 raise Corrupt(f"project {project.name!r}: the store has no spec of task {task.taskid!r}")
             task.spec = specs[ref]
             self._resize(project, task, size_of(task.spec))
+            if task.state == PROCESSING:
+                self.heavy.append(task)  # it was wanted for this turn only
             self.touch(project)
         self.asked.clear()
 

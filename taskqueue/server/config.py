@@ -76,8 +76,8 @@ class StoreSection(Struct, frozen=True):
 class Limits(Struct, frozen=True):
     """[limits]. See core.settings.CoreConfig."""
 
-    head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 4096
-    head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 4 << 20
+    head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 16_384
+    head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 16 << 20
     memory_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
     max_leases: Annotated[int, Meta(ge=1, le=100_000_000)] = 100_000
     turn_tasks: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048

@@ -119,7 +119,7 @@ class Loop:
         due_at = self._epoch.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
-        if (heard or self._disk.due_at <= now.boot) and self._disk.look(now.boot):
+        if (heard or min(due_at, self._disk.due_at) <= now.boot) and self._disk.look(now.boot):
             self._use(self._config)
         if heard or self._told or self._undelivered or due_at <= now.boot:
             self._turn(now, heard)

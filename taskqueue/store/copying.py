@@ -65,7 +65,8 @@ def restore(copy: str, path: str, aside: str | None) -> int:
 
     Raises:
         StoreError: there is a store and nowhere to move it to, it is in use, or the copy can't be opened.
-        OSError: it could not be written; the store that was there is as it was.
+        OSError: it could not be written; the store that was there is as it was. If only the last sync failed, it is at
+            ``aside``.
     """
     if aside is None and is_store(path):
         raise StoreError(f"{path}: there is a store here already; say --replace to move it aside")
@@ -74,9 +75,7 @@ def restore(copy: str, path: str, aside: str | None) -> int:
     with closing(Image(copy)) as image, _partial(path) as partial, alone(path):
         image.copy_to(partial)
         epoch = _begin_anew(partial, path)
-        if aside is not None and exists(path):
-            os.rename(path, aside)
-        os.rename(partial, path)
+        _take_place(partial, path, aside)
         sync_folder(_above(path))
         return epoch
 
@@ -97,6 +96,19 @@ def alone(path: str) -> Iterator[None]:
         except OSError:
             raise StoreError(f"{path}: a scheduler holds this store; stop it first") from None
         yield
+
+
+def _take_place(partial: str, path: str, aside: str | None) -> None:
+    """Give the copy its name; what has that name goes aside, and comes back if the copy doesn't get it."""
+    if aside is None or not exists(path):
+        os.rename(partial, path)
+        return
+    os.rename(path, aside)
+    try:
+        os.rename(partial, path)
+    except BaseException:
+        os.rename(aside, path)
+        raise
 
 
 def _begin_anew(folder: str, replaced: str) -> int:

@@ -20,7 +20,8 @@ from taskqueue.core.task import STATE_NAMES
 from taskqueue.core.views import Counts, ProjectState
 from taskqueue.store import layout
 from taskqueue.store.format import FORMAT
-from taskqueue.store.still import Still, TableFigures, pages
+from taskqueue.store.reading import read
+from taskqueue.store.still import Reads, Still, TableFigures, pages
 
 
 class ProjectFigures(Struct, frozen=True):
@@ -104,7 +105,7 @@ def figures_of(still: Still, cache_bytes: int) -> StoreFigures:
 
     Raises:
         StoreError: it can't be read.
-        MsgspecError: a project can't be read.
+        Corrupt: a project can't be read.
     """
     projects = [_project(record) for record in project_records(still)]
     tasks = sum(getattr(project.counts, name) for project in projects for name in STATE_NAMES[1:])
@@ -122,9 +123,14 @@ def figures_of(still: Still, cache_bytes: int) -> StoreFigures:
     )
 
 
-def project_records(still: Still) -> list[ProjectRecord]:
-    """Of all projects, by their numbers."""
-    return [layout.decode_project(value) for page in pages(still, layout.PROJECTS) for _, value in page]
+def project_records(store: Reads) -> list[ProjectRecord]:
+    """Of all projects, by their numbers.
+
+    Raises:
+        Corrupt: one can't be read.
+    """
+    entries = (entry for page in pages(store, layout.PROJECTS) for entry in page)
+    return [read(layout.PROJECTS, key, layout.decode_project, value) for key, value in entries]
 
 
 def _project(record: ProjectRecord) -> ProjectFigures:

@@ -20,8 +20,11 @@ from typing import Final, Literal, NoReturn
 import msgspec
 from msgspec import Struct
 
+from taskqueue.core.given import Given
 from taskqueue.core.kept import Kept, Needs, ProjectRecord, TaskRef
-from taskqueue.core.messages import Setting
+from taskqueue.core.layer_size import check_size
+from taskqueue.core.messages import MAX_TASKID_BYTES, Setting
+from taskqueue.core.settings import check, merge
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.task import (
     DELAYED,
@@ -35,10 +38,11 @@ from taskqueue.core.task import (
     ready_key,
     time_key,
 )
-from taskqueue.errors import StoreError
+from taskqueue.errors import Rejected, StoreError
 from taskqueue.store import layout
 from taskqueue.store.changes import batch_of
 from taskqueue.store.contract import Store
+from taskqueue.store.figures import project_records
 from taskqueue.store.format import META
 from taskqueue.store.gaps import is_left
 from taskqueue.store.ledger import FIRST_PROJECT
@@ -52,6 +56,9 @@ BATCH_BYTES: Final = 8 << 20
 
 LAST: Final = b'{"tasks":'
 """What the last line begins with, and no other."""
+
+UNREADABLE: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+"""What lines may raise: those that are none, bytes that are not UTF-8, numbers too large to be kept, deep nesting."""
 
 _decode_overrides: Final = msgspec.msgpack.Decoder(dict[str, Setting] | None).decode
 
@@ -77,20 +84,22 @@ class BadLine(StoreError):
     """A line that is none of an export, or the lines end too early; what was brought in before stays."""
 
 
-def bring_in(store: Store, lines: Iterable[bytes], known: Known, boot: float) -> Iterator[Brought]:
+def bring_in(store: Store, lines: Iterable[bytes], known: Known, boot: float, given: Given) -> Iterator[Brought]:
     """Bring the lines in; tells after each batch what has come of it so far.
 
     Args:
         boot: boot-clock seconds now: the buckets of new projects are empty at that time.
+        given: reads what settings say, as the scheduler will.
 
     Raises:
-        BadLine: a line can't be read, or the last one is missing.
+        BadLine: a line can't be read or says what can't be, or the last one is missing.
         StoreError: a project has tasks and ``known`` is to refuse that; nothing was brought in. Or the store failed.
+        Corrupt: the store has a record that can't be read.
     """
     numbered = enumerate(lines, 1)
     projects = _first_line(numbered)
     inflow = _Inflow(store, boot)
-    inflow.make_projects(projects, known)
+    inflow.make_projects(projects, known, given)
     yield inflow.brought
     for page in _pages(numbered):
         inflow.add(page)
@@ -102,7 +111,7 @@ def _first_line(numbered: Iterator[tuple[int, bytes]]) -> list[ProjectLine]:
     number, line = next(numbered, (1, b""))
     try:
         first = decode_first(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         _refuse(number, f"no export begins like this: {error}")
     if first.taskqueue != VERSION:
         _refuse(number, f"these are lines of version {first.taskqueue}; known here is {VERSION}")
@@ -130,7 +139,7 @@ def _pages(numbered: Iterator[tuple[int, bytes]]) -> Iterator[list[tuple[int, Ta
 def _check_last(number: int, line: bytes, count: int) -> None:
     try:
         said = decode_last(line).tasks
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         _refuse(number, str(error))
     if said != count:
         _refuse(number, f"there should be {said:,} tasks, and were {count:,}")
@@ -139,7 +148,7 @@ def _check_last(number: int, line: bytes, count: int) -> None:
 def _task_line(number: int, line: bytes) -> TaskLine:
     try:
         return decode_task(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         _refuse(number, str(error))
 
 
@@ -154,12 +163,11 @@ class _Inflow:
         self._boot = boot
         self._epoch = store.begin()
         self._number = self._epoch << EPOCH_SHIFT
-        records = [layout.decode_project(value) for page in pages(store, layout.PROJECTS) for _, value in page]
-        self._projects = {record.name: record for record in records}
+        self._projects = {record.name: record for record in project_records(store)}
         self._named: set[str] = set()
         self._leased = set(_leased(store))
 
-    def make_projects(self, lines: Iterable[ProjectLine], known: Known) -> None:
+    def make_projects(self, lines: Iterable[ProjectLine], known: Known, given: Given) -> None:
         """Those that are not there yet."""
         self._named = {line.name for line in lines}
         for name in sorted(self._named):
@@ -169,12 +177,20 @@ class _Inflow:
         kept = Kept()
         for line in lines:
             if line.name not in self._projects:
-                self._projects[line.name] = _record(line, number, self._boot)
+                self._projects[line.name] = self._made(line, number, given)
                 kept.projects.append(self._projects[line.name])
                 number += 1
         kept.next_project = number
         self._store.write(self._epoch, batch_of(kept))
         self.brought.projects = len(kept.projects)
+
+    def _made(self, line: ProjectLine, number: int, given: Given) -> ProjectRecord:
+        try:
+            return _record(line, number, self._boot, given)
+        except Rejected as rejected:
+            _refuse(1, f'project "{line.name}": {rejected.reason}')
+        except UNREADABLE as error:
+            _refuse(1, f'project "{line.name}": {error}')
 
     def add(self, page: list[tuple[int, TaskLine]]) -> None:
         """One batch."""
@@ -216,7 +232,7 @@ class _Inflow:
         self._number += 1
         try:
             return _task(line, project, self._number)
-        except ValueError as error:
+        except UNREADABLE as error:
             _refuse(number, str(error))
 
 
@@ -232,14 +248,25 @@ def _has_tasks(record: ProjectRecord) -> bool:
     return any(getattr(record.counts, name) for name in STATE_NAMES[1:])
 
 
-def _record(line: ProjectLine, number: int, boot: float) -> ProjectRecord:
-    overrides = _decode_overrides(as_msgpack(line.overrides)) or {}
-    record = ProjectRecord(number, line.name, line.state, overrides, bucket_at=boot)
+def _record(line: ProjectLine, number: int, boot: float, given: Given) -> ProjectRecord:
+    record = ProjectRecord(number, line.name, line.state, _overrides(line, given), bucket_at=boot)
     record.totals = line.totals or record.totals
     record.cron = line.cron
     record.finished = line.finished
     record.pause = line.pause or record.pause
+    layout.encode(record)  # Only this shows that all of its numbers can be kept.
     return record
+
+
+def _overrides(line: ProjectLine, given: Given) -> dict[str, Setting]:
+    """As ``project-set`` would take them: a scheduler does not start with others."""
+    try:
+        overrides = _decode_overrides(as_msgpack(line.overrides)) or {}
+    except UNREADABLE as error:
+        raise ValueError(f"overrides: {error}") from None
+    check(merge({}, overrides), given)
+    check_size(overrides, given)
+    return overrides
 
 
 def _task(line: TaskLine, project: int, seq: int) -> Task:
@@ -249,6 +276,8 @@ def _task(line: TaskLine, project: int, seq: int) -> Task:
         raise ValueError(f"a task that is {line.state} can't be bare")
     if not line.bare and not line.url:
         raise ValueError("there is no url")
+    if len(line.taskid.encode()) > MAX_TASKID_BYTES:
+        raise ValueError(f"taskid: expected at most {MAX_TASKID_BYTES} bytes")
     task = Task(
         project, line.taskid, state, 0, seq, line.priority, line.exetime,
         retried=line.retried, lastcrawltime=line.lastcrawltime, held_back=line.held_back, timed_out=line.timed_out,

@@ -16,14 +16,24 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder as JsonDecoder
 
 from taskqueue.core.kept import CronRecord, PauseRecord
-from taskqueue.core.messages import NIL, PLAIN, EpochSeconds, Priority, ProjectName, Schedule, TaskId
+from taskqueue.core.messages import (
+    MAX_URL_CHARS,
+    NIL,
+    PLAIN,
+    EpochSeconds,
+    Number,
+    Priority,
+    ProjectName,
+    Schedule,
+    TaskId,
+)
 from taskqueue.core.requests import StateName
 from taskqueue.core.views import ProjectState, Totals
 
@@ -51,7 +61,7 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     totals: Totals | None = None
     pause: PauseRecord | None = None
     cron: dict[str, CronRecord] = msgspec.field(default_factory=dict)
-    finished: int = 0
+    finished: Number = 0
 
 
 class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,7 +74,7 @@ class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):
 class DeferredLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A ``force_update`` that waits for the end of a lease; takes effect when the task is brought in."""
 
-    url: str
+    url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
     schedule: Schedule = PLAIN
     body: Raw = ABSENT
 
@@ -82,19 +92,19 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     project: ProjectName
     taskid: TaskId
     state: StateName
-    url: str = ""
+    url: Annotated[str, Meta(max_length=MAX_URL_CHARS)] = ""
     schedule: Schedule = PLAIN
     priority: Priority = 0
     exetime: EpochSeconds = NEVER
-    retried: int = 0
+    retried: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
     lastcrawltime: EpochSeconds = NEVER
     ended_at: EpochSeconds = NEVER
-    itag: str = ""
+    itag: Annotated[str, Meta(max_length=256)] = ""
     held_back: bool = False
     timed_out: bool = False
     apart: bool = False
     bare: bool = False
-    depth: int = 0
+    depth: Number = 0
     body: Raw = ABSENT
     deferred: DeferredLine | None = None
 
@@ -134,7 +144,7 @@ def as_msgpack(value: Raw) -> Raw:
     """The MessagePack value that was written as this JSON.
 
     Raises:
-        ValueError: it is none.
+        ValueError, OverflowError: it is none, or has a number that MessagePack can't say.
     """
     if value == ABSENT:
         return NIL

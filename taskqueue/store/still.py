@@ -3,7 +3,7 @@
 It is opened on an ``Image``, read only: it takes no lock, changes nothing, and never sees anything that came later. An
 older format is refused, because bringing it up would be a change.
 
-Memory: a small cache, and what the logs have that is not in tables yet (256 MiB at most).
+Memory: a small cache, and what the logs have that is not in tables yet (``tuning.LOG_BYTES`` at most).
 """
 
 from __future__ import annotations

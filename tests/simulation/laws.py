@@ -227,7 +227,8 @@ class Judge:
         for project in self.crowds.begun(turn):
             if self.has_finisher(project):
                 self._become_pushed(Name(project, ON_FINISHED))
-                if not any(move[0].taskid == ON_FINISHED for move in turn.kept.moves):
+                is_dropped = self.truth.projects[project].number in (*turn.kept.cleared, *turn.kept.dropped_projects)
+                if not is_dropped and not any(move[0].taskid == ON_FINISHED for move in turn.kept.moves):
                     self._fail("F2", project, f"{project} has finished, and its {ON_FINISHED} is not touched")
         for name, surely in self.crowds.pushed(turn):
             if surely:

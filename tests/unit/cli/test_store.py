@@ -89,6 +89,20 @@ def test_stats_for_programs_have_every_figure(run: Run, filled: str) -> None:
     assert {"families", "levels", "cache", "file_bytes", "log_bytes", "epoch", "format"} <= found.keys()
 
 
+@pytest.mark.parametrize(
+    "command", [["stats"], ["stats", "--json"], ["export"], ["backup", "copy"], ["import", "--merge", "export.jsonl"]]
+)
+def test_a_project_that_can_not_be_read_is_named_in_one_line(run: Run, filled: str, command: list[str]) -> None:
+    with closing(RocksStore(filled)) as store:
+        store.write(store.begin(), Batch(puts={layout.PROJECTS: [(layout.project_key(2), b"\xc1nonsense")]}))
+
+    status, _, said = run(*command, "--store", filled)
+
+    assert status == 1
+    assert said.startswith("taskqueue: store: family projects, key 00000002: can't be read (")
+    assert said.count("\n") == 1
+
+
 def test_the_config_file_names_the_store(run: Run, filled: str) -> None:
     Path("taskqueue.toml").write_text(f'[store]\npath = "{filled}"\n')
 

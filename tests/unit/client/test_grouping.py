@@ -210,6 +210,25 @@ def test_a_task_for_which_a_whole_message_is_refused_is_nobody_elses_error(daemo
     assert (outcomes[3].code, outcomes[3].reason) == ("malformed", "nested too deep")
 
 
+@pytest.mark.parametrize("code", ["disk-full", "version", "of-a-later-daemon"])
+def test_a_refusal_that_no_single_task_is_the_reason_of_is_everybodys_at_once(daemon: Daemon, code: str) -> None:
+    def full(request: AnyRequest) -> list[AnySaid]:
+        if isinstance(request, NewTasks):
+            return [ErrorReply(n=request.n, code=code, reason="not now")]
+        return friendly(request)
+
+    daemon.script = full
+
+    async def use(client: AsyncClient) -> list[object]:
+        pushes = (client.push("p", f"http://a/{n}") for n in range(16))
+        return list(await asyncio.gather(*pushes, return_exceptions=True))
+
+    outcomes = using(daemon, use)
+
+    assert [error.code for error in outcomes if isinstance(error, RequestRejected)] == [code] * 16
+    assert [len(tasks) for tasks in pushed(daemon)] == [16]
+
+
 def test_who_gives_up_takes_nobody_along(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> list[object]:
         pushes = await pushing(daemon, client, "http://a/", "http://b/", "http://c/")

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from taskqueue.core.fetchers import RESENT_MOST
 from taskqueue.core.replies import WhyReply
-from taskqueue.core.requests import Release, Why
+from taskqueue.core.requests import Extend, Hello, Release, Why
 from taskqueue.core.settings import CoreConfig, Layer
 from taskqueue.core.task import READY, TASK_BYTES
 from tests.unit.core.conftest import World, task
@@ -135,3 +136,51 @@ def test_what_is_counted_is_what_is_held() -> None:
     assert memory.heads == held(it)
     assert memory.leases == len(fetcher.held) == 50
     assert it.scheduler._state.numbered[1].queue.head(READY).bytes > 0
+
+
+def test_a_task_larger_than_its_share_has_its_turn_beside_others_when_fetchers_are_full() -> None:
+    it = World(CoreConfig(defaults={"rate": inf}, projects={"large": {}, "small": {}}, head_bytes=16_384))
+    it.push("large", *[task(f"large-{number}", body="x" * 30_000) for number in range(3)])
+    it.push("small", *[task(f"small-{number}") for number in range(60)])
+
+    fetcher = it.fetcher(capacity=1)
+    for _ in range(40):
+        fetcher.finish_all()
+    assert [taskid for taskid in fetcher.taken[:40] if taskid.startswith("large")] == ["large-0", "large-1", "large-2"]
+
+
+@pytest.mark.parametrize("setting", [{"rate": 1.0, "burst": 1.0}, {"rate": inf}])
+def test_a_task_without_its_body_behind_one_that_went_out_comes_next(setting: dict[str, float]) -> None:
+    it = World(CoreConfig(defaults=dict(setting), projects={"news": {}, "shop": {}}, head_bytes=16_384))
+    it.push("news", task("large", body="x" * 30_000))
+    it.turn()
+    it.push("news", *[task(f"small-{number}", priority=5) for number in range(4)])
+    it.push("shop", *[task(f"other-{number}") for number in range(4)])
+
+    fetcher = it.fetcher(capacity=100)
+    it.advance(10)
+    assert "large" in fetcher.taken
+
+
+def test_bodies_that_were_read_again_for_what_is_handed_out_are_dropped_again() -> None:
+    it = world()
+    fill(it, 4, 20_000)
+    fetcher = it.fetcher(capacity=1000)
+    it.settle()
+    assert len(fetcher.held) == 40
+
+    tokens: list[int] = [handed.token for handed in fetcher.held.values()]
+    it.turn(Extend(session=fetcher.session, n=it.n(), tokens=tokens))
+    it.turn()
+    memory = it.scheduler._state.memory
+    assert memory.leased == memory.leases * TASK_BYTES
+
+
+def test_a_fetcher_that_has_seen_nothing_has_no_more_read_than_is_sent_again() -> None:
+    it = world(select_bytes=1)
+    fill(it, 30, 20_000)
+    fetcher = it.fetcher(capacity=1000)
+    it.settle()
+
+    unseen = Hello(session=fetcher.session, n=it.n(), capacity=1000, seen=0, holds=[])
+    assert len(it.scheduler.needs(it.now, it.heard(unseen)).specs) == RESENT_MOST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -242,6 +243,25 @@ def test_what_can_not_be_opened_is_not_restored_and_nothing_is_moved(crawl: Craw
         store.write(store.begin(), Batch(puts={META: [(FORMAT_KEY, b"99")]}))
 
     with pytest.raises(FormatError, match="newer"):
+        restore(str(tmp_path / "copy"), crawl.path, str(tmp_path / "aside"))
+
+    assert crawl.check().found == 0
+    assert sorted(os.listdir(tmp_path)) == ["copy", "store"]
+
+
+def test_a_store_whose_place_can_not_be_taken_gets_it_back(
+    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(crawl.path, str(tmp_path / "copy"))
+    rename = os.rename
+
+    def rename_but_no_copy(source: str, target: str) -> None:
+        if ".partial-" in source:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), source)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", rename_but_no_copy)
+    with pytest.raises(OSError, match="Input/output error"):
         restore(str(tmp_path / "copy"), crawl.path, str(tmp_path / "aside"))
 
     assert crawl.check().found == 0

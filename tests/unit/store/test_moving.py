@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from taskqueue.calendar import Calendar
 from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.task import DELAYED, FAILED, READY, STATE_NAMES, ready_key, time_key
 from taskqueue.errors import StoreError
@@ -56,7 +57,7 @@ def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
 
 def brought(path: str | Path, lines: Iterable[bytes], known: Known = "refuse") -> Brought:
     with closing(RocksStore(path)) as store:
-        return list(bring_in(store, lines, known, boot=7.0))[-1]
+        return list(bring_in(store, lines, known, boot=7.0, given=Calendar()))[-1]
 
 
 def checked(path: str | Path) -> Findings:
@@ -241,7 +242,7 @@ def test_an_import_that_was_cut_off_leaves_a_sound_store_and_is_completed_by_ano
     lines = many(3 * BATCH_TASKS)
 
     with closing(RocksStore(tmp_path / "new")) as store:
-        steps = bring_in(store, lines, "refuse", boot=7.0)
+        steps = bring_in(store, lines, "refuse", boot=7.0, given=Calendar())
         assert [next(steps).new for _ in range(3)][-1] == 2 * BATCH_TASKS
 
     assert checked(tmp_path / "new").problems == []
@@ -278,12 +279,86 @@ def test_lines_without_their_last_one_are_told_from_whole_ones(tmp_path: Path) -
             b'{"project":"news","taskid":"a","state":"ready","url":"u","body":{"$msgpack":"x"}}',
             "line 2: \\$msgpack is no MessagePack value in base64",
         ),
+        (
+            b'{"project":"news","taskid":"a","state":"ready","url":"u","body":1%s}' % (b"0" * 20),
+            "line 2: can't serialize",
+        ),
+        (b'{"project":"news","taskid":"a","state":"ready","url":"u","body":%s}' % (b"[" * 9999), "line 2: .*recursion"),
+        (b'{"project":"news","taskid":"\xff","state":"ready","url":"u"}', "line 2: 'utf-8' codec can't decode"),
         (b'{"tasks":7}', "line 2: there should be 7 tasks, and were 0"),
     ],
 )
 def test_a_line_that_is_none_is_named_by_its_number(tmp_path: Path, line: bytes, says: str) -> None:
     with pytest.raises(BadLine, match=says):
         brought(tmp_path / "new", [FIRST, line, b'{"tasks":1}'])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("retried", -1),
+        ("retried", 2**32),
+        ("depth", -5),
+        ("depth", 2**63),
+        ("itag", "i" * 257),
+        ("url", "u" * 8193),
+        ("ended_at", -1),
+        ("taskid", "ü" * 65),
+        ("deferred", {"url": ""}),
+    ],
+)
+def test_a_value_that_no_task_can_have_is_named_by_its_line(tmp_path: Path, field: str, value: object) -> None:
+    row = {"project": "news", "taskid": "a", "state": "failed", "url": "u"} | {field: value}
+
+    with pytest.raises(BadLine, match=f"line 2: .*{field}"):
+        brought(tmp_path / "new", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        ({"rate": -1}, "rate must be a number of at least 0 or inf, not -1"),
+        ({"colour": "red"}, "colour is not a setting"),
+        ({"active": "always"}, "active: "),
+        ({"cron": {"nightly": {"cron": "61 * * * *", "task": {"url": "http://site/"}}}}, "cron.nightly"),
+        ({"fetch": {"headers": "x" * 70_000}}, "fetch: 70014 bytes, at most 65536 are taken in a setting"),
+        ({"fetch": {"a": "x" * 60_000}, "on_finished": {"url": "u", "body": "x" * 60_000}}, ".* in all at most 65536"),
+        ([1], "overrides: Expected `object | null`, got `array`"),
+        ({"$msgpack": "x"}, "overrides: .*is no MessagePack value in base64"),
+        ({"$msgpack": "gQEC"}, "overrides: Expected `str`, got `int`"),
+    ],
+)
+def test_settings_that_no_project_can_have_are_refused_and_nothing_is_brought_in(
+    crawl: Crawl, overrides: object, says: str
+) -> None:
+    first = {"taskqueue": 1, "projects": [{"name": "shop"}, {"name": "bad", "overrides": overrides}]}
+
+    with pytest.raises(BadLine, match=f'line 1: project "bad": {says}'):
+        brought(crawl.path, [json.dumps(first).encode(), b'{"tasks":0}'])
+
+    with closing(Still(crawl.path)) as still:
+        assert [record.name for record in project_records(still)] == ["news", "empty"]
+
+
+@pytest.mark.parametrize("field", [{"finished": 2**64}, {"totals": {"new": 2**64}}, {"pause": [2**64]}])
+def test_numbers_that_no_store_can_keep_are_refused_and_nothing_is_brought_in(
+    tmp_path: Path, field: dict[str, object]
+) -> None:
+    first = {"taskqueue": 1, "projects": [{"name": "news"} | field]}
+
+    with pytest.raises(BadLine, match=r"line 1: .*(can't serialize ints|Expected `int` <= )"):
+        brought(tmp_path / "new", [json.dumps(first).encode(), b'{"tasks":0}'])
+
+    with closing(Still(str(tmp_path / "new"))) as still:
+        assert project_records(still) == []
+
+
+def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Crawl) -> None:
+    first = {"taskqueue": 1, "projects": [{"name": "news", "overrides": {"rate": -1}}]}
+
+    assert brought(crawl.path, [json.dumps(first).encode(), b'{"tasks":0}'], "skip") == Brought()
+
+    assert crawl.project().overrides == {"rate": float("inf")}
 
 
 @pytest.mark.parametrize(
