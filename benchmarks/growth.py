@@ -179,7 +179,7 @@ def label(level: int) -> str:
 
 def plot(x_label: str) -> Plot:
     """What does not change when it should not is a level line."""
-    return Plot("lines", "log", x_label)
+    return Plot("lines", x_label=x_label)
 
 
 if __name__ == "__main__":

@@ -105,8 +105,9 @@ def _drawn(figures: StoreFigures) -> Iterator[RenderableType]:
     yield ""
     yield _families(figures)
     yield ""
-    yield _levels(figures)
-    yield ""
+    if figures.levels:
+        yield _levels(figures)
+        yield ""
     yield _cache(figures.cache)
 
 

@@ -29,10 +29,7 @@ def check(state: State) -> list[str]:
 
 def _check_memory(state: State) -> Iterator[str]:
     projects = state.projects.values()
-    heads = sum(project.queue.ready.bytes + project.queue.delayed.bytes for project in projects)
     leased = [task.size for project in projects for task in project.queue.processing.leased.values()]
-    if state.memory.heads != heads:
-        yield f"heads hold {heads} bytes, {state.memory.heads} are counted"
     if (state.memory.leases, state.memory.leased) != (len(leased), sum(leased)):
         counted = f"{state.memory.leases} of {state.memory.leased} bytes"
         yield f"{len(leased)} tasks of {sum(leased)} bytes are leased, {counted} are counted"
@@ -45,6 +42,10 @@ def _check_project(state: State, project: Project) -> Iterator[str]:
     if project.bucket.level > project.bucket.burst + SLACK:
         yield f"bucket holds {project.bucket.level} tokens, burst is {project.bucket.burst}"
     changed = {id(task) for task in state.changes.touched}
+    # What this turn has done so far is counted at its end.
+    for which in () if project.number in state.dirty else (READY, DELAYED):
+        if (held := queue.head(which).bytes) != (counted := state.memory.noted(project.number, which)):
+            yield f"its head of {STATE_NAMES[which]} tasks holds {held} bytes, {counted} are counted"
     yield from _check_order("ready", queue.ready, queue.counts[READY])
     yield from _check_order("delayed", queue.delayed, queue.counts[DELAYED])
     if len(queue.processing) != queue.counts[PROCESSING]:

@@ -116,7 +116,6 @@ class HandOut:
             take_tokens(self._state, project, given, self._now)
             project.totals.selected += given
             self._state.memory.leases += given
-            self._state.awaited.pop(project.number, None)
             self._state.touch(project)
         return given
 

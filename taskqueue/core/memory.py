@@ -37,6 +37,10 @@ class Memory:
         if held:
             self._holders[project, state] = held
 
+    def noted(self, project: int, state: int) -> int:
+        """What was noted last of a head."""
+        return self._holders.get((project, state), 0)
+
     def share(self, whole: int) -> int:
         """What each head that holds anything may have of so many bytes."""
         return whole // max(1, len(self._holders))

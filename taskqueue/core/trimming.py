@@ -86,13 +86,17 @@ def relieve(state: State) -> None:
 
 
 def _give_up_awaited(state: State) -> None:
-    """Await no more than there is room for, and nothing that is not ready any more; the oldest goes first."""
+    """Await no more than there is room for, and nothing that is not next any more; the oldest goes first."""
     awaited = state.awaited
-    left = sum(task.size for task in awaited.values()) - state.config.memory_bytes // AWAITED_PART
     for number, task in list(awaited.items()):
-        if task.state != READY or (left > 0 and len(awaited) > 1):
-            left -= task.size
-            state.heavy.append(awaited.pop(number))
+        project = state.numbered.get(number)
+        if project is None or project.queue.ready.first() is not task:
+            del awaited[number]
+    over = sum(task.size for task in awaited.values()) - state.config.memory_bytes // AWAITED_PART
+    while over > 0 and len(awaited) > 1:
+        _, task = awaited.popitem(last=False)
+        over -= task.size
+        state.heavy.append(task)
 
 
 def _trim(state: State, project: Project, which: int) -> None:

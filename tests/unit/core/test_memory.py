@@ -184,3 +184,17 @@ def test_a_fetcher_that_has_seen_nothing_has_no_more_read_than_is_sent_again() -
 
     unseen = Hello(session=fetcher.session, n=it.n(), capacity=1000, seen=0, holds=[])
     assert len(it.scheduler.needs(it.now, it.heard(unseen)).specs) == RESENT_MOST
+
+
+def test_bodies_that_wait_for_their_turn_are_held_within_a_bound() -> None:
+    it = world()
+    fill(it, 2, 100_000)
+    it.push("p00", *[task(f"small-{number}", priority=9) for number in range(100)])
+    fetcher = it.fetcher(capacity=10)
+    it.turn()
+    assert set(fetcher.held) == {f"small-{number}" for number in range(10)}
+    assert held(it) <= MEMORY + 100_000
+
+    for _ in range(60):
+        fetcher.finish_all()
+    assert len(fetcher.taken) == 10 * 2 + 100
