@@ -440,3 +440,12 @@ def test_on_a_nearly_full_disk_pushes_are_refused_and_done_is_taken_until_there_
     it.hangup()
     assert [task["taskid"] for task in fetcher.receive()["tasks"]] == ["b"]
     assert producer.push("news", "c") == ["new"]
+
+
+def test_a_daemon_that_starts_on_a_nearly_full_disk_refuses_the_first_push(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(min_free="1024 TiB")
+
+    refused = peer(it).ask("new-task", project="news", tasks=[{"taskid": "a", "url": "http://a"}])
+    assert (refused["type"], refused["code"]) == ("error", "disk-full")

@@ -34,6 +34,7 @@ from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.rocks import RocksStore
 
+UNASKED_MS = 15_000
 REPEAT_MS = 100
 REPEATS = 300
 SLOW_SECONDS = 0.2
@@ -133,6 +134,11 @@ class Client:
             self._socket.send(self._last)
         raise AssertionError("no answer")
 
+    def unasked(self) -> dict[str, Any]:
+        """What comes without a further word of the client's."""
+        assert self._socket.poll(UNASKED_MS), "nothing came"
+        return dict(msgpack.unpackb(self._socket.recv()))
+
     def push(self, taskid: str) -> list[str]:
         task = {"taskid": taskid, "url": "http://site/"}
         return list(self.ask("new-task", project="news", tasks=[task])["outcomes"])
@@ -146,7 +152,14 @@ class Client:
         self._socket.close()
 
 
-def serve(path: Path, trouble: Trouble, script: Callable[[Client], None], *, ends_itself: bool = False) -> None:
+def serve(
+    path: Path,
+    trouble: Trouble,
+    script: Callable[[Client], None],
+    *,
+    ends_itself: bool = False,
+    disk: Disk | None = None,
+) -> None:
     """Run a loop while the client follows its script; then stop it by SIGTERM, unless it ends by itself."""
     clock, meters = Clock(), Meters()
 
@@ -168,8 +181,8 @@ def serve(path: Path, trouble: Trouble, script: Callable[[Client], None], *, end
         ThreadPoolExecutor(1) as pool,
     ):
         config = CoreConfig(auto_create=True)
-        disk = Disk(str(path), min_free=0)
-        loop = Loop(router, signals, clock, meters, begin, lambda: None, lambda events: None, disk, config)
+        room = disk or Disk(str(path), min_free=0)
+        loop = Loop(router, signals, clock, meters, begin, lambda: None, lambda events: None, room, config)
         script_run = pool.submit(follow, router.endpoint)
         loop.run()
         script_run.result()
@@ -302,3 +315,18 @@ def test_a_stop_is_marked_as_a_clean_one(tmp_path: Path) -> None:
 
     with closing(Ledger(RocksStore(tmp_path))) as ledger:
         assert ledger.begin("another boot").clean
+
+
+def test_on_a_disk_that_is_nearly_full_it_looks_again_by_itself_and_goes_on(tmp_path: Path) -> None:
+    disk = Disk(str(tmp_path), min_free=0)
+
+    def script(client: Client) -> None:
+        assert client.push("a") == ["new"]
+        disk.use(1 << 60)
+        client.ask("hello", capacity=1)
+        assert not disk.has_room
+
+        disk.use(0)
+        assert client.unasked()["type"] == "select"
+
+    serve(tmp_path, Trouble(), script, disk=disk)
