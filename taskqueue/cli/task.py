@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROWS = 100
 
-BARE = "its body was dropped, as its project keeps such tasks no longer (keep_success and the like); push it again"
+BARE = "its body was dropped (keep_success and the like of its project); push it with --force-update"
 
 
 @click.group()

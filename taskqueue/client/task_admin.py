@@ -42,7 +42,8 @@ class TaskAdmin:
     async def retry_tasks(self, project: str, taskids: Iterable[str]) -> list[str]:
         """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.
 
-        ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it again.
+        ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it with
+        ``force_update``.
         """
         request = TaskRetry(session="", n=0, project=project, taskids=list(taskids))
         return list((await self._exchange.ask(request, TasksReply)).outcomes)

@@ -189,7 +189,7 @@ class OperationsReply(Reply, tag="operations-reply"):
 class TasksReply(Reply, tag="tasks-reply"):
     """Answers ``task-retry`` and ``task-cancel``: per taskid, in order, what became of it.
 
-    ``bare``: it can't be retried, because its url and its body are gone; push it again.
+    ``bare``: it can't be retried, because its url and its body are gone; push it with ``force_update``.
     """
 
     outcomes: list[Literal["done", "unknown", "ignored", "bare"]]

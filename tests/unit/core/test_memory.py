@@ -12,6 +12,7 @@ from taskqueue.core.replies import WhyReply
 from taskqueue.core.requests import Extend, Hello, Release, Why
 from taskqueue.core.settings import CoreConfig, Layer
 from taskqueue.core.task import READY, TASK_BYTES
+from taskqueue.errors import Corrupt
 from tests.unit.core.conftest import World, task
 
 MEMORY = 1 << 17
@@ -198,3 +199,30 @@ def test_bodies_that_wait_for_their_turn_are_held_within_a_bound() -> None:
     for _ in range(60):
         fetcher.finish_all()
     assert len(fetcher.taken) == 10 * 2 + 100
+
+
+@pytest.mark.parametrize("field", ["leases", "leased"])
+def test_verify_finds_memory_that_is_counted_wrongly(field: str) -> None:
+    it = world()
+    fill(it, 1, 10)
+    memory = it.scheduler._state.memory
+    it.scheduler.verify()
+
+    setattr(memory, field, getattr(memory, field) + 1)
+    with pytest.raises(Corrupt, match="are counted"):
+        it.scheduler.verify()
+
+
+@pytest.mark.parametrize("ends", ["handed out", "deleted"])
+def test_what_has_had_its_turn_is_awaited_no_more(ends: str) -> None:
+    it = World(CoreConfig(defaults={"rate": inf}, projects={"large": {}, "small": {}}, head_bytes=16_384))
+    it.push("large", task("large", body="x" * 30_000))
+    it.push("small", *[task(f"small-{number}") for number in range(20)])
+    fetcher = it.fetcher(capacity=1)
+    assert it.scheduler._state.awaited
+
+    if ends == "handed out":
+        fetcher.finish_all()
+    else:
+        it.do("delete", "large")
+    assert not it.scheduler._state.awaited
