@@ -111,9 +111,13 @@ def _unlease(state: State, project: Project, task: Task) -> tuple[Lease, Session
 
 
 def _attempt(now: Now, project: Project, lease: Lease, session: Session, outcome: Outcome, error: str = "") -> Attempt:
-    """How a lease ended, counted among the seconds of its project."""
+    """How a lease ended, counted among the seconds of its project and by its fetcher."""
     seconds = now.boot - lease.selected_at
     project.counters.took(seconds, now.wall)
+    if outcome == "success":
+        session.done += 1
+    else:
+        session.failed += 1
     return Attempt(now.wall, outcome, session.name or session.id, seconds, error)
 
 

@@ -104,7 +104,7 @@ def _loaded_project(state: State, record: ProjectRecord, now: Now) -> Project:
 
 
 def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
-    for task in loaded.leased:
+    for task in sorted(loaded.leased, key=lambda task: task.token):
         lease = task.lease
         project = state.numbered.get(task.project)
         if lease is None or project is None:

@@ -285,8 +285,10 @@ class Heard(Struct):
 
     Attributes:
         flaws: reasons for the items that are None in the request's batch.
+        address: of the machine that it came from, for people; empty if nobody knows.
     """
 
     peer: Peer
     request: AnyRequest
     flaws: Flaws = {}
+    address: str = ""

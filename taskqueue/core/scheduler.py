@@ -182,6 +182,7 @@ class Scheduler:
         request = heard.request
         session = self._state.session(request.session, now)
         session.peer = heard.peer
+        session.address = heard.address
         if session.numbers is None:
             session.learn(self._kept_outcomes(session))
         if isinstance(request, READS):

@@ -24,6 +24,7 @@ class Session:
 
     Attributes:
         peer: where it was last heard.
+        address: of its machine then, for people.
         heard_at: when, on the boot clock.
         saved_at: the wall time of it that the store has.
         numbers: of the requests that have a kept outcome, by number modulo the window, as in the store; None: it has
@@ -32,16 +33,18 @@ class Session:
         hello_n: number of the last hello heeded; older ones that arrive late are not.
         number: of the last ``select`` sent.
         leases: what it holds, by token, oldest first.
+        done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
     """
 
     __slots__ = (
-        "capacity", "heard_at", "hello_n", "highest", "id", "interest", "leases", "name", "number", "numbers",
-        "peer", "saved_at",
+        "address", "capacity", "done", "failed", "heard_at", "hello_n", "highest", "id", "interest", "leases", "name",
+        "number", "numbers", "peer", "saved_at",
     )  # fmt: skip
 
     def __init__(self, session: str, heard_at: float) -> None:
         self.id = session
         self.peer = Peer(b"")
+        self.address = ""
         self.name = ""
         self.heard_at = heard_at
         self.saved_at = 0.0
@@ -52,6 +55,8 @@ class Session:
         self.interest: Interest = None
         self.number = 0
         self.leases: dict[int, Task] = {}
+        self.done = 0
+        self.failed = 0
 
     @property
     def label(self) -> str:
@@ -100,4 +105,13 @@ class Session:
             holds=len(self.leases),
             silent_seconds=max(0.0, now - self.heard_at),
             projects=None if self.interest is None else sorted(self.interest)[:SHOWN_WISHES],
+            address=self.address,
+            oldest_seconds=self.oldest_seconds(now),
+            done=self.done,
+            failed=self.failed,
         )
+
+    def oldest_seconds(self, now: float) -> float:
+        """How long it has held the oldest of its leases; 0 if it holds none."""
+        oldest = next(iter(self.leases.values()), None)
+        return max(0.0, now - oldest.lease.selected_at) if oldest is not None and oldest.lease is not None else 0.0

@@ -147,6 +147,9 @@ class FetcherView(Struct, omit_defaults=True):
     Attributes:
         silent_seconds: since it was last heard.
         projects: the first SHOWN_WISHES of those that it wants; None: any.
+        address: of its machine; empty: not known.
+        oldest_seconds: since it was handed the oldest of the tasks that it holds.
+        done, failed: attempts of what it was handed that ended so since the daemon's start, timeouts among the failed.
     """
 
     session: str
@@ -155,6 +158,10 @@ class FetcherView(Struct, omit_defaults=True):
     holds: int
     silent_seconds: float
     projects: list[str] | None = None
+    address: str = ""
+    oldest_seconds: float = 0.0
+    done: int = 0
+    failed: int = 0
 
 
 Outcome = Literal["success", "failed", "timeout", "expired"]

@@ -52,7 +52,7 @@ def hear(frame: Frame, max_message: int) -> Heard:
     if frame.parts != 1:
         raise Rejected("malformed", f"a message is one frame after the routing id, not {frame.parts}")
     request, flaws = decode_request(frame.payload, max_message)
-    return Heard(frame.peer, request, flaws)
+    return Heard(frame.peer, request, flaws, frame.address)
 
 
 def refusal(frame: Frame, why: Rejected) -> Said:

@@ -36,6 +36,10 @@ timers that come due one by one, to a fetcher that pauses for a moment. One that
 until it says hello again."""
 LINGER_MS: Final = 1000
 """How long a stopping daemon tries to hand what it has said to the network."""
+ADDRESSES_MOST: Final = 16_384
+"""Of peers, remembered; beyond it they are learned anew."""
+CHOSEN_BY_US: Final = b"\0"
+"""What routing ids begin with that the socket gave, one to a connection; a peer may have chosen another one."""
 KEEPALIVE_IDLE_SECONDS: Final = 60
 """Silence after which the kernel probes a connection, so that those of vanished machines are closed."""
 
@@ -45,11 +49,13 @@ class Frame(NamedTuple):
 
     Attributes:
         parts: of the message; the protocol wants 1, ``payload`` is the first.
+        address: of the peer's machine, such as 10.0.0.7, for people; empty if nobody knows.
     """
 
     peer: Peer
     payload: bytes
     parts: int
+    address: str = ""
 
 
 class Router:
@@ -64,6 +70,7 @@ class Router:
 
     def __init__(self, bind: str, max_message: int, meters: Meters) -> None:
         self._meters = meters
+        self._addresses: dict[bytes, str] = {}
         self._context = zmq.Context()
         self.socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._configure(bind, max_message)
@@ -119,10 +126,28 @@ class Router:
             peer = self.socket.recv(zmq.NOBLOCK)
         except zmq.Again:
             return None
-        payload, parts = self.socket.recv(), 1
+        address = self._addresses.get(peer)
+        if address is None:
+            payload, address = self._receive_from(peer)
+        else:
+            payload = self.socket.recv()
+        parts = 1
         while self.socket.getsockopt(zmq.RCVMORE):
             self.socket.recv()
             parts += 1
         self._meters.frames_in += 1
         self._meters.bytes_in += len(payload)
-        return Frame(Peer(peer), payload, parts)
+        return Frame(Peer(peer), payload, parts, address)
+
+    def _receive_from(self, peer: bytes) -> tuple[bytes, str]:
+        """The payload, and where it came from: asking the message costs more than remembering it of each connection."""
+        message = self.socket.recv(copy=False)
+        try:
+            address = str(message.get("Peer-Address"))
+        except zmq.ZMQError:
+            address = ""
+        if peer.startswith(CHOSEN_BY_US):
+            if len(self._addresses) >= ADDRESSES_MOST:
+                self._addresses.clear()
+            self._addresses[peer] = address
+        return message.bytes, address

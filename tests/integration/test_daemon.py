@@ -55,6 +55,18 @@ def test_a_task_goes_the_whole_way(daemon: DaemonFactory, peer: PeerFactory) -> 
     assert producer.ask("status")["counts"] == {"success": 1}
 
 
+@pytest.mark.parametrize("routing_id", [b"", b"chosen"])
+def test_a_fetcher_is_shown_with_the_address_of_its_machine(
+    daemon: DaemonFactory, peer: PeerFactory, routing_id: bytes
+) -> None:
+    it = daemon()
+    fetcher = peer(it, routing_id=routing_id)
+
+    for _ in range(2):
+        fetcher.ask("hello", capacity=1)
+        assert [each["address"] for each in peer(it).ask("status")["fetchers"]] == ["127.0.0.1"]
+
+
 def test_a_waiting_fetcher_gets_a_task_unasked(daemon: DaemonFactory, peer: PeerFactory) -> None:
     it = daemon()
     fetcher = peer(it)

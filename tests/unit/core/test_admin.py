@@ -35,7 +35,7 @@ from taskqueue.core.requests import (
     Verify,
 )
 from taskqueue.core.settings import Pace
-from taskqueue.core.views import Counts, OperationView, ProjectView, SharedView, Totals
+from taskqueue.core.views import Counts, FetcherView, OperationView, ProjectView, SharedView, Totals
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 
 
@@ -111,6 +111,39 @@ def test_status_shows_fetchers_and_not_producers(world: World) -> None:
     (view,) = world.ask(StatusReply, Status(session="person", n=world.n())).fetchers
     assert (view.session, view.name, view.capacity, view.holds) == ("fetcher", "host:42", 5, 1)
     assert (view.silent_seconds, view.projects) == (12.0, ["news", "shop"])
+
+
+def shown_fetcher(world: World) -> FetcherView:
+    (view,) = world.ask(StatusReply, Status(session="person", n=world.n())).fetchers
+    return view
+
+
+def test_a_fetcher_is_shown_with_how_long_it_has_held_its_oldest_task(world: World) -> None:
+    fetcher = world.fetcher()
+    assert shown_fetcher(world).oldest_seconds == 0
+
+    world.push("news", task("a"))
+    world.advance(5)
+    world.push("news", task("b"))
+    world.advance(5)
+    assert shown_fetcher(world).oldest_seconds == 10
+    world.restart()
+    assert shown_fetcher(world).oldest_seconds == 10
+    fetcher.done("a")
+    assert shown_fetcher(world).oldest_seconds == 5
+
+
+def test_a_fetcher_is_shown_with_how_its_attempts_have_ended(world: World) -> None:
+    world.push("news", task("a"), task("b"), task("c", timeout=1))
+    fetcher = world.fetcher(capacity=3)
+
+    fetcher.done("a")
+    fetcher.fail("b", error="boom")
+    world.push("news", task("d"))
+    fetcher.release("d")
+    world.advance(1.5)
+    view = shown_fetcher(world)
+    assert (view.done, view.failed) == (1, 2)
 
 
 def test_a_silent_fetcher_is_not_shown(world: World) -> None:
