@@ -1,6 +1,8 @@
 """A fetcher without Worker, for a crawler that has an event loop of its own. Start a daemon first."""
 
 import asyncio
+import signal
+from contextlib import suppress
 
 from taskqueue import AsyncClient
 
@@ -15,5 +17,14 @@ async def main() -> None:
                 await client.done(task, new=[f"{task.url}?page=2"] if "?" not in task.url else [])
 
 
+async def until_told_to_stop() -> None:
+    """SIGTERM and Ctrl-C leave the loop, and closing the client hands back what it holds."""
+    fetching = asyncio.ensure_future(main())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, fetching.cancel)
+    with suppress(asyncio.CancelledError):
+        await fetching
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(until_told_to_stop())

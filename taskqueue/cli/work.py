@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +14,7 @@ import click
 
 from taskqueue.cli.daemon import Daemon, Silent, reaches_daemon
 from taskqueue.cli.names import project_name
+from taskqueue.cli.times import seconds
 
 CONCURRENCY = 10
 
@@ -34,8 +37,31 @@ CONCURRENCY = 10
     show_default=True,
     help="Tasks at once.",
 )
+@click.option(
+    "--prefetch",
+    type=click.IntRange(min=0),
+    help="Tasks that wait here for a free slot; without it, as many as the slots finish in a tenth of a second.",
+)
+@click.option("--extend", is_flag=True, help="Extend the lease of a task that takes long, again and again.")
+@click.option(
+    "--grace",
+    type=seconds,
+    metavar="DURATION",
+    default="30s",
+    show_default=True,
+    help="How long running tasks have to end when the worker is told to stop.",
+)
 @reaches_daemon
-def work(handler: str, projects: tuple[str, ...], concurrency: int, url: str, timeout: float) -> None:
+def work(
+    handler: str,
+    projects: tuple[str, ...],
+    concurrency: int,
+    prefetch: int | None,
+    extend: bool,
+    grace: float,
+    url: str,
+    timeout: float,
+) -> None:
     """Run a handler on tasks as they become ready: a fetcher.
 
     The handler is called with a task; what it returns are new tasks, what it raises decides what becomes of the task.
@@ -46,11 +72,28 @@ def work(handler: str, projects: tuple[str, ...], concurrency: int, url: str, ti
     Example:
       taskqueue work crawler:crawl -p news -j 20
     """
-    function = load(handler)
-    from taskqueue import Worker
+    with _plain_interrupt():
+        from taskqueue import Worker
 
-    _greet(Daemon(url, timeout))
-    Worker(url, function, projects=projects or None, concurrency=concurrency).run()
+        function = load(handler)
+        _greet(Daemon(url, timeout))
+    Worker(
+        url, function, projects=projects or None, concurrency=concurrency, prefetch=prefetch, extend=extend, grace=grace
+    ).run()
+
+
+@contextmanager
+def _plain_interrupt() -> Iterator[None]:
+    """From here on Ctrl-C ends the process as the system does it: no traceback from the middle of somebody's imports.
+
+    Unless what is inside fails: then it is as before.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    except BaseException:
+        signal.signal(signal.SIGINT, before)
+        raise
 
 
 def _greet(daemon: Daemon) -> None:

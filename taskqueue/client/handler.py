@@ -5,7 +5,8 @@
 
 It is called with a Task: ``task.url``, and how to fetch it, its project's settings included, in ``task.fetch``.
 What it returns or yields are new tasks: None, a url, a ``new_task``, a map of its arguments, or several of these.
-What it raises decides the outcome: ``Retry``, ``Drop``, anything else is a failure with its traceback.
+What it raises decides the outcome: ``Retry``, ``Drop``, anything else is a failure with its traceback, ``SystemExit``
+included; only ``KeyboardInterrupt`` stops the worker.
 """
 
 from __future__ import annotations

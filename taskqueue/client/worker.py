@@ -11,24 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-import threading
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from math import inf
 from typing import Final
 
 from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.finishing import Finish
 from taskqueue.client.handler import Drop, Handle, Handler, Retry, traceback_of
+from taskqueue.client.stopping import stopped_by_signals
 from taskqueue.client.task import Task
 from taskqueue.errors import ClientError, MessageTooLarge
 
 EXTEND_AT: Final = 2 / 3
 """Part of a lease after which a Worker with ``extend`` has it extended."""
-
-STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 log = logging.getLogger("taskqueue.worker")
 
@@ -71,39 +68,48 @@ class Worker:
         self._extend = extend
         self._stopping = asyncio.Event()
         self._running: dict[asyncio.Task[None], Task] = {}
+        self._interrupt: KeyboardInterrupt | None = None
 
     def run(self) -> None:
-        """Serve until SIGINT or SIGTERM; a second one ends the process at once."""
-        asyncio.run(self._serve_until_signal())
+        """Serve until SIGINT or SIGTERM; half a second later, another one ends the process at once.
 
-    async def serve(self) -> None:
-        """Serve until ``stop``.
+        Raises:
+            KeyboardInterrupt: a handler raised it; what was held has been handed back.
+        """
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            serving = loop.create_task(self.serve(signals=True))
+            while not serving.done():
+                # Of an asyncio task that a handler has started: whoever awaits it gets it, but the loop does, too.
+                with suppress(SystemExit):
+                    loop.run_until_complete(serving)
+            serving.result()
+
+    async def serve(self, *, signals: bool = False) -> None:
+        """Serve until ``stop``, in an event loop of the caller's.
+
+        Args:
+            signals: have SIGINT and SIGTERM call ``stop``, as ``run`` does; only in the main thread. False: what those
+                do is the caller's business. Then have them call ``stop``, or cancel this, and wait until it has
+                returned: a process that just ends hands nothing back, and its tasks wait for ``fetcher_timeout``.
 
         Raises:
             RequestRejected: the daemon speaks another version of the protocol.
+            KeyboardInterrupt: a handler raised it; what was held has been handed back.
         """
         threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="taskqueue-worker")
         try:
-            async with self._connected() as client:
-                await self._serve(client, Handler(self._handle, threads))
+            with stopped_by_signals(self.stop) if signals else nullcontext():
+                async with self._connected() as client:
+                    await self._serve(client, Handler(self._handle, threads))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
+        if self._interrupt is not None:
+            raise self._interrupt
 
     def stop(self) -> None:
         """Have ``serve`` finish what runs, hand back the rest, and return. Called in the loop of ``serve``."""
         self._stopping.set()
-
-    async def _serve_until_signal(self) -> None:
-        loop = asyncio.get_running_loop()
-        if threading.current_thread() is threading.main_thread():
-            for number in STOP_SIGNALS:
-                loop.add_signal_handler(number, self._stop_once, loop)
-        await self.serve()
-
-    def _stop_once(self, loop: asyncio.AbstractEventLoop) -> None:
-        for number in STOP_SIGNALS:
-            loop.remove_signal_handler(number)
-        self.stop()
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[AsyncClient]:
@@ -156,6 +162,11 @@ class Worker:
         keeping = asyncio.ensure_future(_keep(client, task)) if self._extend else None
         try:
             await _run_and_report(client, handler, task)
+        except KeyboardInterrupt as interrupt:
+            # It must not leave through the loop, which would drop everything else that runs.
+            self._interrupt = interrupt
+            self.stop()
+            await _reported(client.release(task), task)
         finally:
             if keeping is not None:
                 keeping.cancel()
@@ -168,7 +179,9 @@ async def _run_and_report(client: AsyncClient, handler: Handler, task: Task) -> 
         await _reported(client.failed(task, str(retry), retry_after=retry.after), task)
     except Drop as drop:
         await _reported(client.failed(task, str(drop), retry=False), task)
-    except (Exception, asyncio.CancelledError) as error:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
         if _is_cancelled():
             raise
         log.debug("event=failed project=%s taskid=%s error=%r", task.project, task.taskid, error)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
 from taskqueue import AsyncClient, Drop, Retry, Task, Worker, new_task
+from taskqueue.client.stopping import STOP_SIGNALS
 from taskqueue.core.messages import Finished
 from taskqueue.core.requests import Done, Extend, Hello, Release
 from tests.unit.client.conftest import Daemon
@@ -41,6 +44,34 @@ async def wanted(daemon: Daemon) -> int:
     while not (capacity := (await asyncio.to_thread(daemon.hear, Hello)).capacity):
         pass
     return capacity
+
+
+@contextmanager
+def handed_out(daemon: Daemon, *tokens: int) -> Iterator[None]:
+    """Hand tasks to the worker that runs inside, when it wants some; signals are as before afterwards."""
+
+    def hand_out() -> None:
+        while not daemon.hear(Hello).capacity:
+            pass
+        daemon.hand_out(*tokens)
+
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    handing = threading.Thread(target=hand_out)
+    handing.start()
+    try:
+        yield
+    finally:
+        handing.join()
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def ended(daemon: Daemon, count: int) -> list[Done]:
+    """The reports about so many tasks, which the worker has sent or is sending."""
+    heard: list[Done] = []
+    while sum(len(done.tasks) for done in heard) < count:
+        heard.append(daemon.hear(Done))
+    return heard
 
 
 def urls_of(item: Finished) -> list[str]:
@@ -155,6 +186,55 @@ def test_a_traceback_begins_with_the_handler_itself(daemon: Daemon) -> None:
 @pytest.mark.parametrize("error", [StopIteration(), asyncio.CancelledError(), TimeoutError("slow")])
 def test_no_error_of_a_handler_stops_the_worker(daemon: Daemon, error: BaseException) -> None:
     assert not outcome_of(daemon, raising(error)).ok
+
+
+async def exits(task: Task) -> None:
+    sys.exit(3)
+
+
+async def exits_in_a_task_of_its_own(task: Task) -> None:
+    await asyncio.gather(exits(task))
+
+
+@pytest.mark.parametrize("handler", [lambda task: sys.exit(3), exits])
+def test_a_handler_that_exits_is_a_failure_like_any_other(daemon: Daemon, handler: Callable[[Task], Any]) -> None:
+    item = outcome_of(daemon, handler)
+
+    assert (item.ok, item.retry) == (False, True)
+    assert item.error.endswith("SystemExit: 3")
+
+
+def test_what_exits_deep_in_a_handler_does_not_end_the_worker(daemon: Daemon) -> None:
+    async def handler(task: Task) -> None:
+        if task.token == 1:
+            await exits_in_a_task_of_its_own(task)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with handed_out(daemon, 1, 2):
+        Worker(daemon.url, handler, concurrency=1).run()
+
+    items = [item for done in ended(daemon, 2) for item in done.tasks if item]
+    assert [(item.token, item.ok) for item in items] == [(1, False), (2, True)]
+    assert items[0].error.endswith("SystemExit: 3")
+
+
+def interrupted(task: Task) -> None:
+    raise KeyboardInterrupt
+
+
+async def interrupted_in_the_loop(task: Task) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("handler", [interrupted, interrupted_in_the_loop])
+def test_a_handler_that_is_interrupted_stops_the_worker_and_its_task_goes_back(
+    daemon: Daemon, handler: Callable[[Task], Any]
+) -> None:
+    with handed_out(daemon, 1), pytest.raises(KeyboardInterrupt):
+        Worker(daemon.url, handler).run()
+
+    assert daemon.hear(Release).tokens == [1]
+    assert not any(isinstance(request, Done) for request in daemon.heard)
 
 
 @pytest.mark.parametrize("result", [5, b"http://a/", [""], [None], {"link": "x"}])
@@ -289,21 +369,24 @@ def test_a_worker_can_share_a_client(daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_a_running_worker_cleanly(daemon: Daemon, number: int) -> None:
-    def handler(task: Task) -> None:
-        os.kill(os.getpid(), number)
+    with handed_out(daemon, 1):
+        Worker(daemon.url, lambda task: os.kill(os.getpid(), number)).run()
+        after = signal.getsignal(number)
 
-    def hand_out() -> None:
-        while not daemon.hear(Hello).capacity:
-            pass
-        daemon.hand_out(1)
-
-    handing = threading.Thread(target=hand_out)
-    handing.start()
-    before = signal.getsignal(number)
-
-    Worker(daemon.url, handler).run()
-
-    handing.join()
     assert daemon.hear(Done).tasks[0] is not None
-    assert signal.getsignal(number) in (before, signal.SIG_DFL)
-    signal.signal(number, before)
+    assert after is signal.SIG_DFL
+
+
+def test_a_worker_that_was_not_told_by_a_signal_leaves_them_as_they_were(daemon: Daemon) -> None:
+    async def main() -> None:
+        before = [signal.getsignal(number) for number in STOP_SIGNALS]
+        worker = Worker(daemon.url, coroutine)
+        serving = asyncio.ensure_future(worker.serve(signals=True))
+        await wanted(daemon)
+        during = [signal.getsignal(number) for number in STOP_SIGNALS]
+        worker.stop()
+        await serving
+
+        assert [signal.getsignal(number) for number in STOP_SIGNALS] == before != during
+
+    asyncio.run(main())

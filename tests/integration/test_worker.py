@@ -1,0 +1,191 @@
+"""Worker processes against a real daemon: what ends them, what they hold meanwhile, and what they say of it."""
+
+from __future__ import annotations
+
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from taskqueue import Client
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Daemon, DaemonFactory
+
+WAIT_SECONDS = 30
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COMMAND = [sys.executable, "-m", "taskqueue.cli.main", "work"]
+
+HANDLERS = """
+import os, sys
+
+def crawl(task):
+    return []
+
+def leave(task):
+    sys.exit(3)
+
+def wait(task):
+    print(task.url, flush=True)
+    sys.stdin.readline()
+"""
+
+Process = subprocess.Popen[str]
+Work = Callable[..., Process]
+
+
+@pytest.fixture
+def it(daemon: DaemonFactory) -> Daemon:
+    """A daemon whose fetchers are never taken as silent while a test runs."""
+    return daemon(auto_create=True, fetcher_timeout=60)
+
+
+@pytest.fixture
+def client(it: Daemon) -> Iterator[Client]:
+    with Client(it.url) as one:
+        yield one
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Start a process beside the handlers; it is killed at the end of the test if it still runs."""
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    with ExitStack() as stack:
+
+        def start(*command: str) -> Process:
+            pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            process = stack.enter_context(subprocess.Popen(command, cwd=tmp_path, text=True, **pipes))
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+@pytest.fixture
+def work(it: Daemon, start: Callable[..., Process]) -> Work:
+    """Start ``taskqueue work``."""
+    return lambda *arguments: start(*COMMAND, *arguments, "--url", it.url)
+
+
+def urls(count: int) -> list[str]:
+    return [f"http://site/{n}" for n in range(count)]
+
+
+def counts(client: Client) -> dict[str, int]:
+    view = client.project("news").counts
+    return {name: count for name in view.__struct_fields__ if (count := getattr(view, name))}
+
+
+def wait_for(client: Client, expected: dict[str, int]) -> None:
+    """Ask again and again until the counts are so; pytest's timeout ends it otherwise."""
+    while counts(client) != expected:
+        select.select([], [], [], 0.02)
+
+
+def line_of(process: Process) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+# ---------------------------------------------------------------------------------------- what a handler can do
+
+
+def test_a_handler_that_exits_fails_its_tasks_and_not_its_worker(client: Client, work: Work) -> None:
+    client.push_many("news", [{"url": url, "retries": 0} for url in urls(4)])
+
+    process = work("handlers:leave", "-p", "news", "-j", "1")
+    wait_for(client, {"failed": 4})
+
+    assert process.poll() is None
+    assert client.show_task("news", url="http://site/0").error.endswith("SystemExit: 3")
+
+
+# ---------------------------------------------------------------------------------------- signals
+
+OWN_LOOP = """
+import asyncio, sys
+from handlers import wait
+from taskqueue import Worker
+
+async def main():
+    await Worker(sys.argv[1], wait, concurrency=2, prefetch=2, grace=0.1).serve(signals=True)
+    print("and now something else")
+
+asyncio.run(main())
+"""
+
+
+def test_a_worker_in_a_loop_of_its_own_hands_back_its_tasks_on_sigterm(
+    it: Daemon, client: Client, start: Callable[..., Process]
+) -> None:
+    client.push_many("news", urls(4))
+    process = start(sys.executable, "-c", OWN_LOOP, it.url)
+    line_of(process)
+
+    process.send_signal(signal.SIGTERM)
+
+    assert line_of_kind(process, "and now") == "and now something else\n"
+    wait_for(client, {"ready": 4})
+    assert client.project("news").totals.retried == 0
+
+
+def line_of_kind(process: Process, beginning: str) -> str:
+    """The next line that begins so."""
+    while not (line := line_of(process)).startswith(beginning):
+        assert line
+    return line
+
+
+RUN = """
+import sys
+from handlers import wait
+from taskqueue import Worker
+
+Worker(sys.argv[1], wait, concurrency=1, grace=0.1).run()
+"""
+
+
+@pytest.mark.parametrize("command", [["-c", RUN], ["-m", "taskqueue.cli.main", "work", "handlers:wait", "--url"]])
+def test_two_interrupts_within_milliseconds_are_no_traceback(
+    it: Daemon, client: Client, start: Callable[..., Process], command: list[str]
+) -> None:
+    client.push_many("news", urls(3))
+    process = start(sys.executable, *command, it.url)
+    line_of(process)
+
+    process.send_signal(signal.SIGINT)
+    select.select([], [], [], 0.003)
+    process.send_signal(signal.SIGINT)
+
+    assert "Traceback" not in process.communicate("\n", timeout=WAIT_SECONDS)[1]
+
+
+def test_another_interrupt_ends_a_worker_whose_handler_hangs(client: Client, work: Work) -> None:
+    client.push("news", "http://site/")
+    process = work("handlers:wait", "-p", "news")
+    line_of(process)
+
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        select.select([], [], [], 0.05)
+
+    assert process.returncode == -signal.SIGINT
+    assert "Traceback" not in process.communicate()[1]
+
+
+def test_the_example_of_a_loop_without_a_worker_ends_on_sigterm(it: Daemon, client: Client, start: Any) -> None:
+    client.push_many("demo", urls(3))
+    process = start("env", f"TASKQUEUE_URL={it.url}", sys.executable, str(EXAMPLES / "own_loop.py"))
+    client.wait_finished("demo")
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.communicate(timeout=WAIT_SECONDS) == ("", "")
+    assert process.returncode == 0
+    assert all(fetcher.capacity == 0 for fetcher in client.status().fetchers)
