@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taskqueue.client.blocking import Client
     from taskqueue.client.finishing import Finish
     from taskqueue.client.handler import Drop, Retry
+    from taskqueue.client.hyperlinks import links
     from taskqueue.client.pushing import Pushed
     from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
     from taskqueue.client.worker import Worker
@@ -44,6 +45,7 @@ __all__ = [
     "Worker",
     "canonical_url",
     "default_taskid",
+    "links",
     "new_task",
 ]
 
@@ -59,6 +61,7 @@ _HOMES = {
     "Worker": "client.worker",
     "canonical_url": "client.task",
     "default_taskid": "client.task",
+    "links": "client.hyperlinks",
     "new_task": "client.task",
 }
 """Modules of the names above; those that are not here are errors."""

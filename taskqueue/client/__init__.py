@@ -4,6 +4,7 @@ from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.blocking import Client
 from taskqueue.client.finishing import Finish
 from taskqueue.client.handler import Drop, Retry
+from taskqueue.client.hyperlinks import links
 from taskqueue.client.pushing import Pushed
 from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
 from taskqueue.client.worker import Worker
@@ -19,5 +20,6 @@ __all__ = [
     "Worker",
     "canonical_url",
     "default_taskid",
+    "links",
     "new_task",
 ]
