@@ -7,7 +7,8 @@ A store promises:
 
 P1  *One batch is all or nothing*, whenever the process or the machine dies.
 P2  *Reads see the last write*, at once, synced or not.
-P3  *Order*: ``scan`` goes by the bytes of the keys, ascending, start included, end excluded.
+P3  *Order*: ``scan`` goes by the bytes of the keys, ascending, start included, end excluded; ``scan_back`` goes the
+    other way through the same range.
 P4  *In a batch* drops come first, then deletes, then puts; the order in which they were added means nothing.
 P5  *Written is written*: after ``write`` returned, the batch survives the death of the process (kill -9).
 P6  *Synced is safe*: after ``sync`` returned, every batch whose ``write`` had returned when ``sync`` was
@@ -62,6 +63,9 @@ class Store(Protocol):
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """At most ``limit`` entries with start <= key < end, ascending."""
+
+    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """At most ``limit`` entries with start <= key < end, descending: the last ones first."""
 
     def write(self, epoch: int, batch: Batch) -> None:
         """Apply the batch (P1, P4, P5).

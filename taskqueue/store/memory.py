@@ -46,6 +46,10 @@ class Entries:
         first, last = bisect_left(self.keys, start), bisect_left(self.keys, end)
         return [(key, self.values[key]) for key in self.keys[first : min(last, first + limit)]]
 
+    def scan_back(self, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        first, last = bisect_left(self.keys, start), bisect_left(self.keys, end)
+        return [(key, self.values[key]) for key in reversed(self.keys[max(first, last - limit) : last])]
+
 
 Families = dict[Family, Entries]
 
@@ -131,6 +135,9 @@ class MemoryStore:
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         return self._open().families[family].scan(start, end, limit)
+
+    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        return self._open().families[family].scan_back(start, end, limit)
 
     def write(self, epoch: int, batch: Batch) -> None:
         disk = self._open()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 from os import PathLike, fspath, makedirs
 from os.path import exists, join
 from typing import Final, cast
@@ -86,6 +86,14 @@ class RocksStore:
         with self._failures("read"):
             items = cast(Iterator[Entry], self._families[family].items(from_key=start, read_opt=bounds))
             return list(islice(items, limit))
+
+    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        # The lower bound is looked at here: set_iterate_lower_bound of rocksdict sets the upper one.
+        bounds = ReadOptions()
+        bounds.set_iterate_upper_bound(end)
+        with self._failures("read"):
+            items = cast(Iterator[Entry], self._families[family].items(backwards=True, read_opt=bounds))
+            return list(islice(takewhile(lambda entry: entry[0] >= start, items), limit))
 
     def write(self, epoch: int, batch: Batch) -> None:
         refuse_older(epoch, self._epoch, self._path)

@@ -156,6 +156,23 @@ def test_a_scan_of_an_empty_range_is_empty(store: Store, start: bytes, end: byte
     put(store, store.begin(), "ready", b"a", b"b", b"c")
 
     assert store.scan("ready", start, end, 10) == []
+    assert store.scan_back("ready", start, end, 10) == []
+
+
+def test_a_scan_back_has_the_same_range_with_the_last_entries_first(store: Store) -> None:
+    put(store, store.begin(), "ready", b"\x02", b"\x01\xff", b"\x01", b"\x00", b"\xff", b"\x01\x00")
+
+    entries = store.scan_back("ready", b"\x01", b"\xff", 10)
+
+    assert entries == store.scan("ready", b"\x01", b"\xff", 10)[::-1]
+    assert len(entries) == 4
+
+
+def test_a_scan_back_stops_at_its_limit(store: Store) -> None:
+    put(store, store.begin(), "ready", b"a", b"b", b"c")
+
+    assert [key for key, _ in store.scan_back("ready", b"", END, 2)] == [b"c", b"b"]
+    assert store.scan_back("ready", b"", END, 0) == []
 
 
 # ------------------------------------------------------------------------------------------------ P4

@@ -120,6 +120,10 @@ class FaultyStore:
         self._read()
         return self._store.scan(family, start, end, limit)
 
+    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        self._read()
+        return self._store.scan_back(family, start, end, limit)
+
     def write(self, epoch: int, batch: Batch) -> None:
         fault, self.fault = self._plan.next() or self.fault, ""
         _before(fault)

@@ -89,6 +89,9 @@ class FailingStore:
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         return self._store.scan(family, start, end, limit)
 
+    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        return self._store.scan_back(family, start, end, limit)
+
     def write(self, epoch: int, batch: Batch) -> None:
         if self._begun:
             self._trouble.may_fail("write")
