@@ -64,6 +64,8 @@ def _keep_boot(state: State, key: tuple[str, str | int], budget: int, now: Now) 
 def _keep_wall(state: State, key: tuple[str, str | int], budget: int, now: Now) -> int:
     """Keep one appointment of the wall clock; return its cost."""
     kind, number = key
+    if kind == "failures":
+        return 1  # they were looked up for this turn
     project = state.numbered[int(number)]
     if kind == "due":
         return _promote(state, project, budget, now)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskqueue.core import failures
 from taskqueue.core.intake import apply_deferred, take_batch
 from taskqueue.core.messages import Finished, Now
 from taskqueue.core.pause import CHECKS
@@ -74,7 +75,7 @@ def expire(state: State, now: Now, project: Project, task: Task) -> None:
     lease, session = _unlease(state, project, task)
     task.timed_out = True
     project.totals.timeout += 1
-    state.note_attempt(task, _attempt(now, project, lease, session, "timeout", "timeout"))
+    failures.note(state, task, _attempt(now, project, lease, session, "timeout", "timeout"))
     _retry(state, now, project, task, retry)
     _fail_project(state, now, project, lease, "timeout")
     if lease.deferred is not None:
@@ -95,7 +96,7 @@ def _end(state: State, now: Now, project: Project, task: Task, item: Finished) -
     if item.ok:
         _succeed(state, now, project, task, _attempt(now, project, lease, session, "success"))
     else:
-        state.note_attempt(task, _attempt(now, project, lease, session, "failed", item.error))
+        failures.note(state, task, _attempt(now, project, lease, session, "failed", item.error))
         _fail(state, now, project, task, item, lease)
     if lease.deferred is not None:
         apply_deferred(state, now, project, task, lease.deferred)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from taskqueue.core.counters import CountersRecord
+from taskqueue.core.failure import FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import Move, Spec, Task
@@ -94,6 +95,7 @@ class Needs(Struct):
         lists: parts of orders to be shown to people.
         pages: parts of all that is known of a project, for operations.
         old: what may have been over for too long.
+        failures: parts of the order of failed attempts.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -105,6 +107,7 @@ class Needs(Struct):
     lists: list[OrderRef] = field(default_factory=list)
     pages: list[PageRef] = field(default_factory=list)
     old: list[OldRef] = field(default_factory=list)
+    failures: list[FailuresRef] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -156,7 +159,7 @@ class Found(Struct):
             older than its lease, which is in memory.
         sessions: outcomes by request number; a session the store doesn't know has an empty map.
         histories: last attempts, by their slots.
-        lists, pages, old: in the order in which they were asked for.
+        lists, pages, old, failures: in the order in which they were asked for.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -167,6 +170,7 @@ class Found(Struct):
     lists: list[FoundOrder] = field(default_factory=list)
     pages: list[FoundPage] = field(default_factory=list)
     old: list[FoundOld] = field(default_factory=list)
+    failures: list[FoundFailures] = field(default_factory=list)
 
 
 class PauseRecord(Struct, array_like=True):
@@ -310,6 +314,8 @@ class Kept(Struct):
         dropped_projects: numbers of projects of which everything is to go, their records too.
         outcomes, sessions, dropped_sessions: for repeats of requests.
         next_project: the number for the next new project, if it changed.
+        failures: attempts that failed.
+        failures_from: earlier failures, those with smaller keys, are to go.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -328,6 +334,8 @@ class Kept(Struct):
     members: dict[int, list[int]] = field(default_factory=dict)
     dropped_operations: list[int] = field(default_factory=list)
     old: list[Old] = field(default_factory=list)
+    failures: list[KeptFailure] = field(default_factory=list)
+    failures_from: int = 0
 
 
 OUTCOME_WINDOW = 64
@@ -345,6 +353,7 @@ class Loaded(Struct):
         leased: tasks that are processing, with their leases, without specs.
         next_project: the number for the next new project.
         members: see ``Kept``; of operations that have not ended.
+        first_failure, last_failure: keys of them; 0: there is none.
     """
 
     epoch: int
@@ -358,3 +367,5 @@ class Loaded(Struct):
     buckets: list[BucketRecord] = field(default_factory=list)
     operations: list[OperationRecord] = field(default_factory=list)
     members: dict[int, list[int]] = field(default_factory=dict)
+    first_failure: int = 0
+    last_failure: int = 0

@@ -34,6 +34,7 @@ def load(loaded: Loaded, config: CoreConfig, given: Given, now: Now) -> State:
     _load_operations(state, loaded)
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
         state.session(record.session, now).saved_at = record.heard_at
+    state.wall.note(("failures", 0), state.failures.old_at)
     state.more = True
     return state
 

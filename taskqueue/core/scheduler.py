@@ -31,6 +31,7 @@ from taskqueue.core import (
     counting,
     cron,
     endings,
+    failures,
     fetchers,
     finishing,
     intake,
@@ -147,6 +148,7 @@ class Scheduler:
         operations.step(state, now)
         sweeping.step(state)
         retention.step(state, now)
+        failures.step(state, now)
         self._offer(now)
         HandOut(state, now).run()
         self._settle(now)

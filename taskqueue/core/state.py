@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
 from taskqueue.core.events import Event, EventKind
+from taskqueue.core.failure_log import FailureLog
 from taskqueue.core.given import Given
 from taskqueue.core.jobs import NO_JOBS
 from taskqueue.core.kept import FoundOrder, Loaded, OrderRef, SessionRecord, SpecRef
@@ -45,7 +46,7 @@ BootKey = tuple[str, str | int]
 """("lease" | "bucket" | "wait" | "counters", project number), ("shared", bucket), ("watch", operation) or
 ("silence" | "forget", session)."""
 WallKey = tuple[str, str | int]
-"""("due" | "check" | "hours" | "hold" | "old", project number)."""
+"""("due" | "check" | "hours" | "hold" | "old", project number), or ("failures", 0)."""
 
 
 class State:
@@ -77,6 +78,7 @@ class State:
         clears: this turn may clear a project.
         lists: parts of orders to be shown, as they were asked for, and as they are looked up for this turn;
             ``listed`` are those that were read.
+        failures: which failed attempts the store has.
         said, events: what this turn says, to clients and to whoever minds the daemon.
         more: this turn left work undone because it was long enough.
     """
@@ -121,6 +123,7 @@ class State:
         self.clears = False
         self.lists: dict[OrderRef, OrderRef] = {}
         self.listed: dict[OrderRef, FoundOrder] = {}
+        self.failures = FailureLog(loaded.first_failure, loaded.last_failure)
         self.events: list[Event] = []
         self.said: list[Said] = []
         self.more = False
@@ -318,6 +321,8 @@ class State:
 
     def _wall_due_at(self, key: WallKey) -> float:
         kind, number = key
+        if kind == "failures":
+            return self.failures.old_at
         project = self.numbered.get(int(number))
         return inf if project is None else _OF_PROJECTS[kind](project)
 

@@ -35,6 +35,7 @@ def batch_of(kept: Kept) -> Batch:
     _lay_projects(batch, kept)
     _lay_sessions(batch, kept)
     _lay_operations(batch, kept)
+    _lay_failures(batch, kept)
     return batch
 
 
@@ -130,6 +131,14 @@ def _lay_attempts(batch: Batch, kept: Kept) -> None:
         (layout.attempt_key(project, taskid, slot), layout.encode(attempt))
         for project, taskid, slot, attempt in kept.attempts
     )
+
+
+def _lay_failures(batch: Batch, kept: Kept) -> None:
+    batch.puts[layout.FAILURES].extend(
+        (layout.failure_key(place), layout.encode(failure)) for place, failure in kept.failures
+    )
+    if kept.failures_from:
+        batch.drops.append((layout.FAILURES, b"", layout.failure_key(kept.failures_from)))
 
 
 def _lay_projects(batch: Batch, kept: Kept) -> None:

@@ -39,6 +39,7 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.MEMBERS: layout.decode_members,
     layout.SESSIONS: layout.decode_session,
     layout.OUTCOMES: layout.decode_outcome,
+    layout.FAILURES: layout.decode_failure,
 }
 """Families that only have to be readable; keys of the first begin with a project."""
 

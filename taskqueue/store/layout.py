@@ -17,6 +17,7 @@
 | operations | id (8 bytes) | OperationRecord |
 | members | id of an operation (8 bytes) | numbers of the projects that it goes through, until it has ended |
 | sessions | session | SessionRecord |
+| failures | place | Failure |
 | outcomes | session, n % OUTCOME_WINDOW | n, reply |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
@@ -45,6 +46,7 @@ from msgspec import MsgspecError, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.counters import CountersRecord
+from taskqueue.core.failure import Failure
 from taskqueue.core.kept import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.messages import NewTask, Schedule
 from taskqueue.core.replies import AnyReply
@@ -77,6 +79,7 @@ OPERATIONS: Final = "operations"
 MEMBERS: Final = "members"
 SESSIONS: Final = "sessions"
 OUTCOMES: Final = "outcomes"
+FAILURES: Final = "failures"
 
 ORDERS: Final[dict[int, Family]] = {
     READY: "ready",
@@ -94,7 +97,7 @@ OF_PROJECTS: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values()
 OF_LIVE: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
 """Those of them that have only live tasks; what is left of these elsewhere when they are dropped is swept later."""
 
-FAMILIES: Final[tuple[Family, ...]] = (META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS)
+FAMILIES: Final[tuple[Family, ...]] = (META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES)
 
 BOOT_KEY: Final = b"boot"
 CLEAN_KEY: Final = b"clean"
@@ -156,6 +159,16 @@ def history_key(project: int, taskid: str) -> bytes:
 def attempt_key(project: int, taskid: str, slot: int) -> bytes:
     """A key of HISTORY."""
     return history_key(project, taskid) + bytes((slot,))
+
+
+def failure_key(place: int) -> bytes:
+    """A key of FAILURES."""
+    return place.to_bytes(KEY_BYTES, "big")
+
+
+def failure_place(key: bytes) -> int:
+    """The place in such a key."""
+    return int.from_bytes(key, "big")
 
 
 def operation_key(operation: int) -> bytes:
@@ -276,6 +289,7 @@ decode_counters: Final = Decoder(CountersRecord).decode
 decode_bucket: Final = Decoder(BucketRecord).decode
 decode_operation: Final = Decoder(OperationRecord).decode
 decode_members: Final = Decoder(list[int]).decode
+decode_failure: Final = Decoder(Failure).decode
 
 
 def encode_spec(taskid: str, spec: Spec) -> bytes:

@@ -82,6 +82,8 @@ class Ledger:
                 layout.operation_of(key): read(layout.MEMBERS, key, layout.decode_members, value)
                 for key, value in self._entries(layout.MEMBERS)
             },
+            first_failure=self._failure(self._store.scan),
+            last_failure=self._failure(self._store.scan_back),
         )
 
     def find(self, needs: Needs) -> Found:
@@ -147,6 +149,11 @@ class Ledger:
                 task.lease.deferred = read(layout.DEFERRED, key, layout.decode_deferred, value)
                 task.kept_deferred = True
         return leased
+
+    def _failure(self, scan: Callable[[Family, bytes, bytes, int], list[tuple[bytes, bytes]]]) -> int:
+        """The place of the first failure that a scan comes to; 0: there is none."""
+        entries = scan(layout.FAILURES, b"", layout.LAST_KEY, 1)
+        return layout.failure_place(entries[0][0]) if entries else 0
 
     def _all(self, family: Family, decode: Callable[[bytes], T]) -> list[T]:
         return [read(family, key, decode, value) for key, value in self._entries(family)]

@@ -4,6 +4,7 @@
     orders, lists  ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
     pages          ──scan─► ids ──(whole)──► specs, as many as the limits allow ──(errors)──► history
     old            ──scan─► records, of which see ``old``
+    failures       ──scan─► them
     specs, sessions, histories    straight
 
 What the store does not know is left out. What it has and can't be read is Corrupt: guessing would lose tasks.
@@ -19,6 +20,7 @@ from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import ATTEMPTS_KEPT, NO_FLOOR, SUCCESS, TASK_BYTES, Spec, Task
 from taskqueue.store import layout
 from taskqueue.store.contract import Store
+from taskqueue.store.failures import find_failures
 from taskqueue.store.histories import read_history
 from taskqueue.store.old import find_old
 from taskqueue.store.reading import read, refuse
@@ -54,6 +56,7 @@ def find(store: Store, needs: Needs) -> Found:
     found.lists = [_order(store, ref) for ref in needs.lists]
     found.pages = [_page(store, ref) for ref in needs.pages]
     found.old = [find_old(store, ref) for ref in needs.old]
+    found.failures = [find_failures(store, ref) for ref in needs.failures]
     return found
 
 

@@ -1,7 +1,8 @@
 """A store to look at, as it was at one moment, while a daemon may go on with it or none is there.
 
 It is opened on an ``Image``, read only: it takes no lock, changes nothing, and never sees anything that came later. An
-older format is refused, because bringing it up would be a change.
+older format is refused, because bringing it up would be a change. A family that it does not have yet, because the
+version that wrote it knew none, is empty.
 
 Memory: a small cache, and what the logs have that is not in tables yet (``tuning.LOG_BYTES`` at most).
 """
@@ -23,7 +24,7 @@ from taskqueue.store.contract import Family
 from taskqueue.store.epoch import EPOCH_KEY
 from taskqueue.store.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.image import Image
-from taskqueue.store.layout import FAMILIES, IDS, LAST_KEY
+from taskqueue.store.layout import IDS, LAST_KEY
 
 Entry = tuple[bytes, bytes]
 
@@ -103,10 +104,14 @@ class Still:
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """See ``Store.get``."""
-        return cast(list[bytes | None], self._families[family].get(list(keys))) if keys else []
+        if not keys or family not in self._families:
+            return [None] * len(keys)
+        return cast(list[bytes | None], self._families[family].get(list(keys)))
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         """See ``Store.scan``."""
+        if family not in self._families:
+            return []
         bounds = ReadOptions()
         bounds.set_iterate_upper_bound(end)
         items = cast(Iterator[Entry], self._families[family].items(from_key=start, read_opt=bounds))
@@ -126,7 +131,8 @@ class Still:
 
     def tables(self, family: Family) -> TableFigures:
         """What is in its tables."""
-        said = self._families[family].property_value("rocksdb.aggregated-table-properties") or ""
+        found = self._families.get(family)
+        said = "" if found is None else found.property_value("rocksdb.aggregated-table-properties") or ""
         parts = dict(_PART.findall(said))
         return TableFigures(*(int(parts.get(name, 0)) for name in _PARTS))
 
@@ -158,7 +164,7 @@ class Still:
 
     def _check_format(self) -> None:
         found = self.get(META, [FORMAT_KEY])[0] if META in self._families else None
-        if found != b"%d" % FORMAT or any(family not in self._families for family in FAMILIES):
+        if found != b"%d" % FORMAT:
             version = found.decode(errors="replace") if found else "none"
             raise FormatError(
                 f"{self.path}: the store has format {version}, not {FORMAT}; "
@@ -166,7 +172,8 @@ class Still:
             )
 
     def _number(self, family: Family, name: str) -> int:
-        return self._families[family].property_int_value(f"rocksdb.{name}") or 0
+        found = self._families.get(family)
+        return 0 if found is None else found.property_int_value(f"rocksdb.{name}") or 0
 
 
 def _options_of(family: Family, cache: Cache) -> Options:

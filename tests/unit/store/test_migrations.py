@@ -174,7 +174,8 @@ class CutOff:
     def __init__(self, store: Store, writes: int) -> None:
         self._store = store
         self._writes = writes
-        self.begin, self.get, self.scan, self.sync = store.begin, store.get, store.scan, store.sync
+        self.begin, self.get, self.sync = store.begin, store.get, store.sync
+        self.scan, self.scan_back = store.scan, store.scan_back
 
     def write(self, epoch: int, batch: Batch) -> None:
         if not self._writes:
