@@ -90,7 +90,7 @@ def start_scheduler(processes: Processes, folder: Path, rate: float) -> Client:
     """
     url = f"tcp://{LOOPBACK}:{free_port(SCHEDULER_PORT)}"
     config = folder / "taskqueue.toml"
-    config.write_text(_config(url, folder / "store", rate))
+    config.write_text(_config(url, folder.absolute() / "store", rate))
     processes.start("scheduler", COMMAND, "scheduler", "-c", str(config))
     client = Client(url, timeout=ANSWER_SECONDS, name="demo")
     try:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from os.path import abspath, dirname, join
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -61,7 +62,7 @@ class StoreSection(Struct, frozen=True):
     """[store].
 
     Attributes:
-        path: folder of the store; made if it isn't there.
+        path: folder of the store; made if it isn't there. See ``load`` for what a relative one means.
         durability: commit: acknowledged is on disk; interval: within 50 ms; none: when the system likes.
         cache: memory for what the store has read.
         min_free: bytes of the disk that are to stay free: below, no new tasks are taken.
@@ -145,12 +146,20 @@ RESTART_ONLY: Final = (
 def load(path: str | None) -> Config:
     """Read a config file; None: all defaults.
 
+    The path of the store is absolute: a relative one is taken from the folder of the file, or from the working
+    directory if there is no file.
+
     Raises:
         ConfigError: with all problems of the file, one a line.
     """
-    if path is None:
-        return Config()
-    return build(_read(path), path)
+    config = Config() if path is None else build(_read(path), path)
+    return anchored(config, "" if path is None else dirname(path))
+
+
+def anchored(config: Config, folder: str) -> Config:
+    """The config with the absolute path of its store, which lies in that folder if it is relative."""
+    store = msgspec.structs.replace(config.store, path=abspath(join(folder, config.store.path)))
+    return msgspec.structs.replace(config, store=store)
 
 
 def build(tables: Mapping[str, Any], path: str) -> Config:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ from taskqueue.core.settings import CoreConfig
 from taskqueue.core.views import Counts
 from taskqueue.errors import ConfigError, Corrupt, Fenced, StoreError
 from taskqueue.server.clock import Clock, boot_id
-from taskqueue.server.config import Config, core_config, load, override, reloaded
+from taskqueue.server.config import Config, anchored, core_config, load, override, reloaded
 from taskqueue.server.disk import Disk
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.log import set_level, set_up
@@ -134,7 +135,7 @@ class Source:
         config = load(self._path)
         for (section, key), value in self._said.items():
             config = override(config, section, key, value)
-        return config
+        return anchored(config, os.getcwd())
 
 
 def software_version() -> str:

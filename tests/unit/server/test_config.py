@@ -14,7 +14,7 @@ import pytest
 from taskqueue.core.jobs import CronJob, Template
 from taskqueue.core.settings import CoreConfig, Pace, Settings, merge
 from taskqueue.errors import ConfigError
-from taskqueue.server.config import SECTIONS, Config, build, core_config, load, override, reloaded
+from taskqueue.server.config import SECTIONS, Config, anchored, build, core_config, load, override, reloaded
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
 
@@ -47,7 +47,7 @@ def loaded(text: str) -> Config:
 def test_the_shipped_file_says_exactly_the_defaults() -> None:
     shipped = load(str(SHIPPED))
 
-    assert msgspec.structs.replace(shipped, defaults={}) == Config() == load(None)
+    assert msgspec.structs.replace(shipped, defaults={}) == anchored(Config(), str(SHIPPED.parent))
     assert merge(shipped.defaults) == Settings()
 
 
@@ -82,6 +82,33 @@ def test_the_core_is_told_its_own_defaults_if_the_file_says_nothing() -> None:
 
 
 # ---------------------------------------------------------------------------------------- what it may say
+
+
+@pytest.mark.parametrize(
+    ("file", "said", "path"),
+    [
+        ("conf/a.toml", "near", "conf/near"),
+        ("conf/a.toml", "../near", "near"),
+        ("a.toml", "near", "near"),
+        ("conf/a.toml", None, "conf/data/store"),
+        (None, None, "data/store"),
+    ],
+)
+def test_a_relative_path_of_the_store_is_taken_from_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str | None, said: str | None, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conf").mkdir()
+    if file is not None:
+        Path(file).write_text(f'[store]\npath = "{said}"' if said else "")
+
+    assert load(file).store.path == str(tmp_path / path)
+
+
+def test_an_absolute_path_of_the_store_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('[store]\npath = "/srv/taskqueue/store"')
+
+    assert load(str(tmp_path / "a.toml")).store.path == "/srv/taskqueue/store"
 
 
 @pytest.mark.parametrize(

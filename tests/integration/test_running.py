@@ -1,0 +1,62 @@
+"""How a daemon is started, told to read its config again, and stopped: files, variables and commands around it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
+WAIT_SECONDS = 30
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Run ``taskqueue scheduler`` on a free port, in a folder of its own; ``line`` is what it says when it listens."""
+    monkeypatch.chdir(tmp_path)
+    with ExitStack() as stack:
+
+        def start(*options: object, **variables: str) -> subprocess.Popen[str]:
+            for name, value in variables.items():
+                monkeypatch.setenv(name, value)
+            command = [*COMMAND, "scheduler", "--bind", "tcp://127.0.0.1:*", *map(str, options)]
+            it = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stack.callback(lambda: (it.kill(), it.communicate(timeout=WAIT_SECONDS)))
+            return it
+
+        yield start
+
+
+def line(daemon: subprocess.Popen[str]) -> str:
+    """What it says when it listens."""
+    assert daemon.stdout is not None
+    return daemon.stdout.readline()
+
+
+# ---------------------------------------------------------------------------------------- where its store is
+
+
+def test_the_daemon_says_the_whole_path_of_its_store_which_lies_beside_its_config_file(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "here.toml").write_text('[store]\npath = "crawl"\n')
+
+    said = line(start("-c", "conf/here.toml"))
+
+    assert f" store={tmp_path}/conf/crawl " in said
+    assert (tmp_path / "conf" / "crawl" / "CURRENT").is_file()
+
+
+def test_a_store_that_an_option_names_lies_in_the_working_directory(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "here.toml").write_text('[store]\npath = "crawl"\n')
+
+    assert f" store={tmp_path}/mine " in line(start("-c", "conf/here.toml", "--store", "mine"))
+    assert f" store={tmp_path}/data/store " in line(start())
