@@ -1,18 +1,48 @@
-"""``taskqueue config``: is a config file good?"""
+"""``taskqueue config``: a first config file, and is a config file good?"""
 
 from __future__ import annotations
 
+from shlex import quote
+
 import click
+
+FILE = "taskqueue.toml"
 
 
 @click.group()
 def config() -> None:
-    """Check a config file.
+    """Write a config file, or check one.
 
     \b
     Example:
-      taskqueue config check conf/taskqueue.toml
+      taskqueue config init
+      taskqueue config check taskqueue.toml
     """
+
+
+@config.command()
+@click.argument("file", type=click.Path(allow_dash=True), default=FILE)
+def init(file: str) -> None:
+    """Write a config file with every setting, its default, and a line that explains it.
+
+    FILE is taskqueue.toml if none is named, and - is stdout. A file that is there already is left as it is.
+
+    \b
+    Example:
+      taskqueue config init
+      taskqueue scheduler -c taskqueue.toml
+    """
+    from taskqueue.server.config import shipped
+
+    if file == "-":
+        click.echo(shipped(), nl=False)
+        return
+    try:
+        with open(file, "x", encoding="utf-8") as written:
+            written.write(shipped())
+    except FileExistsError:
+        raise click.ClickException(f"{file} is there already, and stays as it is; name another file") from None
+    click.echo(f"{file}: written; `taskqueue scheduler -c {quote(file)}` starts a daemon with it")
 
 
 @config.command()
@@ -22,7 +52,7 @@ def check(file: str) -> None:
 
     \b
     Example:
-      taskqueue config check conf/taskqueue.toml &&
+      taskqueue config check taskqueue.toml &&
         pkill -HUP -f 'taskqueue scheduler'
     """
     from taskqueue.server.config import load

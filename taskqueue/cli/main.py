@@ -37,7 +37,7 @@ COMMANDS: Final = {
     "task": "List, show, retry, cancel, reprioritise and reschedule tasks.",
     "operation": "Show bulk operations: how far they are.",
     "store": "Look at a store, check, copy and move it.",
-    "config": "Check a config file.",
+    "config": "Write a config file, or check one.",
     "demo": "Crawl a small site on this machine and show it live.",
 }
 """By name, the short help. The command is the function of that name in the module of that name; both ways of looking
@@ -80,7 +80,7 @@ def taskqueue() -> None:
 
     \b
     Example:
-      taskqueue scheduler -c conf/taskqueue.toml
+      taskqueue scheduler -c taskqueue.toml
       taskqueue project start news
       taskqueue push news https://example.com/
       taskqueue work crawler:crawl -p news

@@ -18,12 +18,12 @@ import click
 def scheduler(config: str | None, bind: str | None, store: str | None, durability: str | None, verbose: bool) -> int:
     """Run the scheduler, the daemon that decides which task runs next.
 
-    The options win over the config file. SIGHUP reads the file again; SIGTERM and Ctrl-C stop it. All settings with
-    their defaults are listed in conf/taskqueue.toml.
+    The options win over the config file. SIGHUP reads the file again; SIGTERM and Ctrl-C stop it. `taskqueue config
+    init` writes a file with all settings and their defaults.
 
     \b
     Example:
-      taskqueue scheduler -c conf/taskqueue.toml
+      taskqueue scheduler -c taskqueue.toml
       taskqueue scheduler --bind tcp://127.0.0.1:7400 --store data
     """
     from taskqueue.server.main import run

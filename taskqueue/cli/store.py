@@ -19,7 +19,7 @@ def store() -> None:
 
     \b
     Example:
-      taskqueue store stats -c conf/taskqueue.toml
+      taskqueue store stats -c taskqueue.toml
       taskqueue store check --store data/store
       taskqueue store backup /backups/monday
     """

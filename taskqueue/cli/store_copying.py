@@ -24,7 +24,7 @@ def backup(place: Place, folder: str) -> None:
 
     \b
     Example:
-      taskqueue store backup /backups/monday -c conf/taskqueue.toml
+      taskqueue store backup /backups/monday -c taskqueue.toml
     """
     from taskqueue.store.copying import back_up
     from taskqueue.store.figures import figures_of
@@ -51,7 +51,7 @@ def restore(place: Place, copy: str, replace: bool) -> None:
     \b
     Example:
       taskqueue store restore /backups/monday
-      taskqueue store restore /backups/monday --replace -c conf/taskqueue.toml
+      taskqueue store restore /backups/monday --replace -c taskqueue.toml
     """
     from taskqueue.store import copying
 
@@ -73,7 +73,7 @@ def compact(place: Place) -> None:
 
     \b
     Example:
-      taskqueue store compact -c conf/taskqueue.toml
+      taskqueue store compact -c taskqueue.toml
     """
     from taskqueue.store.rocks import RocksStore
 

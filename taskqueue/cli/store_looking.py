@@ -32,7 +32,7 @@ def stats(place: Place, as_json: bool) -> None:
 
     \b
     Example:
-      taskqueue store stats -c conf/taskqueue.toml
+      taskqueue store stats -c taskqueue.toml
       taskqueue store stats --json | jq .cache
     """
     from taskqueue.store.figures import figures_of

@@ -37,7 +37,7 @@ START_SECONDS = 20.0
 ANSWER_SECONDS = 1.0
 
 CONFIG = """\
-# Written by `taskqueue demo` at each start; conf/taskqueue.toml of the project lists all settings.
+# Written by `taskqueue demo` at each start; `taskqueue config init` writes a file with all settings.
 
 [server]
 bind = {bind}

@@ -4,7 +4,8 @@
     [buckets.NAME]                         core.settings.Pace
     [defaults] [projects.NAME]             layers of project settings, which core.settings knows and checks
 
-Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all.
+Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all; a link in
+this folder brings it into the wheel.
 
 What the file says takes effect at start; SIGHUP reads it again, and then everything except RESTART_ONLY
 changes at once. A file with a problem changes nothing.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from os.path import abspath, dirname, join
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -141,6 +143,11 @@ RESTART_ONLY: Final = (
     ("store", "cache"),
 )
 """Settings whose change waits for the next start."""
+
+
+def shipped() -> str:
+    """A file with every setting, its default, and a line that explains it: conf/taskqueue.toml."""
+    return files("taskqueue.server").joinpath("taskqueue.toml").read_text("utf-8")
 
 
 def load(path: str | None) -> Config:

@@ -27,7 +27,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
                 monkeypatch.setenv(name, value)
             command = [*COMMAND, "scheduler", "--bind", "tcp://127.0.0.1:*", *map(str, options)]
             it = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            stack.callback(lambda: (it.kill(), it.communicate(timeout=WAIT_SECONDS)))
+            stack.callback(it.communicate, timeout=WAIT_SECONDS)
+            stack.callback(it.kill)
             return it
 
         yield start

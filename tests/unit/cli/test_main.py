@@ -13,6 +13,7 @@ import pytest
 
 from taskqueue.cli.main import main, taskqueue
 
+SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
 NOBODY = ["--url", "tcp://127.0.0.1:9", "--timeout", "0.05"]
 
 
@@ -217,6 +218,37 @@ def test_every_problem_of_a_config_has_its_line(tmp_path: Path, capsys: pytest.C
     err = capsys.readouterr().err
     assert err.count("\n") == 3
     assert f"taskqueue: {file}: projects.news.burst must be " in err
+
+
+def test_init_writes_the_config_file_that_has_every_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["config", "init"]) == 0
+
+    assert capsys.readouterr().out == (
+        "taskqueue.toml: written; `taskqueue scheduler -c taskqueue.toml` starts a daemon with it\n"
+    )
+    assert Path("taskqueue.toml").read_bytes() == SHIPPED.read_bytes()
+    assert main(["config", "check", "taskqueue.toml"]) == 0
+
+
+def test_init_writes_to_stdout_for_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "init", "-"]) == 0
+
+    assert capsys.readouterr().out == SHIPPED.read_text()
+
+
+def test_init_leaves_a_file_alone_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[defaults]\nrate = 7\n")
+
+    assert main(["config", "init", str(file)]) == 1
+
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"taskqueue: {file} is there already, and stays as it is; name another file\n")
+    assert file.read_text() == "[defaults]\nrate = 7\n"
 
 
 def test_a_good_config_is_called_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,83 @@
+"""What people install: a wheel made of this tree, and what it does in a folder that has nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from email import message_from_string
+from email.message import Message
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILT_FROM = ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE", "conf", "taskqueue")
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made of a copy of the tree, so that nothing of it lies about here; nothing is fetched for it."""
+    tree = tmp_path_factory.mktemp("tree")
+    for name in BUILT_FROM:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tree)
+    target = tmp_path_factory.mktemp("wheel")
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    subprocess.run([sys.executable, "-c", BUILD, target], cwd=tree, env=environment, check=True, capture_output=True)
+    (made,) = target.glob("*.whl")
+    return made
+
+
+def metadata(wheel: Path) -> Message:
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_string(archive.read(name).decode())
+
+
+def test_the_wheel_has_every_module_the_default_config_the_types_and_the_licence(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        config = archive.read("taskqueue/server/taskqueue.toml")
+        (licence,) = (archive.read(name) for name in names if name.endswith("/LICENSE"))
+
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "taskqueue").rglob("*.py")}
+    assert modules | {"taskqueue/py.typed"} <= names
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"taskqueue"}
+    assert config == (ROOT / "conf" / "taskqueue.toml").read_bytes()
+    assert licence == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_wheel_says_what_it_is_who_makes_it_and_under_which_licence(wheel: Path) -> None:
+    told = metadata(wheel)
+
+    assert (told["Name"], told["License"]) == ("taskqueue-scheduler", "Apache-2.0")
+    assert told["Author"] == "The taskqueue developers"
+    assert "crawler" in told["Keywords"]
+    assert told.get_payload() == (ROOT / "README.md").read_text()
+
+
+def test_what_is_installed_from_the_wheel_writes_a_config_file_that_it_calls_good(wheel: Path, tmp_path: Path) -> None:
+    installed = tmp_path / "installed"
+    with ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "taskqueue.cli.main", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    where = subprocess.run(
+        [sys.executable, "-c", "import taskqueue; print(taskqueue.__file__)"],
+        cwd=tmp_path, env=environment, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert where.stdout.startswith(str(installed))
+    assert "taskqueue.toml: written" in run("config", "init")
+    assert "taskqueue.toml: good" in run("config", "check", "taskqueue.toml")
