@@ -10,9 +10,9 @@ from taskqueue.client.background import Background
 from taskqueue.client.holding import HOLD_SECONDS
 from taskqueue.client.task import Moment
 from taskqueue.core.messages import Setting
-from taskqueue.core.replies import StatsReply, StatusReply, TaskListReply, TaskReply
-from taskqueue.core.requests import Action, BulkAction, StateName
-from taskqueue.core.views import OperationView, ProjectStats, ProjectView, TaskRow
+from taskqueue.core.replies import FetchersReply, StatsReply, StatusReply, TaskListReply, TaskReply
+from taskqueue.core.requests import Action, BulkAction, FetcherSort, ProjectSort, StateName
+from taskqueue.core.views import FetcherView, OperationView, ProjectStats, ProjectView, TaskRow
 from taskqueue.errors import Closed
 
 if TYPE_CHECKING:
@@ -27,9 +27,45 @@ class BlockingAdmin:
 
     # ------------------------------------------------------------------------------------ projects
 
-    def status(self, after: str = "", limit: int = 100, group: str = "") -> StatusReply:
+    def status(
+        self,
+        after: str = "",
+        limit: int = 100,
+        group: str = "",
+        *,
+        filter: str = "",
+        sort: ProjectSort = "name",
+        skip: int = 0,
+        fetchers: int = 1000,
+    ) -> StatusReply:
         """See ``AsyncClient.status``."""
-        return self._background.run(self._client.status(after, limit, group))
+        return self._background.run(
+            self._client.status(after, limit, group, filter=filter, sort=sort, skip=skip, fetchers=fetchers)
+        )
+
+    def fetchers(
+        self,
+        after: str = "",
+        limit: int = 100,
+        *,
+        project: str = "",
+        group: str = "",
+        filter: str = "",
+        sort: FetcherSort = "session",
+        skip: int = 0,
+    ) -> FetchersReply:
+        """See ``AsyncClient.fetchers``."""
+        return self._background.run(
+            self._client.fetchers(after, limit, project=project, group=group, filter=filter, sort=sort, skip=skip)
+        )
+
+    def all_fetchers(self, project: str = "") -> Iterator[FetcherView]:
+        """See ``AsyncClient.all_fetchers``."""
+        page = self.fetchers(limit=500, project=project)
+        yield from page.fetchers
+        while page.more:
+            page = self.fetchers(page.fetchers[-1].session, limit=500, project=project)
+            yield from page.fetchers
 
     def stats(self, after: str = "", limit: int = 100, group: str = "") -> StatsReply:
         """See ``AsyncClient.stats``."""

@@ -11,21 +11,32 @@ from taskqueue.client.holding import HOLD_SECONDS, Holding
 from taskqueue.client.task import body_of
 from taskqueue.client.waiting import Waiting
 from taskqueue.core.messages import Setting
-from taskqueue.core.replies import OperationReply, ProjectReply, StatsReply, StatusReply, VerifyReply, WhyReply
+from taskqueue.core.replies import (
+    FetchersReply,
+    OperationReply,
+    ProjectReply,
+    StatsReply,
+    StatusReply,
+    VerifyReply,
+    WhyReply,
+)
 from taskqueue.core.requests import (
     Action,
+    Fetchers,
+    FetcherSort,
     GroupDo,
     ProjectDo,
     ProjectHold,
     ProjectSet,
     ProjectShow,
+    ProjectSort,
     ProjectUnset,
     Stats,
     Status,
     Verify,
     Why,
 )
-from taskqueue.core.views import OperationView, ProjectStats, ProjectView
+from taskqueue.core.views import FetcherView, OperationView, ProjectStats, ProjectView
 from taskqueue.errors import ClientError
 
 
@@ -38,13 +49,86 @@ class ProjectAdmin:
 
     # ------------------------------------------------------------------------------------ how things are
 
-    async def status(self, after: str = "", limit: int = 100, group: str = "") -> StatusReply:
-        """How the daemon is, with up to ``limit`` projects by name, from the first one after ``after``.
+    async def status(
+        self,
+        after: str = "",
+        limit: int = 100,
+        group: str = "",
+        *,
+        filter: str = "",
+        sort: ProjectSort = "name",
+        skip: int = 0,
+        fetchers: int = 1000,
+    ) -> StatusReply:
+        """How the daemon is, with up to ``limit`` projects.
 
         Args:
+            after: projects with names after this one; who pages in the order of names goes on so.
+            limit: 1 to 200.
             group: projects of this group only; empty: all.
+            filter: projects whose names contain it, in upper or lower case.
+            sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
+                the last five minutes (``selected_5m``, …).
+            skip: so many of the first ones; who pages in another order than that of names goes on so.
+            fetchers: so many of them, at most; ``fetchers`` has all, in pages.
         """
-        return await self._exchange.ask(Status(session="", n=0, after=after, limit=limit, group=group), StatusReply)
+        request = Status(
+            session="",
+            n=0,
+            after=after,
+            limit=limit,
+            group=group,
+            filter=filter,
+            sort=sort,
+            skip=skip,
+            fetchers=fetchers,
+        )
+        return await self._exchange.ask(request, StatusReply)
+
+    async def fetchers(
+        self,
+        after: str = "",
+        limit: int = 100,
+        *,
+        project: str = "",
+        group: str = "",
+        filter: str = "",
+        sort: FetcherSort = "session",
+        skip: int = 0,
+    ) -> FetchersReply:
+        """Up to ``limit`` of those who want or hold tasks.
+
+        Args:
+            after: fetchers whose sessions come after this one; who pages in the order of sessions goes on so.
+            limit: 1 to 500.
+            project, group: those that may take tasks of it; empty: all.
+            filter: those whose name or address contains it, in upper or lower case.
+            sort: by session or name, or those first that have the most (``capacity``, ``holds``, ``done``, ``failed``),
+                have held a task for longest (``oldest``) or have not been heard for longest (``silent``).
+            skip: so many of the first ones; who pages in another order than that of sessions goes on so.
+        """
+        request = Fetchers(
+            session="",
+            n=0,
+            after=after,
+            limit=limit,
+            project=project,
+            group=group,
+            filter=filter,
+            sort=sort,
+            skip=skip,
+        )
+        return await self._exchange.ask(request, FetchersReply)
+
+    async def all_fetchers(self, project: str = "") -> AsyncGenerator[FetcherView, None]:
+        """All who want or hold tasks, or may take those of the project, by session, asked for page by page."""
+        page = await self.fetchers(limit=500, project=project)
+        while True:
+            for fetcher in page.fetchers:
+                yield fetcher
+            if not page.more:
+                return
+            page = await self.fetchers(page.fetchers[-1].session, limit=500, project=project)
 
     async def stats(self, after: str = "", limit: int = 100, group: str = "") -> StatsReply:
         """What happened in the last 5 minutes, hour and day, and in all: a page of projects, as in ``status``."""

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TypeVar
 
 from taskqueue.core import clearing, schema
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST, cancel, revive
 from taskqueue.core.kept import TaskRef
 from taskqueue.core.messages import Now, Setting
+from taskqueue.core.pages import of_fetchers, of_projects, that_fit
 from taskqueue.core.project import Project
 from taskqueue.core.projects import make_project, remove_project, use_settings
-from taskqueue.core.replies import ProjectReply, StatusReply, TaskReply, TasksReply
+from taskqueue.core.replies import FetchersReply, ProjectReply, StatusReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
     Action,
+    Fetchers,
     ProjectDo,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
-    Stats,
     Status,
     TaskCancel,
     TaskRetry,
@@ -45,22 +44,17 @@ from taskqueue.core.task import (
 from taskqueue.core.views import Attempt
 from taskqueue.errors import Rejected
 
-View = TypeVar("View")
-
-MAX_FETCHERS_SHOWN = 1000
-"""In one status reply."""
-
 ATTEMPT_BYTES = 64
 """Of an attempt in a message, besides its error and its fetcher."""
 
 
 def status(state: State, now: Now, message: Status) -> StatusReply:
     """The whole in numbers, and a page of projects."""
-    page, more = page_of(state, message)
+    page = of_projects(state, now, message)
     sessions = (session for session in state.sessions.values() if session.capacity or session.leases)
     room = state.config.max_message // 2
-    fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, MAX_FETCHERS_SHOWN)), room)
-    projects = that_fit(state, (project.view(now) for project in page), room - ENVELOPE_BYTES)
+    fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, message.fetchers)), room)
+    projects = that_fit(state, (project.view(now) for project in page.projects), room - ENVELOPE_BYTES)
     return StatusReply(
         n=message.n,
         epoch=state.epoch,
@@ -69,8 +63,24 @@ def status(state: State, now: Now, message: Status) -> StatusReply:
         counts=state.sums.counts(),
         totals=state.sums.totals(),
         projects=projects,
-        more=more or len(projects) < len(page),
+        more=page.more or len(projects) < len(page.projects),
         fetchers=fetchers,
+        found=page.found,
+    )
+
+
+def fetchers(state: State, now: Now, message: Fetchers) -> FetchersReply:
+    """A page of fetchers, and what all that are meant have in sum."""
+    page = of_fetchers(state, now, message)
+    room = state.config.max_message - ENVELOPE_BYTES
+    shown = that_fit(state, (session.view(now.boot) for session in page.sessions), room)
+    return FetchersReply(
+        n=message.n,
+        fetchers=shown,
+        more=page.more or len(shown) < len(page.sessions),
+        found=len(page.found),
+        capacity=sum(session.capacity for session in page.found),
+        holds=sum(len(session.leases) for session in page.found),
     )
 
 
@@ -126,30 +136,6 @@ def act(state: State, now: Now, project: Project, action: Action) -> Project | N
         project.act(action)
         state.touch(project)
     return project
-
-
-def page_of(state: State, message: Status | Stats) -> tuple[list[Project], bool]:
-    """The projects that a page is about, and whether there are more."""
-    page: list[Project] = []
-    for name in islice(state.names, bisect_right(state.names, message.after), None):
-        project = state.projects[name]
-        if message.group and project.settings.group != message.group:
-            continue
-        if len(page) == message.limit:
-            return page, True
-        page.append(project)
-    return page, False
-
-
-def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
-    """The first of the views, as many as fit into so many bytes of a message, one at least: who pages gets on."""
-    fitting: list[View] = []
-    for view in views:
-        room -= len(state.given.pack(view))
-        if room < 0 and fitting:
-            break
-        fitting.append(view)
-    return fitting
 
 
 def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:

@@ -37,6 +37,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import sub
 from struct import Struct as Packing
+from sys import byteorder
 from typing import Final, Literal
 
 from msgspec import Raw, Struct, field
@@ -124,6 +125,15 @@ class Ring:
             return None
         then = self._layout.packing.unpack_from(rows, self._offset(first))
         return [a - b & mask for a, b, mask in zip(now, then, self._layout.masks, strict=True)]
+
+    def is_over(self, head: int, period: int) -> bool:
+        """All that was counted until the period of ``head`` was before the window that ends with ``period``."""
+        return period // self._ticks - self._periods + 1 > head // self._ticks
+
+    def level(self, rows: bytearray, period: int, column: int) -> int:
+        """How high one column of 32 bits stood when the window began that ends with ``period``."""
+        at = self._offset(period // self._ticks - self._periods + 1) + 4 * column
+        return int.from_bytes(rows[at : at + 4], byteorder)
 
     def told(self, columns: Columns, head: int, period: int) -> list[int] | None:
         """The same as ``gained``, from what ``columns`` tells instead of rows."""
@@ -246,6 +256,16 @@ class Counters:
         """Attempts that failed in the last five minutes, the timeouts among them, each counted once."""
         gained = next(self._gained(self._period_at(now_wall)))
         return gained[_FAILED] + gained[_RETRIED] if gained else 0
+
+    def lately(self, event: int, now_wall: float) -> int:
+        """How often one kind of event, a place among the fields of Totals, was in the last five minutes."""
+        period = max(int(now_wall // PERIOD_SECONDS) + self._shift, self._period)
+        if _MINUTES.is_over(self._period, period):
+            return 0
+        if self._rows:
+            return self._counted[event] - _MINUTES.level(self._rows, period, event) & _32_BITS
+        gained = next(self._gained(period))
+        return gained[event] if gained else 0
 
     def saved(self) -> CountersRecord:
         """What the store is to keep; it goes into a batch that has the project's totals too."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from taskqueue.core.admin import page_of
 from taskqueue.core.messages import Now
+from taskqueue.core.pages import of_stats
 from taskqueue.core.project import Project
 from taskqueue.core.replies import StatsReply
 from taskqueue.core.requests import Stats
@@ -40,9 +40,9 @@ def save(state: State, project: Project) -> None:
 
 def stats(state: State, now: Now, message: Stats) -> StatsReply:
     """A page of what happened."""
-    page, more = page_of(state, message)
-    rows = [ProjectStats(project.name, project.totals, project.counters.view(now.wall)) for project in page]
-    return StatsReply(n=message.n, projects=rows, more=more)
+    page = of_stats(state, message)
+    rows = [ProjectStats(project.name, project.totals, project.counters.view(now.wall)) for project in page.projects]
+    return StatsReply(n=message.n, projects=rows, more=page.more)
 
 
 def _plan_save(state: State, project: Project, now: Now) -> None:

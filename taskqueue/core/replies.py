@@ -84,6 +84,7 @@ class StatusReply(Reply, tag="status-reply"):
     Attributes:
         projects: a page of them.
         more: there are projects after the last one of this page.
+        found: projects that all pages together have.
         counts: over all projects.
         shell: counters of the process around the core (turns, messages, bytes, malformed, …).
     """
@@ -97,6 +98,22 @@ class StatusReply(Reply, tag="status-reply"):
     more: bool
     fetchers: list[FetcherView]
     shell: dict[str, float] = {}
+    found: int = 0
+
+
+class FetchersReply(Reply, tag="fetchers-reply"):
+    """Answers ``fetchers``: a page.
+
+    Attributes:
+        more: there are fetchers after the last one of this page.
+        found: fetchers that all pages together have; ``capacity`` and ``holds`` are theirs in all.
+    """
+
+    fetchers: list[FetcherView]
+    more: bool
+    found: int
+    capacity: int
+    holds: int
 
 
 class StatsReply(Reply, tag="stats-reply"):
@@ -229,8 +246,9 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 
 
 AnyReply = (
-    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | StatsReply | ProjectReply | WaitReply
-    | WhyReply | TaskReply | TasksReply | TaskListReply | OperationReply | OperationsReply | VerifyReply | ErrorReply
+    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | StatsReply | ProjectReply
+    | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | OperationReply | OperationsReply | VerifyReply
+    | ErrorReply
 )  # fmt: skip
 AnySaid = AnyReply | Select
 

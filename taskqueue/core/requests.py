@@ -85,12 +85,55 @@ class Release(Request, tag="release"):
     tokens: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
 
 
+ProjectSort = Literal[
+    "name", "ready", "delayed", "processing", "success", "failed", "cancelled", "new_5m", "selected_5m", "success_5m",
+    "failed_5m", "retried_5m", "timeout_5m",
+]  # fmt: skip
+FetcherSort = Literal["session", "name", "capacity", "holds", "oldest", "done", "failed", "silent"]
+Part = Annotated[str, Meta(max_length=64)]
+"""Of a name; its case does not matter."""
+
+
 class Status(Request, tag="status"):
-    """How are you? Projects in the order of their names, from the first one after ``after``."""
+    """How are you? With a page of projects.
+
+    Attributes:
+        after: projects with names after this one; who pages in the order of names goes on so.
+        group: projects of this one only; empty: all.
+        filter: projects whose names contain it.
+        sort: by name, or the most first: tasks in a state now, or events of the last five minutes.
+        skip: so many of the first ones; who pages in another order than that of names goes on so.
+        fetchers: so many are shown, at most.
+    """
 
     after: str = ""
     limit: Annotated[int, Meta(ge=1, le=200)] = 100
     group: GroupName = ""
+    filter: Part = ""
+    sort: ProjectSort = "name"
+    skip: Number = 0
+    fetchers: Annotated[int, Meta(ge=0, le=1000)] = 1000
+
+
+class Fetchers(Request, tag="fetchers"):
+    """Who fetches? A page of those that want or hold tasks.
+
+    Attributes:
+        after: fetchers with sessions after this one; who pages in the order of sessions goes on so.
+        project, group: those who may take tasks of it; empty: all.
+        filter: those whose names (or sessions, if they have none) or addresses contain it.
+        sort: by session or name, or the most first; ``oldest``: who has held a task for longest, ``silent``: who has
+            not been heard for longest.
+        skip: so many of the first ones; who pages in another order than that of sessions goes on so.
+    """
+
+    after: Annotated[str, Meta(max_length=64)] = ""
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    project: GroupName = ""
+    group: GroupName = ""
+    filter: Part = ""
+    sort: FetcherSort = "session"
+    skip: Number = 0
 
 
 class Stats(Request, tag="stats"):
@@ -270,9 +313,9 @@ class Verify(Request, tag="verify"):
 
 
 AnyRequest = (
-    Hello | NewTasks | Done | Extend | Release | Status | Stats | ProjectShow | ProjectSet | ProjectUnset | ProjectDo
-    | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel | TaskList | Bulk | OperationShow
-    | OperationList | Verify
+    Hello | NewTasks | Done | Extend | Release | Status | Fetchers | Stats | ProjectShow | ProjectSet | ProjectUnset
+    | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel | TaskList | Bulk
+    | OperationShow | OperationList | Verify
 )  # fmt: skip
 
 

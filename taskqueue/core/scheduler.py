@@ -57,6 +57,7 @@ from taskqueue.core.requests import (
     Bulk,
     Done,
     Extend,
+    Fetchers,
     GroupDo,
     Heard,
     Hello,
@@ -262,7 +263,8 @@ class Scheduler:
 # ---------------------------------------------------------------------------------------- handlers
 
 READS: Final = (
-    Hello, Status, Stats, ProjectShow, ProjectWait, Why, TaskShow, TaskList, OperationShow, OperationList, Verify,
+    Hello, Status, Fetchers, Stats, ProjectShow, ProjectWait, Why, TaskShow, TaskList, OperationShow, OperationList,
+    Verify,
 )  # fmt: skip
 """Requests that keep nothing: a repeat of one may well get another answer."""
 
@@ -313,6 +315,7 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     Extend: _asked_by(fetchers.extend),
     Release: _asked_by(fetchers.release),
     Status: _asked(admin.status),
+    Fetchers: _asked(admin.fetchers),
     ProjectShow: _asked(admin.show_project),
     ProjectSet: _asked(admin.set_project),
     ProjectUnset: _asked(admin.unset_project),

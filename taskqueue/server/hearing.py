@@ -9,6 +9,7 @@ from taskqueue.core.replies import ErrorReply, Said
 from taskqueue.core.requests import (
     AnyRequest,
     Bulk,
+    Fetchers,
     GroupDo,
     Heard,
     OperationList,
@@ -27,7 +28,8 @@ COST_MOST: Final = 10.0
 
 SLOW: Final[Mapping[type, float]] = {
     TaskList: 5.0,
-    Status: 2.0,
+    Status: 5.0,
+    Fetchers: COST_MOST,
     Stats: 2.0,
     OperationList: 1.0,
     Bulk: 3.0,
@@ -40,6 +42,8 @@ SLOW: Final[Mapping[type, float]] = {
 
 def cost(request: AnyRequest) -> float:
     """Milliseconds that a request may take, beside the time that every small one does."""
+    if type(request) is Status and request.sort != "name":
+        return COST_MOST
     return SLOW.get(type(request), 0.0)
 
 

@@ -68,7 +68,7 @@ PARTS: dict[type[Struct], str] = {
 
 DEFAULTS: dict[str, Any] = {
     "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "30": 30, "100": 100, "true": True,
-    "false": False,
+    "false": False, "1000": 1000, '"name"': "name", '"session"': "session",
 }  # fmt: skip
 """The words of the column ``default``."""
 
@@ -202,6 +202,8 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
         ("new-task-reply", get_args(replies.NewOutcome)),
         ("done-reply", get_args(replies.DoneOutcome)),
         ("status-reply", get_args(views.ProjectState)),
+        ("status", get_args(requests.ProjectSort)),
+        ("fetchers", get_args(requests.FetcherSort)),
         ("project-do", get_args(requests.Action)),
         ("bulk", get_args(requests.BulkAction)),
         ("bulk", get_args(requests.StateName)),

@@ -14,6 +14,7 @@ from taskqueue import AsyncClient, Client, RequestRejected, RequestTimeout
 from taskqueue.core.replies import (
     AnySaid,
     ErrorReply,
+    FetchersReply,
     OperationReply,
     ProjectReply,
     StatsReply,
@@ -23,6 +24,7 @@ from taskqueue.core.replies import (
 from taskqueue.core.requests import (
     AnyRequest,
     Bulk,
+    Fetchers,
     OperationShow,
     ProjectHold,
     ProjectSet,
@@ -32,7 +34,7 @@ from taskqueue.core.requests import (
     TaskFilter,
     TaskList,
 )
-from taskqueue.core.views import Counts, OperationView, ProjectStats, ProjectView, TaskRow, Totals, Windows
+from taskqueue.core.views import Counts, FetcherView, OperationView, ProjectStats, ProjectView, TaskRow, Totals, Windows
 from tests.unit.client.conftest import Daemon, friendly
 
 
@@ -262,6 +264,10 @@ def paged(request: AnyRequest) -> Iterable[AnySaid]:
             names = [name for name in "abcde" if name > request.after]
             page = [ProjectStats(name, Totals(), Windows()) for name in names[:2]]
             return [StatsReply(n=request.n, projects=page, more=len(names) > 2)]
+        case Fetchers():
+            names = [name for name in "abcde" if name > request.after]
+            some = [FetcherView(name, "", 1, 0, 0.0) for name in names[:2]]
+            return [FetchersReply(n=request.n, fetchers=some, more=len(names) > 2, found=5, capacity=5, holds=0)]
         case TaskList():
             start = int(request.after or 0)
             rows = [TaskRow(f"t{n}", "http://a/") for n in range(start, min(start + 2, 5))]
@@ -272,16 +278,20 @@ def paged(request: AnyRequest) -> Iterable[AnySaid]:
 def test_all_pages_are_gone_through_by_either_client(daemon: Daemon) -> None:
     daemon.script = paged
 
-    async def main() -> tuple[list[str], list[str]]:
+    async def main() -> tuple[list[str], list[str], list[str]]:
         async with AsyncClient(daemon.url) as client:
             names = [project.name async for project in client.all_stats(group="g")]
-            return names, [row.taskid async for row in client.all_tasks("p", "failed", url="*")]
+            sessions = [fetcher.session async for fetcher in client.all_fetchers(project="p")]
+            return names, sessions, [row.taskid async for row in client.all_tasks("p", "failed", url="*")]
 
     with Client(daemon.url) as client:
         names = [project.name for project in client.all_stats(group="g")]
+        sessions = [fetcher.session for fetcher in client.all_fetchers(project="p")]
         taskids = [row.taskid for row in client.all_tasks("p", "failed", url="*")]
 
-    assert asyncio.run(main()) == (names, taskids) == (list("abcde"), [f"t{n}" for n in range(5)])
+    assert asyncio.run(main()) == (names, sessions, taskids)
+    assert (names, sessions, taskids) == (list("abcde"), list("abcde"), [f"t{n}" for n in range(5)])
+    assert {request.project for request in daemon.heard if isinstance(request, Fetchers)} == {"p"}
     assert {request.group for request in daemon.heard if isinstance(request, Stats)} == {"g"}
     assert {(one.state, one.url) for one in daemon.heard if isinstance(one, TaskList)} == {("failed", "*")}
 
