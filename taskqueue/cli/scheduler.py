@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 
 @click.command()
-@click.option("-c", "--config", metavar="FILE", type=click.Path(), help="TOML file; without it, all defaults.")
+@click.option(
+    "-c",
+    "--config",
+    metavar="FILE",
+    type=click.Path(),
+    envvar="TASKQUEUE_CONFIG",
+    help="TOML file; without it, all defaults.",
+)
 @click.option("--bind", metavar="ADDRESS", help="Listen there, such as tcp://127.0.0.1:7400.")
 @click.option("--store", metavar="DIR", type=click.Path(), help="Keep everything in this folder.")
 @click.option(
@@ -14,19 +23,32 @@ import click
     type=click.Choice(["commit", "interval", "none"]),
     help="commit: what is acknowledged is on disk; interval: within 50 ms; none: when the system likes.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log each event of each task.")
-def scheduler(config: str | None, bind: str | None, store: str | None, durability: str | None, verbose: bool) -> int:
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Log from this level on.")
+@click.option("-v", "--verbose", is_flag=True, help="Log each event of each task: --log-level debug.")
+def scheduler(
+    config: str | None,
+    bind: str | None,
+    store: str | None,
+    durability: str | None,
+    log_level: str | None,
+    verbose: bool,
+) -> int:
     """Run the scheduler, the daemon that decides which task runs next.
 
-    The options win over the config file. SIGHUP reads the file again; SIGTERM and Ctrl-C stop it. `taskqueue config
-    init` writes a file with all settings and their defaults.
+    SIGHUP reads the config file again; SIGTERM and Ctrl-C stop it. `taskqueue config init` writes a file with all
+    settings and their defaults.
+
+    The environment wins over the file, and the options win over both. A variable is named like its option,
+    TASKQUEUE_CONFIG, TASKQUEUE_BIND, TASKQUEUE_STORE, TASKQUEUE_DURABILITY, TASKQUEUE_LOG_LEVEL, and for every other
+    setting of [server], [store], [limits] and [webhook] like section and key: TASKQUEUE_LIMITS_MEMORY_BYTES="1 GiB".
 
     \b
     Example:
       taskqueue scheduler -c taskqueue.toml
       taskqueue scheduler --bind tcp://127.0.0.1:7400 --store data
+      TASKQUEUE_BIND=tcp://0.0.0.0:7400 TASKQUEUE_STORE=/data taskqueue scheduler
     """
     from taskqueue.server.main import run
 
-    level = "debug" if verbose else None
-    return run(config, bind=bind, store_path=store, durability=durability, log_level=level)
+    level = "debug" if verbose else log_level
+    return run(config, bind=bind, store_path=store, durability=durability, log_level=level, environ=os.environ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +30,9 @@ class Place(NamedTuple):
 def names_store(command: Callable[..., T]) -> Callable[..., T]:
     """Give a command the options --config and --store; it is called with the ``place`` that they name."""
 
-    @click.option("-c", "--config", metavar="FILE", type=click.Path(), help="The daemon's config file.")
+    @click.option(
+        "-c", "--config", metavar="FILE", type=click.Path(), envvar="TASKQUEUE_CONFIG", help="The daemon's config file."
+    )
     @click.option("--store", metavar="DIR", type=click.Path(), help="The store's folder, whatever the config says.")
     @wraps(command)
     def with_place(*args: object, config: str | None, store: str | None, **options: object) -> T:
@@ -40,8 +43,9 @@ def names_store(command: Callable[..., T]) -> Callable[..., T]:
 
 def _place(config: str | None, store: str | None) -> Place:
     from taskqueue.server.config import load
+    from taskqueue.server.environment import with_environment
 
-    section = load(config).store
+    section = with_environment(load(config), os.environ).store
     return Place(store or section.path, section.cache)
 
 

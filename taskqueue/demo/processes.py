@@ -108,6 +108,8 @@ class Processes:
                 stdout=log,
                 stderr=log,
                 process_group=0,
+                # What the environment says of another daemon is not meant for this one.
+                env={name: value for name, value in os.environ.items() if not name.startswith("TASKQUEUE_")},
                 pass_fds=(self._lock,),
             )
 

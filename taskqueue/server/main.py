@@ -15,9 +15,10 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -30,6 +31,7 @@ from taskqueue.errors import ConfigError, Corrupt, Fenced, StoreError
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config import Config, anchored, core_config, load, override, reloaded
 from taskqueue.server.disk import Disk
+from taskqueue.server.environment import with_environment
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
@@ -64,12 +66,14 @@ def run(
     store_path: str | None = None,
     durability: str | None = None,
     log_level: str | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """Run a daemon in this process, which must call from its main thread, until a signal ends it.
 
     Args:
         config_path: a TOML file; None is a file that says nothing. SIGHUP reads it again.
-        bind, store_path, durability, log_level: said instead of what the file says.
+        bind, store_path, durability, log_level: said instead of what the file and the environment say.
+        environ: variables that may say settings; see ``environment``.
 
     Returns:
         The process's exit code; see the module.
@@ -77,7 +81,7 @@ def run(
     source = Source(config_path, {
         ("server", "bind"): bind, ("store", "path"): store_path,
         ("store", "durability"): durability, ("server", "log_level"): log_level,
-    })  # fmt: skip
+    }, environ)  # fmt: skip
     try:
         _serve(source)
     except ConfigError as error:
@@ -92,14 +96,15 @@ def run(
 
 
 class Source:
-    """Where the config comes from: a file, and what the caller says instead.
+    """Where the config comes from: a file, what the environment says instead, and what the caller says instead.
 
     Attributes:
         config: in force.
     """
 
-    def __init__(self, path: str | None, said: dict[tuple[str, str], str | None]) -> None:
+    def __init__(self, path: str | None, said: dict[tuple[str, str], str | None], environ: Mapping[str, str]) -> None:
         self._path = path
+        self._environ = dict(environ)
         self._said = {name: value for name, value in said.items() if value is not None}
         self.config = Config()
 
@@ -132,7 +137,7 @@ class Source:
         return core_config(self.config, software_version())
 
     def _read(self) -> Config:
-        config = load(self._path)
+        config = with_environment(load(self._path), self._environ)
         for (section, key), value in self._said.items():
             config = override(config, section, key, value)
         return anchored(config, os.getcwd())

@@ -61,3 +61,36 @@ def test_a_store_that_an_option_names_lies_in_the_working_directory(start: Start
 
     assert f" store={tmp_path}/mine " in line(start("-c", "conf/here.toml", "--store", "mine"))
     assert f" store={tmp_path}/data/store " in line(start())
+
+
+# ---------------------------------------------------------------------------------------- what the environment says
+
+
+def test_the_environment_wins_over_the_file_and_the_options_win_over_both(start: Start, tmp_path: Path) -> None:
+    config = tmp_path / "taskqueue.toml"
+    config.write_text('[server]\nbind = "tcp://127.0.0.1:1"\n[store]\npath = "file"\ndurability = "commit"\n')
+
+    said = line(start(TASKQUEUE_CONFIG=str(config), TASKQUEUE_STORE="variable", TASKQUEUE_DURABILITY="interval"))
+    also = line(start("--durability", "none", "--store", "option"))
+
+    assert f" store={tmp_path}/variable durability=interval " in said
+    assert f" store={tmp_path}/option durability=none " in also
+
+
+def test_a_variable_that_cant_be_used_is_named(start: Start) -> None:
+    ended = start(TASKQUEUE_LIMITS_MAX_LEASES="many")
+
+    said = ended.communicate(timeout=WAIT_SECONDS)[1]
+
+    assert ended.returncode == 1
+    assert said.startswith("taskqueue: TASKQUEUE_LIMITS_MAX_LEASES must be a whole number")
+
+
+def test_commands_of_the_store_find_it_by_the_same_variables(start: Start) -> None:
+    assert "listens" in line(start(TASKQUEUE_STORE="variable", TASKQUEUE_STORE_CACHE="2 MiB"))
+
+    done = subprocess.run(
+        [*COMMAND, "store", "check"], capture_output=True, text=True, timeout=WAIT_SECONDS, check=True
+    )
+
+    assert done.stdout.startswith("variable: ")
