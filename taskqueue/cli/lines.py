@@ -8,7 +8,8 @@ A line is a url, or a JSON object. An object needs a ``url``; its other keys are
     {"url": "https://example.com/b", "schedule": {"delay": 60}, "fetch": {"method": "POST", "data": "x=1"}}
     {"url": "https://example.com/c", "exetime": "2026-12-01T08:00:00+01:00"}
 
-A moment is a number of unix seconds, or text as on the command line (``times``). Empty lines are skipped.
+A moment is a number of unix seconds, or text as on the command line (``times``). Empty lines are skipped. What is no
+url of http or https, and no ``data:``, is refused, if not every scheme is to be taken (``url_rules.check_typed``).
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ import click
 from taskqueue.cli import times
 from taskqueue.client.pushing import under
 from taskqueue.client.task import new_task
+from taskqueue.client.url_rules import check_typed
 from taskqueue.core.messages import NewTask, Schedule
 
 PARTS: Final = ("url", "taskid", "fetch", "process", "save", "body", "canonical")
 MOMENTS: Final = ("exetime", "expires_at")
+BODIES: Final = ("fetch", "process", "save", "body")
+"""What a task carries: parts, or one body instead of them."""
 KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
 
 
@@ -40,18 +44,26 @@ class Lines:
         source: the lines.
         defaults: arguments of ``new_task`` that a line may say otherwise.
         complain: told of each line that is no task.
+        any_scheme: take urls of every scheme.
 
     Attributes:
         bad: how many lines were no tasks, so far.
     """
 
     def __init__(
-        self, name: str, source: Iterable[str], defaults: Mapping[str, Any], complain: Callable[[str], None]
+        self,
+        name: str,
+        source: Iterable[str],
+        defaults: Mapping[str, Any],
+        complain: Callable[[str], None],
+        *,
+        any_scheme: bool = False,
     ) -> None:
         self._name = name
         self._source = source
         self._defaults = defaults
         self._complain = complain
+        self._any_scheme = any_scheme
         self._after_skip: list[int] = []
         self.bad = 0
 
@@ -68,7 +80,7 @@ class Lines:
         if not line:
             return None
         try:
-            return parse(line, self._defaults)
+            return parse(line, self._defaults, any_scheme=self._any_scheme)
         except ValueError as error:
             self.bad += 1
             self._complain(f"{self._name}{number}: {error}")
@@ -79,17 +91,27 @@ class Lines:
         return f"{self._name}{place + 1 + bisect_right(self._after_skip, place)}"
 
 
-def parse(line: str, defaults: Mapping[str, Any]) -> NewTask:
+def parse(line: str, defaults: Mapping[str, Any], *, any_scheme: bool = False) -> NewTask:
     """The task of a line; ``defaults`` are arguments of ``new_task`` that the line may say otherwise.
 
     Raises:
         ValueError: it is none; the message says why.
     """
     said = _object(line) if line.startswith("{") else {"url": line}
+    check_typed(said["url"], any_scheme=any_scheme)
     try:
-        return new_task(**under(defaults, said))
+        return new_task(**under(_fitting(defaults, said), said))
     except TypeError as error:
         raise ValueError(str(error)) from None
+
+
+def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The defaults without a body, or without its parts, if the line says the other of the two."""
+    own = [name for name in BODIES if name in said]
+    if not own:
+        return defaults
+    gone = BODIES if "body" in own else ("body",)
+    return {name: value for name, value in defaults.items() if name not in gone}
 
 
 def _object(line: str) -> dict[str, Any]:

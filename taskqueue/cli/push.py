@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -27,11 +28,29 @@ UNKNOWN: Final = "project: "
 ALWAYS: Final = ("new", "merged", "ignored", "rejected")
 """Outcomes that are told even if there were none."""
 
+CARRIED: Final = ("save", "body")
+"""Options whose values are the task's own."""
+
+
+def _json(written: str) -> Any:
+    """What an option says in JSON.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    try:
+        return json.loads(written)
+    except ValueError as error:
+        raise click.BadParameter(f"not JSON: {error}; a text needs its quotes, too: '\"text\"'") from None
+
 
 @click.command()
 @click.argument("project", type=project_name)
 @click.argument("urls", metavar="[URL... | -]", nargs=-1)
 @click.option("--file", "-f", metavar="FILE", type=click.Path(), help="Read tasks from it, one a line.")
+@click.option("--taskid", help="Of the one url that is named, instead of that made from it.")
+@click.option("--save", type=_json, metavar="JSON", help="Sent along, for the handler as task.save: '{\"page\": 1}'.")
+@click.option("--body", type=_json, metavar="JSON", help="Sent along as task.body, instead of fetch, process and save.")
 @click.option("--priority", type=int, help="Larger first.")
 @click.option(
     "--at", "exetime", type=times.moment, metavar="TIME", help="Not before it (date and time, or unix seconds)."
@@ -44,16 +63,26 @@ ALWAYS: Final = ("new", "merged", "ignored", "rejected")
 @click.option("--expires-at", type=times.moment, metavar="TIME", help="Not after it (date and time, or unix seconds).")
 @click.option("--expires-in", type=times.after_now, metavar="AGE", help="The same, from now on: 90s, 5m, 12h, 2d.")
 @click.option("--canonical", is_flag=True, help="Write each url in the one way that its page has.")
+@click.option("--any", "any_scheme", is_flag=True, help="Take urls of every scheme, not only http, https and data.")
 @reaches_daemon
-def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeout: float, **schedule: Any) -> int:
+def push(
+    project: str,
+    urls: tuple[str, ...],
+    file: str | None,
+    any_scheme: bool,
+    url: str,
+    timeout: float,
+    **schedule: Any,
+) -> int:
     """Push tasks to a project: urls, or a file of tasks, or - for stdin.
 
     A line of a file is a url or a JSON object with url and any of taskid, priority, exetime, delay, retries, age, itag,
-    auto_recrawl, force_update, cancel, timeout, expires_at, canonical, fetch, process, save. What is wrong with a line
-    is said with its number; the others are pushed. The exit status is 1 if a task was rejected.
+    auto_recrawl, force_update, cancel, timeout, expires_at, canonical, fetch, process, save, body. What is wrong with a
+    line is said with its number; the others are pushed. The exit status is 1 if a task was rejected. A url is one of
+    http or https, or data:, such as data:,on_start; --any takes everything that has a scheme.
 
-    --at and --delay are for all tasks but those whose lines say an exetime or a delay of their own. A time in a line is
-    unix seconds, or text such as "2027-01-31T18:00:00+01:00". With --force-update tasks that wait already are moved.
+    What the options say is for all tasks but those whose lines say something of their own. A time in a line is unix
+    seconds, or text such as "2027-01-31T18:00:00+01:00". With --force-update tasks that wait already are moved.
 
     That a task has expired is seen when its turn comes: instead of being handed out it ends as cancelled then.
 
@@ -64,23 +93,33 @@ def push(project: str, urls: tuple[str, ...], file: str | None, url: str, timeou
     Example:
       taskqueue push news https://example.com/ https://example.com/about
       taskqueue push news --file tasks.jsonl --at "2027-01-31 18:00"
+      taskqueue push news data:,on_start --taskid start --save '{"page": 1}'
       sort -u urls.txt | taskqueue push news -
     """
     from taskqueue.cli.lines import Lines
 
-    said = {name: value for name, value in schedule.items() if value is not None and value is not False}
+    said = {name: value for name, value in schedule.items() if value is not None and not _is_off(name, value)}
     if "expires_in" in said:
         said["expires_at"] = _only(said.pop("expires_in"), said.get("expires_at"))
     if "exetime" in said and "delay" in said:
         raise click.UsageError("say --at or --delay, not both")
+    if "save" in said and "body" in said:
+        raise click.UsageError("say --save or --body, not both")
+    if "taskid" in said and (file or len(urls) != 1 or urls == (STDIN,)):
+        raise click.UsageError("--taskid is that of one task: name one url")
     _see_that_they_live(said.get("expires_at"))
     with _source(urls, file) as source, Daemon(url, timeout).client() as client:
-        lines = Lines(source.name, source.lines, said, _complain)
+        lines = Lines(source.name, source.lines, said, _complain, any_scheme=any_scheme)
         with _progress(source) as progress:
             pushed = client.push_many(project, lines, progress=lambda counts: _go_on(counts, progress))
     _tell_rejected(lines, pushed)
     click.echo(_counts(pushed, lines.bad))
     return 1 if pushed.rejected or lines.bad else 0
+
+
+def _is_off(name: str, value: Any) -> bool:
+    """It is a flag that was not given; a body may well be false."""
+    return value is False and name not in CARRIED
 
 
 def _only(expires: float, also: float | None) -> float:

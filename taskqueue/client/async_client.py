@@ -114,7 +114,8 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
     ) -> NewOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
-        The arguments are those of ``new_task``; ``timeout`` is the seconds that processing the task may take.
+        The arguments are those of ``new_task``; ``timeout`` is the seconds that processing the task may take. A url
+        that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.url_rules``.
         Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
         outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.grouping``.
 
@@ -173,6 +174,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
 
         Raises:
             ValueError: two times for all are given, or one that can't be; nothing was sent.
+            TypeError: one task is given instead of several; nothing was sent.
         """
         pushed = Pushed()
         sending: set[asyncio.Task[Pushed]] = set()

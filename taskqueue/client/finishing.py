@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from taskqueue.client.exchange import Exchange
 from taskqueue.client.grouping import Grouping
-from taskqueue.client.pushing import Item, as_new_task, size_of
+from taskqueue.client.pushing import Item, as_new_task, check_several, size_of
 from taskqueue.client.task import Task
 from taskqueue.core.messages import MAX_ERROR_CHARS, Finished, NewTask
 from taskqueue.core.replies import DoneOutcome, DoneReply, NewOutcome
@@ -68,6 +68,7 @@ def success_of(task: Task, new: Iterable[Item]) -> Finished:
     Raises:
         ValueError, TypeError: one of ``new`` is no task.
     """
+    check_several("new", new)
     followers: list[NewTask | None] = [as_new_task(item) for item in new]
     return Finished(task.project, task.taskid, task.token, new=followers)
 

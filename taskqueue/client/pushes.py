@@ -14,6 +14,7 @@ import msgspec
 from taskqueue.client.exchange import Exchange
 from taskqueue.client.grouping import Grouping
 from taskqueue.client.pushing import size_of
+from taskqueue.client.url_rules import check_meant
 from taskqueue.core.messages import NewTask, ProjectName
 from taskqueue.core.replies import NewOutcome, NewTasksReply
 from taskqueue.core.requests import NewTasks
@@ -69,8 +70,10 @@ def push_of(project: str, task: NewTask) -> Push:
     """What a caller pushes.
 
     Raises:
+        ValueError: its url can't be one that is fetched.
         RequestRejected: no project can have that name. The daemon would refuse the whole message, others' tasks too.
     """
+    check_meant(task.url)
     _check_name(project)
     return Push(project, task)
 

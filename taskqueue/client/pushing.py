@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from taskqueue.client.task import Moment, new_task
+from taskqueue.client.url_rules import check_meant
 from taskqueue.core.messages import NewTask
 from taskqueue.core.replies import NewOutcome, NewTasksReply
 
@@ -165,7 +166,12 @@ class Packer:
         self._place = 0
 
     def pack(self, items: Iterable[Item]) -> Iterator[Batch]:
-        """The batches of an iterable, each as soon as it is full."""
+        """The batches of an iterable, each as soon as it is full.
+
+        Raises:
+            TypeError: it is one task.
+        """
+        check_several("tasks", items)
         for item in items:
             if (full := self.add(item)) is not None:
                 yield full
@@ -196,13 +202,14 @@ def as_new_task(item: Item, defaults: Defaults = PLAIN) -> NewTask:
     """The task that an item stands for.
 
     Args:
-        item: a ``new_task`` value stays as it is.
+        item: a ``new_task`` value stays as it is; a url, and that of a map, is looked at: see ``url_rules``.
         defaults: for a url, and for a map that doesn't say.
 
     Raises:
         TypeError, ValueError: it stands for none; the message names the field.
     """
     if isinstance(item, str):
+        check_meant(item)
         return new_task(item, **defaults.arguments)
     if isinstance(item, NewTask):
         return item
@@ -214,10 +221,25 @@ def as_new_task(item: Item, defaults: Defaults = PLAIN) -> NewTask:
 def _from_map(item: dict[str, Any]) -> NewTask:
     unknown = [key for key in item if key not in _FIELDS]
     if unknown:
-        raise ValueError(f"{unknown[0]}: unknown field; there are {', '.join(sorted(_FIELDS))}")
+        raise ValueError(
+            f"{unknown[0]}: unknown field; a map is a new task, whose fields are {', '.join(sorted(_FIELDS))}. "
+            "Results, such as pyspider's returned dicts, are for the handler to store"
+        )
     if "url" not in item:
-        raise ValueError("missing required field url")
+        raise ValueError("missing required field url; a map is a new task, results are for the handler to store")
+    check_meant(item["url"])
     return new_task(**item)
+
+
+def check_several(field: str, items: object) -> None:
+    """See that several tasks were given, not one where several are meant: a text would be one task a letter.
+
+    Raises:
+        TypeError: it is one.
+    """
+    if isinstance(items, str | bytes | NewTask | Mapping):
+        kind = "one url" if isinstance(items, str) else f"one {type(items).__name__}"
+        raise TypeError(f"{field}: expected several tasks, got {kind}; put it into a list")
 
 
 def size_of(task: NewTask) -> int:

@@ -116,6 +116,61 @@ def test_bad_lines_are_named_and_counted_and_the_rest_goes_on(run: Run, tmp_path
     assert [line.split(": ")[1] for line in err.splitlines()] == [f"{file}:{number}" for number in (2, 3, 4)]
 
 
+def test_lines_that_are_no_urls_are_named_and_the_rest_is_pushed(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "urls.txt"
+    lines = [
+        "# comment",
+        "http://a/",
+        "nonsense",
+        "not json {",
+        "mailto:ann@a",
+        "javascript:x()",
+        "data:,on_start",
+        "http://",
+    ]
+    file.write_text("\n".join(lines))
+
+    status, out, err = run("push", "news", "--file", str(file))
+
+    assert (status, out) == (1, "2 new, 0 merged, 0 ignored, 6 rejected\n")
+    assert [line.split(": ")[1] for line in err.splitlines()] == [f"{file}:{number}" for number in (1, 3, 4, 5, 6, 8)]
+    assert err.splitlines()[1] == (
+        f"taskqueue push: {file}:3: 'nonsense' is no url, which begins with a scheme such as https:"
+    )
+    assert run("push", "news", "nonsense")[2].startswith("taskqueue push: argument 1: 'nonsense' is no url")
+
+
+def test_with_any_everything_that_has_a_scheme_is_pushed(run: Run) -> None:
+    status, out, err = run("push", "news", "--any", "mailto:ann@a", "s3://bucket/key", "nonsense")
+
+    assert (status, out) == (1, "2 new, 0 merged, 0 ignored, 1 rejected\n")
+    assert "argument 3" in err
+
+
+def test_a_pushed_task_may_have_a_taskid_and_a_body(run: Run) -> None:
+    run("push", "news", "data:,on_start", "--taskid", "start", "--save", '{"page": 1}')
+    run("push", "news", "http://a/", "--body", "false")
+
+    assert '"save": {"page": 1}' in run("task", "show", "news", "start")[1]
+    assert "false" in run("task", "show", "news", "http://a/")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("http://a/", "http://b/", "--taskid", "x"), "--taskid is that of one task: name one url"),
+        (("-", "--taskid", "x"), "--taskid is that of one task: name one url"),
+        (("http://a/", "--save", "1", "--body", "2"), "say --save or --body, not both"),
+        (("http://a/", "--save", "text"), "not JSON: "),
+    ],
+)
+def test_options_of_push_that_do_not_fit_are_refused(run: Run, options: tuple[str, ...], says: str) -> None:
+    status, _, err = run("push", "news", *options)
+
+    assert status == 2
+    assert says in err
+
+
 def test_what_the_daemon_rejects_is_named_by_its_line(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text('\n{"bad\nhttp://a/\n')

@@ -107,6 +107,39 @@ def test_push_many_counts_what_is_no_task_and_pushes_the_rest(daemon: DaemonFact
     assert "max_queue is 2" in full.errors[0]
 
 
+@pytest.mark.parametrize("one", ["http://a/", b"http://a/", {"url": "http://a/"}, new_task("http://a/")])
+def test_one_task_where_several_are_meant_is_refused(daemon: DaemonFactory, client: ClientFactory, one: Any) -> None:
+    it = client(daemon(projects={"news": {}}))
+
+    with pytest.raises(TypeError, match=r"tasks: expected several tasks, got one .*; put it into a list"):
+        it.push_many("news", one)
+
+    assert counts(it) == {}
+
+
+def test_urls_that_can_not_be_fetched_are_refused_wherever_one_stands_for_a_task(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = client(daemon())
+    with pytest.raises(ValueError, match="url: 'mailto:ann@a' leads to no page"):
+        it.push("news", "mailto:ann@a")
+    pushed = it.push_many("news", ["http://a/\n", {"url": "/relative"}, "http://a/"])
+    (task,) = it.select(projects=["news"])
+    with pytest.raises(ValueError, match="url: 'file:///etc/passwd' leads to no page"):
+        it.done(task, new=["file:///etc/passwd"])
+    with pytest.raises(TypeError, match="new: expected several tasks, got one url; put it into a list"):
+        it.done(task, new="http://b/")
+
+    finish = it.done(task, new=[new_task("file:///etc/passwd"), "data:,x", "user-42"])
+
+    assert (pushed.new, pushed.rejected) == (1, 2)
+    assert pushed.errors == [
+        r"task 0: url: 'http://a/\n' has white space around it or a control character in it",
+        "task 1: url: '/relative' is relative; taskqueue.links and urllib.parse.urljoin make links absolute",
+    ]
+    assert finish.new == ["new"] * 3
+
+
 def test_what_was_pushed_comes_out_as_it_went_in(daemon: DaemonFactory, client: ClientFactory) -> None:
     it = client(daemon())
     it.push("news", "http://a/", fetch={"headers": {"X": "é"}}, save=[1, None, b"\xff"], timeout=30, taskid="mine")

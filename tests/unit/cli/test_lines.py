@@ -63,9 +63,37 @@ def test_the_taskid_is_that_of_the_request() -> None:
     assert parse('{"url": "http://site/#part"}', {}).taskid == default_taskid("http://site/")
 
 
+@pytest.mark.parametrize("url", ["http://site/", "HTTPS://site/", "data:,on_start"])
+def test_a_url_is_one_of_http_or_https_or_data(url: str) -> None:
+    assert parse(url, {}).url == url
+    assert parse(json.dumps({"url": url}), {}).url == url
+
+
+@pytest.mark.parametrize("url", ["mailto:a@site", "ftp://site/", "s3://bucket/key", "file:///etc/passwd"])
+def test_every_scheme_is_taken_where_it_is_asked_for(url: str) -> None:
+    with pytest.raises(ValueError, match="with --any it is taken"):
+        parse(url, {})
+
+    assert parse(url, {}, any_scheme=True).url == url
+
+
+def test_a_line_with_a_body_of_its_own_has_none_of_those_that_are_for_all() -> None:
+    assert parse('{"url": "http://site/", "body": 1}', {"save": 2}) == new_task("http://site/", body=1)
+    assert parse('{"url": "http://site/", "save": 1}', {"body": 2}) == new_task("http://site/", save=1)
+    assert parse('{"url": "http://site/", "process": {}}', {"save": 2}) == new_task("http://site/", process={}, save=2)
+    assert parse("http://site/", {"body": 2}) == new_task("http://site/", body=2)
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
+        ("nonsense", "'nonsense' is no url, which begins with a scheme such as https:"),
+        ("# comment", "'# comment' is no url"),
+        ("not json {", "'not json {' is no url"),
+        ("mailto:ann@site", "'mailto:ann@site' is no url of http, https or data; with --any it is taken"),
+        ("javascript:void(0)", "is no url of http, https or data"),
+        ("http:///path", "'http:///path' has no host"),
+        ('{"url": "nonsense"}', "'nonsense' is no url"),
         ('{"url": ', "not JSON: "),
         ('{"taskid": "a"}', "there is no url"),
         ('{"url": 5}', "url: expected str, got int"),
