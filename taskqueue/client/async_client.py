@@ -28,6 +28,7 @@ from taskqueue.client.exchange import Exchange, limit
 from taskqueue.client.fetching import Fetching
 from taskqueue.client.finishing import Finish, Finishing, failure_of, success_of
 from taskqueue.client.holding import Holding
+from taskqueue.client.intake import Intake
 from taskqueue.client.project_admin import ProjectAdmin
 from taskqueue.client.pushes import Pushes, push_of
 from taskqueue.client.pushing import Batch, Defaults, Item, Packer, Pushed, batches
@@ -244,6 +245,11 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
                     yield task
         finally:
             self._fetching.leave(consumer)
+
+    async def intake(self, projects: Iterable[str] | None, slots: int, prefetch: int | None = None) -> Intake:
+        """What a Worker takes its tasks from; see there."""
+        await self._exchange.ready()
+        return Intake(self._fetching, projects, slots, prefetch)
 
     async def done(self, task: Task, new: Iterable[Item] = ()) -> Finish:
         """Say that a task succeeded, and which tasks came out of it; both are kept together or not at all.

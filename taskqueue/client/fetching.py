@@ -3,7 +3,9 @@
     select(n)      wants n once: capacity is n more than what it got before and has not finished
     tasks(...)     a standing capacity: as many leases at once, in hand or in the buffer, as long as it goes on
 
-A task that arrives and that nobody here wants any more goes back at once, unstarted.
+A task that arrives and that nobody here wants any more goes back at once, unstarted; so does one that waits longer than
+its consumer's patience, or whose lease runs out meanwhile. The capacity is lowered before anything goes back, because
+the daemon would hand out the same again.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from math import inf
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -21,6 +24,9 @@ from taskqueue.client.task import Task
 from taskqueue.core.messages import MAX_CAPACITY, Handed, ProjectName
 from taskqueue.errors import Closed
 
+WAIT_PART: Final = 0.25
+"""Of its lease, that a task may wait for somebody who has patience for a while only."""
+
 
 class Consumer(Struct, eq=False):
     """Somebody who takes tasks.
@@ -28,22 +34,30 @@ class Consumer(Struct, eq=False):
     Attributes:
         projects: whose; None is any project's.
         standing: leases that it wants to have at once, all the time.
+        slots: how many of them it runs at once.
+        patience: seconds that a task may wait in the buffer, and a quarter of its lease at most; inf: as long as that.
         wanted: tasks that it waits for now, beside that.
+        returned: tasks that have gone back because they waited too long.
     """
 
     projects: frozenset[str] | None
     standing: int = 0
+    slots: int = 0
+    patience: float = inf
     wanted: int = 0
+    returned: int = 0
 
     def wants(self, task: Task) -> bool:
         return (self.projects is None or task.project in self.projects) and (self.standing > 0 or self.wanted > 0)
 
 
 class Waiting(NamedTuple):
-    """A task in the buffer, until its lease runs out."""
+    """A task in the buffer, until it goes back or its lease ends; for whom it was meant when it came."""
 
     task: Task
     until: float
+    ends_at: float
+    consumer: Consumer
 
 
 class Fetching:
@@ -63,10 +77,17 @@ class Fetching:
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
         self._sleepers: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
 
-    def join(self, projects: Iterable[str] | None, standing: int = 0) -> Consumer:
-        """Start to take tasks."""
-        consumer = Consumer(_named(projects), standing)
+    def join(
+        self,
+        projects: Iterable[str] | None,
+        standing: int = 0,
+        slots: int | None = None,
+        patience: float = inf,
+    ) -> Consumer:
+        """Start to take tasks; ``slots``: how many run at once, None is all."""
+        consumer = Consumer(_named(projects), standing, standing if slots is None else slots, patience)
         self._consumers.append(consumer)
         self.state()
         return consumer
@@ -79,6 +100,11 @@ class Fetching:
         self.state()
         if unwanted:
             self._release(unwanted)
+
+    def resize(self, consumer: Consumer, standing: int) -> None:
+        """From now on this consumer wants so many leases at once."""
+        consumer.standing = standing
+        self.state()
 
     async def take(self, consumer: Consumer, n: int) -> list[Task]:
         """At least one task, at most ``n``; waits for the first."""
@@ -105,15 +131,17 @@ class Fetching:
         """Tasks have been handed to this client, with what their projects say of ``fetch``, by name."""
         # Out of the frame, which may hold a thousand tasks.
         defaults = {project: raw.copy() for project, raw in fetch.items()}
-        unwanted = []
+        wanted, unwanted = [], []
         for each in handed:
             task = Task(each, defaults.get(each.project))
-            if self._wanted(task):
-                self._buffer.append(Waiting(task, now + task.timeout))
+            if consumer := self._wanted(task):
+                wanted.append(Waiting(task, now + _wait_seconds(task, consumer), now + task.timeout, consumer))
             else:
                 unwanted.append(task)
         if unwanted:
             self._release(unwanted)
+        self._buffer.extend(wanted)
+        self._watch(wanted)
         self._wake()
 
     def finished(self, tokens: Iterable[int]) -> None:
@@ -138,22 +166,50 @@ class Fetching:
                 sleeper.set_exception(Closed("the client was closed"))
         self._sleepers.clear()
         self._buffer.clear()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _pop(self, consumer: Consumer, n: int) -> list[Task]:
         now = asyncio.get_running_loop().time()
         mine: list[Task] = []
+        over: list[Task] = []
         others: deque[Waiting] = deque()
         while self._buffer and len(mine) < n:
             waiting = self._buffer.popleft()
-            if not consumer.wants(waiting.task):
+            if consumer.wants(waiting.task):
+                (mine if waiting.ends_at > now else over).append(waiting.task)
+            else:
                 others.append(waiting)
-            elif waiting.until > now:
-                mine.append(waiting.task)
         self._buffer.extendleft(reversed(others))
+        if over:
+            self._release(over)
         return mine
 
-    def _wanted(self, task: Task) -> bool:
-        return any(consumer.wants(task) for consumer in self._consumers)
+    def _watch(self, waiting: Iterable[Waiting]) -> None:
+        """Look again when the first of these has waited for long enough; one timer for all of them."""
+        at = min((each.until for each in waiting), default=inf)
+        if at == inf or (self._timer is not None and self._timer.when() <= at):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(at, self._give_back)
+
+    def _give_back(self) -> None:
+        """Hand back what has waited too long, after lowering what is wanted to what its consumers run."""
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        late = [waiting for waiting in self._buffer if waiting.until <= now]
+        if late:
+            self._buffer = deque(waiting for waiting in self._buffer if waiting.until > now)
+            for waiting in late:
+                waiting.consumer.returned += 1
+                waiting.consumer.standing = min(waiting.consumer.standing, waiting.consumer.slots)
+            self.state()
+            self._release([waiting.task for waiting in late])
+        self._watch(self._buffer)
+
+    def _wanted(self, task: Task) -> Consumer | None:
+        return next((consumer for consumer in self._consumers if consumer.wants(task)), None)
 
     def _wake(self) -> None:
         sleepers, self._sleepers = self._sleepers, []
@@ -173,6 +229,10 @@ class Fetching:
             return self._session.projects
         named = [projects for projects in wishes if projects is not None]
         return sorted(frozenset().union(*named)) if len(named) == len(wishes) else None
+
+
+def _wait_seconds(task: Task, consumer: Consumer) -> float:
+    return min(consumer.patience, task.timeout * WAIT_PART) if consumer.patience < inf else task.timeout
 
 
 def _named(projects: Iterable[str] | None) -> frozenset[str] | None:

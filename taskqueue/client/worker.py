@@ -3,29 +3,29 @@
     serve ──► slot free ──► next task ──► handler ──► done | failed ──► slot free
       stop: no more tasks; what was not started goes back; what runs may end within ``grace`` seconds
 
-Up to ``concurrency`` tasks run; ``prefetch`` more wait here, so that a free slot has one at once. Those use up their
-lease while they wait: keep prefetch small where tasks are slow.
+Up to ``concurrency`` tasks run; a few more wait here, so that a free slot has one at once: see ``prefetch``. A slot is
+free when its handler has ended; the daemon's answer to the report is waited for beside the next task.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from math import inf
 from typing import Final
 
 from taskqueue.client.async_client import AsyncClient
-from taskqueue.client.finishing import Finish
-from taskqueue.client.handler import Drop, Handle, Handler, Retry, traceback_of
+from taskqueue.client.attempt import Attempts, warn_unreported
+from taskqueue.client.handler import Handle, Handler
 from taskqueue.client.stopping import stopped_by_signals
 from taskqueue.client.task import Task
-from taskqueue.errors import ClientError, MessageTooLarge
+from taskqueue.errors import ClientError
 
-EXTEND_AT: Final = 2 / 3
-"""Part of a lease after which a Worker with ``extend`` has it extended."""
+UNANSWERED_MOST: Final = 1000
+"""Reports that the daemon has not answered yet, at which nothing more is begun."""
 
 log = logging.getLogger("taskqueue.worker")
 
@@ -39,7 +39,9 @@ class Worker:
         handler: called with each Task; see ``taskqueue.client.handler`` for what it may be, return and raise.
         projects: whose tasks; None is any project's.
         concurrency: tasks that run at once, and threads for a plain function.
-        prefetch: tasks that wait here beside; None is a tenth of concurrency, at least 1.
+        prefetch: tasks that wait here beside those that run; None: as many as the slots finish in a tenth of a second,
+            at most ``concurrency``. None wait while the median run takes longer than a second, and what has waited a
+            second (or a quarter of its lease) goes back unstarted: the time of a lease belongs to the run.
         grace: seconds that running tasks have to end after ``stop``; those that don't are handed back. A plain
             function can't be interrupted; its process ends when it returns.
         extend: extend the lease of a task that is still running after two thirds of it, again and again. False: a
@@ -63,7 +65,7 @@ class Worker:
         self._handle = handler
         self._projects = None if projects is None else list(projects)
         self._concurrency = concurrency
-        self._prefetch = max(1, concurrency // 10) if prefetch is None else prefetch
+        self._prefetch = prefetch
         self._grace = grace
         self._extend = extend
         self._stopping = asyncio.Event()
@@ -137,14 +139,25 @@ class Worker:
     async def _fetch(self, client: AsyncClient, handler: Handler) -> None:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
         slots = asyncio.Semaphore(self._concurrency)
-        async with aclosing(client.tasks(self._projects, capacity=self._concurrency + self._prefetch)) as tasks:
+        with await client.intake(self._projects, self._concurrency, self._prefetch) as intake:
+            attempts = Attempts(client, handler, intake, slots, self._extend)
             while True:
                 await slots.acquire()
-                task = await anext(tasks)
-                running = asyncio.ensure_future(self._run(client, handler, task))
+                while len(self._running) >= self._concurrency + UNANSWERED_MOST:
+                    await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                task = await intake.take()
+                running = asyncio.ensure_future(self._run(attempts, task))
                 self._running[running] = task
                 running.add_done_callback(self._running.pop)
-                running.add_done_callback(lambda _: slots.release())
+
+    async def _run(self, attempts: Attempts, task: Task) -> None:
+        try:
+            await attempts.run(task)
+        except KeyboardInterrupt as interrupt:
+            # It must not leave through the loop, which would drop everything else that runs.
+            self._interrupt = interrupt
+            self.stop()
+            await _release(attempts.client, [task])
 
     async def _finish(self, client: AsyncClient) -> None:
         if not self._running:
@@ -156,72 +169,12 @@ class Worker:
         await asyncio.gather(*late, return_exceptions=True)
         if tasks:
             log.warning("event=interrupted tasks=%d grace=%g", len(tasks), self._grace)
-            await _reported(client.release(*tasks), tasks[0])
-
-    async def _run(self, client: AsyncClient, handler: Handler, task: Task) -> None:
-        keeping = asyncio.ensure_future(_keep(client, task)) if self._extend else None
-        try:
-            await _run_and_report(client, handler, task)
-        except KeyboardInterrupt as interrupt:
-            # It must not leave through the loop, which would drop everything else that runs.
-            self._interrupt = interrupt
-            self.stop()
-            await _reported(client.release(task), task)
-        finally:
-            if keeping is not None:
-                keeping.cancel()
+            await _release(client, tasks)
 
 
-async def _run_and_report(client: AsyncClient, handler: Handler, task: Task) -> None:
+async def _release(client: AsyncClient, tasks: list[Task]) -> None:
     try:
-        new = await handler.run(task)
-    except Retry as retry:
-        await _reported(client.failed(task, str(retry), retry_after=retry.after), task)
-    except Drop as drop:
-        await _reported(client.failed(task, str(drop), retry=False), task)
-    except (KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
-        if _is_cancelled():
-            raise
-        log.debug("event=failed project=%s taskid=%s error=%r", task.project, task.taskid, error)
-        await _reported(client.failed(task, traceback_of(error)), task)
-    else:
-        try:
-            await _reported(client.done(task, new), task)
-        except MessageTooLarge as error:
-            await _reported(client.failed(task, str(error)), task)
-
-
-def _is_cancelled() -> bool:
-    """It was this worker, not the handler, that cancelled what is running."""
-    running = asyncio.current_task()
-    return running is not None and running.cancelling() > 0
-
-
-async def _reported(report: Awaitable[Finish | int], task: Task) -> None:
-    """Wait for a report to be counted. If it isn't, the task's lease runs out and somebody runs it again."""
-    try:
-        finish = await report
-    except MessageTooLarge:
-        raise
+        await client.release(*tasks)
     except ClientError as error:
-        log.warning("event=unreported project=%s taskid=%s reason=%r", task.project, task.taskid, str(error))
-        return
-    if isinstance(finish, Finish):
-        _tell(finish, task)
-
-
-def _tell(finish: Finish, task: Task) -> None:
-    if finish.outcome == "stale":
-        log.info("event=stale project=%s taskid=%s", task.project, task.taskid)
-    for index, reason in finish.reasons.items():
-        log.warning("event=rejected project=%s taskid=%s new=%d reason=%r", task.project, task.taskid, index, reason)
-
-
-async def _keep(client: AsyncClient, task: Task) -> None:
-    """Extend a task's lease until cancelled, or until it is not ours any more."""
-    held = True
-    while held:
-        await asyncio.sleep(task.timeout * EXTEND_AT)
-        held = await client.extend(task)
+        for task in tasks:
+            warn_unreported(task, error)

@@ -106,6 +106,48 @@ def test_a_handler_that_exits_fails_its_tasks_and_not_its_worker(client: Client,
     assert client.show_task("news", url="http://site/0").error.endswith("SystemExit: 3")
 
 
+# ---------------------------------------------------------------------------------------- what waits
+
+
+def go_on(process: Process) -> None:
+    """Let the handler that waits end."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def test_the_time_of_a_lease_belongs_to_the_run(client: Client, work: Work) -> None:
+    client.push_many("news", urls(4))
+    process = work("handlers:wait", "-p", "news", "-j", "1")
+
+    for ended in range(4):
+        line_of(process)
+        wait_for(client, without_zeros(processing=1, ready=3 - ended, success=ended))
+        go_on(process)
+    wait_for(client, {"success": 4})
+
+    totals = client.project("news").totals
+    assert (totals.selected, totals.timeout) == (4, 0)
+
+
+def without_zeros(**numbers: int) -> dict[str, int]:
+    return {name: number for name, number in numbers.items() if number}
+
+
+def test_what_is_behind_a_handler_that_hangs_goes_back_and_others_run_it(client: Client, work: Work) -> None:
+    client.push_many("news", urls(8))
+    hanging = work("handlers:wait", "-p", "news", "-j", "1", "--prefetch", "4")
+    line_of(hanging)
+    wait_for(client, {"processing": 5, "ready": 3})
+
+    wait_for(client, {"processing": 1, "ready": 7})
+    work("handlers:crawl", "-p", "news")
+    wait_for(client, {"processing": 1, "success": 7})
+
+    totals = client.project("news").totals
+    assert (totals.selected, totals.timeout) == (12, 0)
+
+
 # ---------------------------------------------------------------------------------------- signals
 
 OWN_LOOP = """

@@ -285,6 +285,56 @@ def test_no_more_run_at_once_than_the_concurrency(daemon: Daemon) -> None:
     assert most == 3
 
 
+def test_a_worker_whose_tasks_take_no_time_has_some_waiting(daemon: Daemon) -> None:
+    async def handler(task: Task) -> None:
+        pass
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, handler, concurrency=3)
+        serving = asyncio.ensure_future(worker.serve())
+        capacities = [await wanted(daemon)]
+        token = 0
+        while capacities[-1] < 6:
+            token += 1
+            daemon.hand_out(token)
+            await asyncio.to_thread(daemon.hear, Done)
+            capacities += [request.capacity for request in daemon.heard if isinstance(request, Hello)]
+        worker.stop()
+        await serving
+        return capacities
+
+    capacities = asyncio.run(main())
+
+    assert capacities[0] == 3
+    assert max(capacities) == 6
+
+
+def test_what_waits_too_long_goes_back_after_less_was_asked_for(daemon: Daemon) -> None:
+    started = threading.Event()
+    go_on = threading.Event()
+
+    def handler(task: Task) -> None:
+        started.set()
+        go_on.wait(20)
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, handler, concurrency=1, prefetch=2)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, 2, 3, timeout=2.0)
+        released = await asyncio.to_thread(daemon.hear, Release)
+        go_on.set()
+        await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+        return released.tokens
+
+    assert asyncio.run(main()) == [2, 3]
+    said = [request for request in daemon.heard if isinstance(request, Hello | Release)]
+    place = next(n for n, request in enumerate(said) if isinstance(request, Release))
+    assert [request.capacity for request in said[:place] if isinstance(request, Hello)] == [0, 3, 1]
+
+
 def test_a_stopped_worker_finishes_what_runs_and_hands_back_the_rest(daemon: Daemon) -> None:
     started = threading.Event()
     go_on = threading.Event()

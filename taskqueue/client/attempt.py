@@ -1,0 +1,120 @@
+"""One attempt at a task: the handler runs in a slot, what came of it is reported, and the slot is free in between.
+
+start ──► handler ──► stop, slot free ──► report ──► counted
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from msgspec import Struct
+
+from taskqueue.client.async_client import AsyncClient
+from taskqueue.client.finishing import Finish, failure_of, success_of
+from taskqueue.client.handler import Drop, Handler, Retry, traceback_of
+from taskqueue.client.intake import Intake
+from taskqueue.client.task import Task
+from taskqueue.core.messages import Finished
+from taskqueue.errors import ClientError, MessageTooLarge
+
+EXTEND_AT: Final = 2 / 3
+"""Part of a lease after which it is extended, if it is to be."""
+
+log = logging.getLogger("taskqueue.worker")
+
+
+class Attempts(Struct, frozen=True):
+    """All of a worker while it serves.
+
+    Attributes:
+        slots: one of them is taken before each attempt.
+        extend: the lease of a task that is still running after EXTEND_AT of it, again and again.
+    """
+
+    client: AsyncClient
+    handler: Handler
+    intake: Intake
+    slots: asyncio.Semaphore
+    extend: bool
+
+    async def run(self, task: Task) -> None:
+        """Run the handler on a task and report what came of it.
+
+        Raises:
+            KeyboardInterrupt: the handler raised it; nothing is reported.
+        """
+        with self._running(task):
+            finished = await self._finished(task)
+        try:
+            await self._report(task, finished)
+        except MessageTooLarge as error:
+            await self._report(task, failure_of(task, str(error), None, retry=True))
+
+    @contextmanager
+    def _running(self, task: Task) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        self.intake.start(task)
+        extending = asyncio.ensure_future(_extend(self.client, task)) if self.extend else None
+        try:
+            yield
+        finally:
+            if extending is not None:
+                extending.cancel()
+            now = loop.time()
+            self.intake.stop(task, now - began_at, now)
+            self.slots.release()
+
+    async def _finished(self, task: Task) -> Finished:
+        try:
+            return success_of(task, await self.handler.run(task))
+        except Retry as retry:
+            return failure_of(task, str(retry), retry.after, retry=True)
+        except Drop as drop:
+            return failure_of(task, str(drop), None, retry=False)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
+            if _is_cancelled():
+                raise
+            log.debug("event=failed project=%s taskid=%s error=%r", task.project, task.taskid, error)
+            return failure_of(task, traceback_of(error), None, retry=True)
+
+    async def _report(self, task: Task, finished: Finished) -> None:
+        """Wait for a report to be counted. If it isn't, the task's lease runs out and somebody runs it again."""
+        try:
+            _tell(task, await self.client.finishing.report(finished))
+        except MessageTooLarge:
+            raise
+        except ClientError as error:
+            warn_unreported(task, error)
+
+
+def warn_unreported(task: Task, error: ClientError) -> None:
+    """Nobody knows what became of a task."""
+    log.warning("event=unreported project=%s taskid=%s reason=%r", task.project, task.taskid, str(error))
+
+
+def _is_cancelled() -> bool:
+    """It was the worker, not the handler, that cancelled what is running."""
+    running = asyncio.current_task()
+    return running is not None and running.cancelling() > 0
+
+
+def _tell(task: Task, finish: Finish) -> None:
+    if finish.outcome == "stale":
+        log.info("event=stale project=%s taskid=%s", task.project, task.taskid)
+    for index, reason in finish.reasons.items():
+        log.warning("event=rejected project=%s taskid=%s new=%d reason=%r", task.project, task.taskid, index, reason)
+
+
+async def _extend(client: AsyncClient, task: Task) -> None:
+    """Extend a task's lease until cancelled, or until it is not ours any more."""
+    held = True
+    while held:
+        await asyncio.sleep(task.timeout * EXTEND_AT)
+        held = await client.extend(task)
