@@ -1,6 +1,8 @@
 """All attempts that failed, whatever became of their tasks: kept by time, dropped when there are too many or too old.
 
-attempt fails ──note──► put with the turn          page of the first ones ──step──► those that are old are dropped
+    attempt fails ──note──► put with the turn          page of the first ones ──step──► those that are old are dropped
+
+Who asks for them is answered in ``failure_counts``.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ def note(state: State, task: Task, attempt: Attempt) -> None:
 def need(state: State, now: Now, wanted: Needs) -> None:
     """Have the first ones read if some of them are old."""
     if state.failures.is_over(now.wall):
-        wanted.failures.append(FailuresRef(state.failures.low, _END, OLD_FAILURES))
+        wanted.old_failures.append(FailuresRef(state.failures.low, _END, OLD_FAILURES))
 
 
 def step(state: State, now: Now) -> None:
     """Drop what is old of what was read."""
-    for page in state.changes.found.failures:
+    for page in state.changes.found.old_failures:
         _drop_old(state, now, page)
 
 

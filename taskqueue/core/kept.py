@@ -95,7 +95,7 @@ class Needs(Struct):
         lists: parts of orders to be shown to people.
         pages: parts of all that is known of a project, for operations.
         old: what may have been over for too long.
-        failures: parts of the order of failed attempts.
+        failures, old_failures: failed attempts, to be counted and to be dropped.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -108,6 +108,7 @@ class Needs(Struct):
     pages: list[PageRef] = field(default_factory=list)
     old: list[OldRef] = field(default_factory=list)
     failures: list[FailuresRef] = field(default_factory=list)
+    old_failures: list[FailuresRef] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -159,7 +160,7 @@ class Found(Struct):
             older than its lease, which is in memory.
         sessions: outcomes by request number; a session the store doesn't know has an empty map.
         histories: last attempts, by their slots.
-        lists, pages, old, failures: in the order in which they were asked for.
+        lists, pages, old, failures, old_failures: in the order in which they were asked for.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -171,6 +172,7 @@ class Found(Struct):
     pages: list[FoundPage] = field(default_factory=list)
     old: list[FoundOld] = field(default_factory=list)
     failures: list[FoundFailures] = field(default_factory=list)
+    old_failures: list[FoundFailures] = field(default_factory=list)
 
 
 class PauseRecord(Struct, array_like=True):

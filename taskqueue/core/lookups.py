@@ -12,7 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from taskqueue.core import cron, failures, finishing, listing, operations, retention, stepping, sweeping, trimming
+from taskqueue.core import (
+    cron,
+    failure_counts,
+    failures,
+    finishing,
+    listing,
+    operations,
+    retention,
+    stepping,
+    sweeping,
+    trimming,
+)
 from taskqueue.core.fetchers import RESENT_MOST
 from taskqueue.core.kept import Found, Needs, OrderRef, TaskRef
 from taskqueue.core.messages import NewTask, Now
@@ -57,6 +68,7 @@ def needs(state: State, now: Now, heard: Sequence[Heard]) -> Needs:
     sweeping.need(state, wanted)
     retention.need(state, now, wanted)
     failures.need(state, now, wanted)
+    failure_counts.need(state, wanted)
     for each in heard:
         _need_for(state, each, wanted)
     _need_low(state, wanted)

@@ -10,6 +10,7 @@ from taskqueue.core.messages import NIL, PROTOCOL, Handed, Peer, Schedule
 from taskqueue.core.views import (
     Attempt,
     Counts,
+    FailureGroup,
     FetcherView,
     OperationView,
     ProjectStats,
@@ -191,6 +192,22 @@ class TaskListReply(Reply, tag="task-list-reply"):
     next: str = ""
 
 
+class FailuresReply(Reply, tag="failures-reply"):
+    """Answers ``failures``.
+
+    Attributes:
+        since: unix seconds from which on they were counted: as it was asked, or when the first one that is kept came.
+        failures: counted in all.
+        count: of groups, those included that are not here.
+        groups: the largest first.
+    """
+
+    since: float
+    failures: int
+    count: int
+    groups: list[FailureGroup]
+
+
 class OperationReply(Reply, tag="operation-reply"):
     """Answers ``bulk`` and ``operation-show``."""
 
@@ -247,8 +264,8 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 
 AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | StatsReply | ProjectReply
-    | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | OperationReply | OperationsReply | VerifyReply
-    | ErrorReply
+    | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply | OperationReply | OperationsReply
+    | VerifyReply | ErrorReply
 )  # fmt: skip
 AnySaid = AnyReply | Select
 

@@ -258,6 +258,24 @@ class TaskList(Request, tag="task-list"):
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
 
 
+FailuresBy = Literal["error", "host", "fetcher", "project"]
+
+
+class Failures(Request, tag="failures"):
+    """Which attempts failed: counted by what they have in common, of one project or of all.
+
+    Attributes:
+        by: kind of error, host of the url, fetcher, or project.
+        since: unix seconds; ended at that time or later. 0: all that are kept.
+        limit: groups, the largest ones.
+    """
+
+    project: ProjectName | None = None
+    by: FailuresBy = "error"
+    since: EpochSeconds = 0.0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
 class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Which tasks a bulk operation is about: those that everything said here is true of.
 
@@ -314,7 +332,8 @@ class Verify(Request, tag="verify"):
 
 AnyRequest = (
     Hello | NewTasks | Done | Extend | Release | Status | Fetchers | Stats | ProjectShow | ProjectSet | ProjectUnset
-    | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel | TaskList | Bulk
+    | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel | TaskList | Failures
+    | Bulk
     | OperationShow | OperationList | Verify
 )  # fmt: skip
 

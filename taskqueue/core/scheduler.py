@@ -31,6 +31,7 @@ from taskqueue.core import (
     counting,
     cron,
     endings,
+    failure_counts,
     failures,
     fetchers,
     finishing,
@@ -57,6 +58,7 @@ from taskqueue.core.requests import (
     Bulk,
     Done,
     Extend,
+    Failures,
     Fetchers,
     GroupDo,
     Heard,
@@ -150,6 +152,7 @@ class Scheduler:
         sweeping.step(state)
         retention.step(state, now)
         failures.step(state, now)
+        failure_counts.step(state)
         self._offer(now)
         HandOut(state, now).run()
         self._settle(now)
@@ -263,8 +266,8 @@ class Scheduler:
 # ---------------------------------------------------------------------------------------- handlers
 
 READS: Final = (
-    Hello, Status, Fetchers, Stats, ProjectShow, ProjectWait, Why, TaskShow, TaskList, OperationShow, OperationList,
-    Verify,
+    Hello, Status, Fetchers, Stats, ProjectShow, ProjectWait, Why, TaskShow, TaskList, Failures, OperationShow,
+    OperationList, Verify,
 )  # fmt: skip
 """Requests that keep nothing: a repeat of one may well get another answer."""
 
@@ -326,6 +329,7 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     Stats: _asked(counting.stats),
     Why: _asked(why.why),
     TaskList: _asked(listing.list_tasks),
+    Failures: _asked_by(failure_counts.begin),
     Bulk: _asked(operations.begin),
     OperationShow: _asked_by(operations.show),
     OperationList: _asked(operations.list_all),

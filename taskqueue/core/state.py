@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
 from taskqueue.core.events import Event, EventKind
+from taskqueue.core.failure_groups import FailureCount
 from taskqueue.core.failure_log import FailureLog
 from taskqueue.core.given import Given
 from taskqueue.core.jobs import NO_JOBS
@@ -79,6 +80,8 @@ class State:
         lists: parts of orders to be shown, as they were asked for, and as they are looked up for this turn;
             ``listed`` are those that were read.
         failures: which failed attempts the store has.
+        failure_counts: requests for them that are under way, by session and number, in the order of their turns;
+            ``counted`` is the one whose next page was looked up for this turn.
         said, events: what this turn says, to clients and to whoever minds the daemon.
         more: this turn left work undone because it was long enough.
     """
@@ -124,6 +127,8 @@ class State:
         self.lists: dict[OrderRef, OrderRef] = {}
         self.listed: dict[OrderRef, FoundOrder] = {}
         self.failures = FailureLog(loaded.first_failure, loaded.last_failure)
+        self.failure_counts: OrderedDict[tuple[str, int], FailureCount] = OrderedDict()
+        self.counted: FailureCount | None = None
         self.events: list[Event] = []
         self.said: list[Said] = []
         self.more = False

@@ -198,6 +198,27 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     lastcrawltime: float = 0.0
 
 
+class FailureGroup(Struct, omit_defaults=True, gc=False):
+    """Failed attempts that have something in common.
+
+    Attributes:
+        name: what that is: kind of error, host, fetcher or project; empty: there was none, such as of ``data:,x``.
+        failures: how many.
+        first_at, last_at: unix seconds of the end of the first and of the last one.
+        project, taskid, host, fetcher, error: of the last one; of the error its last line.
+    """
+
+    name: str
+    failures: int
+    first_at: float
+    last_at: float
+    project: str
+    taskid: str
+    host: str = ""
+    fetcher: str = ""
+    error: str = ""
+
+
 class OperationView(Struct, omit_defaults=True):
     """An operation as people see it: on tasks (``bulk``), or on the projects of a group (``group-do``).
 

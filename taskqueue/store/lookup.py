@@ -57,6 +57,7 @@ def find(store: Store, needs: Needs) -> Found:
     found.pages = [_page(store, ref) for ref in needs.pages]
     found.old = [find_old(store, ref) for ref in needs.old]
     found.failures = [find_failures(store, ref) for ref in needs.failures]
+    found.old_failures = [find_failures(store, ref) for ref in needs.old_failures]
     return found
 
 

@@ -28,6 +28,7 @@ from taskqueue.core.views import (
     Attempt,
     Counts,
     CronView,
+    FailureGroup,
     FetcherView,
     OperationView,
     ProjectStats,
@@ -63,12 +64,13 @@ PARTS: dict[type[Struct], str] = {
     Attempt: "task-reply",
     TaskRow: "task-list-reply",
     OperationView: "operation-reply",
+    FailureGroup: "failures-reply",
 }
 """What messages are made of, and the section whose tables list its fields."""
 
 DEFAULTS: dict[str, Any] = {
     "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "30": 30, "100": 100, "true": True,
-    "false": False, "1000": 1000, '"name"': "name", '"session"': "session",
+    "false": False, "1000": 1000, '"name"': "name", '"session"': "session", '"error"': "error",
 }  # fmt: skip
 """The words of the column ``default``."""
 
@@ -209,6 +211,7 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
         ("bulk", get_args(requests.StateName)),
         ("task-list", get_args(requests.StateName)),
         ("task-reply", get_args(requests.StateName)),
+        ("failures", get_args(requests.FailuresBy)),
         ("task-reply", get_args(views.Outcome)),
     ],
 )
