@@ -41,6 +41,18 @@ class StoreError(TaskQueueError):
     """The store failed to read, write or sync; what it holds is what it last acknowledged."""
 
 
+class DiskError(StoreError):
+    """The disk of the store has no room or does not work; that may pass by itself, so it makes sense to try again.
+
+    Attributes:
+        reason: what the disk said, such as "No space left on device".
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class Fenced(StoreError):
     """Another scheduler has begun a newer epoch on this store: this one must stop."""
 

@@ -11,24 +11,21 @@ How it is tuned: ``tuning``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import islice, takewhile
+from collections.abc import Sequence
+from contextlib import suppress
 from os import PathLike, fspath, makedirs
 from os.path import exists, join
 from typing import Final, cast
 
-from rocksdict import Cache, ColumnFamily, Options, Rdict, ReadOptions, WriteBatch
+from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch
 
 from taskqueue.errors import StoreError, TaskQueueError
-from taskqueue.store import tuning
+from taskqueue.store import engine, tuning
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
 from taskqueue.store.format import META, Migrations, bring_up, refuse_newer
 from taskqueue.store.layout import FAMILIES, IDS
 from taskqueue.store.migrations import MIGRATIONS
-
-Entry = tuple[bytes, bytes]
 
 CACHE_BYTES: Final = 128 << 20
 
@@ -50,6 +47,7 @@ class RocksStore:
 
         Raises:
             StoreError: it can't be opened; for instance, another process has it.
+            DiskError: the disk does not let it, at the moment.
             FormatError: it has a format that can't be opened.
         """
         self._path = fspath(path)
@@ -64,7 +62,8 @@ class RocksStore:
             self._epoch = self._stored_epoch()
             bring_up(self, self._path, migrations)
         except TaskQueueError:
-            self.close()
+            with suppress(StoreError):
+                self.close()
             raise
 
     def begin(self) -> int:
@@ -77,37 +76,30 @@ class RocksStore:
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         if not keys:
             return []
-        with self._failures("read"):
+        with engine.failures(self._path, "read"):
             return cast(list[bytes | None], self._families[family].get(list(keys)))
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        bounds = ReadOptions()
-        bounds.set_iterate_upper_bound(end)
-        with self._failures("read"):
-            items = cast(Iterator[Entry], self._families[family].items(from_key=start, read_opt=bounds))
-            return list(islice(items, limit))
+        with engine.failures(self._path, "read"):
+            return engine.scan(self._families[family], start, end, limit)
 
     def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        # The lower bound is looked at here: set_iterate_lower_bound of rocksdict sets the upper one.
-        bounds = ReadOptions()
-        bounds.set_iterate_upper_bound(end)
-        with self._failures("read"):
-            items = cast(Iterator[Entry], self._families[family].items(backwards=True, read_opt=bounds))
-            return list(islice(takewhile(lambda entry: entry[0] >= start, items), limit))
+        with engine.failures(self._path, "read"):
+            return engine.scan(self._families[family], start, end, limit, backwards=True)
 
     def write(self, epoch: int, batch: Batch) -> None:
         refuse_older(epoch, self._epoch, self._path)
         self._write(batch)
 
     def sync(self) -> None:
-        with self._failures("sync"):
+        with engine.failures(self._path, "sync"):
             self._db.flush_wal(True)
 
     def is_busy(self) -> bool:
         """RocksDB is flushing or compacting in the background, or about to."""
         running = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
         pending = ("rocksdb.mem-table-flush-pending", "rocksdb.compaction-pending")
-        with self._failures("read"):
+        with engine.failures(self._path, "read"):
             return any(self._db.property_int_value(name) for name in running) or any(
                 family.property_int_value(name) for family in self._families.values() for name in pending
             )
@@ -118,7 +110,7 @@ class RocksStore:
         Raises:
             StoreError: it could not be done; nothing is lost.
         """
-        with self._failures("compact"):
+        with engine.failures(self._path, "compact"):
             for family in self._families.values():
                 family.flush()
                 family.compact_range(None, None)
@@ -127,10 +119,11 @@ class RocksStore:
         # RocksDB gives its lock back only when the last reference to any of its families is gone.
         self._handles.clear()
         self._families.clear()
-        self._db.close()
+        with engine.failures(self._path, "close"):
+            self._db.close()
 
     def _write(self, batch: Batch) -> None:
-        with self._failures("write"):
+        with engine.failures(self._path, "write"):
             self._db.write(self._native(batch))
 
     def _native(self, batch: Batch) -> WriteBatch:
@@ -156,14 +149,14 @@ class RocksStore:
 
     def _open(self) -> Rdict:
         """Open the families that are there and no others, so that a store that is refused stays as it is."""
-        with self._failures("open"):
+        with engine.failures(self._path, "open"):
             makedirs(self._path, exist_ok=True)
             is_new = not exists(join(self._path, "CURRENT"))
             families = FAMILIES if is_new else Rdict.list_cf(self._path)
             return Rdict(self._path, tuning.database(), {family: self._options_of(family) for family in families})
 
     def _bind(self) -> None:
-        with self._failures("open"):
+        with engine.failures(self._path, "open"):
             for family in Rdict.list_cf(self._path):
                 self._families[family] = self._db.get_column_family(family)
                 self._handles[family] = self._db.get_column_family_handle(family)
@@ -171,24 +164,10 @@ class RocksStore:
     def _add_families(self) -> None:
         """Make those that the format in the directory did not have yet."""
         missing = [family for family in FAMILIES if family not in self._families]
-        with self._failures("open"):
+        with engine.failures(self._path, "open"):
             for family in missing:
                 self._db.create_column_family(family, self._options_of(family)).close()
         self._bind()
 
     def _options_of(self, family: Family) -> Options:
         return tuning.for_random_keys(self._cache) if family == IDS else tuning.for_ordered_keys(self._cache)
-
-    @contextmanager
-    def _failures(self, verb: str) -> Iterator[None]:
-        """RocksDB's errors as StoreError; ``rocksdict`` raises them as bare Exceptions, so these are caught."""
-        try:
-            yield
-        except Exception as error:
-            if verb != "open" and not self._families:
-                raise StoreError(f"{self._path}: the store is closed; open another one there") from None
-            if verb == "open" and "/LOCK:" in str(error):
-                raise StoreError(
-                    f"{self._path}: another scheduler holds this store; stop it, or choose another store.path"
-                ) from error
-            raise StoreError(f"{self._path}: could not {verb} the store: {error}") from error

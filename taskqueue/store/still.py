@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import Final, Protocol, cast
 
 from msgspec import Struct
-from rocksdict import AccessType, Cache, Options, Rdict, ReadOptions
+from rocksdict import AccessType, Cache, Options, Rdict
 
-from taskqueue.errors import FormatError, StoreError
-from taskqueue.store import tuning
+from taskqueue.errors import FormatError
+from taskqueue.store import engine, tuning
 from taskqueue.store.contract import Family
 from taskqueue.store.epoch import EPOCH_KEY
 from taskqueue.store.format import FORMAT, FORMAT_KEY, META
@@ -106,16 +105,15 @@ class Still:
         """See ``Store.get``."""
         if not keys or family not in self._families:
             return [None] * len(keys)
-        return cast(list[bytes | None], self._families[family].get(list(keys)))
+        with engine.failures(self.path, "read"):
+            return cast(list[bytes | None], self._families[family].get(list(keys)))
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         """See ``Store.scan``."""
         if family not in self._families:
             return []
-        bounds = ReadOptions()
-        bounds.set_iterate_upper_bound(end)
-        items = cast(Iterator[Entry], self._families[family].items(from_key=start, read_opt=bounds))
-        return list(islice(items, limit))
+        with engine.failures(self.path, "read"):
+            return engine.scan(self._families[family], start, end, limit)
 
     def keys(self, family: Family) -> int:
         """About how many a family has."""
@@ -132,14 +130,17 @@ class Still:
     def tables(self, family: Family) -> TableFigures:
         """What is in its tables."""
         found = self._families.get(family)
-        said = "" if found is None else found.property_value("rocksdb.aggregated-table-properties") or ""
+        with engine.failures(self.path, "read"):
+            said = "" if found is None else found.property_value("rocksdb.aggregated-table-properties") or ""
         parts = dict(_PART.findall(said))
         return TableFigures(*(int(parts.get(name, 0)) for name in _PARTS))
 
     def levels(self) -> dict[int, list[int]]:
         """By level, the bytes of each of its tables."""
         levels: dict[int, list[int]] = {}
-        for file in self._families[META].live_files():
+        with engine.failures(self.path, "read"):
+            files = self._families[META].live_files()
+        for file in files:
             levels.setdefault(file["level"], []).append(file["size"])
         return dict(sorted(levels.items()))
 
@@ -147,7 +148,8 @@ class Still:
         """Let go of everything."""
         self._families.clear()
         if self._db is not None:
-            self._db.close()
+            with engine.failures(self.path, "close"):
+                self._db.close()
             self._db = None
         self._folder.cleanup()
         self.image.close()
@@ -155,12 +157,10 @@ class Still:
     def _open(self) -> None:
         cache = Cache(CACHE_BYTES)
         self.image.link_to(self._folder.name)
-        try:
+        with engine.failures(self.path, "read"):
             options = {name: _options_of(name, cache) for name in Rdict.list_cf(self._folder.name)}
             self._db = Rdict(self._folder.name, tuning.database(), options, AccessType.read_only(False))
             self._families = {name: self._db.get_column_family(name) for name in options}
-        except Exception as error:  # rocksdict raises bare ones
-            raise StoreError(f"{self.path}: the store can't be read: {error}") from error
 
     def _check_format(self) -> None:
         found = self.get(META, [FORMAT_KEY])[0] if META in self._families else None
@@ -173,7 +173,8 @@ class Still:
 
     def _number(self, family: Family, name: str) -> int:
         found = self._families.get(family)
-        return 0 if found is None else found.property_int_value(f"rocksdb.{name}") or 0
+        with engine.failures(self.path, "read"):
+            return 0 if found is None else found.property_int_value(f"rocksdb.{name}") or 0
 
 
 def _options_of(family: Family, cache: Cache) -> Options:

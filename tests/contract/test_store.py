@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +21,7 @@ from taskqueue.store.layout import FAMILIES
 from taskqueue.store.memory import Disk, MemoryStore
 from taskqueue.store.migrations import MIGRATIONS
 from taskqueue.store.rocks import RocksStore
+from taskqueue.store.still import Still
 
 END = b"\xff" * 4
 
@@ -365,6 +368,55 @@ def test_a_write_that_the_disk_refuses_is_a_store_error_and_leaves_whole_batches
     assert "could not write" in message, script
     assert ids == ready
     assert ids in (list(range(1, int(failed))), list(range(1, int(failed) + 1)))
+
+
+def test_after_a_write_that_the_disk_refused_closing_is_a_store_error_and_lets_go(tmp_path: Path) -> None:
+    script = subprocess.run(
+        [sys.executable, "-c", FULL_DISK + CLOSE_AND_OPEN, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+
+    assert "could not close the store: " in script.stdout, script
+    assert script.stdout.endswith("opened\n")
+
+
+CLOSE_AND_OPEN = """
+try:
+    store.close()
+except StoreError as error:
+    print(error)
+RocksStore(sys.argv[1]).close()
+print("opened")
+"""
+
+
+def damaged(path: Path) -> None:
+    """Make a store whose entries can't all be read."""
+    store = RocksStore(path)
+    epoch = store.begin()
+    chance = random.Random(1)
+    store.write(epoch, Batch(puts={"ready": [(b"%06d" % n, chance.randbytes(1000)) for n in range(1000)]}))
+    store.sync()
+    store.compact()
+    store.close()
+    table = max(path.glob("*.sst"), key=lambda file: file.stat().st_size)
+    with table.open("r+b") as file:
+        file.seek(table.stat().st_size // 2)
+        file.write(bytes(100_000))
+
+
+@pytest.mark.parametrize("opened", [RocksStore, lambda path: Still(str(path))])
+def test_a_scan_that_can_not_be_read_on_is_an_error_and_no_end_and_holds_nothing(
+    tmp_path: Path, opened: Callable[[Path], RocksStore | Still]
+) -> None:
+    damaged(tmp_path)
+    store = opened(tmp_path)
+
+    with pytest.raises(StoreError, match=r"could not read the store: .*orrupt") as held:
+        store.scan("ready", b"", b"\xff", 10_000)
+
+    store.close()
+    RocksStore(tmp_path).close()
+    del held
 
 
 # ------------------------------------------------------------------------------------------------ P10
