@@ -46,7 +46,8 @@ RESEND_SECONDS: Final = 5.0
 """Silence after which a request is sent again; doubled each time up to the next. A lost connection doesn't wait."""
 RESEND_MOST_SECONDS: Final = 60.0
 UNAVAILABLE_SECONDS: Final = 1.0
-"""The same for a daemon that says that it is unwell."""
+UNAVAILABLE_MOST_SECONDS: Final = 5.0
+"""The same for a daemon that says that its store can't be used, which it tries again as often itself."""
 
 HEARTBEATS: Final = 3
 """Hellos per ``fetcher_timeout``."""
@@ -321,12 +322,12 @@ class Session:
             return self._refused_hello(error, now) if error.n in (0, self._hello_n) else None
         if error.code != "unavailable":
             return self._answered(error, now)
-        call.due_at = now + _patience(UNAVAILABLE_SECONDS, call.tries - 1)
+        call.due_at = now + _patience(UNAVAILABLE_SECONDS, call.tries - 1, UNAVAILABLE_MOST_SECONDS)
         return None
 
     def _refused_hello(self, error: ErrorReply, now: float) -> Refused:
         if error.code == "unavailable" and self._hello_at > now:
-            self._hello_at = now + _patience(UNAVAILABLE_SECONDS, self._hello_tries - 1)
+            self._hello_at = now + _patience(UNAVAILABLE_SECONDS, self._hello_tries - 1, UNAVAILABLE_MOST_SECONDS)
         return Refused(error)
 
     def _answered(self, reply: AnyReply, now: float) -> Answered | None:
@@ -367,6 +368,6 @@ def _call(request: AnyRequest, frame: bytes) -> Call:
     return Call(frame, [], [], None)
 
 
-def _patience(seconds: float, tries: int) -> float:
+def _patience(seconds: float, tries: int, most: float = RESEND_MOST_SECONDS) -> float:
     """Seconds to wait for an answer before try ``tries`` + 1; doubled each time, so that a slow daemon recovers."""
-    return float(min(seconds * 2 ** min(tries, 10), RESEND_MOST_SECONDS))
+    return float(min(seconds * 2 ** min(tries, 10), most))

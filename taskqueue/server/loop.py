@@ -11,12 +11,15 @@ Rules:
 3. Crash only: after a StoreError the waiting replies are dropped and a new epoch is begun from the store,
    with a growing pause between attempts, during which requests are answered ``unavailable``. Fenced,
    FormatError and Corrupt end the loop, because no repetition helps.
+4. At a start, too, it waits for a disk that has no room or does not work; any other StoreError ends it, because
+   whoever starts it can mend a wrong path.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -25,7 +28,7 @@ from taskqueue.core.messages import Now
 from taskqueue.core.replies import ErrorReply, Said, Select, StatusReply
 from taskqueue.core.requests import Heard
 from taskqueue.core.settings import CoreConfig
-from taskqueue.errors import Fenced, FormatError, Rejected, StoreError
+from taskqueue.errors import DiskError, Fenced, FormatError, Rejected, StoreError
 from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, ticks
 from taskqueue.server.disk import Disk
@@ -80,7 +83,25 @@ class Loop:
         self._outbox = Outbox(router.send)
         self._summary = Summary(meters)
         self._backoff = Backoff()
-        self._epoch = self._load()
+        self._epoch: Epoch
+
+    def start(self) -> None:
+        """Begin the first epoch, which takes as long as the disk has no room or does not work.
+
+        Raises:
+            StoreError: the store can't be used for another reason, or a stop signal came.
+            Corrupt: a record can't be read.
+        """
+        try:
+            self._epoch = self._load()
+            return
+        except DiskError as error:
+            trouble = _Trouble.of(error)
+        log.error(
+            "store-failed error=%s; requests to %s are answered unavailable until it can be used",
+            trouble.message, self._router.endpoint,
+        )  # fmt: skip
+        self._wait_for_store(trouble, DiskError)
 
     def run(self) -> None:
         """Turn until a stop signal comes; then everything said has been sent and a clean stop is marked.
@@ -104,13 +125,16 @@ class Loop:
     # ------------------------------------------------------------------------------------------------ a pass
 
     def _pass(self) -> None:
+        trouble: _Trouble | None = None
         try:
             self._cover()
             self._hear_and_turn()
         except (Fenced, FormatError):
             raise
         except StoreError as error:
-            self._begin_again(error)
+            trouble = _Trouble.of(error)
+        if trouble is not None:
+            self._begin_again(trouble)
         self._obey()
 
     def _hear_and_turn(self) -> None:
@@ -227,29 +251,35 @@ class Loop:
         self._sleeper = Sleeper(self._meters, self._router.socket, self._signals, epoch.syncer)
         return epoch
 
-    def _begin_again(self, error: StoreError) -> None:
-        log.error("store-failed error=%s; unanswered requests are dropped and the store is read again", error)
+    def _begin_again(self, trouble: _Trouble) -> None:
+        log.error("store-failed error=%s; unanswered requests are dropped and the store is read again", trouble.message)
         self._meters.reloads += 1
         self._outbox.clear()
         self._epoch.close()
-        self._refuse_for(self._backoff.next())
-        while not self._stopping and not self._loaded_again():
-            self._refuse_for(self._backoff.next())
-        if self._stopping:
-            raise StoreError(f"stopped while the store could not be used: {error}")
+        self._wait_for_store(trouble, StoreError)
 
-    def _loaded_again(self) -> bool:
+    def _wait_for_store(self, trouble: _Trouble, passing: type[StoreError]) -> None:
+        """Try to load until it works; ``passing`` are the errors after which another try makes sense."""
+        self._refuse_for(self._backoff.next(), trouble)
+        while not self._stopping and (again := self._try_to_load(passing)) is not None:
+            trouble = again
+            self._refuse_for(self._backoff.next(), trouble)
+        if self._stopping:
+            raise StoreError(f"stopped while the store could not be used: {trouble.message}")
+
+    def _try_to_load(self, passing: type[StoreError]) -> _Trouble | None:
+        """None: it worked."""
         try:
             self._epoch = self._load()
         except (Fenced, FormatError):
             raise
-        except StoreError as error:
+        except passing as error:
             log.error("store-still-fails error=%s", error)
-            return False
+            return _Trouble.of(error)
         log.info("store-read-again epoch=%d", self._epoch.number)
-        return True
+        return None
 
-    def _refuse_for(self, seconds: float) -> None:
+    def _refuse_for(self, seconds: float, trouble: _Trouble) -> None:
         """Answer everything with ``unavailable`` for so long."""
         sleeper = Sleeper(self._meters, self._router.socket, self._signals)
         until = self._clock.now().boot + seconds
@@ -257,10 +287,27 @@ class Loop:
             sleeper.sleep(left)
             for frame in self._router.drain():
                 self._meters.unavailable += 1
-                self._router.send(frame.peer, encode(_unavailable(frame)))
+                self._router.send(frame.peer, encode(_unavailable(frame, trouble.reason)))
             self._obey()
 
 
-def _unavailable(frame: Frame) -> ErrorReply:
-    reason = "the store can't be used at the moment; repeat the request later"
+class _Trouble(NamedTuple):
+    """What remains of an error of the store: the error itself would hold, by its frames, what it was about.
+
+    Attributes:
+        message: for the log.
+        reason: for peers, which needn't know paths; empty: none that would tell them anything.
+    """
+
+    message: str
+    reason: str
+
+    @classmethod
+    def of(cls, error: StoreError) -> _Trouble:
+        return cls(str(error), error.reason if isinstance(error, DiskError) else "")
+
+
+def _unavailable(frame: Frame, why: str) -> ErrorReply:
+    said = f" ({why})" if why else ""
+    reason = f"the store can't be used at the moment{said}; repeat the request later"
     return ErrorReply(n=request_number(frame.payload), code="unavailable", reason=reason)

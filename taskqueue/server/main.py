@@ -1,7 +1,7 @@
 """Start the daemon: read the config, take the address, open the store, and turn until told to stop.
 
     exit 0    stopped by SIGTERM or SIGINT, cleanly
-    exit 1    could not start, or stopped while the store could not be used
+    exit 1    could not start, or stopped while the store could not be used (it waits for a disk that is full)
     exit 3    another scheduler has taken over the store
     exit 4    an invariant is broken: a bug, and going on could lose tasks
 
@@ -16,7 +16,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Final
@@ -175,6 +175,7 @@ def _serve(source: Source) -> None:
         closing(_router(config, meters)) as router,
     ):
         loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, disk, source.core())
+        loop.start()
         print(_start_line(config, router, loop.epoch), flush=True)
         loop.run()
         log.info("stopped epoch=%d", loop.epoch.number)
@@ -194,7 +195,8 @@ def _begin(config: Config, core: CoreConfig, clock: Clock, meters: Meters) -> Ep
     try:
         epoch = Epoch(ledger, boot_id(), core, clock.now(), config.store.durability, meters)
     except BaseException:
-        ledger.close()
+        with suppress(StoreError):
+            ledger.close()
         raise
     _settle_garbage()
     return epoch

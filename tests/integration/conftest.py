@@ -27,6 +27,8 @@ import zmq
 WAIT_SECONDS = 30
 """How long a test waits for something that must happen; it goes on as soon as it has."""
 
+ROOT = Path(__file__).parents[2]
+
 ENTRY = "import sys; from taskqueue.server.main import run; sys.exit(run(sys.argv[1]))"
 
 SECTION_OF = {
@@ -48,9 +50,11 @@ class Daemon:
         config_file, log_file, store_path: its files, in a folder of its own.
         started_with: the line that it printed at its last start.
         process: the running one, or the last.
+        entry: the program that it runs, which gets the name of the config file.
     """
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, *, entry: str = ENTRY, **settings: Any) -> None:
+        self.entry = entry
         self.config_file = folder / "taskqueue.toml"
         self.log_file = folder / "stderr"
         self.store_path = Path(settings.get("path", folder / "data"))
@@ -61,11 +65,20 @@ class Daemon:
         self._peers: list[Peer] = []
 
     def start(self) -> Daemon:
-        """Start it, and wait until it listens."""
+        """Start it, and wait until it serves."""
+        self.launch()
+        return self.serving()
+
+    def launch(self) -> None:
+        """Start it, and wait for nothing."""
         self.configure(bind=self.url)
         with self.log_file.open("a") as log:
-            arguments = [sys.executable, "-c", ENTRY, str(self.config_file)]
-            self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, text=True)
+            arguments = [sys.executable, "-c", self.entry, str(self.config_file)]
+            self.process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def serving(self) -> Daemon:
+        """Wait until it serves."""
+        assert self.process is not None
         assert self.process.stdout is not None
         self.started_with = self.process.stdout.readline()
         assert " listens on " in self.started_with, self.log()
@@ -93,6 +106,14 @@ class Daemon:
     def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to stop; returns its exit code."""
         return self._end(with_signal)
+
+    def ended(self) -> int:
+        """Wait until it has ended by itself; returns its exit code."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        code = self.process.wait(WAIT_SECONDS)
+        self.process.stdout.close()
+        return code
 
     def hangup(self) -> None:
         """Let it read its config file again; see ``wait_for_log``."""
@@ -123,10 +144,7 @@ class Daemon:
     def _end(self, with_signal: signal.Signals) -> int:
         assert self.process is not None
         self.process.send_signal(with_signal)
-        code = self.process.wait(WAIT_SECONDS)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        return code
+        return self.ended()
 
 
 class Peer:
@@ -204,8 +222,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonFactory]:
     """Start a daemon; at the end of the test those that still run are killed."""
     with ExitStack() as stack:
 
-        def start(**settings: Any) -> Daemon:
-            it = Daemon(tmp_path_factory.mktemp("daemon"), **settings)
+        def start(*, entry: str = ENTRY, **settings: Any) -> Daemon:
+            it = Daemon(tmp_path_factory.mktemp("daemon"), entry=entry, **settings)
             stack.callback(lambda: it.kill() if it.process and it.process.poll() is None else None)
             return it.start()
 

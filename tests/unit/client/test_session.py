@@ -218,6 +218,19 @@ def test_a_daemon_that_is_unwell_is_asked_again() -> None:
     assert session.frames(1.0) == [first]
 
 
+def test_a_daemon_that_stays_unwell_is_asked_again_every_five_seconds() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    waited: list[float] = []
+    for _ in range(6):
+        before = session.next_at() if waited else 0.0
+        session.frames(before)
+        answer(session, ErrorReply(n=n, code="unavailable", reason="disk"), now=before)
+        waited.append(session.next_at() - before)
+
+    assert waited == [1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
+
+
 def test_a_refusal_is_an_answer() -> None:
     session = greeted()
     n = session.submit(verify())

@@ -186,6 +186,7 @@ def serve(
         config = CoreConfig(auto_create=True)
         room = disk or Disk(str(path), min_free=0)
         loop = Loop(router, signals, clock, meters, begin, lambda: None, lambda events: None, room, config)
+        loop.start()
         script_run = pool.submit(follow, router.endpoint)
         loop.run()
         script_run.result()
