@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -40,7 +43,7 @@ class Daemon(NamedTuple):
         """
         from taskqueue import Client
 
-        with Client(self.url, timeout=self.timeout) as client:
+        with Client(self.url, timeout=self.timeout, name=_whoever()) as client:
             try:
                 yield client
             except RequestTimeout:
@@ -51,6 +54,15 @@ class Daemon(NamedTuple):
             f"no answer from {self.url} within {self.timeout:g} s. Is the daemon running there? Start it with "
             "`taskqueue scheduler`, or name another address with --url or TASKQUEUE_URL"
         )
+
+
+def _whoever() -> str:
+    """Who is at the command line, such as ``anna@web1``, for the log of changes."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in many containers
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def full_status(client: Client, group: str = "") -> StatusReply:

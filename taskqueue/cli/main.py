@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "cron": "List, set and remove cron jobs.",
     "task": "List, show, retry, cancel, reprioritise and reschedule tasks.",
     "operation": "Show bulk operations: how far they are.",
+    "log": "Show who changed what.",
     "store": "Look at a store, check, copy and move it.",
     "config": "Write a config file, or check one.",
     "demo": "Crawl a small site on this machine and show it live.",

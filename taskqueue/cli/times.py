@@ -53,6 +53,15 @@ def before_now(written: str) -> float:
     return at
 
 
+def since(written: str) -> float:
+    """Unix seconds of a time that was said as such, or as how long ago it was.
+
+    Raises:
+        click.BadParameter: it is neither.
+    """
+    return before_now(written) if DURATION.fullmatch(written) else moment(written)
+
+
 def after_now(written: str) -> float:
     """Unix seconds of the time that lies so long after now.
 

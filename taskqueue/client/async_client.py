@@ -2,7 +2,8 @@
 
 It sleeps until a frame arrives, a caller asks, or its session's next deadline; it never polls. All rules of the
 protocol are in ``session``; ``exchange`` has the socket, the clock and the callers that wait. Here is what producers
-and fetchers call; what administrators call is in ``project_admin`` and ``task_admin``.
+and fetchers call; what administrators call is in ``project_admin``, ``task_admin`` and
+``log_admin``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from taskqueue.client.fetching import Fetching
 from taskqueue.client.finishing import Finish, Finishing, failure_of, success_of
 from taskqueue.client.holding import Holding
 from taskqueue.client.intake import Intake
+from taskqueue.client.log_admin import LogAdmin
 from taskqueue.client.project_admin import ProjectAdmin
 from taskqueue.client.pushes import Pushes, push_of
 from taskqueue.client.pushing import Batch, Defaults, Item, Packer, Pushed, batches
@@ -44,7 +46,7 @@ from taskqueue.errors import MessageTooLarge
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
 
-class AsyncClient(ProjectAdmin, TaskAdmin):
+class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
     """A client of one daemon. Made anywhere, used in one event loop; close it, or use it as a context manager.
 
     Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
@@ -54,7 +56,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin):
     Args:
         url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
-        name: for people, shown among the fetchers; None: host:pid.
+        name: for people, shown among the fetchers and in the log of changes; None: host:pid.
 
     Attributes:
         pushes, finishing: what callers push and report one by one; the blocking client adds to them from its threads.

@@ -33,7 +33,7 @@ class Client(BlockingAdmin):
     Args:
         url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
-        name: for people, shown among the fetchers; None: host:pid.
+        name: for people, shown among the fetchers and in the log of changes; None: host:pid.
     """
 
     def __init__(self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None) -> None:

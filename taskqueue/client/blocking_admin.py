@@ -1,4 +1,4 @@
-"""The part of Client that administers: what ``project_admin`` and ``task_admin`` have, and describe."""
+"""The part of Client that administers: what ``project_admin``, ``task_admin`` and ``log_admin`` have, and describe."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taskqueue.client.background import Background
 from taskqueue.client.holding import HOLD_SECONDS
+from taskqueue.client.log_admin import PAGE
 from taskqueue.client.task import Moment
 from taskqueue.core.messages import Setting
-from taskqueue.core.replies import FetchersReply, StatsReply, StatusReply, TaskListReply, TaskReply
+from taskqueue.core.replies import FetchersReply, LogReply, StatsReply, StatusReply, TaskListReply, TaskReply
 from taskqueue.core.requests import Action, BulkAction, FetcherSort, ProjectSort, StateName
-from taskqueue.core.views import FetcherView, OperationView, ProjectStats, ProjectView, TaskRow
+from taskqueue.core.views import FetcherView, LogEntry, OperationView, ProjectStats, ProjectView, TaskRow
 from taskqueue.errors import Closed
 
 if TYPE_CHECKING:
@@ -247,6 +248,20 @@ class BlockingAdmin:
     def operations(self) -> list[OperationView]:
         """See ``AsyncClient.operations``."""
         return self._background.run(self._client.operations())
+
+    # ------------------------------------------------------------------------------------ looking back
+
+    def log(self, project: str | None = None, *, since: float = 0.0, before: int = 0, limit: int = 100) -> LogReply:
+        """See ``AsyncClient.log``."""
+        return self._background.run(self._client.log(project, since=since, before=before, limit=limit))
+
+    def whole_log(self, project: str | None = None, *, since: float = 0.0) -> Iterator[LogEntry]:
+        """See ``AsyncClient.whole_log``."""
+        page = self.log(project, since=since, limit=PAGE)
+        yield from page.entries
+        while page.next:
+            page = self.log(project, since=since, before=page.next, limit=PAGE)
+            yield from page.entries
 
 
 async def _entered(hold: Any) -> None:

@@ -35,7 +35,7 @@ from msgspec import Raw, Struct
 from taskqueue.core.kept import OUTCOME_WINDOW
 from taskqueue.core.messages import Handed
 from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, Select, TokensReply, Welcome
-from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, OperationShow, ProjectWait, Release
+from taskqueue.core.requests import AnyRequest, Change, Done, Extend, Hello, OperationShow, ProjectWait, Release
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.wire import MAX_MESSAGE_BYTES, decode_said, encode
 
@@ -168,6 +168,8 @@ class Session:
             MessageTooLarge: nothing was done.
         """
         request.session, request.n = self.id, self._last_n + 1
+        if isinstance(request, Change):
+            request.name = self.name
         frame = encode(request)
         if len(frame) > self.max_message:
             raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon takes {self.max_message}")

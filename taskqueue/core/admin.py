@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from taskqueue.core import clearing, schema
+from taskqueue.core import clearing, log, schema
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST, cancel, revive
 from taskqueue.core.kept import TaskRef
+from taskqueue.core.log import Who
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.pages import of_fetchers, of_projects, that_fit
 from taskqueue.core.project import Project
@@ -43,6 +44,9 @@ from taskqueue.core.task import (
 )
 from taskqueue.core.views import Attempt
 from taskqueue.errors import Rejected
+
+TASKIDS_LOGGED = 5
+"""Of the tasks that one request changes."""
 
 ATTEMPT_BYTES = 64
 """Of an attempt in a message, besides its error and its fetcher."""
@@ -89,7 +93,7 @@ def show_project(state: State, now: Now, message: ProjectShow) -> ProjectReply:
     return ProjectReply(n=message.n, project=state.project(message.project).view(now))
 
 
-def set_project(state: State, now: Now, message: ProjectSet) -> ProjectReply:
+def set_project(state: State, now: Now, by: Who, message: ProjectSet) -> ProjectReply:
     """Override settings of a project; nothing changes if one of them doesn't fit."""
     project = state.projects.get(message.project)
     overrides = dict(project.overrides) if project else {}
@@ -98,33 +102,52 @@ def set_project(state: State, now: Now, message: ProjectSet) -> ProjectReply:
     if project is None:
         project = make_project(state, message.project, now)
     use_settings(state, project, project.layers, overrides, now)
+    log.note(state, now, by, "project set", project=project.name, detail=log.settings(message.settings))
     return ProjectReply(n=message.n, project=project.view(now))
 
 
-def unset_project(state: State, now: Now, message: ProjectUnset) -> ProjectReply:
+def unset_project(state: State, now: Now, by: Who, message: ProjectUnset) -> ProjectReply:
     """Forget overrides."""
     project = state.project(message.project)
     kept = dict(project.overrides) if message.keys else {}
     for key in message.keys:
         _unset(project, kept, key)
     use_settings(state, project, project.layers, kept, now)
+    log.note(state, now, by, "project unset", project=project.name, detail=" ".join(message.keys) or "all")
     return ProjectReply(n=message.n, project=project.view(now))
 
 
-def act_on_project(state: State, now: Now, message: ProjectDo) -> ProjectReply:
+def act_on_project(state: State, now: Now, by: Who, message: ProjectDo) -> ProjectReply:
     """Pause, resume, stop, start, clear, reset or delete."""
-    if message.action == "start" and message.project not in state.projects:
+    is_new = message.action == "start" and message.project not in state.projects
+    if is_new:
         make_project(state, message.project, now)
-    project = act(state, now, state.project(message.project), message.action)
+    project = act(state, now, by, state.project(message.project), message.action, detail="made" if is_new else "")
     return ProjectReply(n=message.n, project=project.view(now) if project else None)
 
 
-def act(state: State, now: Now, project: Project, action: Action) -> Project | None:
-    """Do it; returns the project as it is then, or None: it is no more.
+def act(
+    state: State, now: Now, by: Who, project: Project, action: Action, *, group: str = "", detail: str = ""
+) -> Project | None:
+    """Do it, and tell the log; returns the project as it is then, or None: it is no more.
 
     Raises:
         Rejected: it makes no sense now; nothing has changed.
     """
+    count = _lost(project, action)
+    after = _act(state, now, project, action)
+    log.note(state, now, by, f"project {action}", project=project.name, group=group, count=count, detail=detail)
+    return after
+
+
+def _lost(project: Project, action: Action) -> int:
+    """How many tasks the action drops."""
+    if action == "clear":
+        return project.queue.live
+    return project.queue.known if action in ("reset", "delete") else 0
+
+
+def _act(state: State, now: Now, project: Project, action: Action) -> Project | None:
     if action == "delete":
         remove_project(state, project)
         return None
@@ -183,15 +206,27 @@ def history_of(state: State, project: Project, task: Task) -> list[Attempt]:
     return [by_slot[slot] for slot in slots if slot in by_slot]
 
 
-def retry_tasks(state: State, now: Now, message: TaskRetry) -> TasksReply:
+def retry_tasks(state: State, now: Now, by: Who, message: TaskRetry) -> TasksReply:
     """Make tasks ready now, with all their retries."""
-    return _change_each(state, message, (READY, PROCESSING), lambda project, task: revive(state, project, task))
+    reply = _change_each(state, message, (READY, PROCESSING), lambda project, task: revive(state, project, task))
+    _note_tasks(state, now, by, "task retry", message, reply)
+    return reply
 
 
-def cancel_tasks(state: State, now: Now, message: TaskCancel) -> TasksReply:
+def cancel_tasks(state: State, now: Now, by: Who, message: TaskCancel) -> TasksReply:
     """End tasks that are not over."""
     over = (SUCCESS, FAILED, CANCELLED)
-    return _change_each(state, message, over, lambda project, task: cancel(state, now, project, task))
+    reply = _change_each(state, message, over, lambda project, task: cancel(state, now, project, task))
+    _note_tasks(state, now, by, "task cancel", message, reply)
+    return reply
+
+
+def _note_tasks(state: State, now: Now, by: Who, what: str, message: TaskRetry | TaskCancel, reply: TasksReply) -> None:
+    outcomes = zip(message.taskids, reply.outcomes, strict=True)
+    changed = [taskid for taskid, outcome in outcomes if outcome == "done"]
+    if changed:
+        detail = " ".join(changed[:TASKIDS_LOGGED])
+        log.note(state, now, by, what, project=message.project, count=len(changed), detail=detail)
 
 
 def _change_each(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskqueue.core import log
 from taskqueue.core.glob import COST_MOST, glob
 from taskqueue.core.intake import cancel, revive
 from taskqueue.core.kept import FoundPage, OperationRecord, PageRef
@@ -68,8 +69,19 @@ def take_page(state: State, now: Now, operation: Operation, page: FoundPage) -> 
     project = state.numbered.get(page.ref.project)
     if project is not None and not _meet_all(state, now, project, operation.record, page):
         return
+    _note(state, now, project, operation.record)
     operation.go_on(now)
     _skip_empty(state, now, operation)
+
+
+def _note(state: State, now: Now, project: Project | None, record: OperationRecord) -> None:
+    """Tell the log how many tasks of the project were changed; None: it was deleted meanwhile."""
+    view = record.view
+    count, record.told = view.matched - record.told, view.matched
+    if count and project is not None and not view.dry_run:
+        by, what = log.Who(record.name, record.address), f"task {view.action}"
+        detail = f"operation {view.id}"
+        log.note(state, now, by, what, project=project.name, group=view.group, count=count, detail=detail)
 
 
 def _meet_all(state: State, now: Now, project: Project, record: OperationRecord, page: FoundPage) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Final, cast
 
 from taskqueue.core.admin import act
+from taskqueue.core.kept import OperationRecord
+from taskqueue.core.log import Who
 from taskqueue.core.messages import Now
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
@@ -31,20 +33,20 @@ def step_size(action: str) -> int:
 def take_step(state: State, now: Now, operation: Operation) -> None:
     """Do it with the next projects."""
     view = operation.record.view
-    action = cast(Action, view.action)
-    for _ in range(step_size(action)):
+    for _ in range(step_size(view.action)):
         project = state.numbered.get(operation.project)
         view.seen += 1
-        view.matched += project is not None and _made_sense(state, now, project, action)
+        view.matched += project is not None and _made_sense(state, now, operation.record, project)
         operation.go_on(now)
         if not operation.running:
             return
 
 
-def _made_sense(state: State, now: Now, project: Project, action: Action) -> bool:
+def _made_sense(state: State, now: Now, record: OperationRecord, project: Project) -> bool:
     """Do it; False: it made no sense, and changed nothing."""
+    by, view = Who(record.name, record.address), record.view
     try:
-        act(state, now, project, action)
+        act(state, now, by, project, cast(Action, view.action), group=view.group, detail=f"operation {view.id}")
     except Rejected:
         return False
     return True

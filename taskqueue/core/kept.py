@@ -18,7 +18,7 @@ from taskqueue.core.failure import FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import Move, Spec, Task
-from taskqueue.core.views import Attempt, Counts, OperationView, ProjectState, Totals
+from taskqueue.core.views import Attempt, Counts, LogEntry, OperationView, ProjectState, Totals
 
 
 class TaskRef(NamedTuple):
@@ -66,6 +66,13 @@ class Old(NamedTuple):
     slots: int
 
 
+class LogRef(NamedTuple):
+    """Entries of the log with numbers from ``first`` to below ``end``."""
+
+    first: int
+    end: int
+
+
 class PageRef(NamedTuple):
     """Known tasks of a project in the order of their taskids, from the first one after ``after``.
 
@@ -96,6 +103,7 @@ class Needs(Struct):
         pages: parts of all that is known of a project, for operations.
         old: what may have been over for too long.
         failures, old_failures: failed attempts, to be counted and to be dropped.
+        log: parts of the log.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -109,6 +117,7 @@ class Needs(Struct):
     old: list[OldRef] = field(default_factory=list)
     failures: list[FailuresRef] = field(default_factory=list)
     old_failures: list[FailuresRef] = field(default_factory=list)
+    log: list[LogRef] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -161,6 +170,7 @@ class Found(Struct):
         sessions: outcomes by request number; a session the store doesn't know has an empty map.
         histories: last attempts, by their slots.
         lists, pages, old, failures, old_failures: in the order in which they were asked for.
+        log: entries by number.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -173,6 +183,7 @@ class Found(Struct):
     old: list[FoundOld] = field(default_factory=list)
     failures: list[FoundFailures] = field(default_factory=list)
     old_failures: list[FoundFailures] = field(default_factory=list)
+    log: dict[int, LogEntry] = field(default_factory=dict)
 
 
 class PauseRecord(Struct, array_like=True):
@@ -265,12 +276,17 @@ class OperationRecord(Struct, array_like=True):
         position: how many of these it is through with.
         after: taskid up to which it has gone through the next one.
         bound: seq of the newest task that it is about; later ones are not met.
+        name, address: of who began it.
+        told: of ``matched``, what the log has already.
     """
 
     view: OperationView
     bound: int
     position: int = 0
     after: str = ""
+    name: str = ""
+    address: str = ""
+    told: int = 0
 
 
 class SessionRecord(Struct, array_like=True):
@@ -318,6 +334,7 @@ class Kept(Struct):
         next_project: the number for the next new project, if it changed.
         failures: attempts that failed.
         failures_from: earlier failures, those with smaller keys, are to go.
+        log: new entries; each replaces the one of its number - LOG_MOST.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -338,7 +355,11 @@ class Kept(Struct):
     old: list[Old] = field(default_factory=list)
     failures: list[KeptFailure] = field(default_factory=list)
     failures_from: int = 0
+    log: list[LogEntry] = field(default_factory=list)
 
+
+LOG_MOST = 100_000
+"""Entries of the log that are kept; of a few hundred bytes each, and 3 kB at most."""
 
 OUTCOME_WINDOW = 64
 """Outcomes kept per session: a client has at most this many requests unanswered."""
@@ -354,6 +375,7 @@ class Loaded(Struct):
         clean: the last scheduler said that it stopped; if not, and not same_boot, buckets start empty.
         leased: tasks that are processing, with their leases, without specs.
         next_project: the number for the next new project.
+        next_log: the number for the next entry of the log.
         members: see ``Kept``; of operations that have not ended.
         first_failure, last_failure: keys of them; 0: there is none.
     """
@@ -371,3 +393,4 @@ class Loaded(Struct):
     members: dict[int, list[int]] = field(default_factory=dict)
     first_failure: int = 0
     last_failure: int = 0
+    next_log: int = 1

@@ -18,6 +18,7 @@ from taskqueue.core import (
     failures,
     finishing,
     listing,
+    log,
     operations,
     retention,
     stepping,
@@ -34,6 +35,7 @@ from taskqueue.core.requests import (
     GroupDo,
     Heard,
     Hello,
+    Log,
     NewTasks,
     ProjectDo,
     TaskCancel,
@@ -139,6 +141,8 @@ def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
             _need_shown(state, request.project, taskid, wanted)
         case TaskList():
             listing.need(state, request, wanted)
+        case Log():
+            wanted.log.append(log.need(state, request))
         case TaskRetry() | TaskCancel():
             _need_named(state, request, wanted)
         case Hello() if session is not None:

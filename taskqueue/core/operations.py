@@ -19,9 +19,10 @@ from copy import copy
 from math import inf
 from typing import Final
 
-from taskqueue.core import bulk, group_actions
+from taskqueue.core import bulk, group_actions, log
 from taskqueue.core.intake import UTF8_MOST
 from taskqueue.core.kept import Needs, OperationRecord
+from taskqueue.core.log import Who
 from taskqueue.core.messages import Now
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
@@ -47,7 +48,7 @@ VIEW_BYTES: Final = 512
 # ------------------------------------------------------------------------------------------------ requests
 
 
-def begin(state: State, now: Now, request: Bulk) -> OperationReply:
+def begin(state: State, now: Now, by: Who, request: Bulk) -> OperationReply:
     """Start an operation on tasks."""
     if (request.project is None) == (not request.group):
         raise Rejected("malformed", "project: give either a project or a group")
@@ -64,11 +65,15 @@ def begin(state: State, now: Now, request: Bulk) -> OperationReply:
     view.priority = request.priority if request.action == "reprioritise" else None
     view.exetime = _exetime(request, now) if request.action == "reschedule" else None
     view.known = sum(project.queue.known for project in projects)
-    _add(state, Operation(OperationRecord(view, view.id), [project.number for project in projects]))
+    record = OperationRecord(view, view.id, name=by.name, address=by.address)
+    _add(state, Operation(record, [project.number for project in projects]))
+    if not view.dry_run:
+        detail = f"operation {view.id} begins: {_meant(view)}"
+        log.note(state, now, by, f"task {view.action}", project=request.project or "", group=view.group, detail=detail)
     return OperationReply(n=request.n, operation=copy(view))
 
 
-def begin_group(state: State, now: Now, request: GroupDo) -> OperationReply:
+def begin_group(state: State, now: Now, by: Who, request: GroupDo) -> OperationReply:
     """Start an operation on projects; its first step is taken at once."""
     projects = in_group(state, request.group)
     if len(projects) > group_actions.step_size(request.action):
@@ -76,7 +81,8 @@ def begin_group(state: State, now: Now, request: GroupDo) -> OperationReply:
     view = _view(state.number(), request.action, projects, now)
     view.group = request.group
     view.known = len(projects)
-    operation = Operation(OperationRecord(view, view.id), [project.number for project in projects])
+    record = OperationRecord(view, view.id, name=by.name, address=by.address)
+    operation = Operation(record, [project.number for project in projects])
     group_actions.take_step(state, now, operation)
     _add(state, operation)
     return OperationReply(n=request.n, operation=copy(view))
@@ -111,6 +117,20 @@ def answer(state: State, operation: Operation, until: float) -> None:
     """Tell those who wait no longer than ``until`` (boot-clock seconds)."""
     for waiter in operation.waiters.take(until):
         state.say(waiter.session, OperationReply(n=waiter.n, operation=copy(operation.record.view)), kept=True)
+
+
+def _meant(view: OperationView) -> str:
+    """Which tasks an operation is about, and what it gives them."""
+    wanted = view.filter
+    parts = {
+        "state": ",".join(wanted.states),
+        "url": wanted.url,
+        "error": wanted.error,
+        "before": f"{wanted.before:.0f}" if wanted.before else "",
+        "priority": "" if view.priority is None else str(view.priority),
+        "exetime": "" if view.exetime is None else f"{view.exetime:.0f}",
+    }
+    return " ".join(f"{name}={said}" for name, said in parts.items() if said) or "all"
 
 
 def _exetime(request: Bulk, now: Now) -> float:

@@ -12,6 +12,7 @@ from taskqueue.core.views import (
     Counts,
     FailureGroup,
     FetcherView,
+    LogEntry,
     OperationView,
     ProjectStats,
     ProjectView,
@@ -220,6 +221,13 @@ class OperationsReply(Reply, tag="operations-reply"):
     operations: list[OperationView]
 
 
+class LogReply(Reply, tag="log-reply"):
+    """Answers ``log``: a page, the newest first; ``next`` asks for the one after it, 0: there is none."""
+
+    entries: list[LogEntry]
+    next: int = 0
+
+
 class TasksReply(Reply, tag="tasks-reply"):
     """Answers ``task-retry`` and ``task-cancel``: per taskid, in order, what became of it.
 
@@ -265,7 +273,7 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | StatsReply | ProjectReply
     | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply | OperationReply | OperationsReply
-    | VerifyReply | ErrorReply
+    | LogReply | VerifyReply | ErrorReply
 )  # fmt: skip
 AnySaid = AnyReply | Select
 

@@ -41,6 +41,16 @@ class Request(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True
     n: Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
+class Change(Request, kw_only=True):
+    """What a request carries by which a person changes something: for the log.
+
+    Attributes:
+        name: who asks, such as anna@web1; empty: what the session is called.
+    """
+
+    name: Annotated[str, Meta(max_length=128)] = ""
+
+
 class Hello(Request, tag="hello"):
     """Facts about a fetcher, stated again and again; a lost, repeated or late one does no harm.
 
@@ -150,7 +160,7 @@ class ProjectShow(Request, tag="project-show"):
     project: ProjectName
 
 
-class ProjectSet(Request, tag="project-set"):
+class ProjectSet(Change, tag="project-set"):
     """Change settings of a project, now and across restarts; an unknown project is made.
 
     A table, such as ``cron`` or ``fetch``, is changed key by key.
@@ -160,7 +170,7 @@ class ProjectSet(Request, tag="project-set"):
     settings: dict[str, Setting]
 
 
-class ProjectUnset(Request, tag="project-unset"):
+class ProjectUnset(Change, tag="project-unset"):
     """Forget what ``project-set`` said of these keys; an empty list means all of them.
 
     ``cron.JOB`` is one key of a table.
@@ -173,7 +183,7 @@ class ProjectUnset(Request, tag="project-unset"):
 Action = Literal["pause", "resume", "stop", "start", "clear", "reset", "delete"]
 
 
-class ProjectDo(Request, tag="project-do"):
+class ProjectDo(Change, tag="project-do"):
     """Do something with a project; ``start`` makes an unknown one.
 
     ``clear`` drops its live tasks, ``reset`` all that is known of tasks, ``delete`` the project itself.
@@ -183,7 +193,7 @@ class ProjectDo(Request, tag="project-do"):
     action: Action
 
 
-class GroupDo(Request, tag="group-do"):
+class GroupDo(Change, tag="group-do"):
     """Do something with each project of a group; those for which it makes no sense now are left as they are.
 
     An operation, which has ended when the request is answered if the group is small.
@@ -224,14 +234,14 @@ class TaskShow(Request, tag="task-show"):
     taskid: TaskId
 
 
-class TaskRetry(Request, tag="task-retry"):
+class TaskRetry(Change, tag="task-retry"):
     """Run these tasks now, whatever they wait for or ended as, with their retries given back."""
 
     project: ProjectName
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
-class TaskCancel(Request, tag="task-cancel"):
+class TaskCancel(Change, tag="task-cancel"):
     """End these tasks; whoever is processing one of them will be told that its answer is stale."""
 
     project: ProjectName
@@ -295,7 +305,7 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 BulkAction = Literal["retry", "cancel", "reprioritise", "reschedule"]
 
 
-class Bulk(Request, tag="bulk"):
+class Bulk(Change, tag="bulk"):
     """Do something with all tasks of a project, or of a group, that the filter lets through: starts an operation.
 
     Attributes:
@@ -326,6 +336,22 @@ class OperationList(Request, tag="operation-list"):
     """All operations that are remembered, the newest first."""
 
 
+class Log(Request, tag="log"):
+    """Who changed what, the newest change first.
+
+    Attributes:
+        project: changes of this project only; None: all.
+        since: unix seconds: none that were made before.
+        before: the ``next`` of the page before; 0: from the newest on. A page looks at a bounded number of changes, so
+            it may be short, or empty.
+    """
+
+    project: ProjectName | None = None
+    since: EpochSeconds = 0.0
+    before: Number = 0
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
 class Verify(Request, tag="verify"):
     """Check the scheduler's own invariants now; costs a look at everything in memory."""
 
@@ -333,8 +359,7 @@ class Verify(Request, tag="verify"):
 AnyRequest = (
     Hello | NewTasks | Done | Extend | Release | Status | Fetchers | Stats | ProjectShow | ProjectSet | ProjectUnset
     | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel | TaskList | Failures
-    | Bulk
-    | OperationShow | OperationList | Verify
+    | Bulk | OperationShow | OperationList | Log | Verify
 )  # fmt: skip
 
 

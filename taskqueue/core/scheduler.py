@@ -37,6 +37,7 @@ from taskqueue.core import (
     finishing,
     intake,
     listing,
+    log,
     lookups,
     operations,
     retention,
@@ -63,6 +64,7 @@ from taskqueue.core.requests import (
     GroupDo,
     Heard,
     Hello,
+    Log,
     NewTasks,
     OperationList,
     OperationShow,
@@ -121,6 +123,7 @@ class Scheduler:
         found: Found,
         config: CoreConfig | None = None,
         undelivered: Sequence[Said] = (),
+        reloaded: Sequence[str] | None = None,
     ) -> Turn:
         """Decide one turn.
 
@@ -130,6 +133,7 @@ class Scheduler:
             found: the answer to what ``needs`` said of the same requests.
             config: a new one, in force from this turn on; None leaves it as it is.
             undelivered: what the turn before said to fetchers and could not be sent: nobody was there, or nobody reads.
+            reloaded: somebody had the config file read again: names of the settings that are others now; None: nobody.
 
         Raises:
             Corrupt: an invariant is broken; throw this scheduler away.
@@ -143,6 +147,8 @@ class Scheduler:
         # Not before: what was looked up for these is what the settings said until now.
         if config is not None:
             configure(state, config, now)
+        if reloaded is not None:
+            log.note_reload(state, now, reloaded)
         for said in undelivered:
             fetchers.miss(state, now, said)
         for each in heard:
@@ -267,7 +273,7 @@ class Scheduler:
 
 READS: Final = (
     Hello, Status, Fetchers, Stats, ProjectShow, ProjectWait, Why, TaskShow, TaskList, Failures, OperationShow,
-    OperationList, Verify,
+    OperationList, Log, Verify,
 )  # fmt: skip
 """Requests that keep nothing: a repeat of one may well get another answer."""
 
@@ -305,6 +311,11 @@ def _asked_by(handler: Callable[[State, Now, Session, Any], AnyReply | None]) ->
     return lambda state, now, session, heard: handler(state, now, session, heard.request)
 
 
+def _asked_for_change(handler: Callable[[State, Now, log.Who, Any], AnyReply | None]) -> _Handler:
+    """A handler that has the log tell who asked."""
+    return lambda state, now, session, heard: handler(state, now, log.who(session, heard), heard.request)
+
+
 def _asked(handler: Callable[[State, Now, Any], AnyReply | None]) -> _Handler:
     """A handler to which it is all the same who asks."""
     return lambda state, now, session, heard: handler(state, now, heard.request)
@@ -320,20 +331,21 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     Status: _asked(admin.status),
     Fetchers: _asked(admin.fetchers),
     ProjectShow: _asked(admin.show_project),
-    ProjectSet: _asked(admin.set_project),
-    ProjectUnset: _asked(admin.unset_project),
-    ProjectDo: _asked(admin.act_on_project),
-    GroupDo: _asked(operations.begin_group),
+    ProjectSet: _asked_for_change(admin.set_project),
+    ProjectUnset: _asked_for_change(admin.unset_project),
+    ProjectDo: _asked_for_change(admin.act_on_project),
+    GroupDo: _asked_for_change(operations.begin_group),
     ProjectWait: _asked_by(finishing.wait),
     ProjectHold: _asked_by(finishing.hold),
     Stats: _asked(counting.stats),
     Why: _asked(why.why),
     TaskList: _asked(listing.list_tasks),
     Failures: _asked_by(failure_counts.begin),
-    Bulk: _asked(operations.begin),
+    Bulk: _asked_for_change(operations.begin),
     OperationShow: _asked_by(operations.show),
     OperationList: _asked(operations.list_all),
+    Log: _asked(log.show),
     TaskShow: _asked(admin.show_task),
-    TaskRetry: _asked(admin.retry_tasks),
-    TaskCancel: _asked(admin.cancel_tasks),
+    TaskRetry: _asked_for_change(admin.retry_tasks),
+    TaskCancel: _asked_for_change(admin.cancel_tasks),
 }

@@ -77,6 +77,7 @@ class State:
         old: numbers of projects in which something was over for longer than they keep it, in the order of their turns;
             ``ridding`` are those of which it is looked up for this turn.
         clears: this turn may clear a project.
+        next_log: number of the next entry of the log.
         lists: parts of orders to be shown, as they were asked for, and as they are looked up for this turn;
             ``listed`` are those that were read.
         failures: which failed attempts the store has.
@@ -97,6 +98,7 @@ class State:
         self.names: list[str] = []
         self.sums = Sums()
         self.next_project = loaded.next_project
+        self.next_log = loaded.next_log
         self.sessions: OrderedDict[str, Session] = OrderedDict()
         self.boot: Agenda[BootKey] = Agenda(self._boot_due_at)
         self.wall: Agenda[WallKey] = Agenda(self._wall_due_at)

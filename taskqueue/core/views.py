@@ -248,3 +248,29 @@ class OperationView(Struct, omit_defaults=True):
     filter: TaskFilter = TaskFilter()
     priority: int | None = None
     exetime: float | None = None
+
+
+class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A change that a person made.
+
+    Attributes:
+        number: of the entry; later ones are larger.
+        at: unix seconds.
+        what: as the command line calls it, such as ``project delete``.
+        name: who asked: the name that the client gave, or its session; ``SIGHUP``: whoever sent that signal.
+        address: of the machine that it came from; empty: not known.
+        project: that was changed; empty: it was not about one.
+        group: that it belonged to, if all of the group were meant.
+        count: tasks that it changed or dropped.
+        detail: what else there is to be said.
+    """
+
+    number: int
+    at: float
+    what: str
+    name: str
+    address: str = ""
+    project: str = ""
+    group: str = ""
+    count: int = 0
+    detail: str = ""

@@ -224,6 +224,19 @@ def reloaded(old: Config, new: Config) -> tuple[Config, list[str]]:
     return new, waiting
 
 
+def changed(old: Config, new: Config) -> list[str]:
+    """Names of the settings that differ, such as ``projects.news.rate``."""
+    return list(_changed("", msgspec.to_builtins(old), msgspec.to_builtins(new)))
+
+
+def _changed(where: str, old: object, new: object) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from _changed(f"{where}.{key}" if where else key, old.get(key), new.get(key))
+    elif old != new:
+        yield where
+
+
 def override(config: Config, section: str, key: str, value: object) -> Config:
     """The config with one setting said elsewhere, such as on the command line.
 

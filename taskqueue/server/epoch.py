@@ -57,12 +57,20 @@ class Epoch:
         self._core = Scheduler(loaded, config, Calendar(), now)
         self.syncer = Syncer(ledger.sync, durability, meters)
 
-    def turn(self, now: Now, heard: Sequence[Heard], config: CoreConfig | None, undelivered: Sequence[Said]) -> Turn:
+    def turn(
+        self,
+        now: Now,
+        heard: Sequence[Heard],
+        config: CoreConfig | None,
+        undelivered: Sequence[Said],
+        reloaded: Sequence[str] | None,
+    ) -> Turn:
         """Decide and write; what it says may leave when the syncer has covered its last write.
 
         Args:
             config: a new one, or None.
             undelivered: selects of the turn before that could not be sent.
+            reloaded: settings that a reload of the config changed; None: there was none.
 
         Raises:
             StoreError: nothing that was said may leave; the epoch is over.
@@ -72,7 +80,7 @@ class Epoch:
         began = ticks()
         found = self._ledger.find(self._core.needs(now, heard))
         looked = ticks()
-        turn = self._core.step(now, heard, found, config, undelivered)
+        turn = self._core.step(now, heard, found, config, undelivered, reloaded)
         decided = ticks()
         if self._ledger.keep(turn.kept):
             self.syncer.wrote()

@@ -1,7 +1,7 @@
 """The daemon's log on stderr: one line an event, ``name key=value key=value``.
 
     debug    every request, and every task that changed: new select done failed retry timeout ...
-    info     stop, reload, what happened to projects, and a summary a minute when something did
+    info     stop, reload, what people changed, what happened to projects, and a summary a minute when something did
     warning  the clock stepped back
     error    the store failed
 
@@ -20,6 +20,7 @@ from taskqueue.core.events import Event
 from taskqueue.core.kept import Kept
 from taskqueue.core.requests import Heard, Request
 from taskqueue.core.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
+from taskqueue.core.views import LogEntry
 
 log = logging.getLogger("taskqueue")
 
@@ -54,6 +55,20 @@ def turn_lines(heard: Sequence[Heard], kept: Kept, names: Mapping[int, str]) -> 
 def event_line(event: Event) -> str:
     """What happened to a project."""
     return f"{event.kind} project={event.project} reason={shown(event.reason)}"
+
+
+def change_line(entry: LogEntry) -> str:
+    """What a person changed: who, what, and how many tasks that was about."""
+    pairs = {
+        "what": entry.what,
+        "project": entry.project,
+        "group": entry.group,
+        "tasks": str(entry.count) if entry.count else "",
+        "name": entry.name,
+        "address": entry.address,
+        "detail": entry.detail,
+    }
+    return "change " + " ".join(f"{key}={shown(value)}" for key, value in pairs.items() if value)
 
 
 def _heard_line(request: Request) -> str:

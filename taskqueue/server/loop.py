@@ -34,7 +34,7 @@ from taskqueue.server.clock import Clock, ticks
 from taskqueue.server.disk import Disk
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.hearing import COST_MOST, cost, hear, refusal
-from taskqueue.server.log import event_line, shown, turn_lines
+from taskqueue.server.log import change_line, event_line, shown, turn_lines
 from taskqueue.server.meters import Meters, as_map
 from taskqueue.server.outbox import Outbox
 from taskqueue.server.router import Frame, Router
@@ -51,7 +51,7 @@ class Loop:
 
     Args:
         begin: makes a new epoch.
-        reload: reads the config again.
+        reload: reads the config again; also gives the names of the settings that are others now.
         tell: tells people of events; must not wait.
         disk: that of the store.
     """
@@ -63,7 +63,7 @@ class Loop:
         clock: Clock,
         meters: Meters,
         begin: Callable[[CoreConfig], Epoch],
-        reload: Callable[[], CoreConfig | None],
+        reload: Callable[[], tuple[CoreConfig, Sequence[str]] | None],
         tell: Callable[[Sequence[Event]], None],
         disk: Disk,
         config: CoreConfig,
@@ -78,6 +78,7 @@ class Loop:
         self._disk = disk
         self._config = config
         self._told: CoreConfig | None = None
+        self._reloaded: Sequence[str] | None = None
         self._undelivered: list[Said] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
@@ -145,7 +146,7 @@ class Loop:
             self._summarise()
         if (heard or min(due_at, self._disk.due_at) <= now.boot) and self._disk.look(now.boot):
             self._use(self._config)
-        if heard or self._told or self._undelivered or due_at <= now.boot:
+        if heard or self._told or self._reloaded is not None or self._undelivered or due_at <= now.boot:
             self._turn(now, heard)
         elif not refused:
             wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
@@ -172,8 +173,8 @@ class Loop:
         return heard, refused
 
     def _turn(self, now: Now, heard: Sequence[Heard]) -> None:
-        turn = self._epoch.turn(now, heard, self._told, self._undelivered)
-        self._told = None
+        turn = self._epoch.turn(now, heard, self._told, self._undelivered, self._reloaded)
+        self._told = self._reloaded = None
         self._undelivered = []
         if log.isEnabledFor(logging.INFO):
             self._summary.note(turn.kept.projects, now.boot)
@@ -181,6 +182,8 @@ class Loop:
             for line in turn_lines(heard, turn.kept, self._summary.names):
                 log.debug("%s", line)
         self._summary.forget(turn.kept.dropped_projects)
+        for entry in turn.kept.log:
+            log.info("%s", change_line(entry))
         if turn.events:
             for event in turn.events:
                 log.info("%s", event_line(event))
@@ -222,7 +225,8 @@ class Loop:
         for number in self._signals.take():
             if number in STOP:
                 self._stopping = True
-            elif number == RELOAD and (config := self._reload()) is not None:
+            elif number == RELOAD and (read := self._reload()) is not None:
+                config, self._reloaded = read
                 self._disk.look(self._clock.now().boot)
                 self._use(config)
 

@@ -29,7 +29,7 @@ from taskqueue.core.settings import CoreConfig
 from taskqueue.core.views import Counts
 from taskqueue.errors import ConfigError, Corrupt, Fenced, StoreError
 from taskqueue.server.clock import Clock, boot_id
-from taskqueue.server.config import Config, anchored, core_config, load, override, reloaded
+from taskqueue.server.config import Config, anchored, changed, core_config, load, override, reloaded
 from taskqueue.server.disk import Disk
 from taskqueue.server.environment import with_environment
 from taskqueue.server.epoch import Epoch
@@ -117,10 +117,12 @@ class Source:
         self.config = self._read()
         return self.config
 
-    def read_again(self) -> CoreConfig | None:
-        """The same while the daemon runs; what can't be used is logged and changes nothing: None."""
+    def read_again(self) -> tuple[CoreConfig, list[str]] | None:
+        """The same while the daemon runs, with the names of the settings that are others now; what can't be used is
+        logged and changes nothing: None."""
+        before = self.config
         try:
-            self.config, waiting = reloaded(self.config, self._read())
+            self.config, waiting = reloaded(before, self._read())
         except ConfigError as error:
             for line in str(error).splitlines():
                 log.error("config-refused %s", line)
@@ -130,7 +132,7 @@ class Source:
         log.info("config-reloaded file=%s", self._path)
         for name in waiting:
             log.warning("config-waits setting=%s; its change needs a restart", name)
-        return self.core()
+        return self.core(), changed(before, self.config)
 
     def core(self) -> CoreConfig:
         """What of it the core is told."""
@@ -161,12 +163,12 @@ def _serve(source: Source) -> None:
     def begin(core: CoreConfig) -> Epoch:
         return _begin(source.config, core, clock, meters)
 
-    def reload() -> CoreConfig | None:
-        core = source.read_again()
-        if core is not None:
+    def reload() -> tuple[CoreConfig, list[str]] | None:
+        read = source.read_again()
+        if read is not None:
             webhook.reconfigure(source.config.webhook)
             disk.use(source.config.store.min_free)
-        return core
+        return read
 
     # The webhook is closed last: what it still has to say must not keep the store and the address.
     with (

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from taskqueue.core.kept import OUTCOME_WINDOW, Kept, Old
+from taskqueue.core.kept import LOG_MOST, OUTCOME_WINDOW, Kept, Old
 from taskqueue.core.task import ATTEMPTS_KEPT, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
+from taskqueue.core.views import LogEntry
 from taskqueue.errors import Corrupt
 from taskqueue.store import layout
 from taskqueue.store.contract import Batch, Family
@@ -36,6 +37,7 @@ def batch_of(kept: Kept) -> Batch:
     _lay_sessions(batch, kept)
     _lay_operations(batch, kept)
     _lay_failures(batch, kept)
+    _lay_log(batch, kept.log)
     return batch
 
 
@@ -172,6 +174,15 @@ def _lay_operations(batch: Batch, kept: Kept) -> None:
             batch.puts[layout.MEMBERS].append((layout.operation_key(number), layout.encode(members)))
         else:
             batch.deletes[layout.MEMBERS].append(layout.operation_key(number))
+
+
+def _lay_log(batch: Batch, entries: Iterable[LogEntry]) -> None:
+    """Each entry takes the place of the oldest one, when there are enough."""
+    for entry in entries:
+        batch.puts[layout.LOG].append((layout.log_key(entry.number), layout.encode(entry)))
+        batch.puts[META].append((layout.NEXT_LOG_KEY, b"%d" % (entry.number + 1)))
+        if entry.number > LOG_MOST:
+            batch.deletes[layout.LOG].append(layout.log_key(entry.number - LOG_MOST))
 
 
 def _lay_sessions(batch: Batch, kept: Kept) -> None:

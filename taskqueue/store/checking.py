@@ -40,6 +40,7 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.SESSIONS: layout.decode_session,
     layout.OUTCOMES: layout.decode_outcome,
     layout.FAILURES: layout.decode_failure,
+    layout.LOG: layout.decode_log,
 }
 """Families that only have to be readable; keys of the first begin with a project."""
 

@@ -2,7 +2,7 @@
 
 | family | key | value |
 |---|---|---|
-| meta | name | format and epoch (the store's own), boot id, clean flag, number for the next project |
+| meta | name | format and epoch (the store's own), boot id, clean flag, numbers for the next project and log entry |
 | projects | project | ProjectRecord |
 | ids | project, taskid | record |
 | specs | project, seq | taskid, url, schedule, body |
@@ -19,6 +19,7 @@
 | sessions | session | SessionRecord |
 | failures | place | Failure |
 | outcomes | session, n % OUTCOME_WINDOW | n, reply |
+| log | number (8 bytes) | LogEntry |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
 do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The depth
@@ -64,7 +65,7 @@ from taskqueue.core.task import (
     key_time,
     size_of,
 )  # fmt: skip
-from taskqueue.core.views import Attempt
+from taskqueue.core.views import Attempt, LogEntry
 from taskqueue.store.contract import Family
 from taskqueue.store.format import META
 
@@ -80,6 +81,7 @@ MEMBERS: Final = "members"
 SESSIONS: Final = "sessions"
 OUTCOMES: Final = "outcomes"
 FAILURES: Final = "failures"
+LOG: Final = "log"
 
 ORDERS: Final[dict[int, Family]] = {
     READY: "ready",
@@ -97,11 +99,14 @@ OF_PROJECTS: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values()
 OF_LIVE: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
 """Those of them that have only live tasks; what is left of these elsewhere when they are dropped is swept later."""
 
-FAMILIES: Final[tuple[Family, ...]] = (META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES)
+FAMILIES: Final[tuple[Family, ...]] = (
+    META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG,
+)  # fmt: skip
 
 BOOT_KEY: Final = b"boot"
 CLEAN_KEY: Final = b"clean"
 NEXT_PROJECT_KEY: Final = b"next_project"
+NEXT_LOG_KEY: Final = b"next_log"
 
 UNREADABLE: Final = (PackingError, MsgspecError, ValueError)
 """What the decoders raise for bytes that they did not write; UnicodeDecodeError is a ValueError."""
@@ -179,6 +184,11 @@ def operation_key(operation: int) -> bytes:
 def operation_of(key: bytes) -> int:
     """The id in such a key."""
     return int.from_bytes(key, "big")
+
+
+def log_key(number: int) -> bytes:
+    """A key of LOG."""
+    return number.to_bytes(8, "big")
 
 
 def session_key(session: str) -> bytes:
@@ -290,6 +300,7 @@ decode_bucket: Final = Decoder(BucketRecord).decode
 decode_operation: Final = Decoder(OperationRecord).decode
 decode_members: Final = Decoder(list[int]).decode
 decode_failure: Final = Decoder(Failure).decode
+decode_log: Final = Decoder(LogEntry).decode
 
 
 def encode_spec(taskid: str, spec: Spec) -> bytes:

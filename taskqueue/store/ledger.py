@@ -30,6 +30,7 @@ PAGE: Final = 4096
 """Entries read at a time where a whole family is read."""
 
 FIRST_PROJECT: Final = 1
+FIRST_ENTRY: Final = 1
 
 _YES: Final = b"1"
 _NO: Final = b"0"
@@ -59,8 +60,8 @@ class Ledger:
             Corrupt: a record can't be read.
         """
         self._epoch = self._store.begin()
-        keys = [layout.BOOT_KEY, layout.CLEAN_KEY, layout.NEXT_PROJECT_KEY]
-        boot, clean, next_project = self._store.get(META, keys)
+        keys = [layout.BOOT_KEY, layout.CLEAN_KEY, layout.NEXT_PROJECT_KEY, layout.NEXT_LOG_KEY]
+        boot, clean, next_project, next_log = self._store.get(META, keys)
         self._mark({layout.CLEAN_KEY: _NO})
         # Until something is kept, the times in the store are still those of the boot that it names.
         self._boot = boot_id.encode() if boot != boot_id.encode() else b""
@@ -84,6 +85,7 @@ class Ledger:
             },
             first_failure=self._failure(self._store.scan),
             last_failure=self._failure(self._store.scan_back),
+            next_log=FIRST_ENTRY if next_log is None else int(next_log),
         )
 
     def find(self, needs: Needs) -> Found:

@@ -6,6 +6,7 @@
     old            ──scan─► records, of which see ``old``
     failures       ──scan─► them
     specs, sessions, histories    straight
+    log            ──scan─► entries
 
 What the store does not know is left out. What it has and can't be read is Corrupt: guessing would lose tasks.
 """
@@ -15,9 +16,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
-from taskqueue.core.kept import OUTCOME_WINDOW, Found, FoundOrder, FoundPage, Needs, OrderRef, PageRef, SpecRef, TaskRef
+from taskqueue.core.kept import (
+    OUTCOME_WINDOW,
+    Found,
+    FoundOrder,
+    FoundPage,
+    LogRef,
+    Needs,
+    OrderRef,
+    PageRef,
+    SpecRef,
+    TaskRef,
+)
 from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import ATTEMPTS_KEPT, NO_FLOOR, SUCCESS, TASK_BYTES, Spec, Task
+from taskqueue.core.views import LogEntry
 from taskqueue.store import layout
 from taskqueue.store.contract import Store
 from taskqueue.store.failures import find_failures
@@ -58,7 +71,14 @@ def find(store: Store, needs: Needs) -> Found:
     found.old = [find_old(store, ref) for ref in needs.old]
     found.failures = [find_failures(store, ref) for ref in needs.failures]
     found.old_failures = [find_failures(store, ref) for ref in needs.old_failures]
+    for part in needs.log:
+        found.log.update((entry.number, entry) for entry in _log(store, part))
     return found
+
+
+def _log(store: Store, ref: LogRef) -> Iterator[LogEntry]:
+    for key, value in store.scan(layout.LOG, layout.log_key(ref.first), layout.log_key(ref.end), ref.end - ref.first):
+        yield read(layout.LOG, key, layout.decode_log, value)
 
 
 # ------------------------------------------------------------------------------------------------ by taskid

@@ -22,7 +22,7 @@ from taskqueue import canonical_url, default_taskid
 from taskqueue.core import messages, replies, requests, views
 from taskqueue.core.messages import NIL, Finished, Handed, NewTask, Schedule
 from taskqueue.core.replies import AnyReply, ItemError, Reply, Select
-from taskqueue.core.requests import AnyRequest, Request, TaskFilter
+from taskqueue.core.requests import AnyRequest, Change, Request, TaskFilter
 from taskqueue.core.scheduler import READS
 from taskqueue.core.views import (
     Attempt,
@@ -30,6 +30,7 @@ from taskqueue.core.views import (
     CronView,
     FailureGroup,
     FetcherView,
+    LogEntry,
     OperationView,
     ProjectStats,
     ProjectView,
@@ -65,6 +66,7 @@ PARTS: dict[type[Struct], str] = {
     TaskRow: "task-list-reply",
     OperationView: "operation-reply",
     FailureGroup: "failures-reply",
+    LogEntry: "log-reply",
 }
 """What messages are made of, and the section whose tables list its fields."""
 
@@ -225,7 +227,9 @@ def test_no_part_of_a_message_was_forgotten_here() -> None:
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
     inside = {requests.Heard, replies.Said, messages.Now}
 
-    assert structs - {Struct, Request, Reply, Select, Counts, Totals, *REQUESTS, *REPLIES} - inside == set(PARTS)
+    assert structs - {Struct, Request, Change, Reply, Select, Counts, Totals, *REQUESTS, *REPLIES} - inside == set(
+        PARTS
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,75 @@
+"""``taskqueue log``: who changed what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from taskqueue.cli import times
+from taskqueue.cli.daemon import Daemon, reaches_daemon
+from taskqueue.cli.names import project_name
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from taskqueue.core.views import LogEntry
+
+
+@click.command()
+@click.option("--project", type=project_name, help="Changes of this project, also of one that was deleted.")
+@click.option("--since", metavar="TIME", type=times.since, help="Since then: 1h, 2d, or 2027-01-31.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The newest so many.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object a line.")
+@reaches_daemon
+def log(project: str | None, since: float | None, limit: int, as_json: bool, url: str, timeout: float) -> None:
+    """Show who changed what: settings, states, deleted projects, cancelled tasks, reloads of the config.
+
+    The newest change comes last. The last 100,000 are kept. `tasks` is how many were changed or dropped. Who is at a
+    command line is known by name, a program by the name of its client; the values of tables are not told.
+
+    \b
+    Example:
+      taskqueue log
+      taskqueue log --project news --since 2d
+    """
+    with Daemon(url, timeout).client() as client:
+        found = list(islice(client.whole_log(project, since=since or 0.0), limit + 1))
+    shown = found[limit - 1 :: -1] if len(found) > limit else found[::-1]
+    if as_json:
+        from taskqueue.cli.tables import as_plain
+
+        for entry in shown:
+            click.echo(json.dumps(as_plain(entry)))
+        return
+    from taskqueue.cli import tables
+
+    tables.show(of_log(shown))
+    if len(found) > limit:
+        click.echo("There are older ones; --limit shows them.", err=True)
+
+
+def of_log(entries: Iterable[LogEntry]) -> Table:
+    """A row a change: when, what, and who. Fits into 80 columns."""
+    from rich.text import Text
+
+    from taskqueue.cli.tables import bare_table
+
+    table = bare_table(["when", "what"], ["tasks"], ["of", "who", "detail"])
+    for entry in entries:
+        count = f"{entry.count:,}" if entry.count else ""
+        table.add_row(*map(Text, (times.local(entry.at), entry.what, count, _of(entry), _who(entry), entry.detail)))
+    return table
+
+
+def _of(entry: LogEntry) -> str:
+    """The project, or the group, or the project of the group."""
+    group = f"group {entry.group}" if entry.group else ""
+    return f"{entry.project} ({group})" if entry.project and group else entry.project or group
+
+
+def _who(entry: LogEntry) -> str:
+    return f"{entry.name} {entry.address}".rstrip()

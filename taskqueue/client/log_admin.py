@@ -1,0 +1,43 @@
+"""The part of AsyncClient that looks back: who changed what."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from taskqueue.client.exchange import Exchange
+from taskqueue.core.replies import LogReply
+from taskqueue.core.requests import Log
+from taskqueue.core.views import LogEntry
+
+PAGE = 500
+"""Most entries that the daemon gives at once."""
+
+
+class LogAdmin:
+    """Methods of AsyncClient, which gives it the attributes."""
+
+    _exchange: Exchange
+
+    async def log(
+        self, project: str | None = None, *, since: float = 0.0, before: int = 0, limit: int = 100
+    ) -> LogReply:
+        """A page of what people have changed, the newest change first.
+
+        Args:
+            project: changes of this project only, also of one that was deleted; None: all.
+            since: unix seconds: none that were made before.
+            before: the ``next`` of the page before, which is 0 on the last one; 0: from the newest on. Each page looks
+                at a bounded number of changes, so it may have fewer than ``limit``, or none, and yet not be the last.
+            limit: 1 to 500.
+        """
+        request = Log(session="", n=0, project=project, since=since, before=before, limit=limit)
+        return await self._exchange.ask(request, LogReply)
+
+    async def whole_log(self, project: str | None = None, *, since: float = 0.0) -> AsyncGenerator[LogEntry, None]:
+        """All that is kept, the newest first, asked for page by page."""
+        before, more = 0, True
+        while more:
+            page = await self.log(project, since=since, before=before, limit=PAGE)
+            for entry in page.entries:
+                yield entry
+            before, more = page.next, page.next > 0

@@ -1,0 +1,102 @@
+"""What has been changed, and by whom: a real daemon, asked by the command line."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from taskqueue.cli.main import main
+from tests.integration.conftest import DaemonFactory, PeerFactory
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process; its exit status, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def logged(run: Run, *arguments: str) -> list[dict[str, Any]]:
+    status, out, _ = run("log", "--json", *arguments)
+    assert status == 0
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_who_deleted_a_project_is_logged_and_kept(
+    daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = daemon()
+    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    me = f"{getpass.getuser()}@{socket.gethostname()}"
+    run("push", "news", "http://a/1", "http://a/2")
+    run("project", "set", "shop", "rate=5")
+
+    run("project", "delete", "news", "--yes")
+    line = it.wait_for_log("project delete")
+    it.stop()
+    it.start()
+    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+
+    (entry,) = logged(run, "--project", "news")
+    assert f'INFO    change what="project delete" project=news tasks=2 name={me} address=127.0.0.1' in line
+    assert (entry["what"], entry["count"], entry["name"], entry["address"]) == ("project delete", 2, me, "127.0.0.1")
+    status, out, _ = run("log", "--since", "1h")
+    assert status == 0
+    assert [row for row in out.splitlines() if "project delete" in row and f"{me} 127.0.0.1" in row]
+    assert "rate=5" in out
+
+
+def test_a_reload_of_the_config_is_logged_with_what_it_changed(
+    daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = daemon(projects={"news": {"rate": 5}})
+    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+
+    it.configure(projects={"news": {"rate": 7}})
+    it.hangup()
+    line = it.wait_for_log("config reload")
+
+    assert 'change what="config reload" name=SIGHUP detail=projects.news.rate' in line
+    assert logged(run)[-1]["detail"] == "projects.news.rate"
+
+
+def test_a_program_is_known_by_the_name_of_its_client_and_by_its_address(
+    daemon: DaemonFactory, peer: PeerFactory, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = daemon()
+    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    raw = peer(it, session="5f0c", routing_id=b"own")
+
+    raw.ask("project-do", project="news", action="start", name="deploy script")
+    raw.ask("project-do", project="news", action="pause")
+
+    entries = logged(run)
+    assert [(entry["name"], entry["address"]) for entry in entries] == [
+        ("deploy script", "127.0.0.1"),
+        ("5f0c", "127.0.0.1"),
+    ]
+
+
+def test_the_newest_changes_come_last_and_there_may_be_older_ones(
+    daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKQUEUE_URL", daemon().url)
+    for name in "abc":
+        run("project", "start", name)
+
+    status, out, error = run("log", "--limit", "2")
+
+    assert status == 0
+    assert [row.split()[5] for row in out.splitlines()[1:]] == ["b", "c"]
+    assert "older" in error
