@@ -1,6 +1,6 @@
 """Push a crawl, wait for its end, and tell what became of it. Start a daemon and the crawler first:
 
-taskqueue project start demo
+taskqueue project set demo rate=5
 python examples/crawler.py &
 python examples/crawl_to_the_end.py
 """
