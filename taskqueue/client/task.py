@@ -32,6 +32,20 @@ Moment = float | datetime
 _UNREAD: Final = object()
 """Stands for a body that has not been decoded yet; None is a body."""
 
+TRAVELLING_VERSION: Final = 1
+"""Of what ``Task.to_bytes`` makes. A field that is added needs no other one: who doesn't know it passes it over."""
+
+
+class _Versioned(msgspec.Struct, array_like=True):
+    version: int
+
+
+class _Travelling(_Versioned, array_like=True):
+    """``defaults``: what its project's settings say of ``fetch``; nil: nothing."""
+
+    handed: Handed
+    defaults: Raw
+
 
 class Task:
     """A task that this client was given to run.
@@ -68,6 +82,33 @@ class Task:
         self._body: Any = _UNREAD
         self._defaults = defaults
         self._fetch: Any = _UNREAD
+
+    def to_bytes(self) -> bytes:
+        """The task for another process, which makes it one again by ``from_bytes`` and reports it with its own client.
+
+        Some 150 bytes more than its url, its body and what its project's settings say of ``fetch``; MessagePack,
+        without any code in it. docs/workers.md says what it holds.
+        """
+        handed = Handed(
+            self.project, self.taskid, self.url, self.token, self.timeout, self._raw, self.retried, self.lastcrawltime
+        )
+        return _encoder.encode((TRAVELLING_VERSION, handed, self._defaults))
+
+    @classmethod
+    def from_bytes(cls, travelled: bytes | bytearray | memoryview) -> Task:
+        """The task that ``to_bytes`` has made bytes of, in whatever process.
+
+        Raises:
+            ValueError: they are no task, or were made by a version that this one can't read.
+        """
+        try:
+            version = msgspec.msgpack.decode(travelled, type=_Versioned).version
+            if version != TRAVELLING_VERSION:
+                raise ValueError(f"they are of version {version}, and this one reads version {TRAVELLING_VERSION}")
+            it = msgspec.msgpack.decode(travelled, type=_Travelling)
+        except ValueError as error:
+            raise ValueError(f"Task.from_bytes: these bytes are no task: {error}") from None
+        return cls(it.handed, None if it.defaults == NIL else it.defaults.copy())
 
     @property
     def body(self) -> Any:

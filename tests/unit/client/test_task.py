@@ -313,3 +313,69 @@ def test_a_malformed_default_counts_as_none(defaults: bytes) -> None:
 def test_a_fetch_that_is_no_map_stands_alone() -> None:
     assert with_defaults({"fetch": ["GET"]}, {"proxy": "x"}).fetch == ["GET"]
     assert with_defaults([1], {"proxy": "x"}).fetch == {"proxy": "x"}
+
+
+# ------------------------------------------------------------------------------------------------ on its way
+
+
+TRAVELLING = (
+    "9301 86 a770726f6a656374 a46e657773 a67461736b6964 a174 a375726c a9687474703a2f2f612f a5746f6b656e 07"
+    "a774696d656f7574 cb4082c00000000000 a4626f6479 81a47361766581a16e01 81a76865616465727381a15aa178"
+)
+"""A task as version 1 has it: newer ones must read it, too, because processes are not all replaced at once."""
+
+
+def travelling() -> Task:
+    handed = Handed("news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb({"save": {"n": 1}})))
+    return Task(handed, Raw(msgpack.packb({"headers": {"Z": "x"}})))
+
+
+def test_a_task_is_the_same_in_another_process() -> None:
+    it = Task.from_bytes(travelling().to_bytes())
+
+    assert (it.project, it.taskid, it.url, it.token, it.timeout) == ("news", "t", "http://a/", 7, 600.0)
+    assert (it.save, it.fetch, it.retried, it.lastcrawltime) == ({"n": 1}, {"headers": {"Z": "x"}}, 0, 0.0)
+
+
+def test_a_task_without_a_body_travels_too_with_what_became_of_it_before() -> None:
+    handed = Handed("news", "t", "http://a/", Token(7), 600.0, retried=2, lastcrawltime=1.7e9)
+
+    it = Task.from_bytes(memoryview(Task(handed).to_bytes()))
+
+    assert (it.body, it.fetch, it.retried, it.lastcrawltime) == (None, {}, 2, 1.7e9)
+
+
+def test_a_body_travels_byte_for_byte() -> None:
+    odd = b"\xa4\xff\xff\xff\xff"  # text that is not utf-8
+
+    travelled = Task(Handed("news", "t", "http://a/", Token(7), 600.0, Raw(odd))).to_bytes()
+
+    assert odd in Task.from_bytes(travelled).to_bytes() == travelled
+
+
+def test_what_travels_is_as_it_was_in_version_1() -> None:
+    assert travelling().to_bytes() == bytes.fromhex(TRAVELLING)
+    assert len(travelling().to_bytes()) < 150
+
+
+def test_what_a_newer_version_has_added_is_passed_over() -> None:
+    version, handed, defaults = msgpack.unpackb(bytes.fromhex(TRAVELLING))
+
+    it = Task.from_bytes(msgpack.packb([version, handed | {"colour": "red"}, defaults, "more"]))
+
+    assert it.url == "http://a/"
+
+
+@pytest.mark.parametrize(
+    ("travelled", "said"),
+    [
+        (b"", "truncated"),
+        (b"http://a/", "Expected `array`"),
+        (msgpack.packb([2, "elsewhere"]), "of version 2, and this one reads version 1"),
+        (msgpack.packb([1, {"url": "http://a/"}, None]), "missing required field `project`"),
+        (bytes.fromhex(TRAVELLING)[:-1], "truncated"),
+    ],
+)
+def test_what_is_no_task_is_refused(travelled: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=f"Task.from_bytes: these bytes are no task: .*{said}"):
+        Task.from_bytes(travelled)
