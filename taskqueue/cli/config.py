@@ -52,8 +52,7 @@ def check(file: str) -> None:
 
     \b
     Example:
-      taskqueue config check taskqueue.toml &&
-        pkill -HUP -f 'taskqueue scheduler'
+      taskqueue config check taskqueue.toml
     """
     from taskqueue.server.config import load
 

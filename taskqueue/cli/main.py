@@ -25,6 +25,8 @@ from taskqueue.errors import ConfigError, TaskQueueError
 
 COMMANDS: Final = {
     "scheduler": "Run the scheduler, the daemon that decides which task runs next.",
+    "reload": "Have a daemon read its config file again.",
+    "stop": "Stop a daemon.",
     "push": "Push tasks to a project.",
     "work": "Run a handler on tasks as they become ready: a fetcher.",
     "status": "Show the daemon's projects and fetchers.",
@@ -44,7 +46,7 @@ COMMANDS: Final = {
 """By name, the short help. The command is the function of that name in the module of that name; both ways of looking
 at the daemon are in ``status``."""
 
-MODULES: Final = {"top": "status"}
+MODULES: Final = {"top": "status", "reload": "pid_file", "stop": "pid_file"}
 """Where the module has another name than the command."""
 
 DISTRIBUTION: Final = "taskqueue-scheduler"

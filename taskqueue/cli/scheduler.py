@@ -24,6 +24,13 @@ import click
     help="commit: what is acknowledged is on disk; interval: within 50 ms; none: when the system likes.",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Log from this level on.")
+@click.option(
+    "--pid-file",
+    metavar="FILE",
+    type=click.Path(),
+    envvar="TASKQUEUE_PID_FILE",
+    help="Say there which process this is, for `taskqueue reload` and `taskqueue stop`.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log each event of each task: --log-level debug.")
 def scheduler(
     config: str | None,
@@ -31,6 +38,7 @@ def scheduler(
     store: str | None,
     durability: str | None,
     log_level: str | None,
+    pid_file: str | None,
     verbose: bool,
 ) -> int:
     """Run the scheduler, the daemon that decides which task runs next.
@@ -39,16 +47,25 @@ def scheduler(
     settings and their defaults.
 
     The environment wins over the file, and the options win over both. A variable is named like its option,
-    TASKQUEUE_CONFIG, TASKQUEUE_BIND, TASKQUEUE_STORE, TASKQUEUE_DURABILITY, TASKQUEUE_LOG_LEVEL, and for every other
-    setting of [server], [store], [limits] and [webhook] like section and key: TASKQUEUE_LIMITS_MEMORY_BYTES="1 GiB".
+    TASKQUEUE_CONFIG, TASKQUEUE_BIND, TASKQUEUE_STORE, TASKQUEUE_DURABILITY, TASKQUEUE_LOG_LEVEL, TASKQUEUE_PID_FILE,
+    and for every other setting of [server], [store], [limits] and [webhook] like section and key:
+    TASKQUEUE_LIMITS_MEMORY_BYTES="1 GiB".
 
     \b
     Example:
-      taskqueue scheduler -c taskqueue.toml
+      taskqueue scheduler -c taskqueue.toml --pid-file taskqueue.pid
       taskqueue scheduler --bind tcp://127.0.0.1:7400 --store data
       TASKQUEUE_BIND=tcp://0.0.0.0:7400 TASKQUEUE_STORE=/data taskqueue scheduler
     """
     from taskqueue.server.main import run
 
     level = "debug" if verbose else log_level
-    return run(config, bind=bind, store_path=store, durability=durability, log_level=level, environ=os.environ)
+    return run(
+        config,
+        bind=bind,
+        store_path=store,
+        durability=durability,
+        log_level=level,
+        environ=os.environ,
+        pid_path=pid_file,
+    )

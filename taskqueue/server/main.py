@@ -36,6 +36,7 @@ from taskqueue.server.epoch import Epoch
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
+from taskqueue.server.pid_file import pid_file
 from taskqueue.server.router import Router
 from taskqueue.server.signals import Signals
 from taskqueue.server.webhook import Webhook
@@ -67,6 +68,7 @@ def run(
     durability: str | None = None,
     log_level: str | None = None,
     environ: Mapping[str, str] = MappingProxyType({}),
+    pid_path: str | None = None,
 ) -> int:
     """Run a daemon in this process, which must call from its main thread, until a signal ends it.
 
@@ -74,6 +76,7 @@ def run(
         config_path: a TOML file; None is a file that says nothing. SIGHUP reads it again.
         bind, store_path, durability, log_level: said instead of what the file and the environment say.
         environ: variables that may say settings; see ``environment``.
+        pid_path: of a file that says which process this is; see ``pid_file``.
 
     Returns:
         The process's exit code; see the module.
@@ -83,7 +86,8 @@ def run(
         ("store", "durability"): durability, ("server", "log_level"): log_level,
     }, environ)  # fmt: skip
     try:
-        _serve(source)
+        with pid_file(pid_path):
+            _serve(source)
     except ConfigError as error:
         return _failed(EXIT_FAILED, str(error))
     except Fenced as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -38,6 +41,13 @@ def line(daemon: subprocess.Popen[str]) -> str:
     """What it says when it listens."""
     assert daemon.stdout is not None
     return daemon.stdout.readline()
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """A command's exit status, stdout and stderr."""
+    command = [*COMMAND, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    return done.returncode, done.stdout, done.stderr
 
 
 # ---------------------------------------------------------------------------------------- where its store is
@@ -94,3 +104,128 @@ def test_commands_of_the_store_find_it_by_the_same_variables(start: Start) -> No
     )
 
     assert done.stdout.startswith("variable: ")
+
+
+# ---------------------------------------------------------------------------------------- the pid file
+
+
+def test_stop_ends_the_daemon_that_has_the_pid_file_and_returns_when_it_has_ended(start: Start, tmp_path: Path) -> None:
+    daemon, other = start("--pid-file", "it.pid"), start("--pid-file", "other.pid", "--store", "other")
+    assert "listens" in line(daemon)
+    assert "listens" in line(other)
+    assert Path("it.pid").read_text() == f"{daemon.pid}\n"
+
+    assert run("stop", "--pid-file", "it.pid") == (0, f"the daemon with pid {daemon.pid} has stopped\n", "")
+
+    assert daemon.wait(WAIT_SECONDS) == 0
+    assert not Path("it.pid").exists()
+    assert other.poll() is None
+
+
+def test_reload_has_the_daemon_read_its_file_again(start: Start, tmp_path: Path) -> None:
+    config = tmp_path / "taskqueue.toml"
+    config.write_text("")
+    daemon = start("-c", config, TASKQUEUE_PID_FILE="it.pid")
+    assert "listens" in line(daemon)
+    config.write_text("[projects.news]\n")
+
+    status, shown, _ = run("reload", "-c", config)
+
+    assert (status, shown.split(";")[0]) == (0, f"the daemon with pid {daemon.pid} reads its config again")
+    assert daemon.stderr is not None
+    assert (
+        next(told for told in daemon.stderr if "config-re" in told).strip().endswith(f"config-reloaded file={config}")
+    )
+
+
+def test_reload_tells_nobody_of_a_file_with_a_mistake(start: Start, tmp_path: Path) -> None:
+    daemon = start("--pid-file", "it.pid")
+    assert "listens" in line(daemon)
+    (tmp_path / "bad.toml").write_text("[servers]\n")
+
+    status, shown, said = run("reload", "-c", "bad.toml", "--pid-file", "it.pid")
+
+    assert (status, shown) == (1, "")
+    assert said.startswith("taskqueue: bad.toml: servers is not a section")
+    run("stop", "--pid-file", "it.pid")
+    assert "config-" not in daemon.communicate(timeout=WAIT_SECONDS)[1]
+
+
+@pytest.mark.parametrize("command", ["reload", "stop"])
+def test_the_pid_of_a_daemon_that_was_killed_is_not_signalled(start: Start, command: str) -> None:
+    daemon = start("--pid-file", "it.pid")
+    assert "listens" in line(daemon)
+    daemon.kill()
+    daemon.wait(WAIT_SECONDS)
+    # As if its pid had become that of another process: this one.
+    Path("it.pid").write_text(f"{os.getpid()}\n")
+
+    assert run(command, "--pid-file", "it.pid") == (
+        1, "", f"taskqueue: it.pid: no daemon is running with this pid file; that of pid {os.getpid()} has ended\n",
+    )  # fmt: skip
+
+
+def test_after_kill_9_the_next_daemon_takes_the_pid_file_over(start: Start) -> None:
+    killed = start("--pid-file", "it.pid")
+    assert "listens" in line(killed)
+    killed.kill()
+    killed.wait(WAIT_SECONDS)
+
+    daemon = start("--pid-file", "it.pid")
+
+    assert "listens" in line(daemon)
+    assert Path("it.pid").read_text() == f"{daemon.pid}\n"
+
+
+def test_a_pid_file_that_another_daemon_has_is_refused_and_stays_as_it_is(start: Start) -> None:
+    daemon = start("--pid-file", "it.pid")
+    assert "listens" in line(daemon)
+
+    second = start("--pid-file", "it.pid", "--store", "other")
+
+    said = second.communicate(timeout=WAIT_SECONDS)[1]
+    assert (second.returncode, said) == (
+        1, f"taskqueue: it.pid: the process with pid {daemon.pid} has this pid file; name another one\n",
+    )  # fmt: skip
+    assert Path("it.pid").read_text() == f"{daemon.pid}\n"
+
+
+def test_a_file_of_another_kind_is_no_pid_file(start: Start) -> None:
+    Path("taskqueue.toml").write_text("[server]\n")
+
+    ended = start("--pid-file", "taskqueue.toml")
+
+    assert "taskqueue.toml: this is no pid file, and stays as it is" in ended.communicate(timeout=WAIT_SECONDS)[1]
+    assert Path("taskqueue.toml").read_text() == "[server]\n"
+    assert run("stop", "--pid-file", "taskqueue.toml")[0] == 1
+
+
+def test_a_process_that_has_the_lock_of_a_file_that_says_something_else_is_not_signalled(start: Start) -> None:
+    with open("lock", "w+") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+
+        status, _, said = run("stop", "--pid-file", "lock")
+
+    assert status == 1
+    assert (
+        said
+        == f"taskqueue: lock: it says nothing, but the process with pid {os.getpid()} has it: nobody is signalled\n"
+    )
+
+
+def test_a_pid_file_that_is_not_there_is_said(start: Start) -> None:
+    assert "gone: no pid file: there is none" in run("stop", "--pid-file", "gone")[2]
+    assert "Missing option '--pid-file'" in run("stop")[2]
+
+
+def test_a_daemon_that_does_not_end_in_time_is_said(start: Start) -> None:
+    daemon = start("--pid-file", "it.pid")
+    assert "listens" in line(daemon)
+    daemon.send_signal(signal.SIGSTOP)
+
+    status, shown, said = run("stop", "--pid-file", "it.pid", "--timeout", "0.05s")
+
+    daemon.send_signal(signal.SIGCONT)
+    assert (status, shown) == (1, "")
+    assert said == f"taskqueue: the daemon with pid {daemon.pid} was told to stop, and runs after 0.05 s\n"
+    assert daemon.wait(WAIT_SECONDS) == 0

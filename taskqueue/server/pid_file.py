@@ -1,0 +1,162 @@
+"""A pid file: which process the daemon is, so that whoever signals it signals no other one.
+
+    daemon     locks the file as long as it runs, and writes its pid into it
+    reload,    ask the kernel who has the lock; no lock, or another pid than the file says: nobody is signalled
+    stop
+
+The number alone would lie as soon as the daemon is killed and its pid is somebody else's. The lock is a POSIX record
+lock (fcntl(2), F_SETLK): it ends with the process, and the kernel says whose it is (F_GETLK). A signal goes through a
+pidfd, which stays with the process that was asked about.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import struct
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Final
+
+from taskqueue.errors import ConfigError
+
+LONGEST_BYTES: Final = 32
+"""A pid file is a number and the end of a line."""
+
+LONGEST_POLL: Final = 2**31 - 1
+"""Milliseconds, which must fit in the operating system's int."""
+
+FLOCK: Final = struct.Struct("hhqqi4x")
+"""struct flock: type, whence, start, length, pid."""
+
+
+@contextmanager
+def pid_file(path: str | None) -> Iterator[None]:
+    """Have a pid file of this process; None: none. At the end it is removed.
+
+    Raises:
+        ConfigError: another daemon has it, or it can't be written, or it is a file of another kind.
+    """
+    if path is None:
+        yield
+        return
+    file = _taken(path)
+    try:
+        os.ftruncate(file, 0)
+        os.write(file, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            if _is_at(path, file):
+                os.unlink(path)
+        os.close(file)
+
+
+class Running:
+    """The daemon that has a pid file. Close it.
+
+    Attributes:
+        pid: of its process.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Find it.
+
+        Raises:
+            ConfigError: no daemon has this file.
+        """
+        self.pid = _holder(path)
+        try:
+            self._process = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            raise ConfigError(f"{path}: the daemon with pid {self.pid} has just ended") from None
+        # Between the two it may have ended, and its pid have become that of another process.
+        if _holder(path) != self.pid:
+            self.close()
+            raise ConfigError(f"{path}: the daemon with pid {self.pid} has just ended")
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal it; nothing happens if it has ended.
+
+        Raises:
+            PermissionError: it belongs to somebody else.
+        """
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._process, number)
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait until it has ended, at most so long; whether it has."""
+        poll = select.poll()
+        poll.register(self._process, select.POLLIN)
+        return bool(poll.poll(min(1000 * seconds, LONGEST_POLL)))
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._process)
+
+
+def _taken(path: str) -> int:
+    """The file, open and locked."""
+    while True:
+        file = _opened(path, os.O_RDWR | os.O_CREAT)
+        try:
+            _read(path, file)
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The daemon that had it may have removed it while it was opened here.
+            if _is_at(path, file):
+                return file
+        except (BlockingIOError, PermissionError):
+            other = _locked_by(file)
+            os.close(file)
+            raise ConfigError(f"{path}: the process with pid {other} has this pid file; name another one") from None
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+
+
+def _holder(path: str) -> int:
+    file = _opened(path, os.O_RDWR)
+    with closing(os.fdopen(file, "rb", buffering=0)):
+        said, pid = _read(path, file), _locked_by(file)
+    if pid is None:
+        raise ConfigError(f"{path}: no daemon is running with this pid file; that of pid {said or 'unknown'} has ended")
+    if said != pid:
+        raise ConfigError(
+            f"{path}: it says {said or 'nothing'}, but the process with pid {pid} has it: nobody is signalled"
+        )
+    return pid
+
+
+def _opened(path: str, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+    except FileNotFoundError:
+        what = "its folder is not there" if flags & os.O_CREAT else "there is none; is it the --pid-file of a daemon?"
+        raise ConfigError(f"{path}: no pid file: {what}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: no pid file: {error.strerror}") from None
+
+
+def _read(path: str, file: int) -> int | None:
+    """The pid that a file says; None: nothing."""
+    text = os.pread(file, LONGEST_BYTES, 0).strip()
+    if text and not text.isdigit():
+        raise ConfigError(f"{path}: this is no pid file, and stays as it is")
+    return int(text) if text else None
+
+
+def _locked_by(file: int) -> int | None:
+    """The process that has the lock; None: nobody, 0: one that can't be seen from here, such as a container's."""
+    asked = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else int(pid)
+
+
+def _is_at(path: str, file: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
