@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "status": "Show the daemon's projects and fetchers.",
     "top": "Show them live.",
     "stats": "Show what happened to projects in the last minutes, hours and days.",
+    "failures": "Show what failed lately, and why: by error, host, fetcher or project.",
     "why": "Say why nothing of a project, or not a task, is handed out.",
     "wait": "Wait until a project has finished.",
     "project": "List, set up, pause, stop, clear and delete projects.",

@@ -11,8 +11,16 @@ from taskqueue.client.holding import HOLD_SECONDS
 from taskqueue.client.log_admin import PAGE
 from taskqueue.client.task import Moment
 from taskqueue.core.messages import Setting
-from taskqueue.core.replies import FetchersReply, LogReply, StatsReply, StatusReply, TaskListReply, TaskReply
-from taskqueue.core.requests import Action, BulkAction, FetcherSort, ProjectSort, StateName
+from taskqueue.core.replies import (
+    FailuresReply,
+    FetchersReply,
+    LogReply,
+    StatsReply,
+    StatusReply,
+    TaskListReply,
+    TaskReply,
+)
+from taskqueue.core.requests import Action, BulkAction, FailuresBy, FetcherSort, ProjectSort, StateName
 from taskqueue.core.views import FetcherView, LogEntry, OperationView, ProjectStats, ProjectView, TaskRow
 from taskqueue.errors import Closed
 
@@ -202,6 +210,17 @@ class BlockingAdmin:
         while page.next:
             page = self.task_list(project, state, url=url, after=page.next, limit=500)
             yield from page.tasks
+
+    def failures(
+        self,
+        project: str | None = None,
+        *,
+        by: FailuresBy = "error",
+        since: Moment | None = None,
+        limit: int = 100,
+    ) -> FailuresReply:
+        """See ``AsyncClient.failures``."""
+        return self._background.run(self._client.failures(project, by=by, since=since, limit=limit))
 
     def bulk(
         self,

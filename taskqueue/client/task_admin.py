@@ -7,10 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from taskqueue.client.exchange import Exchange
 from taskqueue.client.task import Moment, default_taskid, unix_seconds
 from taskqueue.client.waiting import Waiting
-from taskqueue.core.replies import OperationReply, OperationsReply, TaskListReply, TaskReply, TasksReply
+from taskqueue.core.replies import FailuresReply, OperationReply, OperationsReply, TaskListReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
     Bulk,
     BulkAction,
+    Failures,
+    FailuresBy,
     OperationList,
     StateName,
     TaskCancel,
@@ -80,6 +82,35 @@ class TaskAdmin:
             if not page.next:
                 return
             page = await self.task_list(project, state, url=url, after=page.next, limit=500)
+
+    # ------------------------------------------------------------------------------------ what failed
+
+    async def failures(
+        self,
+        project: str | None = None,
+        *,
+        by: FailuresBy = "error",
+        since: Moment | None = None,
+        limit: int = 100,
+    ) -> FailuresReply:
+        """What failed, counted by what failures have in common: each failed attempt, whatever became of its task.
+
+        The daemon has those of the last seven days, a million at most, and looks at 100,000 in well under a second.
+
+        Args:
+            project: None: all of them.
+            by: error: kinds of errors, which differ in more than numbers, ids and urls; host of the url; fetcher;
+                project.
+            since: unix seconds, or an aware datetime: ended at that time or later; None: all that are kept.
+            limit: 1 to 1,000 groups, those with the most failures.
+
+        Raises:
+            ValueError: since is a datetime without a zone.
+            RequestRejected: there is no such project, or too many ask at once.
+        """
+        start = unix_seconds("since", since) or 0.0
+        request = Failures(session="", n=0, project=project, by=by, since=start, limit=limit)
+        return await self._exchange.ask(request, FailuresReply)
 
     # ------------------------------------------------------------------------------------ many at once
 

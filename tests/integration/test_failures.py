@@ -1,0 +1,125 @@
+"""What failed lately, asked of a real daemon by the command and by the client, as at three in the night."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from taskqueue import Client, RequestRejected
+from taskqueue.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def it(daemon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A daemon with the projects news and shop, named by the environment."""
+    it = daemon(auto_create=False, defaults={"fail_pause_num": 0}, projects={"news": {}, "shop": {}})
+    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    return it
+
+
+@pytest.fixture
+def run(it: Any, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process; its exit status, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def fail(it: Any, project: str, errors: dict[str, str], fetcher: str = "crawler:1", **outcome: Any) -> None:
+    """Push these urls, and report them as failed with these errors."""
+    with Client(it.url, name=fetcher) as client:
+        client.push_many(project, list(errors))
+        left = len(errors)
+        while left:
+            for task in client.select(left, projects=[project]):
+                client.failed(task, errors[task.url], **outcome)
+                left -= 1
+
+
+@pytest.fixture
+def failed(it: Any) -> Any:
+    """Seven failures: of two hosts in news, by two fetchers, and one in shop."""
+    fail(it, "news", {f"http://a.org/{n}": f"HTTP 503 at http://a.org/{n}" for n in range(4)})
+    fail(it, "news", {f"http://b.org/{n}": "Traceback\nValueError: no title" for n in range(2)}, "crawler:2")
+    fail(it, "shop", {"http://a.org/x": "HTTP 404"}, retry=False)
+    return it
+
+
+def as_json(run: Run, *arguments: str) -> dict[str, Any]:
+    status, out, _ = run("failures", *arguments, "--json")
+    assert status == 0
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_what_failed_in_the_last_hour_and_why_is_one_command(failed: Any, run: Run) -> None:
+    status, out, err = run("failures", "--since", "1h")
+
+    assert status == 0
+    rows = [line.split() for line in out.splitlines()]
+    assert [row[:4] for row in rows] == [
+        ["failures", "share", "error", "last"],
+        ["4", "57%", "HTTP", "503"],
+        ["2", "29%", "ValueError:", "no"],
+        ["1", "14%", "HTTP", "404"],
+    ]
+    assert "HTTP 503 at <url>" in out
+    assert err.startswith("7 failed attempts since ")
+
+
+def test_which_host_is_in_trouble_is_one_command(failed: Any, run: Run) -> None:
+    found = as_json(run, "--by", "host")
+
+    assert [(group["name"], group["failures"]) for group in found["groups"]] == [("a.org", 5), ("b.org", 2)]
+    assert found["failures"] == 7
+
+
+def test_a_project_and_a_time_narrow_it_down(failed: Any, run: Run) -> None:
+    assert as_json(run, "shop", "--by", "host")["failures"] == 1
+    assert as_json(run, "news", "--by", "fetcher")["groups"][0]["name"] == "crawler:1"
+    assert as_json(run, "--by", "project", "--limit", "1")["count"] == 2
+    assert as_json(run, "--since", "2100-01-01")["failures"] == 0
+
+
+def test_without_failures_there_are_none(run: Run) -> None:
+    assert run("failures") == (0, "none\n", "")
+
+
+def test_a_project_that_is_unknown_is_one_line(run: Run) -> None:
+    status, _, err = run("failures", "nobody")
+
+    assert status == 1
+    assert 'project: "nobody" is unknown' in err
+
+
+@pytest.mark.parametrize("option", [("--since", "yesterday"), ("--by", "weekday"), ("--limit", "0")])
+def test_what_can_not_be_asked_is_refused(run: Run, option: tuple[str, str]) -> None:
+    assert run("failures", *option)[0] == 2
+
+
+def test_failures_are_there_after_kill_9(failed: Any, run: Run) -> None:
+    failed.kill()
+    failed.start()
+
+    assert as_json(run)["failures"] == 7
+
+
+def test_the_client_has_them_as_values(failed: Any) -> None:
+    with Client(failed.url) as client:
+        found = client.failures("news", by="error", since=time.time() - 3600, limit=1)
+
+        [group] = found.groups
+        assert (group.name, group.failures, group.host) == ("HTTP 503 at <url>", 4, "a.org")
+        assert client.show_task("news", group.taskid).error == group.error
+        assert (found.failures, found.count) == (6, 2)
+        with pytest.raises(RequestRejected, match="unknown"):
+            client.failures("nobody")
