@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from taskqueue.client.async_client import AsyncClient
     from taskqueue.client.blocking import Client
     from taskqueue.client.finishing import Finish
-    from taskqueue.client.handler import Drop, Retry
     from taskqueue.client.hyperlinks import links
+    from taskqueue.client.middleware import Middleware
+    from taskqueue.client.outcome import Drop, Retry
     from taskqueue.client.pushing import Pushed
     from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
     from taskqueue.client.worker import Worker
@@ -35,6 +36,7 @@ __all__ = [
     "Drop",
     "Finish",
     "MessageTooLarge",
+    "Middleware",
     "NewTask",
     "Pushed",
     "RequestRejected",
@@ -52,11 +54,12 @@ __all__ = [
 _HOMES = {
     "AsyncClient": "client.async_client",
     "Client": "client.blocking",
-    "Drop": "client.handler",
+    "Drop": "client.outcome",
     "Finish": "client.finishing",
+    "Middleware": "client.middleware",
     "NewTask": "core.messages",
     "Pushed": "client.pushing",
-    "Retry": "client.handler",
+    "Retry": "client.outcome",
     "Task": "client.task",
     "Worker": "client.worker",
     "canonical_url": "client.task",

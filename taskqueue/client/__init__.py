@@ -3,8 +3,9 @@
 from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.blocking import Client
 from taskqueue.client.finishing import Finish
-from taskqueue.client.handler import Drop, Retry
 from taskqueue.client.hyperlinks import links
+from taskqueue.client.middleware import Middleware
+from taskqueue.client.outcome import Drop, Retry
 from taskqueue.client.pushing import Pushed
 from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
 from taskqueue.client.worker import Worker
@@ -14,6 +15,7 @@ __all__ = [
     "Client",
     "Drop",
     "Finish",
+    "Middleware",
     "Pushed",
     "Retry",
     "Task",

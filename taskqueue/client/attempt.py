@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.finishing import Finish, failure_of, success_of
-from taskqueue.client.handler import Drop, Handler, Retry, traceback_of
+from taskqueue.client.handler import Handler, traceback_of
 from taskqueue.client.intake import Intake
+from taskqueue.client.outcome import Drop, Retry, is_failure
 from taskqueue.client.task import Task
 from taskqueue.core.messages import Finished
 from taskqueue.errors import ClientError, MessageTooLarge
@@ -76,10 +77,8 @@ class Attempts(Struct, frozen=True):
             return failure_of(task, str(retry), retry.after, retry=True)
         except Drop as drop:
             return failure_of(task, str(drop), None, retry=False)
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
         except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
-            if _is_cancelled():
+            if not is_failure(error):
                 raise
             log.debug("event=failed project=%s taskid=%s error=%r", task.project, task.taskid, error)
             return failure_of(task, traceback_of(error), None, retry=True)
@@ -97,12 +96,6 @@ class Attempts(Struct, frozen=True):
 def warn_unreported(task: Task, error: ClientError) -> None:
     """Nobody knows what became of a task."""
     log.warning("event=unreported project=%s taskid=%s reason=%r", task.project, task.taskid, str(error))
-
-
-def _is_cancelled() -> bool:
-    """It was the worker, not the handler, that cancelled what is running."""
-    running = asyncio.current_task()
-    return running is not None and running.cancelling() > 0
 
 
 def _tell(task: Task, finish: Finish) -> None:

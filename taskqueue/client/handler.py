@@ -19,38 +19,15 @@ from concurrent.futures import Executor
 from types import TracebackType
 from typing import Any, Final
 
+from taskqueue.client.middleware import Around, Chain
 from taskqueue.client.pushing import as_new_task
 from taskqueue.client.task import Task
-from taskqueue.core.messages import MAX_ERROR_CHARS, MAX_RETRY_AFTER_SECONDS, NewTask
-from taskqueue.errors import TaskQueueError
+from taskqueue.core.messages import MAX_ERROR_CHARS, NewTask
 
 Handle = Callable[[Task], Any]
 
 ABOVE_HANDLERS: Final = ("taskqueue.client.", "concurrent.futures.", "asyncio.")
 """Modules whose frames lead to a handler; they tell its author nothing."""
-
-
-class Retry(TaskQueueError):
-    """Raised by a handler: not now; run the task again later.
-
-    Args:
-        after: seconds, 0 to 86,400, without using up a retry, such as what a site's Retry-After says; None: an
-            ordinary failure, after the delay of the project's table.
-        reason: for people.
-    """
-
-    def __init__(self, after: float | None = None, reason: str = "") -> None:
-        if after is not None and not 0 <= after <= MAX_RETRY_AFTER_SECONDS:
-            raise ValueError(f"Retry: after must be 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds, not {after!r}")
-        super().__init__(reason or "the handler asked for a retry")
-        self.after = after
-
-
-class Drop(TaskQueueError):
-    """Raised by a handler: the task has failed for good; trying again would not help."""
-
-    def __init__(self, reason: str = "") -> None:
-        super().__init__(reason or "dropped by the handler")
 
 
 class Handler:
@@ -59,29 +36,37 @@ class Handler:
     Args:
         handle: plain or async, returning or generating.
         threads: where a plain one runs.
+        chain: what is called around it.
     """
 
-    def __init__(self, handle: Handle, threads: Executor) -> None:
+    def __init__(self, handle: Handle, threads: Executor, chain: Chain) -> None:
         self._handle = handle
         self._threads = threads
+        self._chain = chain
         self._in_loop = _is_async(handle)
 
     async def run(self, task: Task) -> list[NewTask]:
         """The new tasks that came out of a task; raises what the handler raised, or that they are none."""
+        around = self._chain.around(task)
         if self._in_loop:
-            result = self._handle(task)
-        else:
-            result = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_thread, task)
-        if inspect.isawaitable(result):
-            result = await result
-        if isinstance(result, AsyncIterable):
-            result = [item async for item in result]
-        return _new_tasks(result)
+            with around:
+                around.new = await _waited_for(self._handle(task))
+                return around.new
+        result = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_thread, task, around)
+        if around.goes_on:
+            with around:
+                around.new = await _waited_for(result)
+        return around.new or []
 
-    def _in_thread(self, task: Task) -> Any:
+    def _in_thread(self, task: Task, around: Around) -> Any:
+        """What the handler returned, if that has to be waited for."""
         try:
-            result = self._handle(task)
-            return result if _waits(result) else _new_tasks(result)
+            with around:
+                result = self._handle(task)
+                around.goes_on = _waits(result)
+                if not around.goes_on:
+                    around.new = _new_tasks(result)
+                return result
         except StopIteration as error:
             # No future can carry it.
             raise RuntimeError("the handler raised StopIteration") from error
@@ -104,6 +89,14 @@ def _below(trace: TracebackType | None) -> TracebackType | None:
 def _is_async(handle: Handle) -> bool:
     call = getattr(handle, "__call__", handle)  # noqa: B004
     return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (handle, call))
+
+
+async def _waited_for(result: Any) -> list[NewTask]:
+    if inspect.isawaitable(result):
+        result = await result
+    if isinstance(result, AsyncIterable):
+        result = [item async for item in result]
+    return _new_tasks(result)
 
 
 def _waits(result: Any) -> bool:

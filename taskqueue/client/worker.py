@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext, suppress
 from math import inf
@@ -20,6 +20,7 @@ from typing import Final
 from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.attempt import Attempts, warn_unreported
 from taskqueue.client.handler import Handle, Handler
+from taskqueue.client.middleware import Chain, Middleware, OnError, OnErrorOnly
 from taskqueue.client.stopping import stopped_by_signals
 from taskqueue.client.task import Task
 from taskqueue.errors import ClientError
@@ -46,6 +47,9 @@ class Worker:
             function can't be interrupted; its process ends when it returns.
         extend: extend the lease of a task that is still running after two thirds of it, again and again. False: a
             handler that hangs loses its task when the lease runs out, which is what leases are for.
+        middleware: called around each run of the handler; see ``taskqueue.client.middleware``.
+        on_error: called with each task whose handler failed, and what that raised; a short way to write middleware,
+            which is called first of all.
     """
 
     def __init__(
@@ -58,6 +62,8 @@ class Worker:
         prefetch: int | None = None,
         grace: float = 30.0,
         extend: bool = False,
+        middleware: Sequence[Middleware] = (),
+        on_error: OnError | None = None,
     ) -> None:
         if concurrency < 1:
             raise ValueError(f"concurrency: expected at least 1, got {concurrency}")
@@ -68,6 +74,7 @@ class Worker:
         self._prefetch = prefetch
         self._grace = grace
         self._extend = extend
+        self._chain = Chain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
         self._stopping = asyncio.Event()
         self._running: dict[asyncio.Task[None], Task] = {}
         self._interrupt: KeyboardInterrupt | None = None
@@ -103,7 +110,7 @@ class Worker:
         try:
             with stopped_by_signals(self.stop) if signals else nullcontext():
                 async with self._connected() as client:
-                    await self._serve(client, Handler(self._handle, threads))
+                    await self._serve(client, Handler(self._handle, threads, self._chain))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
         if self._interrupt is not None:

@@ -1,0 +1,45 @@
+"""What a handler may raise to decide what becomes of its task, and what of the rest is a failure."""
+
+from __future__ import annotations
+
+import asyncio
+
+from taskqueue.core.messages import MAX_RETRY_AFTER_SECONDS
+from taskqueue.errors import TaskQueueError
+
+
+class Retry(TaskQueueError):
+    """Raised by a handler: not now; run the task again later.
+
+    Args:
+        after: seconds, 0 to 86,400, without using up a retry, such as what a site's Retry-After says; None: an
+            ordinary failure, after the delay of the project's table.
+        reason: for people.
+    """
+
+    def __init__(self, after: float | None = None, reason: str = "") -> None:
+        if after is not None and not 0 <= after <= MAX_RETRY_AFTER_SECONDS:
+            raise ValueError(f"Retry: after must be 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds, not {after!r}")
+        super().__init__(reason or "the handler asked for a retry")
+        self.after = after
+
+
+class Drop(TaskQueueError):
+    """Raised by a handler: the task has failed for good; trying again would not help."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "dropped by the handler")
+
+
+def is_failure(error: BaseException) -> bool:
+    """The handler failed: what it raised is no decision, and not the end of its worker."""
+    return not isinstance(error, Retry | Drop | KeyboardInterrupt | GeneratorExit) and not is_cancelled()
+
+
+def is_cancelled() -> bool:
+    """It was the worker, not the handler, that cancelled what is running here."""
+    try:
+        running = asyncio.current_task()
+    except RuntimeError:  # A thread, which nobody can cancel.
+        return False
+    return running is not None and running.cancelling() > 0
