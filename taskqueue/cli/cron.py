@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from taskqueue.cli.daemon import Daemon, full_status, reaches_daemon
 from taskqueue.cli.names import project_name
+from taskqueue.cli.plain import as_plain, print_lines, takes_json_lines
 from taskqueue.cli.settings import json_of
 
 if TYPE_CHECKING:
@@ -28,8 +30,9 @@ def cron() -> None:
 
 @cron.command("list")
 @click.argument("project", type=project_name, required=False)
+@takes_json_lines
 @reaches_daemon
-def list_jobs(project: str | None, url: str, timeout: float) -> None:
+def list_jobs(project: str | None, as_json: bool, url: str, timeout: float) -> None:
     """List the jobs of a project, or of all, with their next runs in the time of this machine.
 
     A run is skipped when the task of the last one is still live.
@@ -38,11 +41,23 @@ def list_jobs(project: str | None, url: str, timeout: float) -> None:
     Example:
       taskqueue cron list news
     """
-    from taskqueue.cli import tables
-
     with Daemon(url, timeout).client() as client:
         views = [client.project(project)] if project else full_status(client).projects
+    if as_json:
+        print_lines(_told(views))
+        return
+    from taskqueue.cli import tables
+
     tables.show(tables.of_cron(views))
+
+
+def _told(views: Iterable[ProjectView]) -> Iterator[dict[str, object]]:
+    """Each job with its project, and with the setting that says what it does."""
+    for view in views:
+        jobs = view.settings.get("cron")
+        for job in view.cron:
+            setting = jobs.get(job.job) if isinstance(jobs, dict) else None
+            yield {"project": view.name, **as_plain(job), "setting": setting}
 
 
 @cron.command("set")

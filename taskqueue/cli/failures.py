@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -10,6 +9,7 @@ import click
 from taskqueue.cli import times
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name
+from taskqueue.cli.plain import print_object, takes_json, without_envelope
 from taskqueue.cli.times import ago, local
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NAMELESS: Final = {"error": "(no reason given)", "host": "(no host)"}
     help="Failed so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, 1000), default=GROUPS, show_default=True, help="Rows, at most.")
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+@takes_json
 @reaches_daemon
 def failures(
     project: str | None, by: FailuresBy, since: float, limit: int, as_json: bool, url: str, timeout: float
@@ -58,9 +58,7 @@ def failures(
     with Daemon(url, timeout).client() as client:
         found = client.failures(project, by=by, since=since, limit=limit)
     if as_json:
-        from taskqueue.cli.tables import as_plain
-
-        click.echo(json.dumps(as_plain(found), indent=2))
+        print_object(without_envelope(found))
         return
     from taskqueue.cli import tables
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import click
+
+from taskqueue.cli.plain import print_lines
 
 if TYPE_CHECKING:
     from taskqueue import Client
@@ -45,8 +46,5 @@ def print_table(found: Iterable[TaskListReply]) -> None:
 
 def print_json(found: Iterable[TaskListReply]) -> None:
     """An object a line, as the pages come."""
-    from taskqueue.cli.tables import as_plain
-
     for page in found:
-        for row in page.tasks:
-            click.echo(json.dumps(as_plain(row)))
+        print_lines(page.tasks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from taskqueue.cli import times
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name
+from taskqueue.cli.plain import print_lines, takes_json_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--project", type=project_name, help="Changes of this project, also of one that was deleted.")
 @click.option("--since", metavar="TIME", type=times.since, help="Since then: 1h, 2d, or 2027-01-31.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The newest so many.")
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object a line.")
+@takes_json_lines
 @reaches_daemon
 def log(project: str | None, since: float | None, limit: int, as_json: bool, url: str, timeout: float) -> None:
     """Show who changed what: settings, states, deleted projects, cancelled tasks, reloads of the config.
@@ -40,10 +40,7 @@ def log(project: str | None, since: float | None, limit: int, as_json: bool, url
         found = list(islice(client.whole_log(project, since=since or 0.0), limit + 1))
     shown = found[limit - 1 :: -1] if len(found) > limit else found[::-1]
     if as_json:
-        from taskqueue.cli.tables import as_plain
-
-        for entry in shown:
-            click.echo(json.dumps(as_plain(entry)))
+        print_lines(shown)
         return
     from taskqueue.cli import tables
 

@@ -4,6 +4,7 @@
     1    it did not: one line on stderr says what, where, and what to do
     2    the command was not understood
     130  Ctrl-C
+    141  nobody read the rest of what it wrote, as in ``taskqueue status | head -1``
 
 Commands live in one module each and are imported when they are called, the client, the server and rich only inside of
 them, so that ``taskqueue --help`` answers at once.
@@ -31,6 +32,7 @@ COMMANDS: Final = {
     "work": "Run a handler on tasks as they become ready: a fetcher.",
     "status": "Show the daemon's projects and fetchers.",
     "top": "Show them live.",
+    "fetchers": "List fetchers: what they hold, and whether one is stuck.",
     "stats": "Show what happened to projects in the last minutes, hours and days.",
     "failures": "Show what failed lately, and why: by error, host, fetcher or project.",
     "why": "Say why nothing of a project, or not a task, is handed out.",
@@ -80,7 +82,8 @@ def taskqueue() -> None:
     """A durable task scheduler for web crawlers.
 
     TASKQUEUE_URL names the daemon for all commands, such as tcp://127.0.0.1:7400. The exit status is 0 if it worked,
-    1 if it did not (a line on stderr says why), 2 if the command was not understood, 130 after Ctrl-C.
+    1 if it did not (a line on stderr says why), 2 if the command was not understood, 130 after Ctrl-C, 141 if nobody
+    read the rest of what it wrote.
 
     \b
     Example:
@@ -96,13 +99,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name (None: those of the process); return its exit status."""
     _forgive(sys.stdout, sys.stderr)
     try:
-        return _exit_status(taskqueue.main(arguments, prog_name="taskqueue", standalone_mode=False))
+        status = _run(sys.argv[1:] if arguments is None else arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what is wrong with it shows here and not when the interpreter ends
+        return status
     except click.Abort:
         return INTERRUPTED
     except KeyboardInterrupt:
+        click.echo(err=True)  # ends the line of the terminal's ^C
         return INTERRUPTED
     except BrokenPipeError:
         return _leave_pipe()
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):  # so rich leaves then
+            return _leave_pipe()
+        raise
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return error.exit_code
@@ -114,6 +125,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain("taskqueue", str(error).splitlines(), 1)
     except (TaskQueueError, OSError) as error:
         return _complain("taskqueue", [_words(error)], 1)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """What ``Group.main`` does, but that it leaves with a status of its own when a pipe breaks."""
+    try:
+        with taskqueue.make_context("taskqueue", list(arguments)) as context:
+            return _exit_status(taskqueue.invoke(context))
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
 
 
 def _forgive(*streams: TextIO) -> None:
@@ -149,7 +169,7 @@ def _words(error: TaskQueueError | OSError) -> str:
 
 
 def _leave_pipe() -> int:
-    """Nobody reads any more, as in ``taskqueue status | head -1``: go, without a word."""
+    """Nobody reads any more, as in ``taskqueue status | head -1``: go, without a word at the exit either."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return BROKEN_PIPE
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli.daemon import Daemon, reaches_daemon
+from taskqueue.cli.plain import print_lines, print_object, takes_json, takes_json_lines
 
 if TYPE_CHECKING:
     from taskqueue.core.views import OperationView
@@ -39,35 +40,43 @@ def operation() -> None:
 
 
 @operation.command("list")
+@takes_json_lines
 @reaches_daemon
-def list_operations(url: str, timeout: float) -> None:
+def list_operations(as_json: bool, url: str, timeout: float) -> None:
     """List all that are remembered, the newest first.
 
     \b
     Example:
       taskqueue operation list
     """
-    from taskqueue.cli import tables, task_tables
-
     with Daemon(url, timeout).client() as client:
         views = client.operations()
+    if as_json:
+        print_lines(views)
+        return
+    from taskqueue.cli import tables, task_tables
+
     tables.show(task_tables.of_operations(views))
 
 
 @operation.command()
 @click.argument("number", metavar="ID", type=operation_id)
+@takes_json
 @reaches_daemon
-def show(number: int, url: str, timeout: float) -> None:
+def show(number: int, as_json: bool, url: str, timeout: float) -> None:
     """Show one.
 
     \b
     Example:
       taskqueue operation show 17592186044417
     """
-    from taskqueue.cli import tables
-
     with Daemon(url, timeout).client() as client:
         view = client.operation(number)
+    if as_json:
+        print_object(view)
+        return
+    from taskqueue.cli import tables
+
     tables.console().print(tables.of_fields(_fields(view)))
 
 

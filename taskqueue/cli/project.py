@@ -11,6 +11,7 @@ from taskqueue.cli.asking import confirm, tasks
 from taskqueue.cli.bulk import outcome
 from taskqueue.cli.daemon import Daemon, full_status, reaches_daemon
 from taskqueue.cli.names import project_name, takes_group
+from taskqueue.cli.plain import print_lines, print_object, takes_json, takes_json_lines
 from taskqueue.cli.settings import changes, parse, text
 from taskqueue.errors import RequestRejected
 
@@ -38,8 +39,9 @@ def project() -> None:
 
 @project.command("list")
 @takes_group
+@takes_json_lines
 @reaches_daemon
-def list_projects(group: str | None, url: str, timeout: float) -> None:
+def list_projects(group: str | None, as_json: bool, url: str, timeout: float) -> None:
     """List projects with their counts.
 
     \b
@@ -47,17 +49,21 @@ def list_projects(group: str | None, url: str, timeout: float) -> None:
       taskqueue project list
       taskqueue project list --group papers
     """
-    from taskqueue.cli import tables
-
     with Daemon(url, timeout).client() as client:
         views = full_status(client, group or "").projects
+    if as_json:
+        print_lines(views)
+        return
+    from taskqueue.cli import tables
+
     tables.show(tables.of_projects(views))
 
 
 @project.command()
 @click.argument("name", type=project_name)
+@takes_json
 @reaches_daemon
-def show(name: str, url: str, timeout: float) -> None:
+def show(name: str, as_json: bool, url: str, timeout: float) -> None:
     """Show a project: its counts, why it is paused, its cron jobs, and its settings.
 
     Beside each setting stands who said it: `project set`, or the config file or its default.
@@ -66,10 +72,13 @@ def show(name: str, url: str, timeout: float) -> None:
     Example:
       taskqueue project show news
     """
-    from taskqueue.cli import tables
-
     with Daemon(url, timeout).client() as client:
         view = client.project(name)
+    if as_json:
+        print_object(view)
+        return
+    from taskqueue.cli import tables
+
     parts = [tables.of_projects([view]), tables.of_fields(_fields(view))]
     if view.cron:
         parts.append(tables.of_cron([view]))

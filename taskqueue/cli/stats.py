@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ import click
 
 from taskqueue.cli.daemon import Daemon, check_group, reaches_daemon
 from taskqueue.cli.names import project_name, takes_group
+from taskqueue.cli.plain import print_object, takes_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +29,7 @@ TIMES: Final = ("mean_seconds", "p95_seconds")
 @click.argument("projects", metavar="[PROJECT...]", type=project_name, nargs=-1)
 @takes_group
 @click.option("--window", type=click.Choice([*WINDOWS, ALL]), default="1h", show_default=True, help="Over which time.")
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object, with all windows.")
+@takes_json
 @reaches_daemon
 def stats(projects: tuple[str, ...], group: str | None, window: str, as_json: bool, url: str, timeout: float) -> None:
     """Show what happened to projects in the last 5 minutes, hour or day, or since they were made.
@@ -46,9 +46,7 @@ def stats(projects: tuple[str, ...], group: str | None, window: str, as_json: bo
     with Daemon(url, timeout).client() as client:
         found = list(_chosen(client, projects, group))
     if as_json:
-        from taskqueue.cli.tables import as_plain
-
-        click.echo(json.dumps({"projects": as_plain(found)}, indent=2))
+        print_object({"projects": found})
         return
     from taskqueue.cli import tables
 

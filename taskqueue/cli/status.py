@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ import click
 
 from taskqueue.cli.daemon import Daemon, full_status, reaches_daemon
 from taskqueue.cli.names import takes_group
+from taskqueue.cli.plain import print_object, takes_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,7 +29,7 @@ NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION -p 
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object, with every field.")
+@takes_json
 @takes_group
 @click.option("--verify", is_flag=True, help="Have the scheduler check its own invariants, too.")
 @reaches_daemon
@@ -48,7 +48,7 @@ def status(as_json: bool, group: str | None, verify: bool, url: str, timeout: fl
     if problems:
         raise click.ClickException("an invariant is broken: " + "; ".join(problems))
     if as_json:
-        click.echo(_as_json(url, reply))
+        print_object({"url": url} | {key: getattr(reply, key) for key in JSON_KEYS})
     else:
         from taskqueue.cli import tables
 
@@ -137,9 +137,3 @@ def _drawn(url: str, reply: StatusReply, group: str | None, speeds: dict[str, Sp
     paused = any(view.reason for view in reply.projects)
     pauses: list[RenderableType] = [tables.of_pauses(reply.projects), ""] if paused else []
     return Group(head, projects, "", *pauses, fetchers)
-
-
-def _as_json(url: str, reply: StatusReply) -> str:
-    from taskqueue.cli.tables import as_plain
-
-    return json.dumps({"url": url} | {key: as_plain(getattr(reply, key)) for key in JSON_KEYS}, indent=2)

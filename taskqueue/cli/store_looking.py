@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli.asking import tasks
+from taskqueue.cli.plain import as_plain, print_object, takes_json
 from taskqueue.cli.store_place import Place, moving, names_store, size
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object, sizes in bytes.")
+@takes_json
 @names_store
 def stats(place: Place, as_json: bool) -> None:
     """Show what a store has: tasks by project and state, bytes by family and level, and whether its cache will do.
@@ -41,11 +41,9 @@ def stats(place: Place, as_json: bool) -> None:
     with closing(Still(place.path)) as still:
         figures = figures_of(still, place.cache_bytes)
     if as_json:
-        from taskqueue.cli.tables import as_plain
-
         plain = as_plain(figures)
         plain["cache"]["is_short"] = figures.cache.is_short
-        click.echo(json.dumps(plain, indent=2))
+        print_object(plain)
         return
     from taskqueue.cli import tables
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
-from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from taskqueue.cli.settings import flat, is_empty, text
@@ -104,13 +103,26 @@ def _speed_cells(speeds: Speeds | None) -> Iterator[Text]:
 
 
 def of_fetchers(views: Iterable[FetcherView]) -> Table:
-    """A row a fetcher."""
-    table = bare_table(["fetcher"], ["holds", "capacity", "silent"], ["projects"])
+    """A row a fetcher: what it holds of how much it takes, for how long already, how its attempts have ended."""
+    table = bare_table([], ["holds", "oldest", "done", "failed", "silent"], ["address", "projects"])
+    table.columns.insert(0, Column("fetcher", overflow="fold"))
     for view in views:
-        projects = "any" if view.projects is None else ", ".join(view.projects)
-        numbers = (f"{view.holds:,}", f"{view.capacity:,}", duration(view.silent_seconds))
-        table.add_row(*map(Text, (view.name or view.session, *numbers, projects)))
+        table.add_row(*map(Text, fetcher_cells(view)))
     return table
+
+
+def fetcher_cells(view: FetcherView) -> tuple[str, ...]:
+    """What there is to say of a fetcher, column by column."""
+    return (
+        view.name or view.session,
+        f"{view.holds:,}/{view.capacity:,}",
+        duration(view.oldest_seconds) if view.holds else "",
+        f"{view.done:,}",
+        f"{view.failed:,}",
+        duration(view.silent_seconds),
+        view.address,
+        "any" if view.projects is None else ", ".join(view.projects),
+    )
 
 
 def of_pauses(views: Iterable[ProjectView]) -> Table:
@@ -177,14 +189,3 @@ def bare_table(
     for name in more_words:
         table.add_column(name, overflow="fold")
     return table
-
-
-def as_plain(value: object) -> Any:
-    """A message's view as JSON can hold it: every field, in order; infinite numbers as text."""
-    if isinstance(value, msgspec.Struct):
-        return {field.encode_name: as_plain(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(name): as_plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_plain(part) for part in value]
-    return str(value) if value in (float("inf"), float("-inf")) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
@@ -12,6 +12,7 @@ from taskqueue.cli import bulk, listing, times
 from taskqueue.cli.bulk import STATES, Change, Choice, chooses_tasks
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name, taskids_of
+from taskqueue.cli.plain import as_plain, print_lines, takes_json_lines, without_envelope
 from taskqueue.cli.times import duration, local
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def task() -> None:
 @click.option("--state", metavar="STATE", type=click.Choice(STATES), required=True, help=f"One of {', '.join(STATES)}.")
 @click.option("--url-glob", metavar="GLOB", help="Only those whose url matches, such as 'https://a.org/*'.")
 @click.option("--limit", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Tasks, at most.")
-@click.option("--json", "as_json", is_flag=True, help="For programs: a JSON object a line.")
+@takes_json_lines
 @reaches_daemon
 def list_tasks(
     project: str, state: StateName, url_glob: str | None, limit: int, as_json: bool, url: str, timeout: float
@@ -66,24 +67,32 @@ def list_tasks(
 @task.command()
 @click.argument("project", type=project_name)
 @click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
+@takes_json_lines
 @reaches_daemon
-def show(project: str, taskids: tuple[str, ...], url: str, timeout: float) -> None:
+def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeout: float) -> None:
     """Show everything that the daemon knows about tasks, with their last attempts.
 
     \b
     Example:
       taskqueue task show news https://example.com/
     """
+    with Daemon(url, timeout).client() as client:
+        found = (client.show_task(project, taskid) for taskid in taskids_of(taskids))
+        if as_json:
+            print_lines(map(without_envelope, found))
+        else:
+            _draw(found)
+
+
+def _draw(found: Iterable[TaskReply]) -> None:
     from taskqueue.cli import tables
     from taskqueue.cli.task_tables import of_attempts
 
     console = tables.console()
-    with Daemon(url, timeout).client() as client:
-        for taskid in taskids_of(taskids):
-            found = client.show_task(project, taskid)
-            console.print(tables.of_fields(_fields(found)), "", sep="\n")
-            if found.history:
-                console.print(of_attempts(found.history), "", sep="\n")
+    for task in found:
+        console.print(tables.of_fields(_fields(task)), "", sep="\n")
+        if task.history:
+            console.print(of_attempts(task.history), "", sep="\n")
 
 
 @task.command()
@@ -204,8 +213,6 @@ def _tell(names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str
 
 def _fields(task: TaskReply) -> dict[str, str]:
     """What is to be said of it, without what is empty."""
-    from taskqueue.cli.tables import as_plain
-
     schedule = as_plain(task.schedule)
     fields = {
         "project": task.project,
@@ -221,7 +228,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "last crawled": local(task.lastcrawltime),
         "finished": local(task.finished_at),
         "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
-        "lease": f"{duration(task.lease_seconds)} left, held by {task.session}" if task.session else "",
+        "lease": f"{duration(task.lease_seconds)} left, held by {task.fetcher}" if task.session else "",
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
         "body": _body(task),
     }

@@ -6,13 +6,15 @@ import click
 
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name, taskids_of
+from taskqueue.cli.plain import print_object, takes_json
 
 
 @click.command()
 @click.argument("project", type=project_name)
 @click.argument("task", metavar="[TASKID|URL]", required=False)
+@takes_json
 @reaches_daemon
-def why(project: str, task: str | None, url: str, timeout: float) -> None:
+def why(project: str, task: str | None, as_json: bool, url: str, timeout: float) -> None:
     """Say why nothing of a project, or not this task, is handed out.
 
     \b
@@ -22,4 +24,8 @@ def why(project: str, task: str | None, url: str, timeout: float) -> None:
     """
     taskid = taskids_of([task])[0] if task else None
     with Daemon(url, timeout).client() as client:
-        click.echo(client.why(project, taskid))
+        sentence = client.why(project, taskid)
+    if as_json:
+        print_object({"project": project, "taskid": taskid, "sentence": sentence})
+    else:
+        click.echo(sentence)

@@ -168,6 +168,7 @@ def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
     spec = NO_SPEC if task.bare else spec_of(state, project, task)
+    fetcher = state.sessions[task.lease.session].label if task.lease else ""
     room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(spec.url) - len(spec.body)
     reply = TaskReply(
         n=message.n,
@@ -181,7 +182,8 @@ def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
         lastcrawltime=task.lastcrawltime,
         body=spec.body,
         depth=spec.depth,
-        history=_that_fit(history_of(state, project, task), room),
+        history=_that_fit(history_of(state, project, task), room - len(fetcher.encode())),
+        fetcher=fetcher,
     )
     _tell_state(state, now, task, reply)
     return reply

@@ -159,7 +159,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
         exetime: unix seconds: due (delayed), or 0.
         finished_at: unix seconds of the end (over), or 0.
         lease_seconds: until its lease runs out (processing).
-        session: of the fetcher that has it (processing).
+        session, fetcher: of the fetcher that has it, and its name, or its session if it has none (processing).
         error: of its last attempt, unless that was a success.
         depth: follow-ups between it and a task that was pushed by itself.
         history: its last attempts, the newest first; ATTEMPTS_KEPT at most.
@@ -184,6 +184,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     depth: int = 0
     history: list[Attempt] = []
     bare_since: float = 0.0
+    fetcher: str = ""
 
 
 class TaskListReply(Reply, tag="task-list-reply"):

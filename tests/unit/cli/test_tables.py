@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from taskqueue.cli.bulk import outcome
+from taskqueue.cli.plain import as_plain
 from taskqueue.cli.stats import of_stats
-from taskqueue.cli.tables import Speeds, as_plain, of_cron, of_moving_projects, of_pauses, of_projects, of_settings
+from taskqueue.cli.tables import Speeds, of_cron, of_moving_projects, of_pauses, of_projects, of_settings
 from taskqueue.cli.task_tables import of_attempts, of_operations, of_tasks, progress
 from taskqueue.client.task import default_taskid
 from taskqueue.core.requests import TaskFilter

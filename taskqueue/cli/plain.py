@@ -1,0 +1,69 @@
+"""The option --json: what commands show people as tables and sentences, for programs.
+
+A command that lists things prints an object a line, as it gets them; any other command one object. Each has every field
+of the daemon's own views, under the names that messages have; fields are added over time, never renamed. Times are unix
+seconds, infinite numbers are text, and what JSON can't hold of a task's body stands as ``{"$msgpack": "base64"}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from math import isinf
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from taskqueue.core.replies import Reply
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+ENVELOPE: Final = ("type", *Reply.__struct_fields__)
+
+
+def takes_json(command: Command) -> Command:
+    """Give a command that shows one thing the option --json."""
+    return click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")(command)
+
+
+def takes_json_lines(command: Command) -> Command:
+    """Give a command that lists things the option --json."""
+    return click.option("--json", "as_json", is_flag=True, help="For programs: a JSON object a line.")(command)
+
+
+def print_object(value: object) -> None:
+    """One object, over many lines."""
+    click.echo(json.dumps(as_plain(value), indent=2))
+
+
+def print_lines(values: Iterable[object]) -> None:
+    """An object a line."""
+    for value in values:
+        click.echo(json.dumps(as_plain(value)))
+
+
+def without_envelope(reply: Reply) -> dict[str, Any]:
+    """A reply as JSON can hold it, without what every message has."""
+    return {name: value for name, value in as_plain(reply).items() if name not in ENVELOPE}
+
+
+def as_plain(value: object) -> Any:
+    """A message's view as JSON can hold it: every field, in order."""
+    if isinstance(value, msgspec.Struct):
+        return {field.encode_name: as_plain(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): as_plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_plain(part) for part in value]
+    if isinstance(value, msgspec.Raw):
+        return _as_plain_body(value)
+    return str(value) if isinstance(value, float) and isinf(value) else value
+
+
+def _as_plain_body(packed: msgspec.Raw) -> Any:
+    from taskqueue.store.lines import ABSENT, as_json
+
+    written = as_json(packed)
+    return None if written == ABSENT else json.loads(bytes(written))

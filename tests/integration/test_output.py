@@ -1,0 +1,172 @@
+"""What commands print, for programs and into pipes, and the status that they end with: real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+WAIT_SECONDS = 30
+COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
+
+DaemonFactory = Callable[..., Any]
+PeerFactory = Callable[..., Any]
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(daemon: DaemonFactory, peer: PeerFactory) -> Run:
+    """Run a command in a process of its own, on a daemon with some of everything."""
+    it = daemon(projects={"news": {"rate": 5}, "shop": {"group": "shops"}})
+    fetcher = peer(it)
+    fetcher.ask("project-set", project="news", settings={"cron": {"daily": {"every": "1d"}}})
+    fetcher.push("news", "a", "b", "c")
+    fetcher.ask("hello", capacity=1, name="web1:4711")
+    fetcher.ask("bulk", action="retry", project="news", filter={"states": ["failed"]})
+    fetcher.receive()
+
+    def run(*arguments: str, stdout: int = subprocess.PIPE) -> Ended:
+        command = [*COMMAND, *arguments]
+        environment = os.environ | {"TASKQUEUE_URL": it.url}
+        done = subprocess.run(
+            command,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            timeout=WAIT_SECONDS,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout or "", done.stderr)
+
+    return run
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """The JSON object of each line."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# ------------------------------------------------------------------------------------------------ for programs
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        (("project", "list"), {"name": "news", "state": "running"}),
+        (("cron", "list"), {"project": "news", "job": "daily", "skipped": 0}),
+        (("operation", "list"), {"action": "retry", "projects": ["news"], "matched": 0}),
+        (("fetchers",), {"name": "web1:4711", "address": "127.0.0.1", "holds": 1, "capacity": 1, "failed": 0}),
+        (("task", "list", "news", "--state", "ready"), {"taskid": "b", "url": "http://site/b"}),
+        (
+            ("task", "show", "news", "a", "b"),
+            {"taskid": "a", "state": "processing", "fetcher": "web1:4711", "body": None},
+        ),
+    ],
+)
+def test_a_list_is_an_object_a_line_for_programs(run: Run, command: tuple[str, ...], names: dict[str, Any]) -> None:
+    status, out, err = run(*command, "--json")
+
+    assert (status, err) == (0, "")
+    first = objects(out)[0]
+    assert {name: first[name] for name in names} == names
+
+
+def test_one_thing_is_one_object_for_programs(run: Run) -> None:
+    operation = objects(run("operation", "list", "--json").out)[0]
+
+    assert json.loads(run("operation", "show", str(operation["id"]), "--json").out)["id"] == operation["id"]
+    assert json.loads(run("project", "show", "news", "--json").out)["settings"]["rate"] == 5.0
+    assert json.loads(run("why", "shop", "--json").out)["sentence"].startswith('project "shop"')
+    assert json.loads(run("why", "news", "a", "--json").out)["taskid"] == "a"
+    assert [each["name"] for each in json.loads(run("stats", "--json").out)["projects"]] == ["news", "shop"]
+    assert json.loads(run("status", "--json").out)["fetchers"][0]["address"] == "127.0.0.1"
+
+
+def test_the_body_of_a_task_is_json_as_far_as_json_can_hold_it(run: Run, peer: PeerFactory) -> None:
+    url = json.loads(run("status", "--json").out)["url"]
+    bodies = {"plain": {"save": [1, "é"]}, "bytes": {"page": b"\xff"}}
+    tasks = [{"taskid": name, "url": "http://site/", "body": body} for name, body in bodies.items()]
+    peer(url).ask("new-task", project="shop", tasks=tasks)
+
+    plain, packed = objects(run("task", "show", "shop", "plain", "bytes", "--json").out)
+
+    assert plain["body"] == {"save": [1, "é"]}
+    assert list(packed["body"]) == ["$msgpack"]
+
+
+def test_people_are_told_names_and_not_sessions(run: Run) -> None:
+    assert "held by web1:4711" in run("task", "show", "news", "a").out
+    assert run("fetchers").out.splitlines()[1].split()[:2] == ["web1:4711", "1/1"]
+
+
+# ------------------------------------------------------------------------------------------------ fetchers
+
+
+def test_fetchers_are_sorted_filtered_and_limited(run: Run, peer: PeerFactory) -> None:
+    url = json.loads(run("status", "--json").out)["url"]
+    for name, capacity in (("big:1", 90), ("idle:2", 2), ("late:3", 3)):
+        peer(url).ask("hello", capacity=capacity, name=name, projects=["shop"])
+
+    def names(*options: str) -> list[str]:
+        return [each["name"] for each in objects(run("fetchers", "--json", *options).out)]
+
+    assert names() == ["big:1", "idle:2", "late:3", "web1:4711"]
+    assert names("--sort", "capacity", "--limit", "2") == ["big:1", "late:3"]
+    assert names("--sort", "oldest", "--limit", "1") == ["web1:4711"]
+    assert names("--filter", "LE:") == ["idle:2"]
+    assert names("-p", "news") == ["web1:4711"]
+    assert names("--group", "shops") == ["big:1", "idle:2", "late:3", "web1:4711"]
+    assert run("fetchers", "--filter", "nobody") == (0, "none\n", "")
+    assert run("fetchers", "--group", "none")[2] == 'taskqueue: group: no project belongs to a group "none"\n'
+
+
+# ------------------------------------------------------------------------------------------------ pipes, statuses
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "status", "status --json", "stats", "stats --json", "project list", "project show news", "project list --json",
+        "cron list", "fetchers", "fetchers --json", "task list news --state ready", "task show news a",
+        "operation list", "why news", "--help", "status --help", "--version",
+    ],
+)  # fmt: skip
+def test_a_pipe_that_nobody_reads_is_quiet_and_is_told_by_the_status(run: Run, command: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert run(*command.split(), stdout=writing) == (141, "", "")
+    finally:
+        os.close(writing)
+
+
+def test_a_file_that_takes_nothing_is_one_line(run: Run) -> None:
+    with open("/dev/full", "w") as full:
+        assert run("status", stdout=full.fileno()) == (1, "", "taskqueue: No space left on device\n")
+
+
+def test_the_exit_status_is_what_the_documents_say(run: Run) -> None:
+    assert run("status").status == 0
+    assert run("--help").status == 0
+    assert run("project", "show", "nobody").status == 1
+    assert run("task", "show", "news", "nothing").status == 1
+    assert run("status", "--url", "tcp://127.0.0.1:9", "--timeout", "0.05").status == 1
+    assert run("stats", "--window", "5y").status == 2
+    assert run("fly").status == 2
+    assert run().status == 2
