@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from taskqueue.demo.links import leads_to
-from taskqueue.demo.page import Page, Site, not_found
+from taskqueue.demo.page import Page, Site, Tell, not_found, quiet
 
 ANYWHERE = "http://folder"
 """Base of urls while nothing is served yet."""
@@ -29,6 +28,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._reached: dict[str, int] = {}
 
     def page(self, target: str) -> Page:
         try:
@@ -54,12 +54,9 @@ class Folder:
             raise ValueError(path)
         return self._root.joinpath(*parts)
 
-    def expected(self) -> Mapping[str, int]:
+    def expected(self, tell: Tell = quiet) -> Mapping[str, int]:
+        self._reached = self._reached or walk(self, tell)
         return self._reached
-
-    @cached_property
-    def _reached(self) -> dict[str, int]:
-        return walk(self)
 
 
 def _file_page(file: Path) -> Page:
@@ -67,8 +64,8 @@ def _file_page(file: Path) -> Page:
     return Page(200, file.read_bytes(), f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
 
 
-def walk(site: Site) -> dict[str, int]:
-    """Status by target of every page that links and redirects reach from ``/``."""
+def walk(site: Site, tell: Tell = quiet) -> dict[str, int]:
+    """Status by target of every page that links and redirects reach from ``/``; tells how far it is after each."""
     found = {"/": 0}
     waiting = ["/"]
     while waiting:
@@ -79,4 +76,5 @@ def walk(site: Site) -> dict[str, int]:
             if (next_target := url.removeprefix(ANYWHERE)) not in found:
                 found[next_target] = 0
                 waiting.append(next_target)
+        tell(len(found) - len(waiting), len(waiting))
     return found

@@ -80,7 +80,8 @@ class _Table:
 
     def show(self, scene: Scene) -> None:
         progress = [_progress(scene)] if scene.pages else []
-        self._live.update(Group(table(scene), "", *progress, Text(self._hint, style="dim")))
+        paces = [Text(f"{view.name}, {_pace(view)}", style="dim") for view, _ in scene.projects]
+        self._live.update(Group(table(scene), *paces, "", *progress, Text(self._hint, style="dim")))
 
 
 class _Lines:
@@ -103,8 +104,13 @@ def line(view: ProjectView, speed: float) -> str:
     counts = view.counts
     return (
         f"{view.name}: {counts.ready} ready, {counts.delayed} delayed, {counts.processing} processing, "
-        f"{counts.success} success, {counts.failed} failed; {speed:.1f} pages/s, at most {view.settings['rate']:g}/s"
+        f"{counts.success} success, {counts.failed} failed; {speed:.1f} pages/s ({_pace(view)})"
     )
+
+
+def _pace(view: ProjectView) -> str:
+    """What the scheduler hands out at most; for seconds more than that may end: a burst, or what took longer."""
+    return f"handed out: at most {view.settings['burst']:g} at once, then {view.settings['rate']:g}/s"
 
 
 def table(scene: Scene) -> Table:

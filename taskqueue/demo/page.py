@@ -6,7 +6,7 @@ come in here: sockets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 HTML = "text/html; charset=utf-8"
@@ -27,14 +27,26 @@ class Page(NamedTuple):
     delay_seconds: float = 0.0
 
 
+Tell = Callable[[int, int], object]
+"""Takes how many pages have been read, and how many more are known."""
+
+
+def quiet(read: int, waiting: int) -> None:
+    """Tell nobody."""
+
+
 class Site(Protocol):
     """Pages by target."""
 
     def page(self, target: str) -> Page:
         """What a GET of the target answers; a 404 if there is no such page."""
 
-    def expected(self) -> Mapping[str, int]:
-        """Targets that a full crawl fetches, each exactly once, with the status it gets."""
+    def expected(self, tell: Tell = quiet) -> Mapping[str, int]:
+        """Targets that a full crawl fetches, each exactly once, with the status it gets; found out once.
+
+        Args:
+            tell: told again and again how far it is, if that takes a while.
+        """
 
 
 def not_found(target: str) -> Page:

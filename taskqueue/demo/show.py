@@ -26,6 +26,7 @@ from taskqueue import Client
 from taskqueue.demo import run as runs
 from taskqueue.demo import stage
 from taskqueue.demo.evidence import gather
+from taskqueue.demo.following import following
 from taskqueue.demo.live import screen
 from taskqueue.demo.page import Site
 from taskqueue.demo.processes import Processes, locked
@@ -106,7 +107,9 @@ class _Show:
 
     def _count_pages(self) -> None:
         if self._options.folder:
-            self._say(f"Following the links in {self._options.folder} ...\n")
+            with following(self._console, self._options.folder) as tell:
+                self._site.expected(tell)
+            self._say()
         self._pages = len(self._site.expected())
 
     def _next_run(self, before: Run | None) -> Run:
@@ -164,7 +167,7 @@ class _Show:
         pids = [f"pid {self._processes.pid(name)}" for name in ("scheduler", *stage.FETCHERS)]
         self._say(f"  scheduler   {url}, {pids[0]}")
         self._say(f"  fetchers    {', '.join(pids[1:])}; {stage.CONCURRENCY} pages at once each")
-        self._say(f"  pace        {self._options.rate:g} pages/s after a burst of {stage.BURST}")
+        self._say(f"  pace        {stage.BURST} pages at once, then {self._options.rate:g} a second")
         self._say(f"  data        {self._options.data}: store, config, logs\n")
 
     def _conclude(self, run: Run, pages: int, seconds: float, claims: list[Claim]) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from urllib.parse import parse_qsl, urlsplit
 
-from taskqueue.demo.page import Page, not_found
+from taskqueue.demo.page import Page, Tell, not_found, quiet
 
 ARTICLES = 440
 TOPICS = 20
@@ -48,7 +48,7 @@ class Magazine:
     def page(self, target: str) -> Page:
         return self._pages.get(_key(target)) or not_found(target)
 
-    def expected(self) -> Mapping[str, int]:
+    def expected(self, tell: Tell = quiet) -> Mapping[str, int]:
         return self._expected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 from rich.console import Console
 
@@ -70,8 +71,16 @@ def test_elsewhere_there_is_a_plain_line_a_second() -> None:
 
     assert len(lines) == 3
     assert lines[0] == (
-        "   0.0 s  demo: 1234 ready, 5 delayed, 6 processing, 789 success, 12 failed; 0.0 pages/s, at most 50/s"
+        "   0.0 s  demo: 1234 ready, 5 delayed, 6 processing, 789 success, 12 failed; 0.0 pages/s "
+        "(handed out: at most 10 at once, then 50/s)"
     )
+
+
+def test_a_speed_above_the_rate_is_explained_by_the_burst_beside_it() -> None:
+    scene = SCENE._replace(projects=[(VIEW, 57.3)])
+
+    assert "57.3 pages/s (handed out: at most 10 at once, then 50/s)" in shown([scene], is_terminal=False)
+    assert re.search(r"57\.3\s+demo, handed out: at most 10 at once, then 50/s", shown([scene], is_terminal=True))
 
 
 def test_a_line_that_says_nothing_new_is_left_out() -> None:
