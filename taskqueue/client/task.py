@@ -23,6 +23,11 @@ from taskqueue.wire.reasons import reason_of
 OWN_PORTS: Final = {"http": ":80", "https": ":443"}
 """The port that goes without saying, by scheme."""
 
+ENCODING: Final = (TypeError, ValueError, OverflowError, RecursionError)
+"""What encoding can raise."""
+TOO_LARGE: Final = "expected an integer of at most 64 bits"
+CULPRIT_DEPTH: Final = 10
+
 _encoder: Final = msgspec.msgpack.Encoder()
 _sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 _decoder: Final[msgspec.msgpack.Decoder[NewTask]] = msgspec.msgpack.Decoder(NewTask)
@@ -197,16 +202,19 @@ def new_task(
 
     Raises:
         ValueError: an argument is out of its range, or body and one of its parts are both given.
-        TypeError: the body can't be encoded as MessagePack.
+        TypeError: an argument is of a type that it can't be, such as a body that can't be encoded as MessagePack.
+
+    Each error names the argument, and where in it the trouble is.
     """
+    parts = {"fetch": fetch, "process": process, "save": save, "body": body}
     body = body_of(fetch, process, save, body)
+    raw = NIL if body is None else _packed(body, parts)
     if canonical:
         url = canonical_url(url)
     if taskid is None:
         taskid = default_taskid(url, fetch)
     at, ends = unix_seconds("exetime", exetime) or 0.0, unix_seconds("expires_at", expires_at)
     schedule = Schedule(priority, at, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, ends)
-    raw = NIL if body is None else Raw(_encoder.encode(body))
     return _checked(NewTask(taskid, url, schedule, raw, project))
 
 
@@ -227,8 +235,13 @@ def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
     """The identity of a request: hex MD5 of the url without its fragment, and of method and data if not a plain GET.
 
     docs/protocol.md says which bytes are hashed, so that other clients come to the same.
+
+    Raises:
+        TypeError: url is no text, or fetch no map.
     """
     hashed = _text("url", url).partition("#")[0].encode()
+    if fetch is not None and not isinstance(fetch, Mapping):
+        raise TypeError(f"fetch: expected a map, got {type(fetch).__name__}")
     method = str((fetch or {}).get("method") or "GET").upper()
     data = (fetch or {}).get("data")
     if method != "GET" or data:
@@ -293,8 +306,52 @@ def _checked(task: NewTask) -> NewTask:
         _text("schedule.itag", task.schedule.itag)
     try:
         return _decoder.decode(_encoder.encode(task))
-    except (ValueError, OverflowError) as error:
+    except OverflowError:
+        name, _ = _culprit("schedule", msgspec.structs.asdict(task.schedule))
+        raise ValueError(f"{name}: {TOO_LARGE}") from None
+    except ValueError as error:
         raise ValueError(reason_of(error)) from None
+
+
+def _packed(body: Any, parts: Mapping[str, Any]) -> Raw:
+    """The body as it is sent; ``parts`` are the arguments that it was made of.
+
+    Raises:
+        TypeError, ValueError: it can't be said in MessagePack; names the innermost argument, key or index.
+    """
+    try:
+        return Raw(_encoder.encode(body))
+    except ENCODING as error:
+        name, value = _culprit("", parts)
+        if isinstance(error, TypeError):
+            raise TypeError(f"{name}: {type(value).__name__} can't be encoded as MessagePack") from None
+        raise ValueError(f"{name}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case OverflowError():
+            return TOO_LARGE
+        case RecursionError():
+            return "nested too deep"
+        case UnicodeEncodeError():
+            return f"{error.object!r} can't be written as utf-8"
+    return str(error)
+
+
+def _culprit(name: str, value: Any, depth: int = 0) -> tuple[str, Any]:
+    """What in a value can't be encoded: its path, and itself; not deeper than anybody would read."""
+    inner: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        inner = [(f"{name}.{key}" if name else str(key), part) for key, part in value.items()]
+    elif isinstance(value, list | tuple):
+        inner = [(f"{name}[{index}]", part) for index, part in enumerate(value)]
+    for path, part in inner if depth < CULPRIT_DEPTH else ():
+        try:
+            _encoder.encode(part)
+        except ENCODING:
+            return _culprit(path, part, depth + 1)
+    return name, value
 
 
 def _text(field: str, value: str) -> str:

@@ -82,11 +82,23 @@ def test_a_body_of_ones_own_is_sent_as_it_is() -> None:
     assert body_of(new_task("http://a/", body=[1, {"a": b"\xff"}])) == [1, {"a": b"\xff"}]
 
 
+def nested(depth: int) -> list[Any]:
+    inner: list[Any] = []
+    for _ in range(depth):
+        inner = [inner]
+    return inner
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
         ({"priority": "high"}, "schedule.priority: expected int, got str"),
-        ({"priority": 2**70}, "message: "),
+        ({"priority": 2**70}, "schedule.priority: expected an integer of at most 64 bits"),
+        ({"exetime": 10**400}, "schedule.exetime: expected an integer of at most 64 bits"),
+        ({"body": 2**64}, "body: expected an integer of at most 64 bits"),
+        ({"save": {"a": [0, -(2**64)]}}, "save.a[1]: expected an integer of at most 64 bits"),
+        ({"process": {"a": "\ud800"}}, "process.a: '\\ud800' can't be written as utf-8"),
+        ({"body": nested(5000)}, "body[0][0]"),
         ({"delay": float("nan")}, "schedule.delay: expected float >= 0"),
         ({"age": 0.5}, "schedule.age: expected float >= 1"),
         ({"timeout": 0}, "schedule.timeout: expected float > 0"),
@@ -108,10 +120,35 @@ def test_a_mistake_is_told_where_it_is_made(said: dict[str, Any], reason: str) -
         new_task(**{"url": "http://a/", **said})
 
 
-@pytest.mark.parametrize("said", [{"url": None}, {"url": b"http://a/"}, {"taskid": 5}, {"body": object()}])
-def test_a_value_of_the_wrong_kind_is_told(said: dict[str, Any]) -> None:
-    with pytest.raises(TypeError):
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"url": None}, "url: expected str, got NoneType"),
+        ({"url": b"http://a/"}, "url: expected str, got bytes"),
+        ({"taskid": 5}, "taskid: expected str, got int"),
+        ({"fetch": [1]}, "fetch: expected a map, got list"),
+        ({"fetch": "GET"}, "fetch: expected a map, got str"),
+        ({"body": object()}, "body: object can't be encoded as MessagePack"),
+        ({"fetch": {"data": object()}}, "fetch.data: object can't be encoded as MessagePack"),
+        ({"save": {"a": [1, {"b": 1j}]}}, "save.a[1].b: complex can't be encoded as MessagePack"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told(said: dict[str, Any], reason: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(reason)}$"):
         new_task(**{"url": "http://a/", **said})
+
+
+def test_an_item_of_push_many_that_can_not_be_sent_is_rejected_with_its_place() -> None:
+    pushed = Pushed()
+    items: list[Any] = ["http://a/", {"url": "http://b/", "save": {"n": 2**64}}, {"url": "http://c/", "fetch": [1]}]
+
+    [batch] = Packer(10, pushed).pack(items)
+
+    assert batch.places == [0]
+    assert pushed.errors == [
+        "task 1: save.n: expected an integer of at most 64 bits",
+        "task 2: fetch: expected a map, got list",
+    ]
 
 
 def test_a_task_shows_the_parts_of_its_body() -> None:
