@@ -100,8 +100,9 @@ def set_project(state: State, now: Now, by: Who, message: ProjectSet) -> Project
     overlay(overrides, message.settings)
     state.check_settings(message.project, overrides)
     if project is None:
-        project = make_project(state, message.project, now)
-    use_settings(state, project, project.layers, overrides, now)
+        project = make_project(state, message.project, now, overrides)
+    else:
+        use_settings(state, project, project.layers, overrides, now)
     log.note(state, now, by, "project set", project=project.name, detail=log.settings(message.settings))
     return ProjectReply(n=message.n, project=project.view(now))
 

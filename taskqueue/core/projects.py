@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from taskqueue.core import timetable
 from taskqueue.core.bucket import Bucket
@@ -17,6 +18,8 @@ from taskqueue.core.state import NO_PACE, State
 from taskqueue.core.task import DELAYED, READY
 from taskqueue.errors import Rejected
 
+NOTHING_SAID: Final[Layer] = {}
+
 
 def project_for_push(state: State, name: str, now: Now) -> Project:
     """The project of that name; with ``auto_create`` an unknown one is made.
@@ -29,10 +32,11 @@ def project_for_push(state: State, name: str, now: Now) -> Project:
     return state.project(name)
 
 
-def make_project(state: State, name: str, now: Now) -> Project:
-    """Make a project, running, with a full bucket."""
+def make_project(state: State, name: str, now: Now, overrides: Layer = NOTHING_SAID) -> Project:
+    """Make a project, running, with a full bucket, and with these settings over those of the config."""
     layers = state.layers(name)
-    record = new_record(state.new_project_number(), name, merge(*layers), now.boot)
+    record = new_record(state.new_project_number(), name, merge(*layers, overrides), now.boot)
+    record.overrides = dict(overrides)
     project = Project(record, state.changes, layers, now.boot)
     add_project(state, project, now)
     plan_cron(state, project, now, {})

@@ -35,6 +35,16 @@ def test_a_new_project_may_hand_out_its_burst_at_once_and_then_its_rate(make_wor
     assert [gained(world, fetcher, 2) for _ in range(5)] == [1, 1, 1, 1, 1]
 
 
+def test_a_project_that_its_settings_make_begins_with_the_burst_that_they_say(make_world: MakeWorld) -> None:
+    world = make_world({"rate": 1.0, "burst": 3.0})
+    world.set("made", rate=1.0, burst=40.0)
+    world.push("made", *[task(f"t{i}") for i in range(50)])
+
+    fetcher = world.fetcher()
+
+    assert len(fetcher.taken) == 40
+
+
 def test_a_project_that_is_deleted_and_made_anew_has_a_full_bucket(make_world: MakeWorld) -> None:
     world = make_world({"rate": 1.0, "burst": 5.0})
     fetcher = crowd(world)
