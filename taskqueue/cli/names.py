@@ -33,7 +33,7 @@ def group_name(text: str) -> str:
 
 def _name(of: str, text: str) -> str:
     if not PROJECT_NAME.fullmatch(text):
-        raise click.BadParameter(f'"{text}" is no {of} name, which is 1 to 64 of letters, digits, "_", "-" and "."')
+        raise click.BadParameter(f'"{text}" is no {of} name, which is 1 to 64 ASCII letters, digits, "_", "-" and "."')
     return text
 
 

@@ -94,5 +94,5 @@ def _check_name(project: str) -> None:
     try:
         msgspec.convert(project, ProjectName)
     except msgspec.ValidationError:
-        reason = f"project: {project!r} is no project name: 1 to 64 letters, digits, _, - and ."
+        reason = f"project: {project!r} is no project name: 1 to 64 ASCII letters, digits, _, - and ."
         raise RequestRejected("malformed", reason) from None

@@ -28,7 +28,7 @@ from taskqueue.core.messages import (
 from taskqueue.errors import Rejected
 
 JOB_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-JOB_NAME_WORDS: Final = '1 to 64 letters, digits, "_" and "-"'
+JOB_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_" and "-"'
 MAX_JOBS: Final = 100
 """Cron jobs of one layer of one project."""
 

@@ -29,7 +29,7 @@ Layer = Mapping[str, Setting]
 WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing")
 """Settings that count tasks."""
 
-NAME_WORDS: Final = 'up to 64 letters, digits, "_", "-" and "."'
+NAME_WORDS: Final = 'up to 64 ASCII letters, digits, "_", "-" and "."'
 FromOne = Annotated[float, Meta(ge=1, extra={"words": "a whole number of at least 1 or inf"})]
 FromZero = Annotated[float, Meta(ge=0, extra={"words": "a whole number of at least 0 or inf"})]
 Duration = Annotated[float, Meta(ge=0, extra=schema.DURATION)]

@@ -283,7 +283,7 @@ def _named_problems(section: str, named: Mapping[str, Any], tables: Mapping[str,
     for name, table in named.items():
         where = schema.path(section, name)
         if not _is_name(name):
-            yield f'{where}: a {section[:-1]} name is 1 to 64 letters, digits, "_", "-" and "."'
+            yield f'{where}: a {section[:-1]} name is 1 to 64 ASCII letters, digits, "_", "-" and "."'
         if not isinstance(table, dict):
             yield f"{where} must be a section, not {schema.shown(table)}"
         elif section == "projects":

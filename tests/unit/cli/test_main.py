@@ -81,7 +81,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["project", "set", "news", "rate"], '"rate" is not of the form name=value, such as rate=5'),
         (["project", "set", "news", "rate=fast"], 'rate must be a number of at least 0 or inf, not "fast"'),
         (["push", "news", "http://a/", ""], "one of the urls is empty"),
-        (["push", "bad name", "http://a/"], '"bad name" is no project name, which is 1 to 64 of letters'),
+        (["push", "bad name", "http://a/"], '"bad name" is no project name, which is 1 to 64 ASCII letters'),
         (["project", "show", ""], '"" is no project name'),
         (["work", "json:loads", "-p", "ne/ws"], '"ne/ws" is no project name'),
         (["work", "nonsense", "-p", "news"], '"nonsense" is not of the form module:function'),

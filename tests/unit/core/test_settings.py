@@ -98,7 +98,7 @@ def reason(layer: Layer) -> str:
             'a number of seconds of at least 0, or inf, not "a month"',
         ),
         ({"weight": 0}, "weight must be a number of at least 0.1 and at most 1_000, not 0"),
-        ({"bucket": "a b"}, 'bucket must be up to 64 letters, digits, "_", "-" and ".", not "a b"'),
+        ({"bucket": "a b"}, 'bucket must be up to 64 ASCII letters, digits, "_", "-" and ".", not "a b"'),
         ({"fetch": 7}, "fetch must be a section, not 7"),
         ({"fetch": {7: 7}}, "fetch must be a section, not {7 = 7}"),
         ({"fetch": {"a": "x" * 65_536}}, "fetch: 65544 bytes, at most 65536 are taken in a setting"),
@@ -153,7 +153,7 @@ def test_people_are_told_which_setting_is_wrong_and_why(layer: dict[str, Any], e
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "a\n", "x" * 65, 7])
 def test_the_name_of_a_job_has_1_to_64_letters_digits_and_two_signs(name: Any) -> None:
-    assert reason({"cron": {name: {"every": "5m"}}}).endswith(': a job\'s name is 1 to 64 letters, digits, "_" and "-"')
+    assert reason({"cron": {name: {"every": "5m"}}}).endswith(': a job\'s name is 1 to 64 ASCII letters, digits, "_" and "-"')
     assert merge({}, {"cron": {"Az-09_": {"every": "5m"}}}).cron["Az-09_"].every == "5m"
 
 

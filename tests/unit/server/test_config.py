@@ -203,15 +203,15 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ("projects = 7", "projects must be a section, not 7"),
         ("[projects]\nnews = 7", "projects.news must be a section, not 7"),
         ("[projects.a.b]\nrate = 7", 'projects.a.b is not a setting; a name with a dot needs quotes: [projects."a.b"]'),
-        ('[projects."a b"]', 'projects."a b": a project name is 1 to 64 letters, digits, "_", "-" and "."'),
-        ('[buckets."a b"]', 'buckets."a b": a bucket name is 1 to 64 letters, digits, "_", "-" and "."'),
+        ('[projects."a b"]', 'projects."a b": a project name is 1 to 64 ASCII letters, digits, "_", "-" and "."'),
+        ('[buckets."a b"]', 'buckets."a b": a bucket name is 1 to 64 ASCII letters, digits, "_", "-" and "."'),
         ("[buckets.shop]\nrate = -1", "buckets.shop.rate must be a number of at least 0 or inf, not -1"),
         ("[buckets.shop]\nspeed = 1", "buckets.shop.speed is not a setting; there are rate, burst"),
         ("[buckets]\nshop = 1", "buckets.shop must be a section, not 1"),
         ('[projects.news]\nbucket = "shop"', "projects.news.bucket: there is no section [buckets.shop]"),
         (
             '[defaults]\nbucket = "a b"',
-            'defaults.bucket must be up to 64 letters, digits, "_", "-" and ".", not "a b"',
+            'defaults.bucket must be up to 64 ASCII letters, digits, "_", "-" and ".", not "a b"',
         ),
         (
             '[projects.news]\nactive = "at night"',
@@ -291,7 +291,7 @@ def test_a_job_that_is_no_section_or_has_no_good_name_is_refused() -> None:
         'conf/taskqueue.toml: projects.news.cron.nightly must be a section, not "0 3 * * *"'
     ]
     assert refusal("[projects.news.cron.'a b']\nevery = '5m'") == [
-        'conf/taskqueue.toml: projects.news.cron."a b": a job\'s name is 1 to 64 letters, digits, "_" and "-"'
+        'conf/taskqueue.toml: projects.news.cron."a b": a job\'s name is 1 to 64 ASCII letters, digits, "_" and "-"'
     ]
 
 

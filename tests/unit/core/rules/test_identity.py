@@ -51,7 +51,7 @@ def test_a_taskid_has_1_to_128_bytes() -> None:
             new_task(PAGE, taskid=taskid)
 
 
-def test_a_project_name_has_1_to_64_letters_digits_and_three_signs() -> None:
+def test_a_project_name_has_1_to_64_ascii_letters_digits_and_three_signs() -> None:
     assert new_task(PAGE, project="A-z_0." + "9" * 58).project
 
     for name in ("", "9" * 65, "two words", "a/b", "é"):
