@@ -246,5 +246,7 @@ def _named(projects: Iterable[str] | None) -> frozenset[str] | None:
         try:
             msgspec.convert(name, ProjectName)
         except msgspec.ValidationError:
-            raise ValueError(f"projects: {name!r} is no project name: 1 to 64 ASCII letters, digits, _, - and .") from None
+            raise ValueError(
+                f"projects: {name!r} is no project name: 1 to 64 ASCII letters, digits, _, - and ."
+            ) from None
     return frozenset(names)

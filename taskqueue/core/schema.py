@@ -165,6 +165,13 @@ def _is_size(kind: inspect.Type) -> bool:
     return isinstance(kind, inspect.Metadata) and kind.extra == SIZE
 
 
+def is_number(key: str, kind: type[Struct]) -> bool:
+    """Such a section has a setting of that name, and it is a number."""
+    described = _types(kind).get(key)
+    inner = described.type if isinstance(described, inspect.Metadata) else described
+    return isinstance(inner, inspect.IntType | inspect.FloatType)
+
+
 def is_duration(key: str, kind: type[Struct]) -> bool:
     """The setting of that name, which such a section has, may be said as a text such as "30d"."""
     described = _type(key, kind)

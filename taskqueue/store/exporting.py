@@ -26,6 +26,7 @@ from taskqueue.store.lines import (
     TaskLine,
     as_json,
     encode_line,
+    in_json,
 )  # fmt: skip
 from taskqueue.store.reading import read, refuse
 from taskqueue.store.still import Reads, pages
@@ -57,7 +58,7 @@ def _project(record: ProjectRecord) -> ProjectLine:
     return ProjectLine(
         name=record.name,
         state=record.state,
-        overrides=as_json(layout.encode(record.overrides)) if record.overrides else ABSENT,
+        overrides=as_json(layout.encode(in_json(record.overrides))) if record.overrides else ABSENT,
         totals=record.totals,
         pause=record.pause,
         cron=record.cron,

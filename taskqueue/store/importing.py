@@ -46,7 +46,16 @@ from taskqueue.store.figures import project_records
 from taskqueue.store.format import META
 from taskqueue.store.gaps import is_left
 from taskqueue.store.ledger import FIRST_PROJECT
-from taskqueue.store.lines import VERSION, ProjectLine, TaskLine, as_msgpack, decode_first, decode_last, decode_task
+from taskqueue.store.lines import (
+    VERSION,
+    ProjectLine,
+    TaskLine,
+    as_msgpack,
+    decode_first,
+    decode_last,
+    decode_task,
+    from_json,
+)
 from taskqueue.store.lookup import find
 from taskqueue.store.still import pages
 
@@ -261,7 +270,7 @@ def _record(line: ProjectLine, number: int, boot: float, given: Given) -> Projec
 def _overrides(line: ProjectLine, given: Given) -> dict[str, Setting]:
     """As ``project-set`` would take them: a scheduler does not start with others."""
     try:
-        overrides = _decode_overrides(as_msgpack(line.overrides)) or {}
+        overrides = from_json(_decode_overrides(as_msgpack(line.overrides)) or {})
     except UNREADABLE as error:
         raise ValueError(f"overrides: {error}") from None
     check(merge({}, overrides), given)

@@ -10,12 +10,15 @@ it.
 
 MessagePack can say more than JSON. A value that JSON can't say exactly (bytes, other keys than text, infinite numbers,
 numbers in longer forms than they need) stands as {"$msgpack": "base64"}, whole: reading it again gives the same bytes.
+Only a setting that is a number is told apart there: inf stands as "inf".
 """
 
 from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from math import inf
 from typing import Annotated, Final
 
 import msgspec
@@ -32,15 +35,19 @@ from taskqueue.core.messages import (
     Priority,
     ProjectName,
     Schedule,
+    Setting,
     TaskId,
 )
 from taskqueue.core.requests import StateName
+from taskqueue.core.schema import is_number
+from taskqueue.core.settings import Settings
 from taskqueue.core.views import ProjectState, Totals
 
 VERSION: Final = 1
 """Of the lines."""
 
 PACKED: Final = "$msgpack"
+INF: Final = "inf"
 
 ABSENT: Final = Raw()
 NEVER: Final = 0.0
@@ -124,6 +131,16 @@ _unpack: Final = msgspec.msgpack.Decoder().decode
 _skip: Final = msgspec.msgpack.Decoder(Raw).decode
 _pack: Final = msgspec.msgpack.Encoder().encode
 _decode_json: Final = JsonDecoder().decode
+
+
+def in_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Settings of a project with words where JSON has no numbers."""
+    return {name: INF if isinstance(value, float) and value == inf else value for name, value in settings.items()}
+
+
+def from_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """What ``in_json`` was given; a text that says inf stays one where the setting is a text."""
+    return {name: inf if value == INF and is_number(name, Settings) else value for name, value in settings.items()}
 
 
 def as_json(packed: bytes | Raw) -> Raw:

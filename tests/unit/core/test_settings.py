@@ -153,7 +153,9 @@ def test_people_are_told_which_setting_is_wrong_and_why(layer: dict[str, Any], e
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "a\n", "x" * 65, 7])
 def test_the_name_of_a_job_has_1_to_64_letters_digits_and_two_signs(name: Any) -> None:
-    assert reason({"cron": {name: {"every": "5m"}}}).endswith(': a job\'s name is 1 to 64 ASCII letters, digits, "_" and "-"')
+    assert reason({"cron": {name: {"every": "5m"}}}).endswith(
+        ': a job\'s name is 1 to 64 ASCII letters, digits, "_" and "-"'
+    )
     assert merge({}, {"cron": {"Az-09_": {"every": "5m"}}}).cron["Az-09_"].every == "5m"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import closing
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -155,6 +156,24 @@ def test_a_store_that_was_moved_once_is_moved_again_line_by_line(crawl: Crawl, t
     brought(tmp_path / "third", exported(tmp_path / "second"))
 
     assert exported(tmp_path / "third") == exported(tmp_path / "second")
+
+
+def test_an_unlimited_rate_is_exported_in_words_that_people_read(crawl: Crawl) -> None:
+    [news, _] = json.loads(exported(crawl.path)[0])["projects"]
+
+    assert news["overrides"] == {"rate": "inf"}
+
+
+def test_a_setting_that_is_a_text_stays_one_whatever_it_says(tmp_path: Path) -> None:
+    overrides = {"max_queue": "inf", "group": "inf", "fetch": {"proxy": "inf"}}
+    first = {"taskqueue": 1, "projects": [{"name": "news", "overrides": overrides}]}
+
+    brought(tmp_path / "new", [json.dumps(first).encode(), b'{"tasks":0}'])
+
+    with closing(Still(str(tmp_path / "new"))) as still:
+        [news] = project_records(still)
+    assert news.overrides == overrides | {"max_queue": inf}
+    assert json.loads(exported(tmp_path / "new")[0])["projects"][0]["overrides"] == overrides
 
 
 def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: Crawl, tmp_path: Path) -> None:
