@@ -8,6 +8,8 @@ A line is a url, or a JSON object. An object needs a ``url``; its other keys are
     {"url": "https://example.com/b", "schedule": {"delay": 60}, "fetch": {"method": "POST", "data": "x=1"}}
     {"url": "https://example.com/c", "exetime": "2026-12-01T08:00:00+01:00"}
 
+The same in MessagePack: see ``packed``.
+
 A moment is a number of unix seconds, or text as on the command line (``times``). Empty lines are skipped. What is no
 url of http or https, and no ``data:``, is refused, if not every scheme is to be taken (``url_rules.check_typed``).
 """
@@ -21,11 +23,12 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from taskqueue.cli import times
+from taskqueue.cli import packed, times
 from taskqueue.client.pushing import under
 from taskqueue.client.task import new_task
 from taskqueue.client.url_rules import check_typed
 from taskqueue.core.messages import NewTask, Schedule
+from taskqueue.wire.stream import BrokenStream
 
 PARTS: Final = ("url", "taskid", "fetch", "process", "save", "body", "canonical")
 MOMENTS: Final = ("exetime", "expires_at")
@@ -41,7 +44,7 @@ class Lines:
 
     Args:
         name: what stands before the number of a line, such as "tasks.jsonl:".
-        source: the lines.
+        source: the lines, or maps in MessagePack.
         defaults: arguments of ``new_task`` that a line may say otherwise.
         complain: told of each line that is no task.
         any_scheme: take urls of every scheme.
@@ -53,7 +56,7 @@ class Lines:
     def __init__(
         self,
         name: str,
-        source: Iterable[str],
+        source: Iterable[str | bytes],
         defaults: Mapping[str, Any],
         complain: Callable[[str], None],
         *,
@@ -68,15 +71,22 @@ class Lines:
         self.bad = 0
 
     def __iter__(self) -> Iterator[NewTask]:
+        try:
+            yield from self._tasks()
+        except BrokenStream as error:
+            self.bad += 1
+            self._complain(f"{self._name.removesuffix('task ')}{error}")
+
+    def _tasks(self) -> Iterator[NewTask]:
         place = 0
         for number, line in enumerate(self._source, 1):
-            if (task := self._task(number, line.strip())) is None:
+            if (task := self._task(number, line.strip() if isinstance(line, str) else line)) is None:
                 self._after_skip.append(place)
                 continue
             place += 1
             yield task
 
-    def _task(self, number: int, line: str) -> NewTask | None:
+    def _task(self, number: int, line: str | bytes) -> NewTask | None:
         if not line:
             return None
         try:
@@ -91,13 +101,20 @@ class Lines:
         return f"{self._name}{place + 1 + bisect_right(self._after_skip, place)}"
 
 
-def parse(line: str, defaults: Mapping[str, Any], *, any_scheme: bool = False) -> NewTask:
-    """The task of a line; ``defaults`` are arguments of ``new_task`` that the line may say otherwise.
+def parse(line: str | bytes, defaults: Mapping[str, Any], *, any_scheme: bool = False) -> NewTask:
+    """The task of a line, or of a map in MessagePack.
+
+    Args:
+        defaults: arguments of ``new_task`` that it may say otherwise.
+        any_scheme: take urls of every scheme.
 
     Raises:
         ValueError: it is none; the message says why.
     """
-    said = _object(line) if line.startswith("{") else {"url": line}
+    if not defaults and isinstance(line, bytes) and (plain := packed.plain_task(line)) is not None:
+        check_typed(plain.url, any_scheme=any_scheme)
+        return plain
+    said = _said(line)
     check_typed(said["url"], any_scheme=any_scheme)
     try:
         return new_task(**under(_fitting(defaults, said), said))
@@ -114,11 +131,21 @@ def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[st
     return {name: value for name, value in defaults.items() if name not in gone}
 
 
+def _said(line: str | bytes) -> dict[str, Any]:
+    if isinstance(line, bytes):
+        return _arguments(packed.arguments(line))
+    return _arguments(_object(line)) if line.startswith("{") else {"url": line}
+
+
 def _object(line: str) -> dict[str, Any]:
     try:
         said: dict[str, Any] = json.loads(line, parse_constant=_refuse)
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from None
+    return said
+
+
+def _arguments(said: dict[str, Any]) -> dict[str, Any]:
     _know("a task", said, KEYS)
     schedule, fetch = said.pop("schedule", {}), said.get("fetch", {})
     for name, part in (("schedule", schedule), ("fetch", fetch)):
