@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import click
 
-from taskqueue.cli.daemon import Daemon, Silent, reaches_daemon
+from taskqueue.cli.daemon import names_daemon
 from taskqueue.cli.names import project_name
 from taskqueue.cli.times import seconds
 
@@ -51,7 +52,23 @@ CONCURRENCY = 10
     show_default=True,
     help="How long running tasks have to end when the worker is told to stop.",
 )
-@reaches_daemon
+@click.option(
+    "--summary",
+    type=seconds,
+    metavar="DURATION",
+    default="60s",
+    show_default=True,
+    help="How often to say how many tasks were done and failed, and how fast, while there are any.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong; the same as --log-level warning.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What to say on stderr.",
+)
+@names_daemon
 def work(
     handler: str,
     projects: tuple[str, ...],
@@ -59,8 +76,10 @@ def work(
     prefetch: int | None,
     extend: bool,
     grace: float,
+    summary: float,
+    quiet: bool,
+    log_level: str,
     url: str,
-    timeout: float,
 ) -> None:
     """Run a handler on tasks as they become ready: a fetcher.
 
@@ -76,9 +95,16 @@ def work(
         from taskqueue import Worker
 
         function = load(handler)
-        _greet(Daemon(url, timeout))
+        _log_to_stderr("warning" if quiet else log_level)
     Worker(
-        url, function, projects=projects or None, concurrency=concurrency, prefetch=prefetch, extend=extend, grace=grace
+        url,
+        function,
+        projects=projects or None,
+        concurrency=concurrency,
+        prefetch=prefetch,
+        extend=extend,
+        grace=grace,
+        summary_seconds=summary,
     ).run()
 
 
@@ -96,13 +122,14 @@ def _plain_interrupt() -> Iterator[None]:
         raise
 
 
-def _greet(daemon: Daemon) -> None:
-    """Say so if the daemon isn't there; a fetcher waits for it as long as it takes."""
-    try:
-        with daemon.client() as client:
-            client.status(limit=1)
-    except Silent as silent:
-        click.echo(f"taskqueue work: {silent}. Waiting for it", err=True)
+def _log_to_stderr(level: str) -> None:
+    """What the worker and its client say; it goes to where the handler's module has set up logging, if it has."""
+    log = logging.getLogger("taskqueue")
+    log.setLevel(level.upper())
+    if not logging.getLogger().handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+        log.handlers[:] = [handler]
 
 
 def load(name: str) -> Callable[..., Any]:

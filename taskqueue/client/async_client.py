@@ -60,6 +60,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
 
     Attributes:
         pushes, finishing: what callers push and report one by one; the blocking client adds to them from its threads.
+        reach: whether the daemon can be reached.
     """
 
     def __init__(self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None) -> None:
@@ -67,6 +68,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         self.timeout = timeout
         session = Session(secrets.token_hex(16), name or f"{socket.gethostname()}:{os.getpid()}")
         self._exchange = Exchange(self.url, session, timeout, self._arrive)
+        self.reach = self._exchange.reach
         self._fetching = Fetching(session, self._exchange.pump, self._release_quietly)
         self.pushes = Pushes(self._exchange)
         self.finishing = Finishing(self._exchange, self._fetching.finished)

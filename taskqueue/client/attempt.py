@@ -19,6 +19,7 @@ from taskqueue.client.handler import Handler, traceback_of
 from taskqueue.client.intake import Intake
 from taskqueue.client.outcome import Drop, Retry, is_failure
 from taskqueue.client.task import Task
+from taskqueue.client.worker_log import WorkerLog
 from taskqueue.core.messages import Finished
 from taskqueue.errors import ClientError, MessageTooLarge
 
@@ -26,6 +27,12 @@ EXTEND_AT: Final = 2 / 3
 """Part of a lease after which it is extended, if it is to be."""
 
 log = logging.getLogger("taskqueue.worker")
+
+
+class Running(Struct):
+    """``outcome``: one of those that a WorkerLog counts."""
+
+    outcome: str = "failed"
 
 
 class Attempts(Struct, frozen=True):
@@ -40,6 +47,7 @@ class Attempts(Struct, frozen=True):
     handler: Handler
     intake: Intake
     slots: asyncio.Semaphore
+    log: WorkerLog
     extend: bool
 
     async def run(self, task: Task) -> None:
@@ -48,40 +56,47 @@ class Attempts(Struct, frozen=True):
         Raises:
             KeyboardInterrupt: the handler raised it; nothing is reported.
         """
-        with self._running(task):
-            finished = await self._finished(task)
+        with self._running(task) as running:
+            finished = await self._finished(task, running)
         try:
             await self._report(task, finished)
         except MessageTooLarge as error:
+            self.log.failed(task, error)
             await self._report(task, failure_of(task, str(error), None, retry=True))
 
     @contextmanager
-    def _running(self, task: Task) -> Iterator[None]:
+    def _running(self, task: Task) -> Iterator[Running]:
         loop = asyncio.get_running_loop()
         began_at = loop.time()
         self.intake.start(task)
         extending = asyncio.ensure_future(_extend(self.client, task)) if self.extend else None
+        running = Running()
         try:
-            yield
+            yield running
         finally:
             if extending is not None:
                 extending.cancel()
             now = loop.time()
             self.intake.stop(task, now - began_at, now)
+            self.log.ran(task, running.outcome, now - began_at, now)
             self.slots.release()
 
-    async def _finished(self, task: Task) -> Finished:
+    async def _finished(self, task: Task, running: Running) -> Finished:
         try:
-            return success_of(task, await self.handler.run(task))
+            finished = success_of(task, await self.handler.run(task))
         except Retry as retry:
+            running.outcome = "retry"
             return failure_of(task, str(retry), retry.after, retry=True)
         except Drop as drop:
+            running.outcome = "drop"
             return failure_of(task, str(drop), None, retry=False)
         except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
             if not is_failure(error):
                 raise
-            log.debug("event=failed project=%s taskid=%s error=%r", task.project, task.taskid, error)
+            self.log.failed(task, error)
             return failure_of(task, traceback_of(error), None, retry=True)
+        running.outcome = "done"
+        return finished
 
     async def _report(self, task: Task, finished: Finished) -> None:
         """Wait for a report to be counted. If it isn't, the task's lease runs out and somebody runs it again."""

@@ -1,4 +1,4 @@
-"""The socket of one client: frames out, frames in, and a word when there is a new connection.
+"""The socket of one client: frames out, frames in, and a word when there is a new connection or none any more.
 
 A DEALER that queues nothing for a peer that isn't there: what can't be sent now is dropped here and sent again by the
 session, which knows what has been answered. So nothing old lies in wait in a socket's queue.
@@ -7,6 +7,7 @@ session, which knows what has been answered. So nothing old lies in wait in a so
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
@@ -26,6 +27,9 @@ MOST_FRAMES: Final = 100
 
 RECONNECT_MS, RECONNECT_MOST_MS = 100, 2_000
 
+LOST: Final = zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED
+"""What tells that there is no connection: it has gone, or another attempt has to be made."""
+
 
 class Connection:
     """Open until ``close``; libzmq connects again by itself whenever the peer is gone.
@@ -37,19 +41,27 @@ class Connection:
         url: such as ``tcp://127.0.0.1:7400``.
         on_frames: called with the frames that have arrived, in order.
         on_connected: called whenever a connection has been made, the first one included.
+        on_lost: called whenever one has gone, or could not be made.
 
     Raises:
         ClientError: the url is none.
     """
 
-    def __init__(self, url: str, on_frames: Callable[[list[bytes]], None], on_connected: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        url: str,
+        on_frames: Callable[[list[bytes]], None],
+        on_connected: Callable[[], None],
+        on_lost: Callable[[], None],
+    ) -> None:
         self._on_frames = on_frames
         self._on_connected = on_connected
+        self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._reading = False
         self._context = zmq.Context()
         self._socket = _dealer(self._context)
-        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | LOST)
         self._loop.add_reader(self._socket.FD, self._read)
         self._loop.add_reader(self._monitor.FD, self._watch)
         try:
@@ -96,11 +108,14 @@ class Connection:
     def _watch(self) -> None:
         if self._monitor.closed:
             return
-        connected = False
+        connected = lost = False
         with suppress(zmq.Again):
             while True:
-                self._monitor.recv_multipart(zmq.DONTWAIT)
-                connected = True
+                event = int.from_bytes(self._monitor.recv_multipart(zmq.DONTWAIT)[0][:2], sys.byteorder)
+                lost = bool(event & LOST)
+                connected = connected or not lost
+        if lost:
+            self._on_lost()
         if connected:
             # The socket learns of the connection by a command that a send soon after another one does not look at
             # (libzmq does so once a millisecond): without this, about one first frame in 200 was dropped.

@@ -20,6 +20,7 @@ from math import inf, isinf
 from typing import Any, Final, TypeVar
 
 from taskqueue.client.connection import Connection
+from taskqueue.client.reach import Reach
 from taskqueue.client.session import Answered, Event, Gap, HandedOut, Refused, Session, Unreadable, Welcomed
 from taskqueue.core.replies import AnyReply, ErrorReply
 from taskqueue.core.requests import AnyRequest
@@ -44,6 +45,7 @@ class Exchange:
 
     Attributes:
         patience: as it was given.
+        reach: whether the daemon can be reached.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Exchange:
         self._url = url
         self._session = session
         self.patience = patience
+        self.reach = Reach()
         self._on_tasks = on_tasks
         self._connection: Connection | None = None
         self._closed = False
@@ -163,7 +166,7 @@ class Exchange:
         """
         self._check_open()
         if self._connection is None:
-            self._connection = Connection(self._url, self._on_frames, self._on_connected)
+            self._connection = Connection(self._url, self._on_frames, self._on_connected, self.reach.disconnected)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -247,7 +250,8 @@ class Exchange:
                 self._settle(n, reply)
             case HandedOut():
                 self._on_tasks(event, now)
-            case Welcomed(_, restarted):
+            case Welcomed(welcome, restarted):
+                self.reach.welcomed(welcome.version)
                 self._welcome(restarted)
             case Refused(error):
                 self._refuse(error)

@@ -74,12 +74,12 @@ class Handler:
 
 def traceback_of(error: BaseException) -> str:
     """The end of an error's traceback, short enough for the daemon; from the handler's own frames on."""
-    said = traceback.format_exception(type(error), error, _below(error.__traceback__))
+    said = traceback.format_exception(type(error), error, below_worker(error.__traceback__))
     return "".join(said).rstrip()[-MAX_ERROR_CHARS:]
 
 
-def _below(trace: TracebackType | None) -> TracebackType | None:
-    """The frames below those that led to the handler, if there are any."""
+def below_worker(trace: TracebackType | None) -> TracebackType | None:
+    """The frames below those that led to the handler, if there are any; else all of them."""
     frame = trace
     while frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith(ABOVE_HANDLERS):
         frame = frame.tb_next

@@ -21,8 +21,10 @@ from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.attempt import Attempts, warn_unreported
 from taskqueue.client.handler import Handle, Handler
 from taskqueue.client.middleware import Chain, Middleware, OnError, OnErrorOnly
+from taskqueue.client.obstacles import tell_reach, tell_unknown
 from taskqueue.client.stopping import stopped_by_signals
 from taskqueue.client.task import Task
+from taskqueue.client.worker_log import SUMMARY_SECONDS, WorkerLog
 from taskqueue.errors import ClientError
 
 UNANSWERED_MOST: Final = 1000
@@ -50,6 +52,7 @@ class Worker:
         middleware: called around each run of the handler; see ``taskqueue.client.middleware``.
         on_error: called with each task whose handler failed, and what that raised; a short way to write middleware,
             which is called first of all.
+        summary_seconds: from the first run to the log line about it and those that followed.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Worker:
         extend: bool = False,
         middleware: Sequence[Middleware] = (),
         on_error: OnError | None = None,
+        summary_seconds: float = SUMMARY_SECONDS,
     ) -> None:
         if concurrency < 1:
             raise ValueError(f"concurrency: expected at least 1, got {concurrency}")
@@ -74,6 +78,7 @@ class Worker:
         self._prefetch = prefetch
         self._grace = grace
         self._extend = extend
+        self._log = WorkerLog(summary_seconds)
         self._chain = Chain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
         self._stopping = asyncio.Event()
         self._running: dict[asyncio.Task[None], Task] = {}
@@ -133,13 +138,17 @@ class Worker:
     async def _serve(self, client: AsyncClient, handler: Handler) -> None:
         fetching = asyncio.ensure_future(self._fetch(client, handler))
         stopping = asyncio.ensure_future(self._stopping.wait())
+        telling = [asyncio.ensure_future(tell_reach(client, self._projects, self._concurrency))]
+        if self._projects:
+            telling.append(asyncio.ensure_future(tell_unknown(client, self._projects)))
         try:
             await asyncio.wait({fetching, stopping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            stopping.cancel()
-            fetching.cancel()
+            for each in (stopping, fetching, *telling):
+                each.cancel()
             ended = await asyncio.gather(fetching, return_exceptions=True)
             await self._finish(client)
+            self._log.end()
         if isinstance(ended[0], Exception):
             raise ended[0]
 
@@ -147,9 +156,8 @@ class Worker:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
         slots = asyncio.Semaphore(self._concurrency)
         with await client.intake(self._projects, self._concurrency, self._prefetch) as intake:
-            attempts = Attempts(client, handler, intake, slots, self._extend)
-            while True:
-                await slots.acquire()
+            attempts = Attempts(client, handler, intake, slots, self._log, self._extend)
+            while await slots.acquire() and not self._stopping.is_set():
                 while len(self._running) >= self._concurrency + UNANSWERED_MOST:
                     await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
                 task = await intake.take()

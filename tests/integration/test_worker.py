@@ -28,6 +28,9 @@ import os, sys
 def crawl(task):
     return []
 
+def stumble(task):
+    raise ValueError("no title on " + task.url)
+
 def leave(task):
     sys.exit(3)
 
@@ -104,6 +107,104 @@ def test_a_handler_that_exits_fails_its_tasks_and_not_its_worker(client: Client,
 
     assert process.poll() is None
     assert client.show_task("news", url="http://site/0").error.endswith("SystemExit: 3")
+
+
+# ---------------------------------------------------------------------------------------- what it says
+
+
+def said(process: Process, event: str) -> str:
+    """The next line on stderr that tells of this event."""
+    assert process.stderr is not None
+    while f"event={event} " not in (line := process.stderr.readline()):
+        assert line, f"it never said {event}"
+    return line
+
+
+def test_a_worker_says_whom_it_serves_and_what_it_wants(it: Daemon, work: Work) -> None:
+    process = work("handlers:crawl", "-p", "news", "-p", "shop", "-j", "3")
+
+    line = said(process, "connected")
+
+    assert " INFO " in line
+    assert f"url={it.url} version=" in line
+    assert line.endswith("projects=news,shop slots=3\n")
+
+
+def test_a_daemon_that_is_not_there_is_said_at_once_and_when_it_is_back(it: Daemon, work: Work) -> None:
+    it.kill()
+    process = work("handlers:crawl", "-p", "news")
+
+    assert f"WARNING event=unreachable url={it.url}" in said(process, "unreachable")
+    it.start()
+    said(process, "connected")
+    it.kill()
+    said(process, "unreachable")
+
+
+def test_a_project_that_does_not_exist_is_said_at_once_with_what_makes_it(client: Client, work: Work) -> None:
+    client.project_do("news", "start")
+
+    line = said(work("handlers:crawl", "-p", "news", "-p", "nwes"), "unknown-project")
+
+    assert "project=nwes" in line
+    assert "`taskqueue project start nwes`" in line
+
+
+def test_a_failure_is_told_once_with_its_traceback_and_then_counted(client: Client, work: Work) -> None:
+    client.push_many("news", [{"url": url, "retries": 0} for url in urls(5)])
+    process = work("handlers:stumble", "-p", "news", "-j", "1", "--summary", "0.01s")
+    wait_for(client, {"failed": 5})
+    process.send_signal(signal.SIGTERM)
+
+    lines = process.communicate(timeout=WAIT_SECONDS)[1].splitlines()
+
+    errors = [line for line in lines if " ERROR " in line]
+    counted = [int(line.partition("times=")[2]) for line in lines if "event=failing" in line]
+    assert len(errors) == lines.count("Traceback (most recent call last):") == 1
+    assert "event=failed project=news taskid=" in errors[0]
+    assert "error='ValueError at handlers.py:" in errors[0]
+    assert "client/handler.py" not in "".join(lines)
+    assert sum(counted) == 4
+    assert lines[-1].endswith("event=stopped done=0 failed=5")
+
+
+def test_a_worker_says_now_and_then_what_it_has_done(client: Client, work: Work) -> None:
+    client.push_many("news", urls(3))
+
+    process = work("handlers:crawl", "-p", "news", "--summary", "0.5s")
+    lines: list[str] = []
+    while sum(int(line.partition("done=")[2].split()[0]) for line in lines) < 3:
+        lines.append(said(process, "summary"))
+
+    assert all(" failed=0 rate=" in line and " slowest=" in line for line in lines)
+    assert "slowest_url='http://site/" in lines[0]
+
+
+def test_a_quiet_worker_says_only_what_goes_wrong(client: Client, work: Work) -> None:
+    client.push_many("news", [{"url": url, "retries": 0} for url in urls(2)])
+    process = work("handlers:stumble", "-p", "news", "--quiet")
+    wait_for(client, {"failed": 2})
+    process.send_signal(signal.SIGTERM)
+
+    text = process.communicate(timeout=WAIT_SECONDS)[1]
+
+    assert " INFO " not in text
+    assert " ERROR " in text
+
+
+OWN_LOGGING = """
+import logging, sys
+logging.basicConfig(format="%(name)s|%(levelname)s|%(message)s", level="INFO", stream=sys.stdout)
+
+def crawl(task):
+    pass
+"""
+
+
+def test_what_a_worker_says_goes_where_its_module_sends_its_log(tmp_path: Path, client: Client, work: Work) -> None:
+    (tmp_path / "own.py").write_text(OWN_LOGGING)
+
+    assert line_of(work("own:crawl", "-p", "news")).startswith("taskqueue.worker|INFO|event=connected ")
 
 
 # ---------------------------------------------------------------------------------------- what waits

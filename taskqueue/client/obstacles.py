@@ -1,0 +1,81 @@
+"""What keeps a worker from its work, said in its log: at once, and again with growing pauses as long as it is so."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+from taskqueue.client.async_client import AsyncClient
+from taskqueue.errors import ClientError, RequestRejected
+
+PAUSE_SECONDS: Final = 5.0
+"""Between the first two times that something is said; doubled each time, up to the next."""
+PAUSE_MOST_SECONDS: Final = 300.0
+
+SILENCE_SECONDS: Final = 2.0
+"""That a daemon may take for its first answer, before it is said that it does not answer."""
+
+log = logging.getLogger("taskqueue.worker")
+
+
+async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, slots: int) -> None:
+    """Say whenever the daemon can't be reached and, when it can, what this worker wants of it; until cancelled."""
+    reach = client.reach
+    wanted = "any" if projects is None else ",".join(projects)
+    while True:
+        await reach.known(SILENCE_SECONDS)
+        pauses = growing_pauses()
+        while not reach.answers.is_set():
+            log.warning(
+                "event=unreachable url=%s reason='nobody answers: is the daemon running there? It is waited for'",
+                client.url,
+            )
+            with suppress(TimeoutError):
+                await asyncio.wait_for(reach.answers.wait(), next(pauses))
+        log.info(
+            "event=connected url=%s version=%s projects=%s slots=%d", client.url, reach.version or "?", wanted, slots
+        )
+        await reach.lost.wait()
+
+
+async def tell_unknown(client: AsyncClient, projects: Sequence[str]) -> None:
+    """Say which of the projects do not exist, until all do."""
+    unknown: Sequence[str] = []
+    for pause in growing_pauses():
+        missing = [project for project in unknown or projects if not await _exists(client, project)]
+        for project in missing:
+            log.warning(
+                "event=unknown-project project=%s reason='it does not exist, so nothing of it is handed out; "
+                "`taskqueue project start %s` makes it'",
+                project,
+                project,
+            )
+        for project in unknown:
+            if project not in missing:
+                log.info("event=project-found project=%s", project)
+        if not missing:
+            return
+        unknown = missing
+        await asyncio.sleep(pause)
+
+
+def growing_pauses() -> Iterator[float]:
+    """Seconds between the times that something is said, for ever."""
+    pause = PAUSE_SECONDS
+    while True:
+        yield pause
+        pause = min(2 * pause, PAUSE_MOST_SECONDS)
+
+
+async def _exists(client: AsyncClient, project: str) -> bool:
+    """It is there, or nobody can tell now."""
+    try:
+        await client.project(project)
+    except RequestRejected as error:
+        return error.code != "unknown-project"
+    except ClientError:
+        return True
+    return True
