@@ -14,14 +14,15 @@ from taskqueue.core.messages import Setting
 from taskqueue.core.replies import (
     FailuresReply,
     FetchersReply,
+    HistoryReply,
     LogReply,
     StatsReply,
     StatusReply,
     TaskListReply,
     TaskReply,
 )
-from taskqueue.core.requests import Action, BulkAction, FailuresBy, FetcherSort, ProjectSort, StateName
-from taskqueue.core.views import FetcherView, LogEntry, OperationView, ProjectStats, ProjectView, TaskRow
+from taskqueue.core.requests import Action, BulkAction, FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
+from taskqueue.core.views import FetcherView, LogEntry, OperationView, Point, ProjectStats, ProjectView, TaskRow
 from taskqueue.errors import Closed
 
 if TYPE_CHECKING:
@@ -281,6 +282,22 @@ class BlockingAdmin:
         while page.next:
             page = self.log(project, since=since, before=page.next, limit=PAGE)
             yield from page.entries
+
+    def history(
+        self, project: str | None = None, every: Resolution = "minute", *, since: float = 0.0, until: float = 0.0
+    ) -> HistoryReply:
+        """See ``AsyncClient.history``."""
+        return self._background.run(self._client.history(project, every, since=since, until=until))
+
+    def whole_history(
+        self, project: str | None = None, every: Resolution = "minute", *, since: float = 0.0, until: float = 0.0
+    ) -> Iterator[Point]:
+        """See ``AsyncClient.whole_history``."""
+        page = self.history(project, every, since=since, until=until)
+        yield from page.points
+        while page.next:
+            page = self.history(project, every, since=page.next, until=until)
+            yield from page.points
 
 
 async def _entered(hold: Any) -> None:

@@ -1,13 +1,13 @@
-"""The part of AsyncClient that looks back: who changed what."""
+"""The part of AsyncClient that looks back: who changed what, and what happened when."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
 from taskqueue.client.exchange import Exchange
-from taskqueue.core.replies import LogReply
-from taskqueue.core.requests import Log
-from taskqueue.core.views import LogEntry
+from taskqueue.core.replies import HistoryReply, LogReply
+from taskqueue.core.requests import Log, Resolution, StatsHistory
+from taskqueue.core.views import LogEntry, Point
 
 PAGE = 500
 """Most entries that the daemon gives at once."""
@@ -41,3 +41,30 @@ class LogAdmin:
             for entry in page.entries:
                 yield entry
             before, more = page.next, page.next > 0
+
+    async def history(
+        self, project: str | None = None, every: Resolution = "minute", *, since: float = 0.0, until: float = 0.0
+    ) -> HistoryReply:
+        """What happened in each minute of the last day, or in each hour of the last 90 days: a page by time.
+
+        Where nothing happened there is no point. A minute has one when it is over.
+
+        Args:
+            project: to this one; None: to all together.
+            every: minute or hour.
+            since, until: unix seconds; 0: from the first, to the last. The ``next`` of a page, if it is not 0, is
+                ``since`` for the one after it; a page may have few points, or none, and yet not be the last.
+        """
+        request = StatsHistory(session="", n=0, project=project, every=every, since=since, until=until)
+        return await self._exchange.ask(request, HistoryReply)
+
+    async def whole_history(
+        self, project: str | None = None, every: Resolution = "minute", *, since: float = 0.0, until: float = 0.0
+    ) -> AsyncGenerator[Point, None]:
+        """All points of that time, asked for page by page."""
+        more = True
+        while more:
+            page = await self.history(project, every, since=since, until=until)
+            for point in page.points:
+                yield point
+            since, more = page.next, page.next > 0

@@ -247,6 +247,11 @@ class Counters:
         return Windows(*map(_window, events, times))
 
     @property
+    def counted(self) -> tuple[int, ...]:
+        """The totals of which all that they gained has been counted, in the order of the fields of Totals."""
+        return self._counted
+
+    @property
     def failed(self) -> int:
         """Attempts that failed, of all that was ever counted: only when it grows ``failing`` does."""
         # A timeout is also counted as failed or as retried, so those two are all there is.

@@ -1,4 +1,4 @@
-"""The counters of projects in the turn: fed at its end, saved now and then, shown on request.
+"""The counters of projects in the turn: fed at its end, saved now and then, shown on request. They feed the history.
 
 Windows are saved at most once in SAVE_SECONDS, each project at its own second of that time, so that ten thousand of
 them are not written at once. Totals are in every batch.
@@ -24,8 +24,9 @@ def note(state: State, project: Project, now: Now) -> None:
     """At the end of a turn that touched the project."""
     state.sums.note(project)
     counters = project.counters
-    failed = counters.failed
+    failed, before = counters.failed, counters.counted
     if counters.note(project.totals, now.wall):
+        state.history.note(project.number, before, now.wall)
         _plan_save(state, project, now)
         if project.bursting or counters.failed > failed:
             _look_for_burst(state, project, now)

@@ -15,8 +15,11 @@ from msgspec import Struct, field
 
 from taskqueue.core.counters import CountersRecord
 from taskqueue.core.failure import FailuresRef, FoundFailures, KeptFailure
+from taskqueue.core.history import DroppedSlices, KeptPoint, KeptSlice, LoadedSlices, PointsRef, Row
+from taskqueue.core.log_ref import LogRef
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import AnyReply
+from taskqueue.core.requests import Resolution
 from taskqueue.core.task import Move, Spec, Task
 from taskqueue.core.views import Attempt, Counts, LogEntry, OperationView, ProjectState, Totals
 
@@ -66,13 +69,6 @@ class Old(NamedTuple):
     slots: int
 
 
-class LogRef(NamedTuple):
-    """Entries of the log with numbers from ``first`` to below ``end``."""
-
-    first: int
-    end: int
-
-
 class PageRef(NamedTuple):
     """Known tasks of a project in the order of their taskids, from the first one after ``after``.
 
@@ -103,7 +99,7 @@ class Needs(Struct):
         pages: parts of all that is known of a project, for operations.
         old: what may have been over for too long.
         failures, old_failures: failed attempts, to be counted and to be dropped.
-        log: parts of the log.
+        log, points: parts of the log, and of the history of events.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -118,6 +114,7 @@ class Needs(Struct):
     failures: list[FailuresRef] = field(default_factory=list)
     old_failures: list[FailuresRef] = field(default_factory=list)
     log: list[LogRef] = field(default_factory=list)
+    points: list[PointsRef] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -171,6 +168,7 @@ class Found(Struct):
         histories: last attempts, by their slots.
         lists, pages, old, failures, old_failures: in the order in which they were asked for.
         log: entries by number.
+        points: by session and n, in the order of their times; None: nothing happened.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -184,6 +182,7 @@ class Found(Struct):
     failures: list[FoundFailures] = field(default_factory=list)
     old_failures: list[FoundFailures] = field(default_factory=list)
     log: dict[int, LogEntry] = field(default_factory=dict)
+    points: dict[tuple[str, int], tuple[PointsRef, list[Row | None]]] = field(default_factory=dict)
 
 
 class PauseRecord(Struct, array_like=True):
@@ -356,10 +355,10 @@ class Kept(Struct):
     failures: list[KeptFailure] = field(default_factory=list)
     failures_from: int = 0
     log: list[LogEntry] = field(default_factory=list)
+    points: list[KeptPoint] = field(default_factory=list)
+    slices: list[KeptSlice] = field(default_factory=list)
+    dropped_slices: list[DroppedSlices] = field(default_factory=list)
 
-
-LOG_MOST = 100_000
-"""Entries of the log that are kept; of a few hundred bytes each, and 3 kB at most."""
 
 OUTCOME_WINDOW = 64
 """Outcomes kept per session: a client has at most this many requests unanswered."""
@@ -394,3 +393,4 @@ class Loaded(Struct):
     first_failure: int = 0
     last_failure: int = 0
     next_log: int = 1
+    history: dict[Resolution, LoadedSlices] = field(default_factory=dict)

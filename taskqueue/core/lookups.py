@@ -20,6 +20,7 @@ from taskqueue.core import (
     listing,
     log,
     operations,
+    points,
     retention,
     stepping,
     sweeping,
@@ -38,6 +39,7 @@ from taskqueue.core.requests import (
     Log,
     NewTasks,
     ProjectDo,
+    StatsHistory,
     TaskCancel,
     TaskList,
     TaskRetry,
@@ -143,6 +145,8 @@ def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
             listing.need(state, request, wanted)
         case Log():
             wanted.log.append(log.need(state, request))
+        case StatsHistory():
+            points.need(state, request, wanted)
         case TaskRetry() | TaskCancel():
             _need_named(state, request, wanted)
         case Hello() if session is not None:

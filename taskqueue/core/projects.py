@@ -6,6 +6,8 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import astuple
+
 from taskqueue.core import timetable
 from taskqueue.core.bucket import Bucket
 from taskqueue.core.jobs import CronJob
@@ -102,6 +104,7 @@ def remove_project(state: State, project: Project) -> None:
     state.old.pop(project.number, None)
     state.shares.remove(project)
     state.sums.remove(project)
+    state.history.remove(project.number, astuple(project.totals))
     for which in (READY, DELAYED):
         state.memory.note(project.number, which, 0)
     leave_shared(project)

@@ -14,6 +14,7 @@ from taskqueue.core.views import (
     FetcherView,
     LogEntry,
     OperationView,
+    Point,
     ProjectStats,
     ProjectView,
     TaskRow,
@@ -123,6 +124,14 @@ class StatsReply(Reply, tag="stats-reply"):
 
     projects: list[ProjectStats]
     more: bool
+
+
+class HistoryReply(Reply, tag="stats-history-reply"):
+    """Answers ``stats-history``: a page of points by time, where anything happened; ``next`` is ``since`` for the page
+    after it, 0: there is none."""
+
+    points: list[Point]
+    next: float = 0.0
 
 
 class ProjectReply(Reply, tag="project-reply"):
@@ -272,9 +281,9 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 
 
 AnyReply = (
-    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | StatsReply | ProjectReply
-    | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply | OperationReply | OperationsReply
-    | LogReply | VerifyReply | ErrorReply
+    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | StatsReply | HistoryReply
+    | ProjectReply | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply | OperationReply
+    | OperationsReply | LogReply | VerifyReply | ErrorReply
 )  # fmt: skip
 AnySaid = AnyReply | Select
 

@@ -154,6 +154,24 @@ class Stats(Request, tag="stats"):
     group: GroupName = ""
 
 
+Resolution = Literal["minute", "hour"]
+
+
+class StatsHistory(Request, tag="stats-history"):
+    """What happened in each minute of the last day, or in each hour of the last 90 days.
+
+    Attributes:
+        project: to this one; None: to all together.
+        every: minute or hour.
+        since, until: unix seconds; 0: from the first, to the last. A page has a bounded number of points.
+    """
+
+    project: ProjectName | None = None
+    every: Resolution = "minute"
+    since: EpochSeconds = 0.0
+    until: EpochSeconds = 0.0
+
+
 class ProjectShow(Request, tag="project-show"):
     """Tell about one project."""
 
@@ -357,9 +375,9 @@ class Verify(Request, tag="verify"):
 
 
 AnyRequest = (
-    Hello | NewTasks | Done | Extend | Release | Status | Fetchers | Stats | ProjectShow | ProjectSet | ProjectUnset
-    | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel | TaskList | Failures
-    | Bulk | OperationShow | OperationList | Log | Verify
+    Hello | NewTasks | Done | Extend | Release | Status | Fetchers | Stats | StatsHistory | ProjectShow | ProjectSet
+    | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel
+    | TaskList | Failures | Bulk | OperationShow | OperationList | Log | Verify
 )  # fmt: skip
 
 

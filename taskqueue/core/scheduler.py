@@ -40,6 +40,7 @@ from taskqueue.core import (
     log,
     lookups,
     operations,
+    points,
     retention,
     sweeping,
     trimming,
@@ -76,6 +77,7 @@ from taskqueue.core.requests import (
     ProjectWait,
     Release,
     Stats,
+    StatsHistory,
     Status,
     TaskCancel,
     TaskList,
@@ -157,6 +159,7 @@ class Scheduler:
         operations.step(state, now)
         sweeping.step(state)
         retention.step(state, now)
+        points.step(state, now)
         failures.step(state, now)
         failure_counts.step(state)
         self._offer(now)
@@ -165,9 +168,10 @@ class Scheduler:
         return Turn(state.changes.take(), state.said, state.events)
 
     def last_words(self) -> Kept:
-        """What is to be kept before an orderly end: the windows that have changed since they were last saved."""
+        """What is to be kept before an orderly end: windows that have changed since they were saved, and points."""
         for project in self._state.projects.values():
             counting.save(self._state, project)
+        points.write_all(self._state)
         return self._state.changes.take()
 
     def next_event_at(self, now: Now) -> float:
@@ -175,7 +179,7 @@ class Scheduler:
         state = self._state
         if state.more or state.low or state.wanted or put_back(state.before, now):
             return now.boot
-        due_in = min(state.wall.next_at(), state.crons.next_at()) - now.wall
+        due_in = min(state.wall.next_at(), state.crons.next_at(), state.history.due_at) - now.wall
         return max(now.boot, min(state.boot.next_at(), now.boot + due_in))
 
     def verify(self) -> None:
@@ -272,8 +276,8 @@ class Scheduler:
 # ---------------------------------------------------------------------------------------- handlers
 
 READS: Final = (
-    Hello, Status, Fetchers, Stats, ProjectShow, ProjectWait, Why, TaskShow, TaskList, Failures, OperationShow,
-    OperationList, Log, Verify,
+    Hello, Status, Fetchers, Stats, StatsHistory, ProjectShow, ProjectWait, Why, TaskShow, TaskList, Failures,
+    OperationShow, OperationList, Log, Verify,
 )  # fmt: skip
 """Requests that keep nothing: a repeat of one may well get another answer."""
 
@@ -338,6 +342,7 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     ProjectWait: _asked_by(finishing.wait),
     ProjectHold: _asked_by(finishing.hold),
     Stats: _asked(counting.stats),
+    StatsHistory: _asked_by(points.show),
     Why: _asked(why.why),
     TaskList: _asked(listing.list_tasks),
     Failures: _asked_by(failure_counts.begin),

@@ -20,6 +20,7 @@ from taskqueue.core.events import Event, EventKind
 from taskqueue.core.failure_groups import FailureCount
 from taskqueue.core.failure_log import FailureLog
 from taskqueue.core.given import Given
+from taskqueue.core.history import History
 from taskqueue.core.jobs import NO_JOBS
 from taskqueue.core.kept import FoundOrder, Loaded, OrderRef, SessionRecord, SpecRef
 from taskqueue.core.layer_size import check_size
@@ -78,6 +79,7 @@ class State:
             ``ridding`` are those of which it is looked up for this turn.
         clears: this turn may clear a project.
         next_log: number of the next entry of the log.
+        history: what happened lately, to be written by the minute.
         lists: parts of orders to be shown, as they were asked for, and as they are looked up for this turn;
             ``listed`` are those that were read.
         failures: which failed attempts the store has.
@@ -99,6 +101,7 @@ class State:
         self.sums = Sums()
         self.next_project = loaded.next_project
         self.next_log = loaded.next_log
+        self.history = History(loaded.history)
         self.sessions: OrderedDict[str, Session] = OrderedDict()
         self.boot: Agenda[BootKey] = Agenda(self._boot_due_at)
         self.wall: Agenda[WallKey] = Agenda(self._wall_due_at)

@@ -65,6 +65,22 @@ class Windows(Struct, frozen=True, omit_defaults=True, gc=False, rename={"minute
     day: Window = QUIET
 
 
+class Point(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Events in one minute or hour.
+
+    Attributes:
+        at: unix seconds of its beginning.
+    """
+
+    at: float
+    new: int = 0
+    selected: int = 0
+    success: int = 0
+    failed: int = 0
+    retried: int = 0
+    timeout: int = 0
+
+
 class ProjectStats(Struct, omit_defaults=True, gc=False):
     """What happened to a project: over windows, and over all (``totals``)."""
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from taskqueue.core.kept import LOG_MOST, OUTCOME_WINDOW, Kept, Old
+from taskqueue.core.kept import OUTCOME_WINDOW, Kept, Old
+from taskqueue.core.log_ref import LOG_MOST
 from taskqueue.core.task import ATTEMPTS_KEPT, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
 from taskqueue.core.views import LogEntry
 from taskqueue.errors import Corrupt
@@ -38,6 +39,7 @@ def batch_of(kept: Kept) -> Batch:
     _lay_operations(batch, kept)
     _lay_failures(batch, kept)
     _lay_log(batch, kept.log)
+    _lay_points(batch, kept)
     return batch
 
 
@@ -183,6 +185,20 @@ def _lay_log(batch: Batch, entries: Iterable[LogEntry]) -> None:
         batch.puts[META].append((layout.NEXT_LOG_KEY, b"%d" % (entry.number + 1)))
         if entry.number > LOG_MOST:
             batch.deletes[layout.LOG].append(layout.log_key(entry.number - LOG_MOST))
+
+
+def _lay_points(batch: Batch, kept: Kept) -> None:
+    """Drops come before puts: what is dropped may be what is written anew."""
+    for dropped in kept.dropped_slices:
+        batch.drops.extend((layout.POINTS, start, end) for start, end in layout.slices_range(dropped))
+    batch.puts[layout.POINTS].extend(
+        (layout.point_key(resolution, at, project), layout.encode(events))
+        for resolution, at, project, events in kept.points
+    )
+    batch.puts[layout.POINTS].extend(
+        (layout.point_key(resolution, at), layout.encode((projects, *events)))
+        for resolution, at, events, projects in kept.slices
+    )
 
 
 def _lay_sessions(batch: Batch, kept: Kept) -> None:

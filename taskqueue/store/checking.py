@@ -41,6 +41,7 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.OUTCOMES: layout.decode_outcome,
     layout.FAILURES: layout.decode_failure,
     layout.LOG: layout.decode_log,
+    layout.POINTS: layout.decode_events,
 }
 """Families that only have to be readable; keys of the first begin with a project."""
 

@@ -20,6 +20,7 @@
 | failures | place | Failure |
 | outcomes | session, n % OUTCOME_WINDOW | n, reply |
 | log | number (8 bytes) | LogEntry |
+| points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
 do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The depth
@@ -48,9 +49,11 @@ from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.counters import CountersRecord
 from taskqueue.core.failure import Failure
+from taskqueue.core.history import ALL, DroppedSlices
 from taskqueue.core.kept import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.messages import NewTask, Schedule
 from taskqueue.core.replies import AnyReply
+from taskqueue.core.requests import Resolution
 from taskqueue.core.task import (
     CANCELLED,
     DELAYED,
@@ -82,6 +85,7 @@ SESSIONS: Final = "sessions"
 OUTCOMES: Final = "outcomes"
 FAILURES: Final = "failures"
 LOG: Final = "log"
+POINTS: Final = "points"
 
 ORDERS: Final[dict[int, Family]] = {
     READY: "ready",
@@ -100,7 +104,7 @@ OF_LIVE: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PRO
 """Those of them that have only live tasks; what is left of these elsewhere when they are dropped is swept later."""
 
 FAMILIES: Final[tuple[Family, ...]] = (
-    META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG,
+    META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
 )  # fmt: skip
 
 BOOT_KEY: Final = b"boot"
@@ -120,6 +124,7 @@ SEQ_BYTES: Final = KEY_BYTES // 2
 _PROJECT: Final = Packing(">I")
 _SEQ: Final = Packing(">IQ")
 _LENGTH: Final = Packing(">H")
+_TIME: Final = Packing(">I")
 _TASK: Final = Packing(">IB")
 
 project_key = _PROJECT.pack
@@ -189,6 +194,37 @@ def operation_of(key: bytes) -> int:
 def log_key(number: int) -> bytes:
     """A key of LOG."""
     return number.to_bytes(8, "big")
+
+
+_SERIES: Final[dict[tuple[Resolution, bool], bytes]] = {
+    ("minute", True): b"\0", ("hour", True): b"\1", ("minute", False): b"\2", ("hour", False): b"\3",
+}  # fmt: skip
+"""By resolution, and whether it is of all projects together."""
+
+
+def point_key(resolution: Resolution, at: int, project: int = ALL) -> bytes:
+    """A key of POINTS."""
+    slice_key = _SERIES[resolution, project == ALL] + _TIME.pack(at)
+    return slice_key if project == ALL else slice_key + project_key(project)
+
+
+def point_of(key: bytes) -> tuple[Resolution, int, int]:
+    """Resolution, time and project in a key of POINTS; ALL: it is of all together.
+
+    Raises:
+        ValueError: it is none.
+    """
+    for (resolution, is_all), series in _SERIES.items():
+        if key[:1] == series and len(key) == (5 if is_all else 9):
+            return resolution, _TIME.unpack_from(key, 1)[0], ALL if is_all else project_of(key[5:])
+    raise ValueError(f"{len(key)} bytes that begin with {key[:1].hex()}")
+
+
+def slices_range(slices: DroppedSlices) -> list[tuple[bytes, bytes]]:
+    """Start and end of the keys of POINTS that slices have."""
+    whole = (True, False) if slices.whole else (False,)
+    times = _TIME.pack(slices.start), _TIME.pack(slices.end)
+    return [(series + times[0], series + times[1]) for series in (_SERIES[slices.resolution, each] for each in whole)]
 
 
 def session_key(session: str) -> bytes:
@@ -301,6 +337,11 @@ decode_operation: Final = Decoder(OperationRecord).decode
 decode_members: Final = Decoder(list[int]).decode
 decode_failure: Final = Decoder(Failure).decode
 decode_log: Final = Decoder(LogEntry).decode
+decode_point: Final = Decoder(tuple[int, int, int, int, int, int]).decode
+decode_events: Final = Decoder(tuple[int, ...]).decode
+"""Either of them."""
+decode_slice: Final = Decoder(tuple[int, int, int, int, int, int, int]).decode
+"""How many projects have a point, and the events of all."""
 
 
 def encode_spec(taskid: str, spec: Spec) -> bytes:

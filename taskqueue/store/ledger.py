@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from taskqueue.core.history import SECONDS
 from taskqueue.core.kept import Found, Kept, Loaded, Needs
 from taskqueue.core.task import PROCESSING, Task
 from taskqueue.store import layout
@@ -22,6 +23,7 @@ from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.format import META
 from taskqueue.store.histories import move_left_successes
 from taskqueue.store.lookup import find
+from taskqueue.store.points import load_slices
 from taskqueue.store.reading import read
 
 T = TypeVar("T")
@@ -85,6 +87,7 @@ class Ledger:
             },
             first_failure=self._failure(self._store.scan),
             last_failure=self._failure(self._store.scan_back),
+            history={resolution: load_slices(self._store, resolution) for resolution in SECONDS},
             next_log=FIRST_ENTRY if next_log is None else int(next_log),
         )
 

@@ -7,6 +7,7 @@
     failures       ──scan─► them
     specs, sessions, histories    straight
     log            ──scan─► entries
+    points         straight
 
 What the store does not know is left out. What it has and can't be read is Corrupt: guessing would lose tasks.
 """
@@ -21,13 +22,13 @@ from taskqueue.core.kept import (
     Found,
     FoundOrder,
     FoundPage,
-    LogRef,
     Needs,
     OrderRef,
     PageRef,
     SpecRef,
     TaskRef,
 )
+from taskqueue.core.log_ref import LogRef
 from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import ATTEMPTS_KEPT, NO_FLOOR, SUCCESS, TASK_BYTES, Spec, Task
 from taskqueue.core.views import LogEntry
@@ -36,6 +37,7 @@ from taskqueue.store.contract import Store
 from taskqueue.store.failures import find_failures
 from taskqueue.store.histories import read_history
 from taskqueue.store.old import find_old
+from taskqueue.store.points import find_points
 from taskqueue.store.reading import read, refuse
 
 T = TypeVar("T")
@@ -71,6 +73,7 @@ def find(store: Store, needs: Needs) -> Found:
     found.old = [find_old(store, ref) for ref in needs.old]
     found.failures = [find_failures(store, ref) for ref in needs.failures]
     found.old_failures = [find_failures(store, ref) for ref in needs.old_failures]
+    found.points = {(ref.session, ref.n): (ref, find_points(store, ref)) for ref in needs.points}
     for part in needs.log:
         found.log.update((entry.number, entry) for entry in _log(store, part))
     return found

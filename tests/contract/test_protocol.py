@@ -32,6 +32,7 @@ from taskqueue.core.views import (
     FetcherView,
     LogEntry,
     OperationView,
+    Point,
     ProjectStats,
     ProjectView,
     SharedView,
@@ -67,12 +68,13 @@ PARTS: dict[type[Struct], str] = {
     OperationView: "operation-reply",
     FailureGroup: "failures-reply",
     LogEntry: "log-reply",
+    Point: "stats-history-reply",
 }
 """What messages are made of, and the section whose tables list its fields."""
 
 DEFAULTS: dict[str, Any] = {
     "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "30": 30, "100": 100, "true": True,
-    "false": False, "1000": 1000, '"name"': "name", '"session"': "session", '"error"': "error",
+    "false": False, "1000": 1000, '"name"': "name", '"session"': "session", '"error"': "error", '"minute"': "minute",
 }  # fmt: skip
 """The words of the column ``default``."""
 
@@ -212,6 +214,7 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
         ("bulk", get_args(requests.BulkAction)),
         ("bulk", get_args(requests.StateName)),
         ("task-list", get_args(requests.StateName)),
+        ("stats-history", get_args(requests.Resolution)),
         ("task-reply", get_args(requests.StateName)),
         ("failures", get_args(requests.FailuresBy)),
         ("task-reply", get_args(views.Outcome)),

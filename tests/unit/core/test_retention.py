@@ -167,7 +167,7 @@ def test_tasks_that_end_one_by_one_are_dropped_together(world: World) -> None:
 
     world.advance(2 * HOUR)
     assert left(world) == 0
-    assert world.wakes - wakes <= 5
+    assert world.wakes - wakes <= 6
 
 
 def test_no_body_is_read_to_be_dropped(world: World) -> None:
