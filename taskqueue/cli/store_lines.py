@@ -1,9 +1,10 @@
-"""``taskqueue store export`` and ``import``: a store, or a project of it, as lines of JSON."""
+"""``taskqueue store export`` and ``import``: a store, or a project of it, as lines of JSON or as MessagePack."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from io import BufferedReader
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ import click
 from taskqueue.cli.asking import projects, tasks
 from taskqueue.cli.bulk import STATES
 from taskqueue.cli.names import project_name
+from taskqueue.cli.packed import SUFFIX
 from taskqueue.cli.store_place import Place, moving, names_store
 
 if TYPE_CHECKING:
@@ -24,26 +26,34 @@ if TYPE_CHECKING:
     "--state", "states", metavar="STATE", type=click.Choice(STATES), multiple=True, help="Only such; several."
 )
 @click.option("-o", "--output", metavar="FILE", type=click.File("wb", atomic=True), default="-", help="Not to stdout.")
+@click.option("--format", "named", type=click.Choice(["json", "msgpack"]), help="Not that of the name of FILE.")
 @names_store
-def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output: IO[bytes]) -> None:
+def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output: IO[bytes], named: str | None) -> None:
     """Write tasks and projects as lines of JSON. The daemon may go on meanwhile.
 
     Everything that another store needs to go on: url, state, schedule, body, what is over. Histories and leases stay
     behind. The first line names the format and the projects, the last one counts the tasks.
 
+    If the name of FILE ends in .msgpack the same is written as MessagePack maps, one after the other: several times
+    faster, with bodies as the bytes that they are.
+
     \b
     Example:
       taskqueue store export -o crawl.jsonl
+      taskqueue store export -o crawl.msgpack
       taskqueue store export --project news --state failed | jq -r .url
     """
     from taskqueue.core.task import STATE_NAMES
     from taskqueue.store.exporting import lines_of
+    from taskqueue.store.forms import JSON, MESSAGEPACK
     from taskqueue.store.still import Still
 
+    named = named or ("msgpack" if str(getattr(output, "name", "")).endswith(SUFFIX) else "json")
+    form = MESSAGEPACK if named == "msgpack" else JSON
     wanted = [STATE_NAMES.index(name) for name in states or STATES]
     with closing(Still(place.path)) as still, moving("tasks") as progress:
-        for done, line in enumerate(lines_of(still, _records(still, names), wanted)):
-            output.write(line + b"\n")
+        for done, line in enumerate(lines_of(still, _records(still, names), wanted, form)):
+            output.write(line + form.end)
             progress(done)
 
 
@@ -51,8 +61,8 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
 @click.argument("file", type=click.File("rb"))
 @click.option("--merge", is_flag=True, help="Also into projects that have tasks: those that they don't know.")
 @names_store
-def bring_in(place: Place, file: IO[bytes], merge: bool) -> None:
-    """Bring what export wrote (- is stdin) into a store. The daemon must be stopped.
+def bring_in(place: Place, file: BufferedReader, merge: bool) -> None:
+    """Bring what export wrote, in either form (- is stdin), into a store. The daemon must be stopped.
 
     A store that is not there is made. Projects that are not there are made, with their settings; those that are there
     keep theirs. Tasks that are known stay as they are. What was processing becomes ready. An import that was cut off is
@@ -64,15 +74,33 @@ def bring_in(place: Place, file: IO[bytes], merge: bool) -> None:
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
+    from taskqueue.store.forms import MESSAGEPACK, form_of
     from taskqueue.store.importing import Brought, bring_in
     from taskqueue.store.rocks import RocksStore
 
     brought = Brought()
     with closing(RocksStore(place.path, cache_bytes=place.cache_bytes)) as store, moving("tasks") as progress:
-        for brought in bring_in(store, file, "skip" if merge else "refuse", Clock().now().boot, Calendar()):
+        form = form_of(file.peek(1))
+        parts = _values(file) if form is MESSAGEPACK else file
+        for brought in bring_in(store, parts, "skip" if merge else "refuse", Clock().now().boot, Calendar(), form):
             progress(brought.new + brought.known)
     known = f", {tasks(brought.known)} known already" if brought.known else ""
     click.echo(f"{place.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
+
+
+def _values(file: BufferedReader) -> Iterator[bytes]:
+    """The maps of a file.
+
+    Raises:
+        BadLine: it can't be read any further.
+    """
+    from taskqueue.store.importing import BadLine
+    from taskqueue.wire.stream import BrokenStream, values
+
+    try:
+        yield from values(file)
+    except BrokenStream as error:
+        raise BadLine(f"{error}; import the whole export again") from None
 
 
 def _records(still: Still, names: Sequence[str]) -> list[ProjectRecord]:

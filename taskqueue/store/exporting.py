@@ -1,4 +1,4 @@
-"""Writes a store as lines of JSON, in bounded memory: see ``lines``.
+"""Writes a store down, in lines of JSON or in MessagePack, in bounded memory: see ``lines`` and ``forms``.
 
 A task that is processing is written as such, though its lease stays behind: who brings it in has it run again. History,
 counters, sessions and operations stay behind, too.
@@ -15,6 +15,7 @@ from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Spec, Task, key_time
 from taskqueue.store import layout
 from taskqueue.store.contract import Family
+from taskqueue.store.forms import JSON, Form
 from taskqueue.store.lines import (
     ABSENT,
     NEVER,
@@ -24,9 +25,6 @@ from taskqueue.store.lines import (
     LastLine,
     ProjectLine,
     TaskLine,
-    as_json,
-    encode_line,
-    in_json,
 )  # fmt: skip
 from taskqueue.store.reading import read, refuse
 from taskqueue.store.still import Reads, pages
@@ -38,27 +36,30 @@ IN_ORDER: Final = (PROCESSING, READY, DELAYED, *OVER)
 Entry = tuple[bytes, bytes]
 
 
-def lines_of(store: Reads, records: Sequence[ProjectRecord], states: Collection[int]) -> Iterator[bytes]:
-    """The lines of these projects, with their tasks in these states.
+def lines_of(
+    store: Reads, records: Sequence[ProjectRecord], states: Collection[int], form: Form = JSON
+) -> Iterator[bytes]:
+    """The lines of these projects, with their tasks in these states; ``form.end`` belongs after each.
 
     Raises:
         StoreError: the store failed.
         Corrupt: a record can't be read, or something of a task is missing.
     """
-    yield encode_line(FirstLine(VERSION, [_project(record) for record in records]))
+    yield form.encode(FirstLine(VERSION, [_project(record, form) for record in records]))
     count = 0
     for record in records:
-        for line in _tasks(store, record, states):
+        for task in _tasks(store, record, states):
             count += 1
-            yield encode_line(line)
-    yield encode_line(LastLine(count))
+            yield form.encode(_line(record.name, task, form))
+    yield form.encode(LastLine(count))
 
 
-def _project(record: ProjectRecord) -> ProjectLine:
+def _project(record: ProjectRecord, form: Form) -> ProjectLine:
+    overrides = form.settings_said(record.overrides)
     return ProjectLine(
         name=record.name,
         state=record.state,
-        overrides=as_json(layout.encode(in_json(record.overrides))) if record.overrides else ABSENT,
+        overrides=form.said(layout.encode(overrides)) if overrides else ABSENT,
         totals=record.totals,
         pause=record.pause,
         cron=record.cron,
@@ -66,20 +67,18 @@ def _project(record: ProjectRecord) -> ProjectLine:
     )
 
 
-def _tasks(store: Reads, record: ProjectRecord, states: Collection[int]) -> Iterator[TaskLine]:
+def _tasks(store: Reads, record: ProjectRecord, states: Collection[int]) -> Iterator[Task]:
     for state in IN_ORDER:
         if state in states:
-            yield from _order(store, record, state)
+            yield from _order(store, record.number, state)
     if any(state in states for state in OVER):
-        yield from _bare(store, record, states)
+        yield from _bare(store, record.number, states)
 
 
-def _order(store: Reads, record: ProjectRecord, state: int) -> Iterator[TaskLine]:
-    family, number = layout.ORDERS[state], record.number
+def _order(store: Reads, number: int, state: int) -> Iterator[Task]:
+    family = layout.ORDERS[state]
     for page in pages(store, family, layout.project_key(number), layout.project_key(number + 1)):
-        tasks = _over(store, family, page) if state >= SUCCESS else _live(store, family, state, page)
-        for task in tasks:
-            yield _line(record.name, task)
+        yield from _over(store, family, page) if state >= SUCCESS else _live(store, family, state, page)
 
 
 def _live(store: Reads, family: Family, state: int, page: Sequence[Entry]) -> Iterator[Task]:
@@ -108,14 +107,13 @@ def _over(store: Reads, family: Family, page: Sequence[Entry]) -> Iterator[Task]
         yield task
 
 
-def _bare(store: Reads, record: ProjectRecord, states: Collection[int]) -> Iterator[TaskLine]:
+def _bare(store: Reads, number: int, states: Collection[int]) -> Iterator[Task]:
     """Those of which there is nothing but the record."""
-    number = record.number
     for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
         for key, value in page:
             task = read(layout.IDS, key, layout.task_of, number, key[len(layout.project_key(number)) :].decode(), value)
             if task.bare and task.state in states:
-                yield _line(record.name, task)
+                yield task
 
 
 def _specs(store: Reads, page: Sequence[Entry]) -> Iterator[tuple[str, Spec]]:
@@ -133,7 +131,7 @@ def _deferred(store: Reads, page: Sequence[Entry]) -> dict[bytes, bytes]:
     return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
 
 
-def _line(project: str, task: Task) -> TaskLine:
+def _line(project: str, task: Task, form: Form) -> TaskLine:
     spec = task.spec
     line = TaskLine(
         project=project,
@@ -149,14 +147,14 @@ def _line(project: str, task: Task) -> TaskLine:
         timed_out=task.timed_out,
         apart=task.apart,
         bare=task.bare,
-        deferred=_deferred_line(task),
+        deferred=_deferred_line(task, form),
     )
     if spec is None:
         return line
-    body = as_json(spec.body)
+    body = form.said(spec.body)
     return msgspec.structs.replace(line, url=spec.url, schedule=spec.schedule, depth=spec.depth, body=body)
 
 
-def _deferred_line(task: Task) -> DeferredLine | None:
+def _deferred_line(task: Task, form: Form) -> DeferredLine | None:
     item = task.lease.deferred if task.lease is not None else None
-    return None if item is None else DeferredLine(item.url, item.schedule, as_json(item.body))
+    return None if item is None else DeferredLine(item.url, item.schedule, form.said(item.body))

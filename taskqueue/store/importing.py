@@ -1,4 +1,4 @@
-"""Brings lines of JSON (see ``lines``) into a store that nobody else has.
+"""Brings what an export wrote, lines of JSON or maps in MessagePack (``lines``, ``forms``), into a store of its own.
 
     first line ──► new projects, one batch
     tasks ──BATCH_TASKS at a time──► look up ──► those that are unknown, and the counts of their projects: one batch
@@ -44,27 +44,16 @@ from taskqueue.store.changes import batch_of
 from taskqueue.store.contract import Store
 from taskqueue.store.figures import project_records
 from taskqueue.store.format import META
+from taskqueue.store.forms import JSON, Form
 from taskqueue.store.gaps import is_left
 from taskqueue.store.ledger import FIRST_PROJECT
-from taskqueue.store.lines import (
-    VERSION,
-    ProjectLine,
-    TaskLine,
-    as_msgpack,
-    decode_first,
-    decode_last,
-    decode_task,
-    from_json,
-)
+from taskqueue.store.lines import VERSION, ProjectLine, TaskLine
 from taskqueue.store.lookup import find
 from taskqueue.store.still import pages
 
 BATCH_TASKS: Final = 1000
 BATCH_BYTES: Final = 8 << 20
 """Of lines; a batch ends with the task that reaches it."""
-
-LAST: Final = b'{"tasks":'
-"""What the last line begins with, and no other."""
 
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 """What lines may raise: those that are none, bytes that are not UTF-8, numbers too large to be kept, deep nesting."""
@@ -93,7 +82,9 @@ class BadLine(StoreError):
     """A line that is none of an export, or the lines end too early; what was brought in before stays."""
 
 
-def bring_in(store: Store, lines: Iterable[bytes], known: Known, boot: float, given: Given) -> Iterator[Brought]:
+def bring_in(
+    store: Store, lines: Iterable[bytes], known: Known, boot: float, given: Given, form: Form = JSON
+) -> Iterator[Brought]:
     """Bring the lines in; tells after each batch what has come of it so far.
 
     Args:
@@ -106,68 +97,70 @@ def bring_in(store: Store, lines: Iterable[bytes], known: Known, boot: float, gi
         Corrupt: the store has a record that can't be read.
     """
     numbered = enumerate(lines, 1)
-    projects = _first_line(numbered)
-    inflow = _Inflow(store, boot)
+    projects = _first_line(numbered, form)
+    inflow = _Inflow(store, boot, form)
     inflow.make_projects(projects, known, given)
     yield inflow.brought
-    for page in _pages(numbered):
+    for page in _pages(numbered, form):
         inflow.add(page)
         yield inflow.brought
     store.sync()
 
 
-def _first_line(numbered: Iterator[tuple[int, bytes]]) -> list[ProjectLine]:
+def _first_line(numbered: Iterator[tuple[int, bytes]], form: Form) -> list[ProjectLine]:
     number, line = next(numbered, (1, b""))
     try:
-        first = decode_first(line)
+        first = form.decode_first(line)
     except UNREADABLE as error:
-        _refuse(number, f"no export begins like this: {error}")
+        _refuse(form, number, f"no export begins like this: {error}")
     if first.taskqueue != VERSION:
-        _refuse(number, f"these are lines of version {first.taskqueue}; known here is {VERSION}")
+        _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here is {VERSION}")
     return first.projects
 
 
-def _pages(numbered: Iterator[tuple[int, bytes]]) -> Iterator[list[tuple[int, TaskLine]]]:
+def _pages(numbered: Iterator[tuple[int, bytes]], form: Form) -> Iterator[list[tuple[int, TaskLine]]]:
     page: list[tuple[int, TaskLine]] = []
     size = count = 0
     for number, line in numbered:
-        if line.startswith(LAST):
+        if line.startswith(form.last):
             yield page
-            _check_last(number, line, count)
+            _check_last(number, line, count, form)
             return
-        page.append((number, _task_line(number, line)))
+        page.append((number, _task_line(number, line, form)))
         size += len(line)
         count += 1
         if len(page) >= BATCH_TASKS or size >= BATCH_BYTES:
             yield page
             page, size = [], 0
     yield page
-    raise BadLine(f"the lines end after {count:,} tasks, without their last line; import the whole export again")
+    unit = form.unit
+    raise BadLine(f"the {unit}s end after {count:,} tasks, without their last {unit}; import the whole export again")
 
 
-def _check_last(number: int, line: bytes, count: int) -> None:
+def _check_last(number: int, line: bytes, count: int, form: Form) -> None:
     try:
-        said = decode_last(line).tasks
+        said = form.decode_last(line).tasks
     except UNREADABLE as error:
-        _refuse(number, str(error))
+        _refuse(form, number, str(error))
     if said != count:
-        _refuse(number, f"there should be {said:,} tasks, and were {count:,}")
+        _refuse(form, number, f"there should be {said:,} tasks, and were {count:,}")
 
 
-def _task_line(number: int, line: bytes) -> TaskLine:
+def _task_line(number: int, line: bytes, form: Form) -> TaskLine:
     try:
-        return decode_task(line)
+        return form.decode_task(line)
     except UNREADABLE as error:
-        _refuse(number, str(error))
+        _refuse(form, number, str(error))
 
 
-def _refuse(number: int, reason: str) -> NoReturn:
-    raise BadLine(f"line {number:,}: {reason}")
+def _refuse(form: Form, number: int, reason: str) -> NoReturn:
+    raise BadLine(f"{form.unit} {number:,}: {reason}")
 
 
 class _Inflow:
-    def __init__(self, store: Store, boot: float) -> None:
+    def __init__(self, store: Store, boot: float, form: Form) -> None:
         self.brought = Brought()
+        self._form = form
         self._store = store
         self._boot = boot
         self._epoch = store.begin()
@@ -195,11 +188,11 @@ class _Inflow:
 
     def _made(self, line: ProjectLine, number: int, given: Given) -> ProjectRecord:
         try:
-            return _record(line, number, self._boot, given)
+            return _record(line, number, self._boot, given, self._form)
         except Rejected as rejected:
-            _refuse(1, f'project "{line.name}": {rejected.reason}')
+            _refuse(self._form, 1, f'project "{line.name}": {rejected.reason}')
         except UNREADABLE as error:
-            _refuse(1, f'project "{line.name}": {error}')
+            _refuse(self._form, 1, f'project "{line.name}": {error}')
 
     def add(self, page: list[tuple[int, TaskLine]]) -> None:
         """One batch."""
@@ -234,15 +227,15 @@ class _Inflow:
 
     def _project(self, number: int, line: TaskLine) -> ProjectRecord:
         if line.project not in self._named:
-            _refuse(number, f'project "{line.project}" is not in the first line')
+            _refuse(self._form, number, f'project "{line.project}" is not in the first {self._form.unit}')
         return self._projects[line.project]
 
     def _task(self, number: int, line: TaskLine, project: int) -> Task:
         self._number += 1
         try:
-            return _task(line, project, self._number)
+            return _task(line, project, self._number, self._form)
         except UNREADABLE as error:
-            _refuse(number, str(error))
+            _refuse(self._form, number, str(error))
 
 
 def _leased(store: Store) -> Iterator[TaskRef]:
@@ -257,8 +250,8 @@ def _has_tasks(record: ProjectRecord) -> bool:
     return any(getattr(record.counts, name) for name in STATE_NAMES[1:])
 
 
-def _record(line: ProjectLine, number: int, boot: float, given: Given) -> ProjectRecord:
-    record = ProjectRecord(number, line.name, line.state, _overrides(line, given), bucket_at=boot)
+def _record(line: ProjectLine, number: int, boot: float, given: Given, form: Form) -> ProjectRecord:
+    record = ProjectRecord(number, line.name, line.state, _overrides(line, given, form), bucket_at=boot)
     record.totals = line.totals or record.totals
     record.cron = line.cron
     record.finished = line.finished
@@ -267,10 +260,10 @@ def _record(line: ProjectLine, number: int, boot: float, given: Given) -> Projec
     return record
 
 
-def _overrides(line: ProjectLine, given: Given) -> dict[str, Setting]:
+def _overrides(line: ProjectLine, given: Given, form: Form) -> dict[str, Setting]:
     """As ``project-set`` would take them: a scheduler does not start with others."""
     try:
-        overrides = from_json(_decode_overrides(as_msgpack(line.overrides)) or {})
+        overrides = form.settings_read(_decode_overrides(form.packed(line.overrides)) or {})
     except UNREADABLE as error:
         raise ValueError(f"overrides: {error}") from None
     check(merge({}, overrides), given)
@@ -278,7 +271,7 @@ def _overrides(line: ProjectLine, given: Given) -> dict[str, Setting]:
     return overrides
 
 
-def _task(line: TaskLine, project: int, seq: int) -> Task:
+def _task(line: TaskLine, project: int, seq: int, form: Form) -> Task:
     """As the line says, with this seq."""
     state = STATE_NAMES.index(line.state)
     if line.bare and state < SUCCESS:
@@ -292,15 +285,15 @@ def _task(line: TaskLine, project: int, seq: int) -> Task:
         retried=line.retried, lastcrawltime=line.lastcrawltime, held_back=line.held_back, timed_out=line.timed_out,
         apart=line.apart, itag=line.itag, bare=line.bare,
     )  # fmt: skip
-    task.spec = None if line.bare else Spec(line.url, line.schedule, as_msgpack(line.body), line.depth)
-    _place(task, line)
+    task.spec = None if line.bare else Spec(line.url, line.schedule, form.packed(line.body), line.depth)
+    _place(task, line, form)
     return task
 
 
-def _place(task: Task, line: TaskLine) -> None:
+def _place(task: Task, line: TaskLine, form: Form) -> None:
     """Give the task its key."""
     if line.deferred is not None and task.state == PROCESSING:
-        _apply_deferred(task, line)
+        _apply_deferred(task, line, form)
     elif task.state == PROCESSING:
         task.state, task.exetime = READY, 0.0
     if task.state == READY:
@@ -309,13 +302,13 @@ def _place(task: Task, line: TaskLine) -> None:
         task.key = time_key(task.exetime if task.state == DELAYED else line.ended_at, task.seq)
 
 
-def _apply_deferred(task: Task, line: TaskLine) -> None:
+def _apply_deferred(task: Task, line: TaskLine, form: Form) -> None:
     """As if it replaced a task that waits; its delay was made a time when it came."""
     deferred = line.deferred
     if deferred is None:
         return
     schedule = deferred.schedule
-    task.spec = Spec(deferred.url, schedule, as_msgpack(deferred.body), line.depth)
+    task.spec = Spec(deferred.url, schedule, form.packed(deferred.body), line.depth)
     task.priority, task.itag, task.exetime = schedule.priority, schedule.itag or "", schedule.exetime
     task.retried, task.held_back, task.timed_out = 0, False, False
     task.state = DELAYED if schedule.exetime else READY

@@ -1,4 +1,4 @@
-"""A store as lines of JSON, to be moved to another one: what the lines are.
+"""A store as lines of JSON, to be moved to another one: what the lines are. ``forms`` has the same in MessagePack.
 
     {"taskqueue": 1, "projects": [{"name": "news", "state": "running", …}]}         first: the format, the projects
     {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
@@ -123,9 +123,6 @@ class LastLine(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 encode_line: Final = msgspec.json.Encoder().encode
-decode_first: Final = JsonDecoder(FirstLine).decode
-decode_task: Final = JsonDecoder(TaskLine).decode
-decode_last: Final = JsonDecoder(LastLine).decode
 
 _unpack: Final = msgspec.msgpack.Decoder().decode
 _skip: Final = msgspec.msgpack.Decoder(Raw).decode

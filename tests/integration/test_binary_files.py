@@ -1,4 +1,4 @@
-"""Files in MessagePack: tasks that are pushed from one arrive with their bodies byte for byte."""
+"""Files in MessagePack: what is pushed from one, and a store that is moved in one, keeps its bodies byte for byte."""
 
 from __future__ import annotations
 
@@ -59,3 +59,36 @@ def test_what_is_wrong_in_a_msgpack_file_is_said_and_the_rest_is_pushed(
     first, second = err.splitlines()
     assert first.startswith(f"taskqueue push: {file}: task 2: ")
     assert second == f"taskqueue push: {file}: it ends within the value that begins at byte 52"
+
+
+def test_a_store_that_is_moved_in_messagepack_hands_out_the_same_bodies(
+    daemon: DaemonFactory, peer: PeerFactory, tmp_path: Path, capsys: Capture
+) -> None:
+    it, file = daemon(), tmp_path / "tasks.msgpack"
+    file.write_bytes(packed_task("http://site/odd", ODD) + packed_task("http://site/next", ODD))
+    main(["push", "news", "--file", str(file), "--url", it.url])
+    export, again = tmp_path / "crawl.msgpack", tmp_path / "again.jsonl"
+
+    assert main(["store", "export", "-c", str(it.config_file), "-o", str(export)]) == 0
+    assert main(["store", "import", str(export), "--store", str(tmp_path / "new")]) == 0
+
+    assert capsys.readouterr().out.endswith("brought in 2 tasks, made 1 project\n")
+    main(["store", "export", "--store", str(tmp_path / "new"), "--format", "msgpack", "-o", str(again)])
+    assert again.read_bytes() == export.read_bytes()
+    moved = daemon(path=str(tmp_path / "new"))
+    fetcher = peer(moved)
+    fetcher.ask("hello", capacity=2)
+    assert fetcher.socket.recv().count(ODD) == 2
+
+
+def test_an_export_that_is_cut_off_is_said(tmp_path: Path, capsys: Capture) -> None:
+    parts = [
+        {"taskqueue": 1, "projects": [{"name": "news"}]},
+        {"project": "news", "taskid": "a", "state": "ready", "url": "u"},
+    ]
+    file = tmp_path / "crawl.msgpack"
+    file.write_bytes(b"".join(map(msgpack.packb, parts)) + b"\x81")
+
+    assert main(["store", "import", str(file), "--store", str(tmp_path / "new")]) == 1
+
+    assert "it ends within the value that begins at byte" in capsys.readouterr().err

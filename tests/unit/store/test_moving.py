@@ -25,6 +25,7 @@ from taskqueue.store.contract import Batch, Family
 from taskqueue.store.exporting import lines_of
 from taskqueue.store.figures import project_records
 from taskqueue.store.findings import Findings
+from taskqueue.store.forms import JSON, MESSAGEPACK, Form, form_of
 from taskqueue.store.importing import BATCH_TASKS, BadLine, Brought, Known, bring_in
 from taskqueue.store.lines import as_json, as_msgpack
 from taskqueue.store.rocks import RocksStore
@@ -45,9 +46,9 @@ class Crawl(Protocol):
     def project(self) -> ProjectRecord: ...
 
 
-def exported(path: str | Path, states: Iterable[int] = ALL) -> list[bytes]:
+def exported(path: str | Path, states: Iterable[int] = ALL, form: Form = JSON) -> list[bytes]:
     with closing(Still(str(path))) as still:
-        return list(lines_of(still, project_records(still), list(states)))
+        return list(lines_of(still, project_records(still), list(states), form))
 
 
 def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
@@ -56,9 +57,9 @@ def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
     return {row["taskid"]: row for row in rows if "taskid" in row}
 
 
-def brought(path: str | Path, lines: Iterable[bytes], known: Known = "refuse") -> Brought:
+def brought(path: str | Path, lines: Iterable[bytes], known: Known = "refuse", form: Form = JSON) -> Brought:
     with closing(RocksStore(path)) as store:
-        return list(bring_in(store, lines, known, boot=7.0, given=Calendar()))[-1]
+        return list(bring_in(store, lines, known, boot=7.0, given=Calendar(), form=form))[-1]
 
 
 def checked(path: str | Path) -> Findings:
@@ -400,3 +401,65 @@ def test_bodies_and_settings_are_the_same_bytes(crawl: Crawl, tmp_path: Path) ->
     with closing(Still(str(tmp_path / "new"))) as still:
         specs = [layout.decode_spec(value)[1] for _, value in still.scan(layout.SPECS, b"", b"\xff", 100)]
     assert {bytes(spec.body) for spec in specs if spec.url != "http://site/other"} == {b"\x81\xa1a\xc4\x01b"}
+
+
+# ------------------------------------------------------------------------------------------------ MessagePack
+
+
+def test_both_forms_say_the_same(crawl: Crawl, tmp_path: Path) -> None:
+    brought(tmp_path / "new", exported(crawl.path, form=MESSAGEPACK), form=MESSAGEPACK)
+    brought(tmp_path / "old", exported(crawl.path))
+
+    assert checked(tmp_path / "new").problems == []
+    assert exported(tmp_path / "new") == exported(tmp_path / "old")
+    assert exported(tmp_path / "new", form=MESSAGEPACK) == exported(tmp_path / "old", form=MESSAGEPACK)
+
+
+def test_in_messagepack_a_body_is_written_as_the_bytes_that_it_is(tmp_path: Path) -> None:
+    odd = b"\x82\xa1a\xcd\x00\x01\x07\xc4\x02\xff\x00"
+    lines = many(1)
+    row = {
+        "project": "news",
+        "taskid": "a",
+        "state": "ready",
+        "url": "http://site/",
+        "body": json.loads(bytes(as_json(odd))),
+    }
+    lines[1] = json.dumps(row).encode()
+    brought(tmp_path / "old", lines)
+
+    written = exported(tmp_path / "old", form=MESSAGEPACK)
+    brought(tmp_path / "new", written, form=MESSAGEPACK)
+
+    assert odd in written[1]
+    assert exported(tmp_path / "new") == exported(tmp_path / "old")
+
+
+def test_the_parts_in_messagepack_are_the_maps_of_the_lines(crawl: Crawl) -> None:
+    first, *_, last = exported(crawl.path, form=MESSAGEPACK)
+
+    assert [project["name"] for project in msgpack.unpackb(first)["projects"]] == ["news", "empty"]
+    assert msgpack.unpackb(first)["projects"][0]["overrides"] == {"rate": inf}
+    assert msgpack.unpackb(last) == {"tasks": 9}
+
+
+def test_the_form_of_an_export_is_seen_in_its_first_byte(crawl: Crawl) -> None:
+    assert form_of(exported(crawl.path, form=MESSAGEPACK)[0]) is MESSAGEPACK
+    assert form_of(exported(crawl.path)[0]) is JSON
+    assert form_of(b"") is JSON
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (b"\x07", "map 2: Expected `object`, got `int`"),
+        (msgpack.packb({"project": "news", "taskid": "a", "state": "flying"}), "map 2: Invalid enum value 'flying'"),
+        (msgpack.packb({"project": "other", "taskid": "a", "state": "ready", "url": "u"}), 'map 2: project "other" is'),
+        (msgpack.packb({"tasks": 7}), "map 2: there should be 7 tasks, and were 0"),
+    ],
+)
+def test_a_map_that_is_none_is_named_by_its_number(tmp_path: Path, part: bytes, says: str) -> None:
+    first = msgpack.packb({"taskqueue": 1, "projects": [{"name": "news"}]})
+
+    with pytest.raises(BadLine, match=says):
+        brought(tmp_path / "new", [first, part], form=MESSAGEPACK)
