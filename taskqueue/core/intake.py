@@ -17,6 +17,7 @@ from taskqueue.core.projects import project_for_push
 from taskqueue.core.recrawl import decide, due_at, hurries
 from taskqueue.core.replies import ItemError, NewOutcome
 from taskqueue.core.requests import Flaws
+from taskqueue.core.retry import recurring
 from taskqueue.core.state import State
 from taskqueue.core.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, size_of
 from taskqueue.errors import Corrupt, Rejected
@@ -181,10 +182,15 @@ def _merge(state: State, now: Now, project: Project, task: Task, item: NewTask, 
 def _replace(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
     task.token = NO_TOKEN
     task.retried = 0
-    task.held_back = task.timed_out = False
+    task.timed_out = False
+    until = due_at(item.schedule, now.wall)
+    # It has run, and is told what to bring along when it runs again: it waits for that as it would have by itself.
+    put_off = task.state != 0 and task.apart and recurring(item.schedule) and until > 0
     project.queue.withdraw(task)
     _describe(project, task, item, depth)
-    _wait(project, task, due_at(item.schedule, now.wall))
+    task.held_back = put_off
+    task.apart = task.apart or put_off
+    _wait(project, task, until)
 
 
 def _restart(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:

@@ -203,6 +203,37 @@ def test_a_recurring_task_that_is_pushed_anew_counts_again_until_it_has_run(worl
     assert finishes(world) == 2
 
 
+def test_a_recurring_task_that_puts_itself_off_counts_no_more_than_one_that_waits_by_itself(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a", **RECURRING))
+    for page in range(1, 4):
+        carried = task("a", body={"save": page}, delay=100, **RECURRING, **FORCE)
+        fetcher.done("a", new=[carried])
+        assert finishes(world) == 1
+        assert world.push("news", task("a")) == ["ignored"]
+
+        run_out(world, fetcher, 100)
+        fetcher.hello()
+        assert body_of(fetcher.held["a"]) == {"save": page}
+
+    world.push("news", task("b"))
+    fetcher.hello()
+    fetcher.done("b")
+    assert finishes(world) == 2
+
+
+def test_a_first_run_that_puts_its_task_off_ends_nothing_while_others_are_live(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a", **RECURRING), task("b"))
+    fetcher.done("a", new=[task("a", delay=100, **RECURRING, **FORCE)])
+    assert (finishes(world), world.project().unfinished) == (0, 1)
+
+    world.restart()
+    fetcher.hello()
+    fetcher.done("b")
+    assert finishes(world) == 1
+
+
 # ------------------------------------------------------------------------------------------------ on_finished
 
 

@@ -1,0 +1,69 @@
+"""What docs/from-pyspider.md says of habits that somebody brings along, against a real daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from taskqueue import AsyncClient, Client, Task, Worker
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import DaemonFactory
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "from-pyspider.md"
+WAIT_SECONDS = 30.0
+
+
+def test_a_returned_result_fails_its_task_and_says_what_to_do(daemon: DaemonFactory) -> None:
+    async def error_of_the_task() -> str:
+        async with AsyncClient(daemon(defaults={"retries": 0}).url) as client:
+            worker = Worker(client, lambda task: {"url": task.url, "title": "A"}, projects=["news"])
+            serving = asyncio.create_task(worker.serve())
+            await client.push("news", "http://a/")
+            assert await client.wait_finished("news", WAIT_SECONDS)
+            worker.stop()
+            await serving
+            return (await client.show_task("news", url="http://a/")).error
+
+    error = asyncio.run(error_of_the_task())
+
+    assert "title: unknown field; a map is a new task, whose fields are" in error
+    assert "Results, such as pyspider's returned dicts, are for the handler to store" in error
+
+
+def test_a_recurring_task_that_remembers_lets_its_project_finish(daemon: DaemonFactory) -> None:
+    front_page = handler_of_the_document(["http://a/1"])
+    with Client(daemon().url) as client:
+        client.push("news", "http://a/", age=86400, auto_recrawl=True)
+
+        first, found = front(client)
+        client.done(first, new=front_page(first))
+        (link,) = client.select(projects=["news"])
+        client.done(link)
+
+        assert found == {}
+        assert client.wait_finished("news", 0)
+        assert client.push("news", "http://a/") == "ignored"
+        client.retry_tasks("news", [first.taskid])
+        again, found = front(client)
+        assert found == {"seen": ["http://a/1"]}
+        assert [new.url for new in front_page(again)] == ["http://a/"]
+
+
+def front(client: Client) -> tuple[Task, Any]:
+    """The next task, and what it remembers."""
+    (task,) = client.select(projects=["news"])
+    return task, task.save
+
+
+def handler_of_the_document(links: list[str]) -> Callable[..., Any]:
+    """``front_page``, as it is shown, on a site with these links on its first page."""
+    [code] = re.findall(r"```python\n(DAY = .*?)```", DOCUMENT.read_text(), re.DOTALL)
+    names: dict[str, Any] = {"download": lambda url: SimpleNamespace(links=links)}
+    exec("from taskqueue import new_task\n" + code, names)
+    handler: Callable[..., Any] = names["front_page"]
+    return handler
