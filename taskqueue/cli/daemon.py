@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -16,12 +16,16 @@ from taskqueue.errors import RequestTimeout, TaskQueueError
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.core.replies import StatusReply
-    from taskqueue.core.views import FetcherView, ProjectView
+    from taskqueue.core.requests import FetcherSort, ProjectSort
+    from taskqueue.core.views import FetcherView
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 URL = "tcp://127.0.0.1:7400"
 TIMEOUT_SECONDS = 5.0
+PROJECTS_PAGE = 200
+FETCHERS_PAGE = 500
+"""Most that the daemon tells at once."""
 
 
 class Silent(TaskQueueError):
@@ -65,20 +69,58 @@ def _whoever() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def full_status(client: Client, group: str = "") -> StatusReply:
-    """The daemon's status with all projects, page by page; of a group, if one is named: its projects and fetchers.
+def full_status(
+    client: Client, group: str = "", *, part: str = "", sort: ProjectSort = "name", limit: int | None = None
+) -> StatusReply:
+    """The daemon's status, page by page, with all projects that are meant, each once, and without fetchers.
+
+    Args:
+        group: projects of this one only; empty: all.
+        part: of the names of the projects; empty: all.
+        limit: so many projects, at most; None: all.
 
     Raises:
         click.ClickException: no project belongs to the group.
     """
-    reply = page = client.status(group=group)
-    while page.more:
-        page = client.status(after=page.projects[-1].name, group=group)
-        reply.projects.extend(page.projects)
-    if group:
+    reply = page = client.status(limit=_page_of(PROJECTS_PAGE, limit), group=group, filter=part, sort=sort, fetchers=0)
+    names = {view.name for view in page.projects}
+    skip = len(page.projects)
+    while page.more and (limit is None or skip < limit):
+        most = _page_of(PROJECTS_PAGE, limit, skip)
+        if sort == "name":
+            page = client.status(page.projects[-1].name, most, group, filter=part, fetchers=0)
+        else:
+            page = client.status("", most, group, filter=part, sort=sort, skip=skip, fetchers=0)
+        reply.projects.extend(view for view in page.projects if view.name not in names)
+        names.update(view.name for view in page.projects)
+        skip += len(page.projects)
+    if group and not part:
         check_group(group, reply.projects)
-        reply.fetchers = [view for view in reply.fetchers if _may_take(view, reply.projects)]
     return reply
+
+
+def all_fetchers(
+    client: Client,
+    project: str = "",
+    group: str = "",
+    *,
+    part: str = "",
+    sort: FetcherSort = "name",
+    limit: int | None = None,
+) -> Iterator[FetcherView]:
+    """Those who may take tasks of the project or group, page by page, each once; empty: all; see ``full_status``."""
+    seen: set[str] = set()
+    skip, more = 0, True
+    while more and (limit is None or skip < limit):
+        most = _page_of(FETCHERS_PAGE, limit, skip)
+        page = client.fetchers(limit=most, project=project, group=group, filter=part, sort=sort, skip=skip)
+        yield from (view for view in page.fetchers if view.session not in seen)
+        seen.update(view.session for view in page.fetchers)
+        skip, more = skip + len(page.fetchers), page.more
+
+
+def _page_of(most: int, limit: int | None, skip: int = 0) -> int:
+    return most if limit is None else min(most, limit - skip)
 
 
 def check_group(group: str, members: Sequence[object]) -> None:
@@ -89,14 +131,6 @@ def check_group(group: str, members: Sequence[object]) -> None:
     """
     if not members:
         raise click.ClickException(f'group: no project belongs to a group "{group}"')
-
-
-def _may_take(view: FetcherView, projects: Iterable[ProjectView]) -> bool:
-    """It may ask for tasks of one of the projects; of a fetcher that asks for many only the first ones are known."""
-    from taskqueue.core.views import SHOWN_WISHES
-
-    asked = view.projects
-    return asked is None or len(asked) >= SHOWN_WISHES or any(project.name in asked for project in projects)
 
 
 def names_daemon(command: Command) -> Command:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from taskqueue.cli.daemon import Daemon, check_group, reaches_daemon
+from taskqueue.cli.daemon import Daemon, all_fetchers, check_group, reaches_daemon
 from taskqueue.cli.names import project_name, takes_group
 from taskqueue.cli.plain import print_lines, takes_json_lines
 
 if TYPE_CHECKING:
-    from taskqueue import Client
     from taskqueue.core.requests import FetcherSort
-    from taskqueue.core.views import FetcherView
 
 SORTS: Final = ("name", "holds", "capacity", "oldest", "done", "failed", "silent")
-PAGE: Final = 500
-"""Most that the daemon lists at once."""
 
 
 @click.command()
@@ -54,24 +49,10 @@ def fetchers(
     with Daemon(url, timeout).client() as client:
         if group:
             check_group(group, client.status(limit=1, group=group, fetchers=0).projects)
-        found = _found(client, project or "", group or "", part, sort, limit)
+        found = all_fetchers(client, project or "", group or "", part=part, sort=sort, limit=limit)
         if as_json:
             print_lines(found)
             return
         from taskqueue.cli import tables
 
         tables.show(tables.of_fetchers(found))
-
-
-def _found(
-    client: Client, project: str, group: str, part: str, sort: FetcherSort, limit: int | None
-) -> Iterator[FetcherView]:
-    """Each once, though they move from page to page."""
-    seen: set[str] = set()
-    skip, more = 0, True
-    while more and (limit is None or skip < limit):
-        most = PAGE if limit is None else min(PAGE, limit - skip)
-        page = client.fetchers(limit=most, project=project, group=group, filter=part, sort=sort, skip=skip)
-        yield from (view for view in page.fetchers if view.session not in seen)
-        seen.update(view.session for view in page.fetchers)
-        skip, more = skip + len(page.fetchers), page.more

@@ -46,10 +46,9 @@ COMMANDS: Final = {
     "config": "Write a config file, or check one.",
     "demo": "Crawl a small site on this machine and show it live.",
 }
-"""By name, the short help. The command is the function of that name in the module of that name; both ways of looking
-at the daemon are in ``status``."""
+"""By name, the short help. The command is the function of that name in the module of that name."""
 
-MODULES: Final = {"top": "status", "reload": "pid_file", "stop": "pid_file"}
+MODULES: Final = {"reload": "pid_file", "stop": "pid_file"}
 """Where the module has another name than the command."""
 
 DISTRIBUTION: Final = "taskqueue-scheduler"

@@ -23,15 +23,31 @@ WINDOWS: Final = {"5m": "minutes", "1h": "hour", "1d": "day"}
 ALL: Final = "all"
 EVENTS: Final = ("new", "selected", "success", "failed", "retried", "timeout")
 TIMES: Final = ("mean_seconds", "p95_seconds")
+NAME: Final = "name"
+SORTS: Final = (NAME, *EVENTS, *TIMES)
+"""By which projects can be sorted; those with the most of the window come first."""
 
 
 @click.command()
 @click.argument("projects", metavar="[PROJECT...]", type=project_name, nargs=-1)
 @takes_group
 @click.option("--window", type=click.Choice([*WINDOWS, ALL]), default="1h", show_default=True, help="Over which time.")
+@click.option("--filter", "part", metavar="TEXT", default="", help="Only projects whose names contain it.")
+@click.option("--sort", type=click.Choice(SORTS), default=NAME, show_default=True, help="The most of it first.")
+@click.option("--limit", type=click.IntRange(min=1), help="So many projects, at most.")
 @takes_json
 @reaches_daemon
-def stats(projects: tuple[str, ...], group: str | None, window: str, as_json: bool, url: str, timeout: float) -> None:
+def stats(
+    projects: tuple[str, ...],
+    group: str | None,
+    window: str,
+    part: str,
+    sort: str,
+    limit: int | None,
+    as_json: bool,
+    url: str,
+    timeout: float,
+) -> None:
     """Show what happened to projects in the last 5 minutes, hour or day, or since they were made.
 
     `selected` tasks were handed out. An attempt that ran out of time is also among failed or retried. `mean` and `p95`
@@ -41,10 +57,14 @@ def stats(projects: tuple[str, ...], group: str | None, window: str, as_json: bo
     Example:
       taskqueue stats
       taskqueue stats news --window 5m
+      taskqueue stats --window 1d --sort failed --limit 10
       taskqueue stats --json | jq '.projects[] | {name, day: .windows["1d"]}'
     """
     with Daemon(url, timeout).client() as client:
-        found = list(_chosen(client, projects, group))
+        found = [project for project in _chosen(client, projects, group) if part.lower() in project.name.lower()]
+    if sort != NAME:
+        found.sort(key=lambda project: getattr(_over(project, window), sort, 0), reverse=True)
+    found = found[:limit]
     if as_json:
         print_object({"projects": found})
         return
@@ -76,9 +96,15 @@ def of_stats(projects: Iterable[ProjectStats], window: str) -> Table:
     times = () if window == ALL else TIMES
     table = bare_table(["project"], [*EVENTS, *(name.partition("_")[0] for name in times)])
     for project in projects:
-        over = project.totals if window == ALL else getattr(project.windows, WINDOWS[window])
+        over = _over(project, window)
         table.add_row(project.name, *_cells(over, EVENTS, "{:,}"), *_cells(over, times, "{:,.1f}"))
     return table
+
+
+def _over(project: ProjectStats, window: str) -> Totals | Window:
+    """What happened in the window."""
+    over: Totals | Window = project.totals if window == ALL else getattr(project.windows, WINDOWS[window])
+    return over
 
 
 def _cells(over: Totals | Window, names: Iterable[str], shape: str) -> Iterator[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
-import msgspec
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -32,15 +31,6 @@ NAME_CHARS = 8
 PAUSES_SHOWN = 5
 
 
-class Speeds(msgspec.Struct, frozen=True):
-    """Tasks of a project per second."""
-
-    new: float
-    selected: float
-    success: float
-    failed: float
-
-
 def console() -> Console:
     """Standard output; where it is no terminal, wide enough to cut nothing."""
     terminal = Console(highlight=False)
@@ -56,16 +46,7 @@ def of_projects(views: Iterable[ProjectView]) -> Table:
     """A row a project: all its tasks by state, and its pace. Fits into 80 columns."""
     table = bare_table(["project", "state"], [*STATES, "rate", "burst"], folded="rate")
     for view in views:
-        table.add_row(*_names(view), *_counts(view, STATES), _rate(view), _burst(view))
-    return table
-
-
-def of_moving_projects(views: Iterable[ProjectView], speeds: Mapping[str, Speeds]) -> Table:
-    """A row a project: its live tasks, its pace, and how fast it goes, by name. Fits into 80 columns."""
-    speed_names = [f"{name}\n/s" for name in Speeds.__struct_fields__]
-    table = bare_table(["project", "state"], [*LIVE, "rate", *speed_names], folded="rate")
-    for view in views:
-        table.add_row(*_names(view), *_counts(view, LIVE), _rate(view), *_speed_cells(speeds.get(view.name)))
+        table.add_row(*_names(view), *_counts(view, STATES), rate(view), _burst(view))
     return table
 
 
@@ -80,7 +61,7 @@ def _counts(view: ProjectView, states: Iterable[str]) -> Iterator[Text]:
         yield Text(f"{count:,}", style=STYLES.get(name, "") if count else "dim")
 
 
-def _rate(view: ProjectView) -> Text:
+def rate(view: ProjectView) -> Text:
     """Its own rate, unless the bucket that it shares is all that limits it; and that, by name."""
     own, shared = view.settings["rate"], view.shared
     paces = [f"{text(own)}/s"] if shared is None or own != inf else []
@@ -95,11 +76,6 @@ def _burst(view: ProjectView) -> Text:
 def _brief(name: str) -> str:
     """So that a row of numbers fits, whatever people call their buckets."""
     return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 2]}.."
-
-
-def _speed_cells(speeds: Speeds | None) -> Iterator[Text]:
-    for speed in msgspec.structs.astuple(speeds) if speeds else ():
-        yield Text(f"{speed:,.1f}", style="" if speed else "dim")
 
 
 def of_fetchers(views: Iterable[FetcherView]) -> Table:

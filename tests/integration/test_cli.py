@@ -722,25 +722,6 @@ def test_nobody_reading_on_is_no_error(url: str) -> None:
     assert done.stderr == ""
 
 
-def test_top_is_live_until_it_is_interrupted(url: str) -> None:
-    terminal, inside = pty.openpty()
-    command = [*COMMAND, "top", "--interval", "0.1"]
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
-    with subprocess.Popen(command, stdin=inside, stdout=inside, stderr=subprocess.PIPE, env=environment) as it:
-        os.close(inside)
-        seen = b""
-        while seen.count(b"news") < 3:
-            seen += os.read(terminal, 65536)
-        it.send_signal(signal.SIGINT)
-        while select.select([terminal], [], [], WAIT_SECONDS)[0] and _read(terminal):
-            pass
-
-        assert it.wait(WAIT_SECONDS) == 0
-        assert it.stderr is not None
-        assert it.stderr.read() == b""
-    os.close(terminal)
-
-
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)

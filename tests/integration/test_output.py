@@ -136,6 +136,41 @@ def test_fetchers_are_sorted_filtered_and_limited(run: Run, peer: PeerFactory) -
     assert run("fetchers", "--group", "none")[2] == 'taskqueue: group: no project belongs to a group "none"\n'
 
 
+# ------------------------------------------------------------------------------------------------ projects
+
+
+def test_projects_are_sorted_filtered_and_limited_in_status_and_stats(run: Run) -> None:
+    def names(command: str, *options: str) -> list[str]:
+        return [each["name"] for each in json.loads(run(command, "--json", *options).out)["projects"]]
+
+    for command, most in (("status", "new_5m"), ("stats", "new")):
+        assert names(command, "--sort", most) == ["news", "shop"]
+        assert names(command, "--filter", "SH") == ["shop"]
+        assert names(command, "--limit", "1") == ["news"]
+    run("push", "shop", *(f"http://site/{n}" for n in range(9)))
+    assert names("status", "--sort", "ready", "--limit", "1") == ["shop"]
+    assert names("stats", "--sort", "new", "--window", "all", "--limit", "1") == ["shop"]
+    assert run("status", "--limit", "1").out.splitlines()[4] == "and 1 more"
+
+
+def test_all_of_many_projects_and_fetchers_are_told_in_whatever_order(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon(projects={f"p{n:03}": {} for n in range(450)})
+    for n in range(30):
+        peer(it).ask("hello", capacity=1, name=f"web{n}")
+    environment = os.environ | {"TASKQUEUE_URL": it.url}
+
+    def told(*arguments: str) -> str:
+        return subprocess.run(
+            [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, env=environment, timeout=WAIT_SECONDS, check=True
+        ).stdout
+
+    for sort in ("name", "ready"):
+        reply = json.loads(told("status", "--json", "--sort", sort))
+        assert [each["name"] for each in reply["projects"]] == [f"p{n:03}" for n in range(450)]
+        assert len(reply["fetchers"]) == 30
+    assert told("status").splitlines()[-1] == "and 10 more: taskqueue fetchers"
+
+
 # ------------------------------------------------------------------------------------------------ pipes, statuses
 
 

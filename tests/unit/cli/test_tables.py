@@ -13,7 +13,7 @@ from rich.table import Table
 from taskqueue.cli.bulk import outcome
 from taskqueue.cli.plain import as_plain
 from taskqueue.cli.stats import of_stats
-from taskqueue.cli.tables import Speeds, of_cron, of_moving_projects, of_pauses, of_projects, of_settings
+from taskqueue.cli.tables import of_cron, of_pauses, of_projects, of_settings
 from taskqueue.cli.task_tables import of_attempts, of_operations, of_tasks, progress
 from taskqueue.client.task import default_taskid
 from taskqueue.core.requests import TaskFilter
@@ -83,18 +83,11 @@ def test_a_shared_bucket_is_shown_as_the_pace_of_a_project(name: str, own: float
     text = shown(of_projects([sharing]))
     assert text.splitlines()[1].split()[-1] == burst
     assert pace.split() == [word for word in text.split() if word in pace.split()]
-    assert pace.split() == [word for word in shown(of_moving_projects([sharing], {})).split() if word in pace.split()]
 
 
 @pytest.mark.parametrize("state", ["running", "checking", "paused", "stopped"])
 def test_every_state_can_be_shown(state: str) -> None:
     assert f" {state} " in shown(of_projects([replace(VIEW, state=state)]))
-
-
-def test_moving_projects_are_shown_whole() -> None:
-    text = shown(of_moving_projects([VIEW], {"news": Speeds(1234.5, 999.9, 998.0, 1.5)}))
-
-    assert text.splitlines()[2].split()[-5:] == ["50/s", "1,234.5", "999.9", "998.0", "1.5"]
 
 
 def test_a_pause_is_shown_with_its_reason_and_the_next_check() -> None:
