@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from taskqueue.cli import times
 from taskqueue.cli.daemon import Daemon, check_group, reaches_daemon
 from taskqueue.cli.names import project_name, takes_group
 from taskqueue.cli.plain import print_object, takes_json
@@ -21,6 +23,7 @@ WINDOWS: Final = {"5m": "minutes", "1h": "hour", "1d": "day"}
 """By their names on the wire, the fields of ``Windows``."""
 
 ALL: Final = "all"
+DAY: Final = 24 * 3600
 EVENTS: Final = ("new", "selected", "success", "failed", "retried", "timeout")
 TIMES: Final = ("mean_seconds", "p95_seconds")
 NAME: Final = "name"
@@ -35,6 +38,8 @@ SORTS: Final = (NAME, *EVENTS, *TIMES)
 @click.option("--filter", "part", metavar="TEXT", default="", help="Only projects whose names contain it.")
 @click.option("--sort", type=click.Choice(SORTS), default=NAME, show_default=True, help="The most of it first.")
 @click.option("--limit", type=click.IntRange(min=1), help="So many projects, at most.")
+@click.option("--history", is_flag=True, help="How it went, drawn over time, beside the same time before.")
+@click.option("--since", metavar="TIME", type=times.since, help="With --history: 1h, 7d, 2027-01-31. [default: 1d]")
 @takes_json
 @reaches_daemon
 def stats(
@@ -44,6 +49,8 @@ def stats(
     part: str,
     sort: str,
     limit: int | None,
+    history: bool,
+    since: float | None,
     as_json: bool,
     url: str,
     timeout: float,
@@ -53,24 +60,50 @@ def stats(
     `selected` tasks were handed out. An attempt that ran out of time is also among failed or retried. `mean` and `p95`
     are seconds from hand-out to answer: on average, and what 19 of 20 attempts took at most (within a factor of two).
 
+    With --history, of all projects together unless some are named: known are the minutes of the last day, and the hours
+    of the last 90 days. A minute is known when it is over.
+
     \b
     Example:
       taskqueue stats
       taskqueue stats news --window 5m
       taskqueue stats --window 1d --sort failed --limit 10
+      taskqueue stats --history news --since 7d
       taskqueue stats --json | jq '.projects[] | {name, day: .windows["1d"]}'
     """
+    if since is not None and not history:
+        raise click.UsageError("--since is for --history; without it, --window chooses the time")
     with Daemon(url, timeout).client() as client:
         found = [project for project in _chosen(client, projects, group) if part.lower() in project.name.lower()]
     if sort != NAME:
         found.sort(key=lambda project: getattr(_over(project, window), sort, 0), reverse=True)
     found = found[:limit]
+    if history:
+        some = projects or group or part or limit
+        _show_history(Daemon(url, timeout), [project.name for project in found] if some else [None], since, as_json)
+        return
     if as_json:
         print_object({"projects": found})
         return
     from taskqueue.cli import tables
 
     tables.show(of_stats(found, window))
+
+
+def _show_history(daemon: Daemon, names: Sequence[str | None], since: float | None, as_json: bool) -> None:
+    """Of these projects; None: of all together."""
+    from taskqueue.cli.history import Span, ask, compare, of_history
+
+    now = time.time()
+    span = Span(min(since or now - DAY, now - 60), now)
+    with daemon.client() as client:
+        if as_json:
+            print_object({"history": [ask(client, name, span, now) for name in names]})
+            return
+        from taskqueue.cli import tables
+
+        for name in names:
+            tables.console().print(of_history(compare(client, name, span), span))
 
 
 def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator[ProjectStats]:
@@ -93,11 +126,11 @@ def of_stats(projects: Iterable[ProjectStats], window: str) -> Table:
     """A row a project. Fits into 80 columns."""
     from taskqueue.cli.tables import bare_table
 
-    times = () if window == ALL else TIMES
-    table = bare_table(["project"], [*EVENTS, *(name.partition("_")[0] for name in times)])
+    durations = () if window == ALL else TIMES
+    table = bare_table(["project"], [*EVENTS, *(name.partition("_")[0] for name in durations)])
     for project in projects:
         over = _over(project, window)
-        table.add_row(project.name, *_cells(over, EVENTS, "{:,}"), *_cells(over, times, "{:,.1f}"))
+        table.add_row(project.name, *_cells(over, EVENTS, "{:,}"), *_cells(over, durations, "{:,.1f}"))
     return table
 
 

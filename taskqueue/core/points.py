@@ -25,8 +25,8 @@ from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.views import Point
 
-POINTS_A_TURN: Final = 512
-"""Projects that are written in one turn: 2 ms."""
+POINTS_A_TURN: Final = 256
+"""Projects that are written in one turn: 4 ms."""
 
 PAGE_POINTS: Final = 256
 """Slices that a page looks at: each may cost a read of its own, 5 ms together."""

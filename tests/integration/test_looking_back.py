@@ -100,3 +100,38 @@ def test_the_newest_changes_come_last_and_there_may_be_older_ones(
     assert status == 0
     assert [row.split()[5] for row in out.splitlines()[1:]] == ["b", "c"]
     assert "older" in error
+
+
+def test_what_happened_is_drawn_over_time_also_after_a_restart(
+    daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = daemon()
+    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    run("push", "news", "http://a/1", "http://a/2", "http://a/3")
+    run("push", "shop", "http://b/1")
+    it.stop()
+    it.start()
+    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+
+    status, out, _ = run("stats", "--history", "--since", "1h")
+    one = run("stats", "--history", "news")[1]
+    plain = json.loads(run("stats", "--history", "--json", "news")[1])
+
+    of_all, of_news = (next(row for row in text.splitlines() if row.startswith("new ")) for text in (out, one))
+    assert status == 0
+    assert "all projects" in out
+    assert "█" in of_all
+    assert [row.split()[-2] for row in (of_all, of_news)] == ["4", "3"]
+    assert [point["new"] for point in plain["history"][0]["points"]] == [3]
+    assert plain["history"][0]["every"] == "minute"
+
+
+def test_since_without_history_is_a_misunderstanding(
+    daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKQUEUE_URL", daemon().url)
+
+    status, _, error = run("stats", "--since", "1h")
+
+    assert status == 2
+    assert "--window" in error
