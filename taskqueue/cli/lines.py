@@ -142,6 +142,8 @@ def _object(line: str) -> dict[str, Any]:
         said: dict[str, Any] = json.loads(line, parse_constant=_refuse)
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("nested too deep") from None
     return said
 
 

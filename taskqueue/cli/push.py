@@ -43,6 +43,8 @@ def _json(written: str) -> Any:
         return json.loads(written)
     except ValueError as error:
         raise click.BadParameter(f"not JSON: {error}; a text needs its quotes, too: '\"text\"'") from None
+    except RecursionError:
+        raise click.BadParameter("nested too deep") from None
 
 
 @click.command()
@@ -180,8 +182,8 @@ def _of_file(file: str, lines: BufferedReader) -> Source:
 
 
 def _text(lines: BinaryIO) -> Iterable[str]:
-    """Lines; what is no utf-8 is left to be complained about where it stands."""
-    return TextIOWrapper(lines, encoding="utf-8", errors="surrogateescape")
+    """Lines, without the mark that some editors begin files with; what is no utf-8 is complained about in its place."""
+    return TextIOWrapper(lines, encoding="utf-8-sig", errors="surrogateescape")
 
 
 @contextmanager

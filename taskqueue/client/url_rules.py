@@ -43,8 +43,7 @@ def check_meant(url: object) -> None:
     """
     if not isinstance(url, str) or (ORDINARY.match(url) and url.isprintable() and url[-1] != " "):
         return
-    if url != url.strip() or CONTROL.search(url):
-        raise ValueError(f"url: {shown(url)} has white space around it or a control character in it")
+    _check_edges(url)
     if url.startswith(RELATIVE):
         raise ValueError(f"url: {shown(url)} is relative; taskqueue.links and urllib.parse.urljoin make links absolute")
     scheme = scheme_of(url)
@@ -66,7 +65,10 @@ def check_typed(url: object, *, any_scheme: bool) -> None:
     Raises:
         ValueError: it is none.
     """
-    if not isinstance(url, str) or not url or ORDINARY.match(url):
+    if not isinstance(url, str) or not url:
+        return
+    _check_edges(url)
+    if ORDINARY.match(url):
         return
     scheme = scheme_of(url)
     if not scheme:
@@ -76,6 +78,11 @@ def check_typed(url: object, *, any_scheme: bool) -> None:
     if scheme in WEB:
         raise ValueError(f"{shown(url)} has no host")
     raise ValueError(f"{shown(url)} is no url of http, https or data; with --any it is taken")
+
+
+def _check_edges(url: str) -> None:
+    if url != url.strip() or CONTROL.search(url):
+        raise ValueError(f"url: {shown(url)} has white space around it or a control character in it")
 
 
 def scheme_of(url: str) -> str:

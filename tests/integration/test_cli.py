@@ -97,7 +97,9 @@ def test_pushed_urls_are_counted_by_what_became_of_them(run: Run) -> None:
 
 def test_a_file_may_hold_urls_and_objects(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
-    file.write_text('http://a/\n\n{"url": "http://b/", "taskid": "b", "schedule": {"delay": 3600}, "save": {"n": 1}}\n')
+    file.write_text(
+        '\ufeffhttp://a/\n\n{"url": "http://b/", "taskid": "b", "schedule": {"delay": 3600}, "save": {"n": 1}}\n'
+    )
 
     assert run("push", "news", "--file", str(file)) == (0, "2 new, 0 merged, 0 ignored, 0 rejected\n", "")
 
