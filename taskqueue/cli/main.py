@@ -22,6 +22,7 @@ from typing import Final, TextIO
 
 import click
 
+from taskqueue.cli.completion import VARIABLE
 from taskqueue.errors import ConfigError, TaskQueueError
 
 COMMANDS: Final = {
@@ -44,6 +45,7 @@ COMMANDS: Final = {
     "log": "Show who changed what.",
     "store": "Look at a store, check, copy and move it.",
     "config": "Write a config file, or check one.",
+    "completion": "Let a shell complete commands, options and the names of projects.",
     "demo": "Crawl a small site on this machine and show it live.",
 }
 """By name, the short help. The command is the function of that name in the module of that name."""
@@ -128,6 +130,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     """What ``Group.main`` does, but that it leaves with a status of its own when a pipe breaks."""
+    if instruction := os.environ.get(VARIABLE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(taskqueue, {}, "taskqueue", VARIABLE, instruction)
     try:
         with taskqueue.make_context("taskqueue", list(arguments)) as context:
             return _exit_status(taskqueue.invoke(context))

@@ -2,39 +2,68 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
+
+from taskqueue.errors import TaskQueueError
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 PROJECT_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
-
-def project_name(text: str) -> str:
-    """The name, if a project can have it.
-
-    Raises:
-        click.BadParameter: it can't.
-    """
-    return _name("project", text)
+COMPLETION_SECONDS: Final = 1.0
+"""That a shell waits for names."""
 
 
-def group_name(text: str) -> str:
-    """The name, if a group can have it.
+class NameType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
+    """A name that a project, or whatever ``name`` says, can have."""
 
-    Raises:
-        click.BadParameter: it can't.
-    """
-    return _name("group", text)
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name itself.
+
+        Raises:
+            click.BadParameter: it can't be one.
+        """
+        if not PROJECT_NAME.fullmatch(value):
+            rule = '1 to 64 ASCII letters, digits, "_", "-" and "."'
+            raise click.BadParameter(f'"{value}" is no {self.name} name, which is {rule}')
+        return value
 
 
-def _name(of: str, text: str) -> str:
-    if not PROJECT_NAME.fullmatch(text):
-        raise click.BadParameter(f'"{text}" is no {of} name, which is 1 to 64 ASCII letters, digits, "_", "-" and "."')
-    return text
+class ProjectNameType(NameType):
+    """The name of a project; a shell completes it with those that the daemon has."""
+
+    def __init__(self) -> None:
+        super().__init__("project")
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The first names that begin so; none if the daemon doesn't answer: a shell has nobody to tell it to."""
+        from taskqueue.cli.daemon import PROJECTS_PAGE, URL, Daemon
+
+        url = ctx.params.get("url") or os.environ.get("TASKQUEUE_URL") or URL
+        try:
+            with Daemon(url, COMPLETION_SECONDS).client() as client:
+                page = client.status(_just_below(incomplete), PROJECTS_PAGE, fetchers=0).projects
+        except (TaskQueueError, OSError):
+            return []
+        return [CompletionItem(view.name) for view in page if view.name.startswith(incomplete)]
+
+
+def _just_below(beginning: str) -> str:
+    """A text after which come all names that begin so, before any other name."""
+    return f"{beginning[:-1]}{chr(ord(beginning[-1]) - 1)}\x7f" if beginning else ""
+
+
+project_name: Final = ProjectNameType()
+group_name: Final = NameType("group")
 
 
 def takes_group(command: Command) -> Command:

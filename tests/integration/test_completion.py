@@ -1,0 +1,71 @@
+"""A shell completes commands, options and the names of projects."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WAIT_SECONDS = 30
+BIN = Path(sys.executable).parent
+
+Ask = Callable[..., str]
+
+
+@pytest.fixture
+def ask(daemon: Callable[..., Any], tmp_path: Path) -> Ask:
+    """Run a program where the command is installed, and a daemon has the projects news, next and shop."""
+    it = daemon(projects={"news": {}, "next": {}, "shop": {}})
+
+    def ask(*command: str, **environment: str) -> str:
+        said = os.environ | {"TASKQUEUE_URL": it.url, "PATH": f"{BIN}:{os.environ['PATH']}"} | environment
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, text=True, env=said, cwd=tmp_path, timeout=WAIT_SECONDS, check=True
+        )
+        return done.stdout
+
+    return ask
+
+
+def in_bash(ask: Ask, line: str, **environment: str) -> list[str]:
+    """What bash would offer for the last word of a line."""
+    words = line.split(" ")
+    script = (
+        'source /dev/stdin <<< "$(taskqueue completion bash)"; '
+        f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+        '_taskqueue_completion taskqueue; echo "${COMPREPLY[@]}"'
+    )
+    return ask("bash", "-c", script, **environment).split()
+
+
+def test_bash_completes_commands_options_and_projects(ask: Ask) -> None:
+    assert in_bash(ask, "taskqueue oper") == ["operation"]
+    assert in_bash(ask, "taskqueue task list news --st") == ["--state"]
+    assert in_bash(ask, "taskqueue task list news --state canc") == ["cancelled"]
+    assert in_bash(ask, "taskqueue project show ne") == ["news", "next"]
+    assert in_bash(ask, "taskqueue push sh") == ["shop"]
+    assert in_bash(ask, "taskqueue work crawler:crawl -p ") == ["news", "next", "shop"]
+    assert in_bash(ask, "taskqueue push zoo") == []
+
+
+def test_without_a_daemon_there_are_no_names_and_no_errors(ask: Ask) -> None:
+    assert in_bash(ask, "taskqueue push ne", TASKQUEUE_URL="tcp://127.0.0.1:9") == []
+
+
+@pytest.mark.parametrize(("shell", "offered"), [("zsh", "plain\nnews\n_"), ("fish", "plain,news")])
+def test_other_shells_are_answered_in_their_way(ask: Ask, shell: str, offered: str) -> None:
+    assert f"_TASKQUEUE_COMPLETE={shell}_complete" in ask("taskqueue", "completion", shell)
+
+    word = {"zsh": "2", "fish": "new"}[shell]
+    said = {"_TASKQUEUE_COMPLETE": f"{shell}_complete", "COMP_WORDS": "taskqueue push new", "COMP_CWORD": word}
+    assert offered in ask("taskqueue", **said)
+
+
+def test_the_package_can_be_run_as_a_module(ask: Ask) -> None:
+    assert ask(sys.executable, "-m", "taskqueue", "--version") == ask("taskqueue", "--version")
+    assert "shop" in ask(sys.executable, "-m", "taskqueue", "project", "list")
