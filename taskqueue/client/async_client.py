@@ -40,7 +40,7 @@ from taskqueue.client.task_admin import TaskAdmin
 from taskqueue.client.waiting import Waiting
 from taskqueue.core.messages import MAX_BATCH
 from taskqueue.core.replies import NewOutcome, NewTasksReply, TokensReply
-from taskqueue.core.requests import Extend, NewTasks, Release
+from taskqueue.core.requests import Extend, LeaseRef, NewTasks, Release
 from taskqueue.errors import MessageTooLarge
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
@@ -285,17 +285,17 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         return await self.finishing.report(failure_of(task, error, retry_after, retry))
 
     async def release(self, *tasks: Task) -> int:
-        """Hand back tasks that were not started; no retry is used up. Returns how many were still this client's."""
+        """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""
         self._fetching.finished(task.token for task in tasks)
         counted = 0
-        for tokens in _chunks([task.token for task in tasks]):
-            reply = await self._exchange.ask(Release(session="", n=0, tokens=list(tokens)), TokensReply)
+        for leases in _chunks(tasks):
+            reply = await self._exchange.ask(Release(session="", n=0, leases=leases), TokensReply)
             counted += reply.counted
         return counted
 
     async def extend(self, task: Task, seconds: float | None = None) -> bool:
-        """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not ours any more."""
-        request = Extend(session="", n=0, tokens=[task.token], seconds=seconds)
+        """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""
+        request = Extend(session="", n=0, leases=[_ref(task)], seconds=seconds)
         return (await self._exchange.ask(request, TokensReply)).counted == 1
 
     def _arrive(self, handed: HandedOut, now: float) -> None:
@@ -303,8 +303,8 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
 
     def _release_quietly(self, tasks: list[Task]) -> None:
         """Hand back what nobody here wants any more; nobody waits for the answer."""
-        for tokens in _chunks([task.token for task in tasks]):
-            self._exchange.post(Release(session="", n=0, tokens=list(tokens)))
+        for leases in _chunks(tasks):
+            self._exchange.post(Release(session="", n=0, leases=leases))
 
 
 async def _settle(
@@ -319,6 +319,10 @@ async def _settle(
             progress(pushed)
 
 
-def _chunks(tokens: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(tokens), MAX_BATCH):
-        yield tokens[start : start + MAX_BATCH]
+def _chunks(tasks: Sequence[Task]) -> Iterator[list[LeaseRef]]:
+    for start in range(0, len(tasks), MAX_BATCH):
+        yield [_ref(task) for task in tasks[start : start + MAX_BATCH]]
+
+
+def _ref(task: Task) -> LeaseRef:
+    return LeaseRef(task.project, task.taskid, task.token)

@@ -121,7 +121,9 @@ class Fetching:
         self.state()
         try:
             tasks = await self.take(consumer, n)
-            self._selected.update(task.token for task in tasks)
+            for task in tasks:
+                self._selected.add(task.token)
+                self._session.start(task.token)
             return tasks
         finally:
             consumer.wanted = 0
@@ -150,8 +152,8 @@ class Fetching:
         Called before what is said of them is sent, so that the daemon hears it first.
         """
         over = self._selected.intersection(tokens)
+        self._forget(over)
         if over:
-            self._selected -= over
             self.state()
 
     def state(self) -> None:
@@ -218,9 +220,15 @@ class Fetching:
                 sleeper.set_result(None)
 
     def _capacity(self) -> int:
-        self._selected = {token for token in self._selected if self._session.holds(token)}
+        self._forget({token for token in self._selected if not self._session.holds(token)})
         wanted = sum(consumer.standing + consumer.wanted for consumer in self._consumers)
         return min(wanted + len(self._selected), MAX_CAPACITY)
+
+    def _forget(self, tokens: set[int]) -> None:
+        """Their callers are done with these tasks, or can't be waited for: the leases have ended."""
+        self._selected -= tokens
+        for token in tokens:
+            self._session.stop(token)
 
     def _projects(self) -> list[str] | None:
         """Of all consumers together; of the last one if there is none now, so that nothing changes needlessly."""

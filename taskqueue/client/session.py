@@ -17,9 +17,11 @@ Rules:
    it. One is due at the start, after a change, a gap or a reconnect, when it was not answered, and each third of
    ``fetcher_timeout`` while there is something to keep.
 4. ``select`` number seen + 1 is taken and no other. A smaller one is a duplicate; a larger one shows a gap.
-5. A token is held from its select until the ``done`` or ``release`` about it is answered, or until so long after its
-   lease ran out that the daemon can't care.
-6. What waits for something is answered when that happens, or after the seconds that it names: only silence beyond those
+5. A token is held from its select until the ``done`` or ``release`` about it is answered, or a welcome says that its
+   lease has ended.
+6. A token is running from ``start`` to ``stop``, whatever becomes of its lease: hellos say so, because it takes room
+   for as long as that. One that was passed on is held, but takes none.
+7. What waits for something is answered when that happens, or after the seconds that it names: only silence beyond those
    is a sign that it was lost. A new connection repeats it at once, like the others.
 """
 
@@ -35,7 +37,7 @@ from msgspec import Raw, Struct
 from taskqueue.core.kept import OUTCOME_WINDOW
 from taskqueue.core.messages import Handed
 from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, Select, TokensReply, Welcome
-from taskqueue.core.requests import AnyRequest, Change, Done, Extend, Hello, OperationShow, ProjectWait, Release
+from taskqueue.core.requests import AnyRequest, Change, Done, Hello, OperationShow, ProjectWait, Release
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.wire import MAX_MESSAGE_BYTES, decode_said, encode
 
@@ -101,7 +103,6 @@ class Call(Struct, gc=False):
 
     Attributes:
         ends: tokens that its answer ends, those of a ``done`` or ``release``.
-        extends: tokens that its answer prolongs, by ``seconds`` or their own timeouts.
         waits: seconds that the daemon may take on purpose.
         due_at: when to send it, next.
         tries: how often it was sent.
@@ -109,18 +110,9 @@ class Call(Struct, gc=False):
 
     frame: bytes
     ends: list[int]
-    extends: list[int]
-    seconds: float | None
     waits: float = 0.0
     due_at: float = -inf
     tries: int = 0
-
-
-class Lease(Struct, gc=False):
-    """A token that is held; ``until`` is a little later than the daemon's deadline."""
-
-    timeout: float
-    until: float
 
 
 class Session:
@@ -141,6 +133,7 @@ class Session:
         self.name = name[:128]
         self.capacity = 0
         self.projects: list[str] | None = None
+        self.slots: int | None = None
         self.seen = 0
         self.epoch = 0
         self.max_message = MAX_MESSAGE_BYTES
@@ -148,7 +141,9 @@ class Session:
         self._last_n = 0
         self._unanswered: dict[int, Call] = {}
         self._waiting: dict[int, Call] = {}
-        self._leases: dict[int, Lease] = {}
+        self._leases: dict[int, None] = {}
+        self._running: set[int] = set()
+        self._passed: set[int] = set()
         self._hello_n = 0
         self._hello_at = -inf
         self._hello_tries = 0
@@ -183,16 +178,40 @@ class Session:
         """Nobody waits for the answer to request ``n`` any more; it may have been done. Its tokens stay held."""
         self._take_call(n)
 
-    def want(self, capacity: int, projects: list[str] | None) -> None:
-        """Say from now on that so many leases will be held at once, of these projects (None: of any)."""
-        if (capacity, projects) != (self.capacity, self.projects):
-            self.capacity, self.projects = capacity, projects
+    def want(self, capacity: int, projects: list[str] | None, slots: int | None = None) -> None:
+        """Say from now on that so many tasks will be had at once, of these projects (None: of any).
+
+        Args:
+            slots: how many of them run at once; None: all.
+        """
+        if (capacity, projects, slots) != (self.capacity, self.projects, self.slots):
+            self.capacity, self.projects, self.slots = capacity, projects, slots
+            self._say_hello()
+
+    def start(self, token: int) -> None:
+        """Somebody's code works on the token's task from now on; the next hello says so, if it still does then."""
+        self._running.add(token)
+
+    def stop(self, token: int) -> None:
+        """Nobody's code works on it any more. If its lease has ended already, there is room again, which is said."""
+        if token in self._running:
+            self._running.discard(token)
+            if token not in self._leases:
+                self._say_hello()
+
+    def pass_on(self, token: int) -> None:
+        """Another process works on the task, and will report it; its place here is free, which is said."""
+        if token in self._leases:
+            self._running.discard(token)
+            self._passed.add(token)
             self._say_hello()
 
     def leave(self) -> None:
         """Want nothing and hold nothing: all leases go back unstarted."""
         self.capacity = 0
         self._leases.clear()
+        self._running.clear()
+        self._passed.clear()
         self._say_hello()
 
     def connected(self) -> None:
@@ -249,7 +268,6 @@ class Session:
         return self._last_n + 1 < self._oldest() + OUTCOME_WINDOW
 
     def _hello(self, now: float) -> bytes:
-        self._prune(now)
         self._last_n += 1
         self._hello_n = self._last_n
         self._hello_at = now + _patience(RESEND_SECONDS, self._hello_tries)
@@ -263,14 +281,11 @@ class Session:
                 holds=list(self._leases),
                 seen=self.seen,
                 name=self.name,
+                running=list(self._running),
+                passed=list(self._passed),
+                slots=self.slots,
             )
         )
-
-    def _prune(self, now: float) -> None:
-        """Stop holding what ran out so long ago that the daemon has ended the lease, even if it was restarted."""
-        margin = 2 * self.fetcher_timeout
-        for token in [token for token, lease in self._leases.items() if lease.until + margin < now]:
-            del self._leases[token]
 
     # ------------------------------------------------------------------------------------ what is heard
 
@@ -295,7 +310,7 @@ class Session:
             return self._miss(select.number)
         self.seen = select.number
         for task in select.tasks:
-            self._leases[task.token] = Lease(task.timeout, now + task.timeout)
+            self._leases[task.token] = None
         if self._hello_at == inf:
             self._hello_at = now + self.fetcher_timeout / HEARTBEATS
         return HandedOut(select.tasks, select.fetch)
@@ -316,7 +331,15 @@ class Session:
         if welcome.n == self._hello_n and self._hello_at > now:
             self._hello_tries = 0
             self._hello_at = now + self.fetcher_timeout / HEARTBEATS if self.capacity or self._leases else inf
+            self._heed_ended(welcome.ended)
         return Welcomed(welcome, restarted)
+
+    def _heed_ended(self, tokens: Iterable[int]) -> None:
+        """Hold no longer what is not in force; only the last hello's answer tells. Room that this makes is said."""
+        ended = [token for token in tokens if token in self._leases]
+        self._drop(ended)
+        if not self._running.issuperset(ended):
+            self._say_hello()
 
     def _refused(self, error: ErrorReply, now: float) -> Event | None:
         call = self._unanswered.get(error.n) or self._waiting.get(error.n)
@@ -341,7 +364,6 @@ class Session:
             self._drop(compress(call.ends, counted))
         elif isinstance(reply, TokensReply):
             self._drop(call.ends)
-            self._prolong(call, reply, now)
         return Answered(reply.n, reply)
 
     def _take_call(self, n: int) -> Call | None:
@@ -350,24 +372,17 @@ class Session:
     def _drop(self, tokens: Iterable[int]) -> None:
         for token in tokens:
             self._leases.pop(token, None)
-
-    def _prolong(self, call: Call, reply: TokensReply, now: float) -> None:
-        for token in call.extends:
-            lease = self._leases.get(token)
-            if lease is not None and token not in reply.stale:
-                lease.until = now + (call.seconds or lease.timeout)
+            self._passed.discard(token)
 
 
 def _call(request: AnyRequest, frame: bytes) -> Call:
     if isinstance(request, Done):
-        return Call(frame, [item.token if item else 0 for item in request.tasks], [], None)
+        return Call(frame, [item.token if item else 0 for item in request.tasks])
     if isinstance(request, Release):
-        return Call(frame, list(request.tokens), [], None)
-    if isinstance(request, Extend):
-        return Call(frame, [], list(request.tokens), request.seconds)
+        return Call(frame, [ref.token for ref in request.leases])
     if isinstance(request, ProjectWait | OperationShow):
-        return Call(frame, [], [], None, request.seconds)
-    return Call(frame, [], [], None)
+        return Call(frame, [], request.seconds)
+    return Call(frame, [])
 
 
 def _patience(seconds: float, tries: int, most: float = RESEND_MOST_SECONDS) -> float:

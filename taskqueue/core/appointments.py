@@ -54,6 +54,10 @@ def _keep_boot(state: State, key: tuple[str, str | int], budget: int, now: Now) 
     if kind == "shared":
         return 1
     session = state.sessions[str(name)]
+    if kind == "rest":
+        session.rested()
+        state.freed[session.id] = session
+        return 1
     cost = 1 + len(session.leases)
     fetchers.fall_silent(state, now, session)
     if kind == "forget":

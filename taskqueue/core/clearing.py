@@ -54,7 +54,7 @@ def _drop_live(state: State, now: Now, project: Project) -> None:
         if 0 < task.state <= PROCESSING < task.kept_state:
             cancel(state, now, project, task)
     for task in list(queue.processing.leased.values()):
-        state.unlease(task)
+        state.revoke(task)
     changes.drop_live(project.number, queue.tasks.values())
     queue.clear()
     project.cleared = state.swept[project.number] = state.number()

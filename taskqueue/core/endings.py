@@ -53,12 +53,16 @@ def finish_batch(state: State, now: Now, session: Session, request: Done, flaws:
 
 def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
     """Take in what a fetcher says of a task that it was given."""
+    if session.ended and session.ended.pop(item.token, None) is not None:
+        state.freed[session.id] = session
     project = state.projects.get(item.project)
     task = project.queue.find(project.number, item.taskid) if project else None
     if project is None or task is None or not item.token or task.token != item.token:
         return "stale"
+    if session.rest_seconds:
+        session.work_counts()
     if task.state == PROCESSING:
-        _end(state, now, project, task, item)
+        _end(state, now, session, project, task, item)
     elif item.ok and (task.state == READY or task.state == DELAYED):
         state.touch(project)
         _succeed(state, now, project, task, Attempt(now.wall, "success", session.label))
@@ -72,7 +76,8 @@ def expire(state: State, now: Now, project: Project, task: Task) -> None:
     """The task's lease has run out: a failure with the reason ``timeout``."""
     schedule = state.spec_of(task).schedule
     retry = after_timeout(schedule, project.settings, task.retried, timed_out=task.timed_out)
-    lease, session = _unlease(state, project, task)
+    lease = _lease_of(state, project, task)
+    session = state.revoke(task)
     task.timed_out = True
     project.totals.timeout += 1
     failures.note(state, task, _attempt(now, project, lease, session, "timeout", "timeout"))
@@ -84,31 +89,49 @@ def expire(state: State, now: Now, project: Project, task: Task) -> None:
 
 def give_back(state: State, now: Now, project: Project, task: Task) -> None:
     """The task was not run: it is ready again, first among its equals, and no retry is used up."""
-    lease, _ = _unlease(state, project, task)
+    lease = _lease_of(state, project, task)
+    state.unlease(task)
+    _wait_again(state, now, project, task, lease)
+
+
+def take_back(state: State, now: Now, session: Session, project: Project, task: Task) -> None:
+    """The session says that the task was not started; it need not be the one that it was handed to."""
+    lease = _lease_of(state, project, task)
+    _end_by(state, session, task, lease)
+    _wait_again(state, now, project, task, lease)
+
+
+def _wait_again(state: State, now: Now, project: Project, task: Task, lease: Lease) -> None:
     project.queue.put_ready(task)
     state.want(task)
     if lease.deferred is not None:
         apply_deferred(state, now, project, task, lease.deferred)
 
 
-def _end(state: State, now: Now, project: Project, task: Task, item: Finished) -> None:
-    lease, session = _unlease(state, project, task)
+def _end(state: State, now: Now, session: Session, project: Project, task: Task, item: Finished) -> None:
+    lease = _lease_of(state, project, task)
+    holder = _end_by(state, session, task, lease)
     if item.ok:
-        _succeed(state, now, project, task, _attempt(now, project, lease, session, "success"))
+        _succeed(state, now, project, task, _attempt(now, project, lease, holder, "success"))
     else:
-        failures.note(state, task, _attempt(now, project, lease, session, "failed", item.error))
+        failures.note(state, task, _attempt(now, project, lease, holder, "failed", item.error))
         _fail(state, now, project, task, item, lease)
     if lease.deferred is not None:
         apply_deferred(state, now, project, task, lease.deferred)
 
 
-def _unlease(state: State, project: Project, task: Task) -> tuple[Lease, Session]:
-    """Take the lease from its fetcher; what was deferred until its end is for the caller to apply."""
+def _lease_of(state: State, project: Project, task: Task) -> Lease:
+    """The lease that is to end; what was deferred until then is for the caller to apply."""
     lease = task.lease
     if lease is None:
         raise Corrupt(f"task {task.taskid!r} has no lease to end")
     state.touch(project)
-    return lease, state.unlease(task)
+    return lease
+
+
+def _end_by(state: State, session: Session, task: Task, lease: Lease) -> Session:
+    """End the lease as the session says; the fetcher that the task was handed to, if another, may work on it still."""
+    return state.unlease(task) if lease.session == session.id else state.revoke(task)
 
 
 def _attempt(now: Now, project: Project, lease: Lease, session: Session, outcome: Outcome, error: str = "") -> Attempt:

@@ -10,11 +10,12 @@ Capacity, not credit: a hello states facts, so a lost, repeated or late one does
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.endings import give_back
+from taskqueue.core.endings import give_back, take_back
 from taskqueue.core.handout import as_handed
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.messages import Handed, Now
@@ -24,7 +25,7 @@ from taskqueue.core.replies import Said, Select, TokensReply, Welcome
 from taskqueue.core.requests import Extend, Hello, Release
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
-from taskqueue.core.task import NO_TOKEN, Lease, Task
+from taskqueue.core.task import NO_TOKEN, PROCESSING, Lease, Task
 from taskqueue.errors import Corrupt, Rejected
 
 RESENT_MOST: Final = 64
@@ -43,8 +44,8 @@ def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
     """Take in what a fetcher says of itself."""
     if message.n > session.hello_n:
         _check_room(state, session, message)
-        session.state(message)
         _give_back_lost(state, now, session, message)
+        session.state(message)
         _send_unseen(state, now, session, message.seen)
         _enrol(state, now, session)
     config = state.config
@@ -54,39 +55,52 @@ def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
         fetcher_timeout=config.fetcher_timeout,
         max_message=config.max_message,
         version=config.version,
+        ended=[token for token in message.holds if token not in session.leases],
     )
 
 
 def extend(state: State, now: Now, session: Session, message: Extend) -> TokensReply:
-    """Give leases that the session holds a new deadline."""
-    held, reply = _held(session, message)
-    for task in held:
-        project = _project(state, task)
+    """Give leases a new deadline."""
+    in_force, reply = _in_force(state, message)
+    for project, task in in_force:
         project.queue.extend(task, now.boot + (message.seconds or timeout_of(task, project)))
         state.touch(project)
     return reply
 
 
 def release(state: State, now: Now, session: Session, message: Release) -> TokensReply:
-    """Take back tasks that the session has not started."""
-    held, reply = _held(session, message)
-    for task in held:
-        give_back(state, now, _project(state, task), task)
+    """Take back tasks that have not been started."""
+    in_force, reply = _in_force(state, message)
+    own = sum(task.token in session.leases for _, task in in_force)
+    for project, task in in_force:
+        take_back(state, now, session, project, task)
         task.token = NO_TOKEN
+    for ref in message.leases:
+        if session.ended.pop(ref.token, None) is not None:
+            state.freed[session.id] = session
+    if own:
+        state.boot.note(("rest", session.id), session.hand_back(own, now.boot) or inf)
     return reply
 
 
-def _held(session: Session, message: Extend | Release) -> tuple[list[Task], TokensReply]:
-    """The tasks of the message that the session does hold, each once, and what to answer."""
-    tokens = dict.fromkeys(message.tokens)
-    held = [session.leases[token] for token in tokens if token in session.leases]
-    stale = [token for token in tokens if token not in session.leases]
-    return held, TokensReply(n=message.n, counted=len(held), stale=stale)
+def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Project, Task]], TokensReply]:
+    """The leases of the message that are in force, each once, and what to answer."""
+    in_force: list[tuple[Project, Task]] = []
+    stale: list[int] = []
+    for ref in dict.fromkeys(message.leases):
+        project = state.projects.get(ref.project)
+        task = project.queue.tasks.get(ref.taskid) if project is not None else None
+        if project is None or task is None or task.state != PROCESSING or task.token != ref.token:
+            stale.append(ref.token)
+        else:
+            in_force.append((project, task))
+    return in_force, TokensReply(n=message.n, counted=len(in_force), stale=stale)
 
 
 def fall_silent(state: State, now: Now, session: Session) -> None:
     """The fetcher has not been heard for ``fetcher_timeout``: others shall have what it holds."""
     session.capacity = 0
+    session.ended.clear()
     for task in list(session.leases.values()):
         give_back(state, now, _project(state, task), task)
     state.shares.dismiss(session)
@@ -121,9 +135,9 @@ def _check_room(state: State, session: Session, message: Hello) -> None:
 
 
 def _give_back_lost(state: State, now: Now, session: Session, message: Hello) -> None:
-    holds = set(message.holds)
+    stated = set(message.holds)
     for token, task in list(session.leases.items()):
-        if _lease(task).number <= message.seen and token not in holds:
+        if _lease(task).number <= message.seen and token not in stated:
             give_back(state, now, _project(state, task), task)
 
 

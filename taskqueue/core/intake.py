@@ -146,7 +146,7 @@ def _carry_out(
 def cancel(state: State, now: Now, project: Project, task: Task) -> None:
     """End a task, whatever it is; who is processing it will find its answer stale."""
     if task.state == PROCESSING:
-        state.unlease(task)
+        state.revoke(task)
     state.touch(project)
     project.queue.finish(task, CANCELLED, now.wall)
     task.token = NO_TOKEN

@@ -151,8 +151,8 @@ def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
             _need_named(state, request, wanted)
         case Hello() if session is not None:
             _need_unseen(state, session, request.seen)
-        case Extend() if session is not None:
-            _need_held(state, session, request.tokens)
+        case Extend():
+            _need_extended(state, request)
 
 
 def _clears(heard: Heard) -> bool:
@@ -203,10 +203,11 @@ def _need_named(state: State, request: TaskRetry | TaskCancel, wanted: Needs) ->
         (wanted.whole if is_swept and isinstance(request, TaskRetry) else wanted.tasks).extend(refs)
 
 
-def _need_held(state: State, session: Session, tokens: Iterable[int]) -> None:
+def _need_extended(state: State, request: Extend) -> None:
     """A lease may be as long as its task's own schedule says."""
-    for token in tokens:
-        if task := session.leases.get(token):
+    for ref in request.leases:
+        project = state.projects.get(ref.project)
+        if project is not None and (task := project.queue.tasks.get(ref.taskid)) is not None:
             state.ask(task)
 
 

@@ -94,7 +94,7 @@ def plan_cron(state: State, project: Project, now: Now, before: Mapping[str, Cro
 def remove_project(state: State, project: Project) -> None:
     """Know a project no more, and have the store forget everything of it."""
     for task in list(project.queue.processing.leased.values()):
-        state.unlease(task)
+        state.revoke(task)
     del state.projects[project.name]
     del state.numbered[project.number]
     del state.names[bisect_left(state.names, project.name)]

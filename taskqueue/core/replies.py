@@ -47,12 +47,14 @@ class Welcome(Reply, tag="welcome"):
         epoch: grows each time the scheduler starts.
         max_message: bytes of the longest message it takes.
         version: of the daemon's software.
+        ended: tokens among the hello's ``holds`` whose leases are not in force.
     """
 
     epoch: int
     fetcher_timeout: float
     max_message: int
     version: str = ""
+    ended: list[int] = []
 
 
 class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):

@@ -55,11 +55,14 @@ class Hello(Request, tag="hello"):
     """Facts about a fetcher, stated again and again; a lost, repeated or late one does no harm.
 
     Attributes:
-        capacity: how many leases it will hold at once.
+        capacity: how many tasks it will have at once, those included that it runs although their leases have ended.
         projects: whose tasks it wants; None is any project's.
         holds: tokens of the tasks that it has, those in an unanswered ``done`` included.
         seen: number of the last ``select`` that it saw.
         name: for people, such as host:pid.
+        running: tokens of the tasks on which somebody's code works now, whether their leases have ended or not.
+        passed: tokens among ``holds`` of tasks that it has passed on to another process; they take no room of it.
+        slots: how many tasks it runs at once; None: as many as it holds.
     """
 
     capacity: Annotated[int, Meta(ge=0, le=MAX_CAPACITY)] = 0
@@ -67,6 +70,9 @@ class Hello(Request, tag="hello"):
     holds: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
     seen: Number = 0
     name: Annotated[str, Meta(max_length=128)] = ""
+    running: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
+    passed: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
+    slots: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)] | None = None
 
 
 class NewTasks(Request, tag="new-task"):
@@ -82,17 +88,25 @@ class Done(Request, tag="done"):
     tasks: Annotated[list[Finished | None], Meta(max_length=MAX_BATCH)]
 
 
+class LeaseRef(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A lease, as whoever has its task knows it; that need not be the session that it was handed to."""
+
+    project: ProjectName
+    taskid: TaskId
+    token: Number
+
+
 class Extend(Request, tag="extend"):
     """Give these leases ``seconds`` from now; None is each task's own timeout again."""
 
-    tokens: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
+    leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]
     seconds: TimeoutSeconds | None = None
 
 
 class Release(Request, tag="release"):
     """These tasks were not started: hand them to somebody else, no retry used up."""
 
-    tokens: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
+    leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]
 
 
 ProjectSort = Literal[

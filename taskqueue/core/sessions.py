@@ -3,11 +3,21 @@
 A session is one run of one client process, whatever connections it uses. As a *producer* it sends numbered requests;
 the answers to the last ``OUTCOME_WINDOW`` of them are kept, so that a repeat is answered and not done again. As a
 *fetcher* it has a capacity, and ``select`` messages to it are numbered, so that a lost one is sent again.
+
+A fetcher has room for
+
+    capacity - |leases that it has not passed on, and tasks that it runs or may run without one|   more tasks
+
+1. A lease that ended by its fetcher's own word (``done``, ``release``, a hello without it) takes no room any more.
+2. One that ended otherwise (its time, a cancel, another process) keeps its room, because somebody may still work on the
+   task, until ``done``, ``release`` or silence, or a hello without it that was said after the fetcher had seen it.
+3. A fetcher that hands back what it had stated room for gets nothing for a while, longer each time: ``hand_back``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from taskqueue.core.kept import OUTCOME_WINDOW
 from taskqueue.core.messages import Peer
@@ -17,6 +27,10 @@ from taskqueue.core.views import SHOWN_WISHES, FetcherView
 
 Interest = frozenset[str] | None
 """Names of the projects that a fetcher wants tasks of; None: any."""
+
+REST_SECONDS: Final = 0.1
+"""For which a fetcher gets nothing that has handed back what it had stated room for; doubled each time."""
+REST_MOST_SECONDS: Final = 10.0
 
 
 class Session:
@@ -34,11 +48,18 @@ class Session:
         number: of the last ``select`` sent.
         leases: what it holds, by token, oldest first.
         done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
+        ended: numbers of the ``select`` messages, by token, of leases that have ended but still take room.
+        passed: tokens among ``leases`` that it has passed on to another process.
+        slots: how many tasks it runs at once.
+        given_up: by how much it has lowered its capacity without having handed back as many tasks since.
+        rest_until: boot-clock seconds until which it gets nothing; 0: it may have tasks now.
+        rest_seconds: how long its last rest was; 0: a task that it has done has counted since.
     """
 
     __slots__ = (
-        "address", "capacity", "done", "failed", "heard_at", "hello_n", "highest", "id", "interest", "leases", "name",
-        "number", "numbers", "peer", "saved_at",
+        "address", "capacity", "done", "ended", "failed", "given_up", "heard_at", "hello_n", "highest", "id",
+        "interest", "leases", "name", "number", "numbers", "passed", "peer", "rest_seconds", "rest_until", "saved_at",
+        "slots",
     )  # fmt: skip
 
     def __init__(self, session: str, heard_at: float) -> None:
@@ -57,6 +78,12 @@ class Session:
         self.leases: dict[int, Task] = {}
         self.done = 0
         self.failed = 0
+        self.ended: dict[int, int] = {}
+        self.passed: dict[int, None] = {}
+        self.slots = 1
+        self.given_up = 0
+        self.rest_until = 0.0
+        self.rest_seconds = 0.0
 
     @property
     def label(self) -> str:
@@ -66,7 +93,9 @@ class Session:
     @property
     def free(self) -> int:
         """How many more tasks it will take."""
-        return self.capacity - len(self.leases)
+        if self.rest_until:
+            return 0
+        return self.capacity - len(self.leases) - len(self.ended) + len(self.passed)
 
     def learn(self, outcomes: Iterable[int]) -> None:
         """Take in of which requests the store has kept the outcome."""
@@ -92,9 +121,43 @@ class Session:
         """Take in the facts of a hello that is not older than the last one."""
         self.hello_n = hello.n
         self.name = hello.name
+        self.given_up = max(0, self.given_up + self.capacity - hello.capacity)
         self.capacity = hello.capacity
+        self.slots = hello.slots or max(1, hello.capacity)
+        self._state_ended(hello)
         self.interest = None if hello.projects is None else frozenset(hello.projects)
         self.number = max(self.number, hello.seen)
+
+    def hand_back(self, count: int, now: float) -> float:
+        """It has handed back tasks unstarted; return when it may have some again (boot-clock seconds; 0: at once).
+
+        One that lowers its capacity before has said the truth about its room all the time. One that doesn't would be
+        handed the same tasks again at once.
+        """
+        excess = count - self.given_up
+        self.given_up = max(0, -excess)
+        if excess > 0 and self.capacity:
+            self.rest_seconds = min(max(REST_SECONDS, 2 * self.rest_seconds), REST_MOST_SECONDS)
+            self.rest_until = now + self.rest_seconds
+        return self.rest_until
+
+    def rested(self) -> None:
+        """Its rest is over; the next one will be longer."""
+        self.rest_until = 0.0
+
+    def work_counts(self) -> None:
+        """A task that it has done has counted: it may have tasks at once, and its next rest will be a short one."""
+        self.rest_until = self.rest_seconds = 0.0
+
+    def _state_ended(self, hello: Hello) -> None:
+        """What still takes room although its lease is over: what it may not have seen yet, has, or runs."""
+        if self.ended:
+            mentioned = {*hello.holds, *hello.running}
+            self.ended = {
+                token: number for token, number in self.ended.items() if number > hello.seen or token in mentioned
+            }
+        self.ended.update((token, 0) for token in hello.running if token not in self.leases)
+        self.passed = {token: None for token in hello.passed if token in self.leases}
 
     def view(self, now: float) -> FetcherView:
         """The fetcher as people see it."""

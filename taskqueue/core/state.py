@@ -46,7 +46,7 @@ EPOCH_SHIFT: Final = 44
 
 BootKey = tuple[str, str | int]
 """("lease" | "bucket" | "wait" | "counters", project number), ("shared", bucket), ("watch", operation) or
-("silence" | "forget", session)."""
+("silence" | "forget" | "rest", session)."""
 WallKey = tuple[str, str | int]
 """("due" | "check" | "hours" | "hold" | "old", project number), or ("failures", 0)."""
 
@@ -290,16 +290,28 @@ class State:
         return project.queue.tasks.get(task.taskid) is task
 
     def unlease(self, task: Task) -> Session:
-        """Take the task's lease from its fetcher; where the task goes then is for the caller to say."""
-        if task.lease is None:
+        """End the task's lease as its fetcher has said; where the task goes then is for the caller to say."""
+        lease = task.lease
+        if lease is None:
             raise Corrupt(f"task {task.taskid!r} has no lease to end")
-        session = self.sessions[task.lease.session]
+        session = self.sessions[lease.session]
         del session.leases[task.token]
+        if session.passed:
+            session.passed.pop(task.token, None)
         self.memory.leases -= 1
         self.memory.leased -= task.size
         self.freed[session.id] = session
-        if task.lease.check:
-            self.numbered[task.project].pause.leave(task.lease.check)
+        if lease.check:
+            self.numbered[task.project].pause.leave(lease.check)
+        return session
+
+    def revoke(self, task: Task) -> Session:
+        """End the task's lease although its fetcher has not said so, and may still work on the task."""
+        passed_on = task.lease is not None and task.token in self.sessions[task.lease.session].passed
+        number = task.lease.number if task.lease is not None else 0
+        session = self.unlease(task)
+        if not passed_on:
+            session.ended[task.token] = number
         return session
 
     def note_attempt(self, task: Task, attempt: Attempt) -> None:
@@ -327,6 +339,8 @@ class State:
             return inf
         if kind == "silence":
             return session.heard_at + self.config.fetcher_timeout if session.capacity or session.leases else inf
+        if kind == "rest":
+            return session.rest_until or inf
         return session.heard_at + max(self.config.session_timeout, self.config.fetcher_timeout)
 
     def _wall_due_at(self, key: WallKey) -> float:

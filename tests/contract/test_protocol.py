@@ -22,7 +22,7 @@ from taskqueue import canonical_url, default_taskid
 from taskqueue.core import messages, replies, requests, views
 from taskqueue.core.messages import NIL, Finished, Handed, NewTask, Schedule
 from taskqueue.core.replies import AnyReply, ItemError, Reply, Select
-from taskqueue.core.requests import AnyRequest, Change, Request, TaskFilter
+from taskqueue.core.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
 from taskqueue.core.scheduler import READS
 from taskqueue.core.views import (
     Attempt,
@@ -58,6 +58,7 @@ PARTS: dict[type[Struct], str] = {
     ProjectView: "status-reply",
     Handed: "select",
     TaskFilter: "bulk",
+    LeaseRef: "extend",
     CronView: "status-reply",
     SharedView: "status-reply",
     ProjectStats: "stats-reply",

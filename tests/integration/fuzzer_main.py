@@ -153,7 +153,7 @@ class Fuzzer:
             case "done":
                 return session.request("done", tasks=[self._finished(session) for _ in range(2)])
             case "extend" | "release" as kind:
-                return session.request(kind, tokens=[self._take(session)["token"]])
+                return session.request(kind, leases=[_lease(self._take(session))])
             case "project-set":
                 return session.request("project-set", project=project, settings={"rate": 1e6, "retries": 2})
             case "project-unset":
@@ -234,7 +234,7 @@ class Fuzzer:
 
     def _other_token(self, message: Message) -> None:
         token = self._chance.choice(self._tokens) + self._chance.choice([0, 0, 1, -1, 1 << 44])
-        message["tokens" if "tokens" in message else "holds"] = [token, token]
+        message["holds"] = [token, token]
         message["tasks"] = [{"project": "fuzz-0", "taskid": self._chance.choice(TASKIDS), "token": token}] * 2
 
     def _nested(self, message: Message) -> None:
@@ -316,6 +316,10 @@ FIELD_MUTATIONS: Final[list[Callable[[Fuzzer, Message], None]]] = [
 BYTE_MUTATIONS: Final[list[Callable[[Fuzzer, bytes], bytes]]] = [
     Fuzzer._flipped, Fuzzer._flipped, Fuzzer._truncated, Fuzzer._longer, Fuzzer._spliced, Fuzzer._repeated,
 ]  # fmt: skip
+
+
+def _lease(task: Message) -> Message:
+    return {key: task[key] for key in ("project", "taskid", "token")}
 
 
 def _read(frame: bytes) -> Message | None:

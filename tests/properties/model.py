@@ -70,6 +70,9 @@ _TRANSITIONS = {
     "start": ({"running", "checking", "paused", "stopped"}, "running"),
 }
 
+EPSILON = 1e-6
+"""Seconds by which two clocks that show the same moment may differ."""
+
 SENSIBLE = {
     "retry": ("delayed", *OVER),
     "cancel": ("ready", "delayed", "processing"),
@@ -161,6 +164,7 @@ class Model:
         for taskid, task in list(project.tasks.items()):
             if not task.is_live:
                 continue
+            self.revoke(task)
             if any(task is other for other in self.were_over):
                 task.end("cancelled", self.wall)
                 task.token = 0
@@ -175,13 +179,19 @@ class Model:
     def reset(self, name: str) -> None:
         """Nothing is known of its tasks; its settings, its state, its pace, and who waits or holds it open, stay."""
         old = self.projects[name]
+        self.revoke_all(name)
         fresh = self.projects[name] = Project(old.bucket, old.state, old.overrides)
         fresh.failures, fresh.check_at = old.failures, old.check_at
         fresh.phase, fresh.failed_checks, fresh.neutral_checks = old.phase, old.failed_checks, old.neutral_checks
         fresh.holds = old.holds
         self.plan_jobs(name, {})
 
+    def revoke_all(self, name: str) -> None:
+        for task in self.projects[name].tasks.values():
+            self.revoke(task)
+
     def delete(self, name: str) -> None:
+        self.revoke_all(name)
         del self.projects[name]
         self.forget_waiters(name)
 
@@ -293,14 +303,19 @@ class Model:
         task = project.tasks.get(item.taskid) if project else None
         return task.depth + 1 if task else 0
 
-    def finish(self, item: Finished) -> str:
+    def finish(self, session: str, item: Finished) -> str:
         """Whether an answer counts."""
+        reporter = self.sessions.setdefault(session, Session())
+        reporter.ended.pop(item.token, None)
         project = self.projects.get(item.project)
         task = project.tasks.get(item.taskid) if project else None
         if project is None or task is None or not item.token or task.token != item.token or not task.is_live:
             return "stale"
         if task.state != "processing" and not item.ok:
             return "stale"
+        reporter.rest_until = reporter.rest_seconds = 0.0
+        if task.lease is not None and task.lease.session != session:
+            self.revoke(task)
         lease, task.lease = task.lease, None
         seconds = self.now - lease.selected_at if lease else 0.0
         error = "" if item.ok else item.error
@@ -406,6 +421,7 @@ class Model:
 
     def expire(self, name: str, task: Task) -> None:
         """The task's lease has run out."""
+        self.revoke(task)
         lease, task.lease = task.lease, None
         assert lease is not None
         at_once = not task.timed_out
@@ -416,8 +432,14 @@ class Model:
         self._fail_project(name, lease)
         self._apply(name, task, lease)
 
+    def revoke(self, task: Task) -> None:
+        """The task's lease, if there is one, ends without its fetcher's word: it takes room still."""
+        if task.lease is not None:
+            self.sessions[task.lease.session].ended[task.token] = task.lease.number
+
     def end(self, task: Task) -> None:
         """End a task, whatever it is."""
+        self.revoke(task)
         task.end("cancelled", self.wall)
         task.token = 0
 
@@ -445,14 +467,19 @@ class Model:
 
     def hello(self, message: Hello) -> None:
         session = self.sessions.setdefault(message.session, Session())
+        session.given_up = max(0, session.given_up + session.capacity - message.capacity)
         session.capacity, session.projects, session.heard_at = message.capacity, message.projects, self.now
+        leased = {task.token for _, task, _ in self.leases(message.session)}
+        mentioned = {*message.holds, *message.running}
+        kept = {token: seen for token, seen in session.ended.items() if seen > message.seen or token in mentioned}
+        session.ended = kept | {token: 0 for token in message.running if token not in leased}
         session.number = max(session.number, message.seen)
         for name, task, lease in self.leases(message.session):
             if lease.number <= message.seen and task.token not in message.holds:
                 self.give_back(name, task)
 
-    def extend(self, session: str, token: int, seconds: float | None) -> bool:
-        for _, task, lease in self.leases(session):
+    def extend(self, token: int, seconds: float | None) -> bool:
+        for _, task, lease in self.leases():
             if task.token == token:
                 lease.deadline = self.now + (seconds or task.new.schedule.timeout or PROCESSING_TIMEOUT)
                 lease.kept = lease.deadline
@@ -460,11 +487,17 @@ class Model:
         return False
 
     def release(self, session: str, token: int) -> bool:
-        for name, task, _ in self.leases(session):
-            if task.token == token:
-                self.give_back(name, task)
-                task.token = 0
-                return True
+        self.sessions.setdefault(session, Session()).ended.pop(token, None)
+        for name, task, lease in self.leases():
+            if task.token != token:
+                continue
+            if lease.session == session:
+                self.sessions[session].hand_back(self.now)
+            else:
+                self.revoke(task)
+            self.give_back(name, task)
+            task.token = 0
+            return True
         return False
 
     # ------------------------------------------------------------------------------------ the end of a project
@@ -675,6 +708,7 @@ class Model:
         for session in self.sessions.values():
             if session.heard_at + FETCHER_TIMEOUT <= self.now:
                 session.capacity = 0
+                session.ended.clear()
         for key, (n, until) in list(self.waiters.items()):
             if until <= self.now:
                 del self.waiters[key]
@@ -696,6 +730,7 @@ class Model:
         """By when the scheduler must have been woken."""
         times = [lease.deadline for _, _, lease in self.leases()]
         times += [until for _, until in self.waiters.values()]
+        times += [session.rest_until for session in self.sessions.values() if session.rest_until > self.now]
         times += [
             session.heard_at + FETCHER_TIMEOUT
             for name, session in self.sessions.items()
@@ -757,7 +792,9 @@ class Model:
         return [
             session
             for session, facts in self.sessions.items()
-            if facts.capacity > len(self.leases(session)) and (facts.projects is None or name in facts.projects)
+            if facts.capacity > len(self.leases(session)) + len(facts.ended)
+            and facts.rest_until <= self.now + EPSILON
+            and (facts.projects is None or name in facts.projects)
         ]
 
     def has_expired(self, task: Task) -> bool:

@@ -193,6 +193,20 @@ class Session:
     projects: list[str] | None = None
     heard_at: float = 0.0
     number: int = 0
+    ended: dict[int, int] = field(default_factory=dict)
+    given_up: int = 0
+    rest_until: float = 0.0
+    rest_seconds: float = 0.0
+
+    def hand_back(self, now: float) -> None:
+        """It has handed a task back; one whose capacity has not been lowered before rests."""
+        if self.given_up:
+            self.given_up -= 1
+            return
+        if not self.capacity:
+            return
+        self.rest_seconds = min(max(0.1, 2 * self.rest_seconds), 10.0)
+        self.rest_until = now + self.rest_seconds
 
 
 @dataclass

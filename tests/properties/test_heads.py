@@ -33,7 +33,7 @@ from taskqueue.core.requests import (
 )
 from taskqueue.core.settings import CoreConfig
 from tests.simulation.rule3 import compare_with_store
-from tests.unit.core.conftest import WALL, Fetcher, World, body_of, task
+from tests.unit.core.conftest import WALL, Fetcher, World, body_of, ref, task
 
 TASKIDS = [f"t{number:02}" for number in range(24)]
 FOR_EVER = 1e7
@@ -228,7 +228,7 @@ class HeadsBesideList(RuleBasedStateMachine):
         names = data.draw(st.lists(st.sampled_from(sorted(self.fetcher.held)), min_size=1, unique=True))
         handed = [self.fetcher.held.pop(taskid) for taskid in names]
         finished = [Finished("news", each.taskid, each.token) for each in handed]
-        end: AnyRequest = Release(session="fetcher", n=self.world.n(), tokens=[each.token for each in handed])
+        end: AnyRequest = Release(session="fetcher", n=self.world.n(), leases=[ref(each) for each in handed])
         if ok:
             end = Done(session="fetcher", n=self.world.n(), tasks=list(finished))
         push = self.new_tasks(items)
@@ -353,9 +353,7 @@ class HeadsBesideList(RuleBasedStateMachine):
             self.list.end(taskid, ok=ok)
 
     def released(self, request: Release) -> list[str]:
-        sent = [each for message in self.fetcher.messages for each in message.tasks]
-        names: dict[int, str] = {each.token: each.taskid for each in sent}
-        return [names[token] for token in request.tokens]
+        return [lease.taskid for lease in request.leases]
 
     def see(self) -> None:
         """What was handed out since the last look was the first of the list, or has become due meanwhile."""

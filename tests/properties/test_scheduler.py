@@ -64,7 +64,7 @@ from taskqueue.core.views import ProjectView
 from tests.properties import model as naive
 from tests.properties.model import Model
 from tests.properties.records import OVER, Operation, Task
-from tests.unit.core.conftest import Fetcher, World, task
+from tests.unit.core.conftest import Fetcher, World, ref, task
 
 SECTIONS: dict[str, dict[str, Any]] = {
     "fast": {"rate": inf, "burst": 3.0, "group": "g"},
@@ -263,23 +263,24 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         wants=st.sampled_from([None, None, ["slow"], ["fast", "duo"], []]),
         forgets=st.booleans(),
         deaf=st.sampled_from([False, False, True]),
+        works=st.sampled_from([False, False, True]),
     )
-    def hello(self, name: str, capacity: int, wants: list[str] | None, forgets: bool, deaf: bool) -> None:
+    def hello(self, name: str, capacity: int, wants: list[str] | None, forgets: bool, deaf: bool, works: bool) -> None:
         if forgets and self.fetchers[name].held:
             self.fetchers[name].held.popitem()
-        self.greet(name, capacity, wants, deaf)
+        self.greet(name, capacity, wants, deaf, works)
 
     @precondition(lambda self: self.tokens)
     @rule(name=fetchers, data=st.data(), seconds=st.sampled_from([None, 2 + 1 / 64, 50 + 1 / 64]))
     def extend(self, name: str, data: st.DataObject, seconds: float | None) -> None:
-        token = data.draw(st.sampled_from([*self.fetchers[name].held.values()] or self.tokens[-12:])).token
-        self.turn(Extend(session=name, n=self.world.n(), tokens=[token], seconds=seconds))
+        handed = data.draw(st.sampled_from([*self.fetchers[name].held.values()] or self.tokens[-12:]))
+        self.turn(Extend(session=name, n=self.world.n(), leases=[ref(handed)], seconds=seconds))
 
     @precondition(lambda self: self.tokens)
     @rule(name=fetchers, data=st.data())
     def release(self, name: str, data: st.DataObject) -> None:
         handed = data.draw(st.sampled_from([*self.fetchers[name].held.values()] or self.tokens[-12:]))
-        self.turn(Release(session=name, n=self.world.n(), tokens=[handed.token]))
+        self.turn(Release(session=name, n=self.world.n(), leases=[ref(handed)]))
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
@@ -438,13 +439,16 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     def times(self) -> tuple[float, float]:
         return self.world.elapsed, self.world.elapsed + self.world.wall_step
 
-    def greet(self, name: str, capacity: int, wants: list[str] | None, deaf: bool) -> None:
-        """A fetcher that hears again says hello; ``deaf``: after that, what is sent to it gets lost."""
+    def greet(self, name: str, capacity: int, wants: list[str] | None, deaf: bool, works: bool = False) -> None:
+        """A fetcher that hears again says hello; ``deaf``: after that, what is sent to it gets lost; ``works``: it has
+        not finished with tasks whose leases have ended."""
         fetcher = self.fetchers[name]
         fetcher.deaf = False
-        holds = [each.token for each in fetcher.held.values()]
-        facts: dict[str, Any] = {"capacity": capacity, "projects": wants, "holds": holds, "seen": fetcher.seen}
-        self.turn(Hello(session=name, n=self.world.n(), **facts))
+        facts: dict[str, Any] = {"capacity": capacity, "projects": wants, "holds": fetcher.holds, "seen": fetcher.seen}
+        facts["running"] = [each.token for each in fetcher.held.values()] if works else []
+        hello = Hello(session=name, n=self.world.n(), **facts)
+        self.turn(hello)
+        fetcher.heed(hello.n)
         fetcher.deaf = deaf
 
     def turn(self, *requests: AnyRequest) -> None:
@@ -485,9 +489,9 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             case Hello(), _:
                 model.hello(request)
             case Extend(), TokensReply():
-                assert reply.counted == model.extend(request.session, request.tokens[0], request.seconds)
+                assert reply.counted == model.extend(request.leases[0].token, request.seconds)
             case Release(), TokensReply():
-                assert reply.counted == model.release(request.session, request.tokens[0])
+                assert reply.counted == model.release(request.session, request.leases[0].token)
             case TaskCancel(), TasksReply():
                 assert reply.outcomes == [self.model_cancel(request.project, each) for each in request.taskids]
             case TaskRetry(), TasksReply():
@@ -518,7 +522,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         for i, item in enumerate(request.tasks):
             assert item is not None
             depth = self.model.depth_below(item)
-            assert reply.outcomes[i] == self.model.finish(item)
+            assert reply.outcomes[i] == self.model.finish(request.session, item)
             if reply.outcomes[i] == "done" and item.new:
                 assert reply.new[i] == [self.model.push(item.project, each, depth) for each in item.new if each]
 

@@ -52,6 +52,7 @@ class Fetcher:
 
     Attributes:
         holds: what it has and has had no answer for, by token.
+        running: tokens of what it works on, whatever has become of the leases.
     """
 
     def __init__(self, world: World, name: str, told: Told, pool: int) -> None:
@@ -72,11 +73,13 @@ class Fetcher:
     def _live(self) -> None:
         self._lives += 1
         self.holds: dict[int, Message] = {}
+        self.running: dict[int, None] = {}
         self._seen = 0
         self._finished: list[Message] = []
         self._capacity = self._rng.choice((1, 2, 4, 8))
         self._client = Client(self._world, f"{self._name}.{self._lives}", self._told)
         self._client.on_select = self._select
+        self._client.on_welcome = self._welcome
         self._beat(self._client)
 
     def _plan_bad_luck(self, kind: str, befall: Any) -> None:
@@ -119,7 +122,11 @@ class Fetcher:
 
     def _state(self) -> None:
         wants = None if self._world.is_calm else self._wants
-        self._client.state(capacity=self._capacity, projects=wants, holds=list(self.holds), seen=self._seen)
+        facts = {"holds": list(self.holds), "running": list(self.running), "seen": self._seen}
+        self._client.state(capacity=self._capacity, projects=wants, **facts)
+
+    def _welcome(self, message: Message) -> None:
+        self._let_go(message.get("ended", []))
 
     # ------------------------------------------------------------------------------------ work
 
@@ -131,6 +138,7 @@ class Fetcher:
         self._seen += 1
         for task in message["tasks"]:
             self.holds[task["token"]] = task
+            self.running[task["token"]] = None
             self._plan(task)
 
     def _plan(self, task: Message) -> None:
@@ -141,7 +149,7 @@ class Fetcher:
         if luck > 0.97:  # it is given back, not started
             self._later(client, seconds, lambda: self._release(token))
         elif luck > 0.94:  # it never ends
-            self._later(client, task["timeout"] + 30, lambda: self.holds.pop(token, None))
+            self._later(client, task["timeout"] + 30, lambda: self._abandon(token))
         elif luck > 0.90:  # its answer comes too late
             self._later(client, task["timeout"] + rng.uniform(-2, 60), lambda: self._finish(task))
         else:
@@ -155,6 +163,7 @@ class Fetcher:
         self._world.clock.after(seconds, lambda: action() if client.alive and client is self._client else None)
 
     def _finish(self, task: Message) -> None:
+        self.running.pop(task["token"], None)
         self._finished.append(self._result(task))
         if len(self._finished) == 1:
             self._later(self._client, self._rng.choice((0.0, 1.0, 3.0)), self._flush)
@@ -199,12 +208,22 @@ class Fetcher:
         for token in tokens:
             self.holds.pop(token, None)
 
+    def _abandon(self, token: int) -> None:
+        self.running.pop(token, None)
+        self.holds.pop(token, None)
+
     def _release(self, token: int) -> None:
-        self._client.ask("release", lambda reply: self._let_go([token]), tokens=[token])
+        self.running.pop(token, None)
+        if token in self.holds:
+            self._client.ask("release", lambda reply: self._let_go([token]), leases=[self._lease(token)])
 
     def _extend(self, token: int) -> None:
         if token in self.holds:
-            self._client.ask("extend", tokens=[token], seconds=self._rng.choice((None, 5.0, 40.0, 400.0)))
+            seconds = self._rng.choice((None, 5.0, 40.0, 400.0))
+            self._client.ask("extend", leases=[self._lease(token)], seconds=seconds)
+
+    def _lease(self, token: int) -> Message:
+        return {key: self.holds[token][key] for key in ("project", "taskid", "token")}
 
 
 class Operator:

@@ -40,8 +40,10 @@ class Client:
         self.silent = False
         self.alive = True
         self.on_select: Callable[[Message], None] = lambda message: None
+        self.on_welcome: Callable[[Message], None] = lambda message: None
         self._told = told
         self._n = 0
+        self._greeted = 0
         world.network.join(self.peer, self._hear)
 
     def ask(self, type_: str, then: Callable[[Message], None] = lambda reply: None, **fields: Any) -> None:
@@ -54,7 +56,8 @@ class Client:
 
     def state(self, **facts: Any) -> None:
         """Send a hello, once."""
-        message = {"type": "hello", "v": 1, "session": self.session, "n": self._number(), **facts}
+        self._greeted = self._number()
+        message = {"type": "hello", "v": 1, "session": self.session, "n": self._greeted, **facts}
         self._send(message)
 
     def die(self) -> None:
@@ -84,6 +87,8 @@ class Client:
         message = msgpack.unpackb(frame)
         if message["type"] == "select":
             self.on_select(message)
+        elif message["type"] == "welcome" and message["n"] == self._greeted:
+            self.on_welcome(message)
         elif message["n"] in self.pending:
             request, then = self.pending.pop(message["n"])
             self._told(self.session, request, message)

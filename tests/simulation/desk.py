@@ -85,8 +85,7 @@ class Desk:
 
     def done(self, fetcher: str, task: Message, **outcome: Any) -> Message:
         """A fetcher's answer about one task that it was handed."""
-        names = {key: task[key] for key in ("project", "taskid", "token")}
-        return self.request(fetcher, "done", tasks=[{**names, **outcome}])
+        return self.request(fetcher, "done", tasks=[{**lease_of(task), **outcome}])
 
     def _now(self) -> Now:
         return Now(wall=BEGINNING + self.at, boot=self.at - self._booted_at)
@@ -94,6 +93,11 @@ class Desk:
     def _hear(self, message: Message) -> Heard:
         request, flaws = decode_request(msgpack.packb(message))
         return Heard(Peer(message["session"].encode()), request, flaws)
+
+
+def lease_of(task: Message) -> Message:
+    """The lease of a task that was handed out, as whoever has the task names it."""
+    return {key: task[key] for key in ("project", "taskid", "token")}
 
 
 def handed(said: list[Message]) -> list[Message]:

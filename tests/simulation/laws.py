@@ -6,7 +6,7 @@ S3   two leases of one task are never in force at once; a lease ends only for a 
 S4   a token is counted at most once, and only while it is the task's; numbers grow
 S5   nothing is told that is not kept; a repeat is told the same
 S6   in any window a project hands out at most burst + rate * t, across restarts       (paces)
-S7   a fetcher never gets more than its capacity, nor what it doesn't want            (leases)
+S7   a fetcher never has, and works on, more than its capacity, nor gets what it doesn't want   (leases)
 S8   the scheduler is what is loaded from the store, order included                    (rule3)
 S9   the scheduler finds nothing wrong with itself                                     (host)
 S10  a scheduler that was succeeded keeps nothing
@@ -176,6 +176,8 @@ class Judge:
         self._config = None
         self.truth.facts.clear()
         self.truth.takers.clear()
+        self.truth.running.clear()
+        self.truth.mentioned.clear()
         self._missed.clear()
         self.paces.restarted(config, same_boot=same_boot)
         self.leases.restarted(same_boot=same_boot)
@@ -284,6 +286,8 @@ class Judge:
         self._missed.pop(session, None)
         self.truth.facts[session] = hello["n"], hello["capacity"], hello["projects"]
         self.truth.takers[session] = True
+        if hello["n"] > n:
+            self.leases.states(session, hello)
         holds = set(hello["holds"])
         for token, lease in self.leases.of(session):
             if lease.number <= hello["seen"] and token not in holds:
@@ -307,6 +311,7 @@ class Judge:
         came_out = iter(follow_ups(request, reply))
         for item, outcome in zip(request["tasks"], reply["outcomes"], strict=True):
             name = Name(item["project"], item["taskid"])
+            self.leases.lets_go(request["session"], item["token"])
             if outcome == "done":
                 self._count(name, item)
             elif outcome == "stale":
@@ -315,9 +320,12 @@ class Judge:
                 self._become(follow_up, became)
 
     def _hear_tokens(self, request: Message, reply: Message) -> None:
-        for token in request["tokens"]:
+        for token in [lease["token"] for lease in request["leases"]]:
             lease = self.truth.leases.get(token)
-            if lease is None or lease.session != request["session"] or token in reply["stale"]:
+            if request["type"] == "release":
+                self.leases.lets_go(request["session"], token)
+                self.truth.released_at[request["session"]] = self._world.clock.now
+            if lease is None or token in reply["stale"]:
                 continue
             if request["type"] == "release":
                 self.leases.end(token)

@@ -7,7 +7,7 @@ be heard, so that what nobody has taken note of yet is in force again.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from taskqueue.core.task import PROCESSING, Task
 from tests.simulation.tasks import FETCHER_TIMEOUT, timeout_of
@@ -30,9 +30,22 @@ class Leases:
         at = self._world.clock.now
         session, number = (task.lease.session, task.lease.number) if task.lease else ("", 0)
         self._check_capacity(name, session)
+        self._truth.mentioned.setdefault(session, {})[task.token] = number
         until = at + timeout_of(name.taskid)
         self._truth.journal.put(self._truth.leases, task.token, Lease(name, session, number, until, until))
         self._truth.journal.put(self._truth.in_force, task.token, True)
+
+    def states(self, session: str, hello: dict[str, Any]) -> None:
+        """The fetcher says what it has and what it works on."""
+        before, running = self._truth.mentioned.get(session, {}), hello.get("running", [])
+        unseen = {token: number for token, number in before.items() if number > hello["seen"]}
+        self._truth.mentioned[session] = dict.fromkeys((*hello["holds"], *running), 0) | unseen
+        self._truth.running[session] = dict.fromkeys(running)
+
+    def lets_go(self, session: str, token: int) -> None:
+        """The fetcher says that it is through with a task."""
+        self._truth.running.get(session, {}).pop(token, None)
+        self._truth.mentioned.get(session, {}).pop(token, None)
 
     def extend(self, token: int, lease: Lease, seconds: float | None) -> None:
         """It lasts so long from now; also one whose time was up, if nobody has taken note of that yet."""
@@ -84,11 +97,12 @@ class Leases:
         latest = max(lease.latest if same_boot else at + LONGEST_LEASE, at + FETCHER_TIMEOUT)
         self._truth.leases[token] = lease._replace(until=until, latest=latest, ended=False)
         self._truth.in_force[token] = True
+        self._truth.mentioned.setdefault(lease.session, {})[token] = lease.number
 
     def _check_capacity(self, name: Name, session: str) -> None:
         _, capacity, projects = self._truth.facts.get(session, (0, 0, None))
-        held = len(self.of(session)) + 1
-        if held > capacity:
-            raise Violation("S7", name.taskid, f"{session} has {held} tasks but a capacity of {capacity}")
+        has = self._truth.running.get(session, {}) | dict(self.of(session))
+        if len(has) + 1 > capacity:
+            raise Violation("S7", name.taskid, f"{session} has {len(has) + 1} tasks but a capacity of {capacity}")
         if projects is not None and name.project not in projects:
             raise Violation("S7", name.taskid, f"{session} does not want tasks of {name.project}")

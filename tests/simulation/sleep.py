@@ -10,6 +10,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.messages import Now
+from taskqueue.core.sessions import REST_MOST_SECONDS
 from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, key_time
 from tests.simulation.paces import Paces
 from tests.simulation.tasks import FETCHER_TIMEOUT
@@ -88,7 +89,10 @@ class Sleep:
         for session in self._truth.takers:
             _, capacity, projects = self._truth.facts[session]
             heard_lately = self._truth.heard_at[session] + FETCHER_TIMEOUT > self._world.clock.now + EPSILON
-            if capacity > holding.get(session, 0) and heard_lately and (projects is None or project in projects):
+            over = [token for token in self._truth.mentioned.get(session, ()) if token not in self._truth.in_force]
+            has_room = capacity > holding.get(session, 0) + len(over)
+            may_rest = self._truth.released_at.get(session, -inf) + REST_MOST_SECONDS > self._world.clock.now - EPSILON
+            if has_room and not may_rest and heard_lately and (projects is None or project in projects):
                 return session
         return ""
 

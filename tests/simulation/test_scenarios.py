@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from taskqueue.core.settings import CoreConfig, Layer, Pace
-from tests.simulation.desk import Desk, handed, outcomes
+from tests.simulation.desk import Desk, handed, lease_of, outcomes
 from tests.unit.core.conftest import World, task
 
 
@@ -104,7 +104,7 @@ def test_a_lease_is_as_long_as_it_was_after_the_machine_has_been_booted_twice() 
     (task,) = handed(desk.turn(desk.push("a"), desk.hello("f")))
     desk.restart(reboot_to=90_000)
     desk.turn(desk.hello("f", holds=[task["token"]], seen=1), at=10)
-    desk.turn(desk.request("f", "extend", tokens=[task["token"]], seconds=600.0))
+    desk.turn(desk.request("f", "extend", leases=[lease_of(task)], seconds=600.0))
     desk.restart(reboot_to=20)
     desk.turn(desk.hello("f", holds=[task["token"]], seen=1), at=20)
     for at in range(40, 610, 20):

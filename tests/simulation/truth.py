@@ -191,6 +191,9 @@ class Truth:
         counted: tokens of which an answer has counted.
         dropped_at: true time at which a project of that name was deleted last.
         facts: by session, (number of its last hello, capacity, projects that it wants); since the last restart.
+        running: by session, tokens on which it says that it works, unless it has ended their leases itself since.
+        mentioned: by session, tokens that it has spoken of, or may not have seen yet, likewise; with their selects.
+        released_at: by session, true time at which it last handed tasks back.
         takers: sessions that have stated facts and have not been silent for too long since.
         heard_at: by session, true time at which it was heard last.
         forgotten_at: true time at which what was over for long enough was forgotten.
@@ -217,6 +220,9 @@ class Truth:
         self.dropped_at: dict[str, float] = {}
         self.forgotten_at: dict[Name, float] = {}
         self.facts: dict[str, tuple[int, int, list[str] | None]] = {}
+        self.running: dict[str, dict[int, None]] = {}
+        self.mentioned: dict[str, dict[int, int]] = {}
+        self.released_at: dict[str, float] = {}
         self.takers: dict[str, bool] = {}
         self.heard_at: dict[str, float] = {}
         self.ceilings: dict[int, Pace] = {}

@@ -32,7 +32,7 @@ def friendly(request: AnyRequest) -> list[AnySaid]:
         case Done():
             return [DoneReply(n=request.n, outcomes=["done"] * len(request.tasks))]
         case Extend() | Release():
-            return [TokensReply(n=request.n, counted=len(request.tokens))]
+            return [TokensReply(n=request.n, counted=len(request.leases))]
     return [ErrorReply(n=request.n, code="malformed", reason="not in the script")]
 
 

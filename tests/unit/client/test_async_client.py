@@ -319,7 +319,7 @@ def test_a_task_that_comes_when_nobody_waits_any_more_goes_back(daemon: Daemon) 
         daemon.hand_out(7)
         return await asyncio.to_thread(daemon.hear, Release)
 
-    assert using(daemon, use).tokens == [7]
+    assert [lease.token for lease in using(daemon, use).leases] == [7]
 
 
 def test_finishing_a_selected_task_does_not_ask_for_another(daemon: Daemon) -> None:
@@ -454,7 +454,7 @@ def test_a_generator_of_tasks_keeps_its_capacity_and_gives_back_what_it_did_not_
         daemon.hand_out(1, 2, 3)
         await client.done(await first)
         await tasks.aclose()
-        return (await asyncio.to_thread(daemon.hear, Release)).tokens
+        return [lease.token for lease in (await asyncio.to_thread(daemon.hear, Release)).leases]
 
     assert using(daemon, use) == [2, 3]
     capacities = [request.capacity for request in daemon.heard if isinstance(request, Hello)]

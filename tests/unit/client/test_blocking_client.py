@@ -92,7 +92,7 @@ def test_tasks_are_yielded_until_the_loop_is_left(daemon: Daemon, client: Client
     handing.join()
 
     assert taken == [1, 2]
-    assert daemon.hear(Release).tokens == [3]
+    assert [lease.token for lease in daemon.hear(Release).leases] == [3]
 
 
 def test_tasks_keep_what_their_project_said_of_fetching_when_they_were_handed_out(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 import pytest
@@ -32,8 +33,8 @@ from taskqueue.core.replies import (
 from taskqueue.core.requests import (
     AnyRequest,
     Done,
-    Extend,
     Hello,
+    LeaseRef,
     NewTasks,
     OperationShow,
     ProjectWait,
@@ -53,8 +54,10 @@ def hellos(session: Session, now: float) -> list[Hello]:
     return [request for request in heard(session, now) if isinstance(request, Hello)]
 
 
-def welcome(session: Session, n: int, now: float, epoch: int = 1, limit: int = 8 << 20) -> object:
-    reply = Welcome(n=n, epoch=epoch, fetcher_timeout=60.0, max_message=limit)
+def welcome(
+    session: Session, n: int, now: float, epoch: int = 1, limit: int = 8 << 20, ended: Sequence[int] = ()
+) -> object:
+    reply = Welcome(n=n, epoch=epoch, fetcher_timeout=60.0, max_message=limit, ended=list(ended))
     return session.receive(encode(reply), now)
 
 
@@ -404,7 +407,7 @@ def test_a_stale_task_is_held_no_more_and_a_rejected_report_changes_nothing() ->
 def test_a_released_task_is_held_no_more() -> None:
     session = greeted(capacity=3)
     select(session, 1, 7, 8)
-    n = session.submit(Release(session="", n=0, tokens=[7]))
+    n = session.submit(Release(session="", n=0, leases=[LeaseRef("p", "t7", 7)]))
 
     answer(session, TokensReply(n=n, counted=1))
 
@@ -430,29 +433,74 @@ def test_a_refused_report_leaves_the_task_held() -> None:
     assert session.holds(7)
 
 
-def test_a_lease_that_ran_out_long_ago_is_not_held_any_more() -> None:
+def test_what_a_welcome_says_has_ended_is_held_no_more() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    session.connected()
+    [hello] = hellos(session, 1.0)
+    welcome(session, hello.n, 1.0, ended=[7])
+
+    assert (session.holds(7), session.holds(8)) == (False, True)
+    assert hellos(session, 1.0)[0].holds == [8]
+
+
+def test_an_older_welcome_ends_nothing() -> None:
+    session = greeted(capacity=3)
+    session.connected()
+    [older] = hellos(session, 1.0)
+    select(session, 1, 7, now=1.0)
+    session.connected()
+    [_] = hellos(session, 1.0)
+    welcome(session, older.n, 1.0, ended=[7])
+
+    assert session.holds(7)
+
+
+def test_what_somebody_works_on_is_said_to_be_running_after_its_lease_has_ended() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    session.start(7)
+    session.connected()
+    [hello] = hellos(session, 1.0)
+    welcome(session, hello.n, 1.0, ended=[7])
+    session.connected()
+
+    [later] = hellos(session, 2.0)
+    assert (hello.running, later.holds, later.running) == ([7], [8], [7])
+
+
+def test_that_nobody_works_any_more_on_what_has_ended_is_said_at_once() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    session.start(7)
+    session.start(8)
+    session.connected()
+    welcome(session, hellos(session, 1.0)[0].n, 1.0, ended=[7])
+
+    session.stop(8)
+    assert hellos(session, 2.0) == []
+    session.stop(7)
+    assert [hello.running for hello in hellos(session, 2.0)] == [[]]
+
+
+def test_a_task_that_was_passed_on_is_held_and_said_to_be_passed_on_until_it_has_ended() -> None:
     session = greeted(capacity=3)
     select(session, 1, 7)
+    session.start(7)
+    session.pass_on(7)
 
-    just = hellos(session, 600.0 + 2 * 60.0)[0].holds
-    session.connected()
-    long_ago = hellos(session, 600.0 + 2 * 60.0 + 1)[0].holds
+    [hello] = hellos(session, 1.0)
+    assert (hello.holds, hello.running, hello.passed) == ([7], [], [7])
+    welcome(session, hello.n, 1.0, ended=[7])
+    [later] = hellos(session, 1.0)
+    assert (later.holds, later.passed) == ([], [])
 
-    assert just == [7]
-    assert long_ago == []
 
-
-@pytest.mark.parametrize(("seconds", "stale", "held"), [(1000.0, [], True), (None, [], True), (1000.0, [7], False)])
-def test_an_extended_lease_is_held_longer(seconds: float | None, stale: list[int], held: bool) -> None:
+def test_how_many_tasks_run_at_once_is_said() -> None:
     session = greeted(capacity=3)
-    select(session, 1, 7)
-    n = session.submit(Extend(session="", n=0, tokens=[7], seconds=seconds))
+    session.want(3, None, 2)
 
-    answer(session, TokensReply(n=n, counted=1, stale=stale), now=300.0)
-    session.connected()
-    hellos(session, 600.0 + 2 * 60.0 + 1)
-
-    assert session.holds(7) is held
+    assert [hello.slots for hello in hellos(session, 1.0)] == [2]
 
 
 def test_who_still_holds_tasks_goes_on_saying_hello_without_wanting_more() -> None:

@@ -233,7 +233,7 @@ def test_a_handler_that_is_interrupted_stops_the_worker_and_its_task_goes_back(
     with handed_out(daemon, 1), pytest.raises(KeyboardInterrupt):
         Worker(daemon.url, handler).run()
 
-    assert daemon.hear(Release).tokens == [1]
+    assert [lease.token for lease in daemon.hear(Release).leases] == [1]
     assert not any(isinstance(request, Done) for request in daemon.heard)
 
 
@@ -327,7 +327,7 @@ def test_what_waits_too_long_goes_back_after_less_was_asked_for(daemon: Daemon) 
         await asyncio.to_thread(daemon.hear, Done)
         worker.stop()
         await serving
-        return released.tokens
+        return [lease.token for lease in released.leases]
 
     assert asyncio.run(main()) == [2, 3]
     said = [request for request in daemon.heard if isinstance(request, Hello | Release)]
@@ -354,7 +354,7 @@ def test_a_stopped_worker_finishes_what_runs_and_hands_back_the_rest(daemon: Dae
         go_on.set()
         done = await asyncio.to_thread(daemon.hear, Done)
         await serving
-        return released.tokens, [item.token for item in done.tasks if item]
+        return [lease.token for lease in released.leases], [item.token for item in done.tasks if item]
 
     assert asyncio.run(main()) == ([2, 3], [1])
     assert [request.capacity for request in daemon.heard if isinstance(request, Hello)][-1] == 0
@@ -375,7 +375,7 @@ def test_what_does_not_end_in_its_grace_is_handed_back(daemon: Daemon) -> None:
         await asyncio.to_thread(started.wait, 20)
         worker.stop()
         await serving
-        return (await asyncio.to_thread(daemon.hear, Release)).tokens
+        return [lease.token for lease in (await asyncio.to_thread(daemon.hear, Release)).leases]
 
     assert asyncio.run(main()) == [1]
     assert not any(isinstance(request, Done) for request in daemon.heard)
@@ -392,7 +392,7 @@ def test_a_worker_with_extend_keeps_the_lease_of_a_slow_task(daemon: Daemon) -> 
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1, timeout=0.1)
-        tokens = (await asyncio.to_thread(daemon.hear, Extend)).tokens
+        tokens = [lease.token for lease in (await asyncio.to_thread(daemon.hear, Extend)).leases]
         extended.set()
         await asyncio.to_thread(daemon.hear, Done)
         worker.stop()

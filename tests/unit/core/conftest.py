@@ -37,6 +37,7 @@ from taskqueue.core.replies import (
     TaskReply,
     TokensReply,
     WaitReply,
+    Welcome,
 )
 from taskqueue.core.requests import (
     AnyRequest,
@@ -45,6 +46,7 @@ from taskqueue.core.requests import (
     Flaws,
     Heard,
     Hello,
+    LeaseRef,
     NewTasks,
     ProjectDo,
     ProjectHold,
@@ -83,6 +85,11 @@ def task(taskid: str, body: object = None, project: str | None = None, url: str 
 def body_of(handed: Handed | TaskReply) -> object:
     """The body as its producer gave it."""
     return msgspec.msgpack.decode(bytes(handed.body))
+
+
+def ref(handed: Handed) -> LeaseRef:
+    """The lease of a task, as whoever has the task names it."""
+    return LeaseRef(handed.project, handed.taskid, handed.token)
 
 
 class World:
@@ -394,6 +401,8 @@ class Fetcher:
         self.held: dict[str, Handed] = {}
         self.taken: list[str] = []
         self.messages: list[Select] = []
+        self.ended: set[int] = set()
+        self.working: list[int] = []
         self.deaf = False
 
     def hear(self, message: Select) -> None:
@@ -410,11 +419,26 @@ class Fetcher:
     def tokens(self, *taskids: str) -> list[int]:
         return [self.held[taskid].token for taskid in taskids]
 
+    def leases(self, *taskids: str) -> list[LeaseRef]:
+        return [ref(self.held[taskid]) for taskid in taskids]
+
     def hello(self, **facts: Any) -> None:
         """State the facts, or, where keywords say otherwise, something else."""
-        holds = [each.token for each in self.held.values()]
-        stated = {"capacity": self.capacity, "projects": self.projects, "holds": holds, "seen": self.seen} | facts
-        self.world.answer(Hello(session=self.session, n=self.world.n(), **stated))
+        stated = {"capacity": self.capacity, "projects": self.projects, "holds": self.holds, "seen": self.seen} | facts
+        hello = Hello(session=self.session, n=self.world.n(), **stated)
+        self.world.answer(hello)
+        self.heed(hello.n)
+
+    @property
+    def holds(self) -> list[int]:
+        """Tokens that it has, those apart of which it knows that their leases have ended."""
+        return [each.token for each in self.held.values() if each.token not in self.ended]
+
+    def heed(self, n: int) -> None:
+        """Take in what the answer to hello ``n`` says of leases that have ended."""
+        for reply in self.world.inbox:
+            if isinstance(reply, Welcome) and reply.n == n:
+                self.ended.update(reply.ended)
 
     def answers(self, *items: Finished) -> Done:
         """A request with these answers, not sent yet."""
@@ -440,15 +464,15 @@ class Fetcher:
             assert self.done(next(iter(self.held))) == "done"
 
     def release(self, *taskids: str) -> TokensReply:
-        tokens = self.tokens(*taskids)
+        leases = self.leases(*taskids)
         for taskid in taskids:
             del self.held[taskid]
-        return self.world.ask(TokensReply, Release(session=self.session, n=self.world.n(), tokens=tokens))
+        return self.world.ask(TokensReply, Release(session=self.session, n=self.world.n(), leases=leases))
 
     def extend(self, *taskids: str, seconds: float | None = None) -> TokensReply:
-        tokens = self.tokens(*taskids)
+        leases = self.leases(*taskids)
         return self.world.ask(
-            TokensReply, Extend(session=self.session, n=self.world.n(), tokens=tokens, seconds=seconds)
+            TokensReply, Extend(session=self.session, n=self.world.n(), leases=leases, seconds=seconds)
         )
 
     def forge(self, taskid: str, token: int, **outcome: Any) -> str:

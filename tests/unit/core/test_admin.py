@@ -355,12 +355,14 @@ def test_a_project_made_again_after_its_deletion_starts_from_nothing(world: Worl
     assert world.push("news", *[task(state) for state in STATES]) == ["new"] * 6
 
 
-def test_what_a_fetcher_held_of_a_deleted_project_takes_no_slot(world: World) -> None:
+def test_what_a_fetcher_held_of_a_deleted_project_takes_room_until_it_is_done(world: World) -> None:
     world.push("news", task("a"))
     fetcher = world.fetcher(capacity=1)
     world.do("delete")
 
     world.push("shop", task("s"))
+    assert fetcher.taken == ["a"]
+    assert fetcher.done("a") == "stale"
     assert fetcher.taken == ["a", "s"]
 
 

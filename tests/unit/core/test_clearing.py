@@ -253,7 +253,7 @@ def test_an_attempt_that_ends_in_the_turn_of_the_clear_leaves_nothing(world: Wor
 
 def test_an_attempt_that_is_followed_by_the_next_at_once_leaves_nothing_when_it_is_cleared(world: World) -> None:
     world.push("news", task("a", timeout=5))
-    fetcher = world.fetcher(capacity=1)
+    fetcher = world.fetcher(capacity=2)
     world.advance(6)
     assert fetcher.taken == ["a", "a"]
 

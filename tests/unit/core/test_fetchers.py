@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskqueue.core.messages import Peer
 from taskqueue.core.replies import Said, Select, TokensReply, Welcome
-from taskqueue.core.requests import Extend, Hello, Release
+from taskqueue.core.requests import Extend, Hello, LeaseRef, Release
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 
@@ -255,13 +255,14 @@ def test_after_a_restart_extend_still_knows_the_tasks_own_timeout(world: World) 
     assert world.show("a").lease_seconds == 3000.0
 
 
-def test_extend_names_the_leases_that_are_not_the_sessions(world: World) -> None:
+def test_extend_names_the_leases_that_are_not_in_force(world: World) -> None:
     push(world, 2)
-    one, other = world.fetcher(capacity=1, name="one"), world.fetcher(capacity=1, name="other")
-    tokens = [*one.tokens("t00"), *other.tokens("t01"), 12345]
+    fetcher = world.fetcher()
+    (lease,) = fetcher.leases("t00")
+    strangers = [LeaseRef("news", "t01", lease.token), LeaseRef("shop", "t00", 1), LeaseRef("unknown", "t00", 2)]
 
-    reply = world.ask(TokensReply, Extend(session="one", n=world.n(), tokens=tokens))
-    assert (reply.counted, reply.stale) == (1, tokens[1:])
+    reply = world.ask(TokensReply, Extend(session="fetcher", n=world.n(), leases=[lease, *strangers]))
+    assert (reply.counted, reply.stale) == (1, [lease.token, 1, 2])
 
 
 def test_an_extended_lease_is_as_long_after_a_restart(world: World) -> None:
@@ -291,11 +292,12 @@ def test_what_is_released_goes_to_others_first_and_uses_up_no_retry(world: World
 def test_a_token_that_is_named_twice_is_released_once(world: World) -> None:
     world.push("news", task("t00"))
     fetcher = world.fetcher()
-    twice = fetcher.tokens("t00", "t00")
+    twice = fetcher.leases("t00", "t00")
+    fetcher.hello(capacity=0)
 
-    reply = world.ask(TokensReply, Release(session=fetcher.session, n=world.n(), tokens=twice))
+    reply = world.ask(TokensReply, Release(session=fetcher.session, n=world.n(), leases=twice))
     assert (reply.counted, reply.stale) == (1, [])
-    assert world.project().totals.selected == 2
+    assert world.project().counts.ready == 1
 
 
 def test_an_answer_for_a_released_task_is_stale(world: World) -> None:

@@ -10,6 +10,7 @@ import pytest
 from taskqueue.core.fetchers import RESENT_MOST
 from taskqueue.core.replies import WhyReply
 from taskqueue.core.requests import Extend, Hello, Release, Why
+from taskqueue.core.sessions import REST_SECONDS
 from taskqueue.core.settings import CoreConfig, Layer
 from taskqueue.core.task import READY, TASK_BYTES
 from taskqueue.errors import Corrupt
@@ -97,9 +98,8 @@ def test_bodies_of_what_is_handed_out_are_dropped_when_there_are_many_and_sent_a
     memory = it.scheduler._state.memory
     assert memory.leased - memory.leases * TASK_BYTES <= MEMORY // 2 < 10 * 30 * 2000
 
-    tokens: list[int] = [handed.token for handed in fetcher.held.values()]
-    it.turn(Release(session=fetcher.session, n=it.n(), tokens=tokens))
-    it.settle()
+    it.turn(Release(session=fetcher.session, n=it.n(), leases=fetcher.leases(*fetcher.held)))
+    it.advance(2 * REST_SECONDS)
     assert len(fetcher.taken) == 2 * 10 * 30
 
 
@@ -170,8 +170,7 @@ def test_bodies_that_were_read_again_for_what_is_handed_out_are_dropped_again() 
     it.settle()
     assert len(fetcher.held) == 40
 
-    tokens: list[int] = [handed.token for handed in fetcher.held.values()]
-    it.turn(Extend(session=fetcher.session, n=it.n(), tokens=tokens))
+    it.turn(Extend(session=fetcher.session, n=it.n(), leases=fetcher.leases(*fetcher.held)))
     it.turn()
     memory = it.scheduler._state.memory
     assert memory.leased == memory.leases * TASK_BYTES

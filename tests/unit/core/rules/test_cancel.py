@@ -46,13 +46,16 @@ def test_follow_ups_of_a_task_that_was_cancelled_meanwhile_are_not_taken(world: 
     assert never_comes(world, fetcher)
 
 
-def test_a_cancelled_lease_takes_no_slot(world: World) -> None:
+def test_a_cancelled_lease_takes_room_until_its_fetcher_says_that_nobody_works_on_it(world: World) -> None:
     fetcher = bring(world, "processing")
     fetcher.hello()
     world.push("news", task("b"))
     assert fetcher.taken == ["a"]
 
     world.push("news", task("a", **CANCEL))
+    fetcher.hello()
+    assert fetcher.taken == ["a"]
+    fetcher.hello()
     assert fetcher.taken == ["a", "b"]
 
 

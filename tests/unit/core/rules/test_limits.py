@@ -188,6 +188,8 @@ def test_the_answer_of_an_expired_task_is_stale(make_world: MakeWorld) -> None:
     fetcher = world.fetcher(capacity=1)
     world.push("news", task("a", expires_at=world.now.wall + 3))
     world.advance(6)
+    fetcher.hello()
+    fetcher.hello()
     assert world.show("a").state == "cancelled"
 
     assert fetcher.done("a") == "stale"
