@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from taskqueue.errors import TaskQueueError
+
+from taskqueue.errors import RequestRejected
+
+if TYPE_CHECKING:
+    from taskqueue import Client
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -71,8 +76,36 @@ def takes_group(command: Command) -> Command:
     return click.option("--group", type=group_name, metavar="GROUP", help="All projects of this group.")(command)
 
 
-def taskids_of(names: Iterable[str]) -> list[str]:
-    """The taskids that names mean: those of urls are made as clients make them."""
+def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:
+    """The taskids that names mean: those of urls are made as clients make them.
+
+    What has no ``://`` may be either, such as ``data:,on_start`` or ``user-42``. The daemon is asked for the task of
+    that taskid first, then for that of that url; if it knows neither, the name is a taskid.
+
+    Raises:
+        RequestRejected: there is no such project.
+    """
+    return [_taskid(client, project, name) for name in names]
+
+
+def _taskid(client: Client, project: str, name: str) -> str:
     from taskqueue.client.task import default_taskid
 
-    return [default_taskid(name) if "://" in name else name for name in names]
+    by_url = default_taskid(name)
+    if "://" in name:
+        return by_url
+    return next((taskid for taskid in (name, by_url) if _is_known(client, project, taskid)), name)
+
+
+def _is_known(client: Client, project: str, taskid: str) -> bool:
+    from taskqueue.core.messages import MAX_TASKID_BYTES
+
+    if len(taskid.encode()) > MAX_TASKID_BYTES:
+        return False
+    try:
+        client.show_task(project, taskid)
+    except RequestRejected as error:
+        if error.code != "unknown-task":
+            raise
+        return False
+    return True

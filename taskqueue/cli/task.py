@@ -100,7 +100,7 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeou
       taskqueue task show news https://example.com/
     """
     with Daemon(url, timeout).client() as client:
-        found = (client.show_task(project, taskid) for taskid in taskids_of(taskids))
+        found = (client.show_task(project, taskid) for taskid in taskids_of(client, project, taskids))
         if as_json:
             print_lines(map(without_envelope, found))
         else:
@@ -139,7 +139,7 @@ def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: floa
         bulk.run(daemon, project, choice, Change("retry"))
         return 0
     with daemon.client() as client:
-        outcomes = client.retry_tasks(project, taskids_of(taskids))
+        outcomes = client.retry_tasks(project, taskids_of(client, project, taskids))
     return _tell(taskids, outcomes, "will run now", "is being processed already")
 
 
@@ -163,7 +163,7 @@ def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: flo
         bulk.run(daemon, project, choice, Change("cancel"))
         return 0
     with daemon.client() as client:
-        outcomes = client.cancel_tasks(project, taskids_of(taskids))
+        outcomes = client.cancel_tasks(project, taskids_of(client, project, taskids))
     return _tell(taskids, outcomes, "cancelled", "was over already")
 
 
@@ -259,7 +259,15 @@ def _fields(task: TaskReply) -> dict[str, str]:
 
 
 def _body(task: TaskReply) -> str:
-    import msgspec
+    """As JSON, or as Python writes what JSON can't say; text that is no UTF-8 with the bytes that are none as \\xff."""
+    import msgpack
 
-    body = msgspec.msgpack.decode(task.body)
-    return "" if body is None else json.dumps(body, ensure_ascii=False, default=repr)
+    packed = bytes(task.body)
+    try:
+        body = msgpack.unpackb(packed, unicode_errors="backslashreplace", strict_map_key=False, use_list=False)
+    except (ValueError, TypeError):  # nested too deep, or a map as the key of a map
+        return f"{len(packed)} bytes that nobody can show"
+    try:
+        return "" if body is None else json.dumps(body, ensure_ascii=False, default=repr)
+    except TypeError:  # keys that JSON has not
+        return repr(body)

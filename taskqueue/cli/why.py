@@ -22,8 +22,8 @@ def why(project: str, task: str | None, as_json: bool, url: str, timeout: float)
       taskqueue why news
       taskqueue why news https://example.com/
     """
-    taskid = taskids_of([task])[0] if task else None
     with Daemon(url, timeout).client() as client:
+        taskid = taskids_of(client, project, [task])[0] if task else None
         sentence = client.why(project, taskid)
     if as_json:
         print_object({"project": project, "taskid": taskid, "sentence": sentence})

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
 from taskqueue.cli.main import main
+from tests.integration.conftest import PeerFactory
 
 WAIT_SECONDS = 30
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
@@ -506,6 +508,45 @@ def test_a_task_is_shown_by_its_url_or_its_taskid(run: Run) -> None:
     assert "delayed" in by_url
     assert "http://a/#top" in by_url
     assert run("task", "show", "news", taskid)[1] == by_url
+
+
+@pytest.mark.parametrize("name", ["data:,on_start", "data:," + "x" * 200, "mailto:ann@a"])
+def test_a_url_of_any_scheme_names_its_task(run: Run, name: str) -> None:
+    run("push", "news", "--any", name, "--delay", "3600")
+
+    assert name in run("task", "show", "news", name)[1]
+    assert "is due" in run("why", "news", name)[1]
+    assert run("task", "retry", "news", name) == (0, f"{name}: will run now\n", "")
+    assert run("task", "cancel", "news", name) == (0, f"{name}: cancelled\n", "")
+
+
+def test_a_taskid_wins_over_a_url_of_the_same_text(run: Run) -> None:
+    run("push", "news", "data:,a")
+    run("push", "news", "http://b/", "--taskid", "data:,a")
+
+    assert "http://b/" in run("task", "show", "news", "data:,a")[1]
+    assert "data:,c" in run("task", "show", "news", "data:,c")[2]
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"\xa2\xff\x61", r'"\\xffa"'),
+        (b"\x81\xc4\x01k\x01", "{b'k': 1}"),
+        (b"\x81\x81\x01\x02\x03", "5 bytes that nobody can show"),
+    ],
+)
+def test_a_body_of_any_bytes_is_shown(run: Run, url: str, peer: PeerFactory, body: bytes, shown: str) -> None:
+    asking = peer(url)
+    head = msgpack.packb({"type": "new-task", "v": 1, "session": asking.session, "n": 1, "project": "news"})
+    task = b"\x83" + b"".join(map(msgpack.packb, ("taskid", "a", "url", "http://a/", "body"))) + body
+    asking.send_raw(b"\x86" + head[1:] + msgpack.packb("tasks") + b"\x91" + task)
+    assert asking.receive()["outcomes"] == ["new"]
+
+    status, out, err = run("task", "show", "news", "a")
+
+    assert (status, err) == (0, "")
+    assert shown in out
 
 
 def test_a_delayed_task_can_be_run_now_or_cancelled(run: Run) -> None:
