@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
+from taskqueue.cli import times
 from taskqueue.errors import RequestTimeout, TaskQueueError
 
 if TYPE_CHECKING:
@@ -156,9 +157,10 @@ def reaches_daemon(command: Command) -> Command:
     """Give a command the options --url and --timeout."""
     timeout = click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
-        default=TIMEOUT_SECONDS,
+        type=times.some_seconds,
+        metavar="AGE",
+        default=f"{TIMEOUT_SECONDS:g}s",
         show_default=True,
-        help="Seconds to wait for an answer.",
+        help="How long to wait for an answer.",
     )
     return names_daemon(timeout(command))

@@ -6,12 +6,13 @@ A line is a url, or a JSON object. An object needs a ``url``; its other keys are
     https://example.com/
     {"url": "https://example.com/a", "priority": 5, "save": {"page": 1}}
     {"url": "https://example.com/b", "schedule": {"delay": 60}, "fetch": {"method": "POST", "data": "x=1"}}
-    {"url": "https://example.com/c", "exetime": "2026-12-01T08:00:00+01:00"}
+    {"url": "https://example.com/c", "exetime": "2026-12-01T08:00:00+01:00", "age": "30d"}
 
 The same in MessagePack: see ``packed``.
 
-A moment is a number of unix seconds, or text as on the command line (``times``). Empty lines are skipped. What is no
-url of http or https, and no ``data:``, is refused, if not every scheme is to be taken (``url_rules.check_typed``).
+A moment is a number of unix seconds, a duration one of seconds; or either is text as on the command line (``times``).
+Empty lines are skipped. What is no url of http or https, and no ``data:``, is refused, if not every scheme is to be
+taken (``url_rules.check_typed``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from taskqueue.core.messages import NewTask, Schedule
 from taskqueue.wire.stream import BrokenStream
 
 PARTS: Final = ("url", "taskid", "fetch", "process", "save", "body", "canonical")
-MOMENTS: Final = ("exetime", "expires_at")
+TIMES: Final[Mapping[str, Callable[[str], float]]] = {
+    "exetime": times.moment,
+    "expires_at": times.moment,
+    "delay": times.seconds,
+    "age": times.seconds,
+    "timeout": times.seconds,
+}
+"""Fields that may be said as a text, with what reads it."""
 BODIES: Final = ("fetch", "process", "save", "body")
 """What a task carries: parts, or one body instead of them."""
 KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
@@ -149,7 +157,7 @@ def _object(line: str) -> dict[str, Any]:
 
 def _arguments(said: dict[str, Any]) -> dict[str, Any]:
     _know("a task", said, KEYS)
-    schedule, fetch = said.pop("schedule", {}), said.get("fetch", {})
+    schedule, fetch = said.pop("schedule", {}), {} if said.get("fetch") is None else said["fetch"]
     for name, part in (("schedule", schedule), ("fetch", fetch)):
         if not isinstance(part, dict):
             raise ValueError(f"{name} must be an object")
@@ -164,12 +172,13 @@ def _joined(schedule: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
         if key in said:
             raise ValueError(f"{key} is given twice")
     joined = {**schedule, **said}
-    return joined | {name: _moment(name, joined[name]) for name in MOMENTS if isinstance(joined.get(name), str)}
+    texts = {name: said for name, said in joined.items() if name in TIMES and isinstance(said, str)}
+    return joined | {name: _time(name, said) for name, said in texts.items()}
 
 
-def _moment(name: str, written: str) -> float:
+def _time(name: str, written: str) -> float:
     try:
-        return times.moment(written)
+        return TIMES[name](written)
     except click.BadParameter as error:
         raise ValueError(f"{name}: {error.message}") from None
 

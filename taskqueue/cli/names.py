@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from taskqueue.errors import TaskQueueError
-
-from taskqueue.errors import RequestRejected
+from taskqueue.errors import RequestRejected, TaskQueueError
 
 if TYPE_CHECKING:
     from taskqueue import Client

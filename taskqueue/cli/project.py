@@ -117,12 +117,12 @@ def _shared(bucket: SharedView) -> str:
 def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float) -> None:
     """Change settings of a project, at once and for good; they win over the config file until `unset`.
 
-    A project that doesn't exist is made. Times are seconds, a list is written with commas, inf is unlimited, a table
-    is JSON and changed key by key.
+    A project that doesn't exist is made. Times are seconds or such as 90s, 5m, 12h; a list is written with commas,
+    inf is unlimited, a table is JSON and changed key by key.
 
     \b
     Example:
-      taskqueue project set news rate=5 burst=10 retry_delay=30,60,3600
+      taskqueue project set news rate=5 burst=10 retry_delay=30s,1m,1h
       taskqueue project set news group=papers active="22:00-06:00 Europe/Berlin"
       taskqueue project set news 'fetch={"proxy": "127.0.0.1:3128"}'
       taskqueue project set news 'on_finished={"url": "data:,report"}'

@@ -60,7 +60,7 @@ def _json(written: str) -> Any:
 )
 @click.option("--delay", type=times.seconds, metavar="AGE", help="Not before so long after arrival: 90s, 5m, 12h, 2d.")
 @click.option("--retries", type=int, help="Further attempts after a failure.")
-@click.option("--age", type=float, metavar="SECONDS", help="A success stays good for so long.")
+@click.option("--age", type=times.seconds, metavar="AGE", help="A success stays good for so long: 12h, 30d.")
 @click.option("--itag", help="Another one than last time runs a task again that is over.")
 @click.option("--force-update", is_flag=True, help="These tasks win over stored ones; those that are over run again.")
 @click.option("--expires-at", type=times.moment, metavar="TIME", help="Not after it (date and time, or unix seconds).")

@@ -1,8 +1,8 @@
 """Settings of a project as they are written on the command line: ``rate=5 retry_delay=30,60 group=shops``.
 
 Only the form is checked here, strictly, by the type that each setting has in ``core.settings``: a number, a duration
-such as ``30d``, numbers with commas between them, true or false, a text, or a table in JSON. Which values are good, the
-daemon knows.
+such as ``30d``, durations with commas between them, true or false, a text, or a table in JSON. Which values are good,
+the daemon knows.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import click
 from msgspec import inspect
 
 from taskqueue.core import schema
+from taskqueue.core.durations import TEXT
 from taskqueue.core.messages import Setting
 from taskqueue.core.settings import Settings
 
-Kind = Literal["number", "duration", "numbers", "flag", "text", "table"]
+Kind = Literal["number", "duration", "durations", "flag", "text", "table"]
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
 FLAGS = {"true": True, "false": False}
@@ -49,7 +50,7 @@ def _kind(described: inspect.Type) -> Kind:
         case inspect.BoolType():
             return "flag"
         case inspect.VarTupleType():
-            return "numbers"
+            return "durations"
         case inspect.StrType():
             return "text"
         case _:
@@ -75,13 +76,13 @@ def parse(words: Iterable[str]) -> dict[str, Setting]:
 
 def _value(name: str, written: str) -> Setting:
     kind = kinds().get(name)
-    if kind == "duration" and schema.DURATION_TEXT.fullmatch(written):
-        return written
-    if kind == "number" or kind == "duration":
+    if kind == "number":
         return _number(written, schema.must_be("", name, Settings), written)
-    if kind == "numbers":
-        rule = f"{name} must be numbers with commas between them"
-        return [float(_number(part, rule, written)) for part in written.split(",")]
+    if kind == "duration":
+        return _duration(written, schema.must_be("", name, Settings), written)
+    if kind == "durations":
+        rule = f"{name} must be durations with commas between them, such as 30s,5m,1h"
+        return [_duration(part, rule, written) for part in written.split(",")]
     if kind == "flag":
         return _flag(name, written)
     if kind == "table":
@@ -94,6 +95,11 @@ def _number(part: str, rule: str, written: str) -> int | float:
     if not NUMBER.fullmatch(part):
         raise click.BadParameter(f'{rule}, not "{written}"')
     return int(part) if part.lstrip("+-").isdigit() else float(part)
+
+
+def _duration(part: str, rule: str, written: str) -> Setting:
+    """A number of seconds, or the text that says how long."""
+    return part if TEXT.fullmatch(part) and not NUMBER.fullmatch(part) else _number(part, rule, written)
 
 
 def _flag(name: str, written: str) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import datetime
 from typing import Final
 
 import click
 
-DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
-UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+from taskqueue.core.durations import seconds_of
+
 LATEST: Final = 1e11
 """Unix seconds that no task can be given: they are in the year 5138."""
 UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60))
@@ -22,9 +21,20 @@ def seconds(written: str) -> float:
     Raises:
         click.BadParameter: it is no duration.
     """
-    if not (found := DURATION.fullmatch(written)):
+    if (found := seconds_of(written)) is None:
         raise click.BadParameter(f'"{written}" is no duration, such as 90s, 5m, 12h or 2d')
-    return float(found[1]) * UNIT_SECONDS[found[2]]
+    return found
+
+
+def some_seconds(written: str) -> float:
+    """How long, in seconds; not in no time at all.
+
+    Raises:
+        click.BadParameter: it is no duration, or 0.
+    """
+    if not (found := seconds(written)):
+        raise click.BadParameter(f'"{written}" is no time at all')
+    return found
 
 
 def moment(written: str) -> float:
@@ -59,7 +69,7 @@ def since(written: str) -> float:
     Raises:
         click.BadParameter: it is neither.
     """
-    return before_now(written) if DURATION.fullmatch(written) else moment(written)
+    return moment(written) if seconds_of(written) is None else before_now(written)
 
 
 def after_now(written: str) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from taskqueue.cli import times
 from taskqueue.cli.daemon import PROJECTS_PAGE, Daemon, check_group, reaches_daemon
 from taskqueue.cli.names import takes_group
 from taskqueue.cli.status import SORTS
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from taskqueue.cli.top_view import View
     from taskqueue.core.choices import ProjectSort
 
+INTERVAL_LEAST: Final = 0.1
 BUSIEST: Final = "selected_5m"
 
 
@@ -39,10 +41,11 @@ BUSIEST: Final = "selected_5m"
 @click.option("--limit", type=click.IntRange(min=1), default=PROJECTS_PAGE, help="So many rows, at most.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
-    default=1.0,
+    type=times.some_seconds,
+    metavar="AGE",
+    default="1s",
     show_default=True,
-    help="Seconds between two looks.",
+    help="How long between two looks; at least 0.1s.",
 )
 @reaches_daemon
 def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit: int, url: str, timeout: float) -> None:
@@ -85,7 +88,7 @@ def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit:
         with suppress(KeyboardInterrupt, EOFError), Keys(sys.stdin.fileno()) as keys, live:
             while not view.ended:
                 live.update(drawn(url, seen, view, console.width, console.height), refresh=True)
-                _obey(view, keys, interval)
+                _obey(view, keys, max(interval, INTERVAL_LEAST))
                 try:
                     seen = _look(client, view, watch, group or "", rows())
                 except RequestTimeout:

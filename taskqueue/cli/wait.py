@@ -24,10 +24,10 @@ REFRESHES_A_SECOND = 4.0
 @click.option(
     "--timeout",
     "patience",
-    metavar="SECONDS",
+    metavar="AGE",
     type=times.seconds,
     default=None,
-    help="Wait no longer than that, such as 90, 5m or 2h; without it, for ever.",
+    help="Wait no longer than that, such as 90s, 5m or 2h; without it, for ever.",
 )
 @names_daemon
 def wait(project: str, patience: float | None, url: str) -> int:

@@ -47,7 +47,7 @@ CONCURRENCY = 10
 @click.option(
     "--grace",
     type=seconds,
-    metavar="DURATION",
+    metavar="AGE",
     default="30s",
     show_default=True,
     help="How long running tasks have to end when the worker is told to stop.",

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Struct
 
 from taskqueue.core import schema
+from taskqueue.core.durations import EXAMPLES, seconds_of
 from taskqueue.core.given import Given
 from taskqueue.core.messages import (
     MAX_TASKID_BYTES,
@@ -61,8 +62,8 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     taskid: Annotated[str, Meta(max_length=MAX_TASKID_BYTES)] = ""
     priority: Priority = 0
     retries: Retries | None = None
-    age: AgeSeconds | None = None
-    timeout: TimeoutSeconds | None = None
+    age: Annotated[AgeSeconds, Meta(extra=schema.DURATION)] | None = None
+    timeout: Annotated[TimeoutSeconds, Meta(extra=schema.DURATION)] | None = None
     body: Any = None
 
 
@@ -160,9 +161,10 @@ def _wrong_template(where: str, task: Template) -> Iterator[str]:
 
 
 def _wrong_every(where: str, job: CronJob) -> Iterator[str]:
-    if job.every and not 0 < schema.seconds_of(job.every) <= MAX_EVERY_SECONDS:
+    every = seconds_of(job.every) or 0.0
+    if job.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
         said = schema.shown(job.every)
-        yield f'{where}.every: expected "90s", "5m", "12h", "1d" or the like, at most "366d", not {said}'
+        yield f'{where}.every: expected whole seconds, such as {EXAMPLES}, at most "366d", not {said}'
     if job.every and job.zone != PLAIN_JOB.zone:
         yield f"{where}.zone: goes with cron; every counts from 1970 in UTC"
 

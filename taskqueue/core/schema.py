@@ -2,8 +2,8 @@
 
 So the message and the check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or
 inf", because a number without an upper bound may be inf. A size is a whole number of bytes or a text such as
-"8 MiB", a duration a number of seconds or a text such as "30d". ``Meta(extra={"words": ..., "secret": True})`` gives
-the words itself and keeps the value out of the line.
+"8 MiB", a duration a number of seconds or a text such as "30d" (``durations``). ``Meta(extra={"words": ...,
+"secret": True})`` gives the words itself and keeps the value out of the line.
 
 A setting may be a table of a type of its own (``on_finished``), or of several by name (``cron``); then each line names
 the innermost key. ``where`` is the path to a setting: a section of the config file; empty: it stands alone.
@@ -20,6 +20,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, inspect
 
+from taskqueue.core.durations import seconds_of
+
 Section = TypeVar("Section", bound=Struct)
 
 SIZE: Final = {"unit": "bytes"}
@@ -28,9 +30,7 @@ UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1
 SIZE_TEXT: Final = re.compile(r"(\d{1,15}) ?(B|KiB|MiB|GiB|TiB)")
 
 DURATION: Final = {"unit": "seconds"}
-"""``Meta(extra=DURATION)`` marks a duration that may be said as a text, too."""
-DURATION_TEXT: Final = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
-UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""``Meta(extra=DURATION)`` marks a duration that may be said as a text, too (``durations``)."""
 
 BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """Keys that need no quotes."""
@@ -59,7 +59,7 @@ def setting_problems(where: str, key: str, value: Any, kind: type[Struct]) -> It
 
 def convert(table: Mapping[str, Any], kind: type[Section]) -> Section:
     """A section without problems, as a value."""
-    return msgspec.convert({key: _plain(key, value, kind) for key, value in table.items()}, kind)
+    return msgspec.convert(_plain_table(table, kind), kind)
 
 
 def unknown(where: str, key: str, kind: type[Struct]) -> str:
@@ -141,14 +141,46 @@ def _converts(key: str, value: Any, kind: type[Struct]) -> bool:
     return True
 
 
-def _plain(key: str, value: Any, kind: type[Struct]) -> Any:
-    """Sizes in bytes, durations in seconds; everything else, and what is none of these, as it is."""
-    if not isinstance(value, str) or key not in kind.__struct_fields__:
-        return value
-    if is_duration(key, kind):
-        return seconds_of(value) if DURATION_TEXT.fullmatch(value) else value
-    match = SIZE_TEXT.fullmatch(value) if _is_size(_type(key, kind)) else None
-    return int(match[1]) * UNITS[match[2]] if match else value
+def _plain_table(table: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
+    """A section with sizes in bytes and durations in seconds; everything else, and what is none of these, as it is."""
+    types = _types(kind)
+    return {key: _plain(value, types[key]) if key in types else value for key, value in table.items()}
+
+
+def _plain(value: Any, kind: inspect.Type) -> Any:
+    if isinstance(value, str):
+        return _number_said(value, _present(kind))
+    if isinstance(value, dict):
+        within = _table(kind)
+        if isinstance(within, inspect.StructType):
+            return _plain_table(value, within.cls)
+        if (named := _named(within)) is not None:
+            return {key: _plain_table(part, named) if isinstance(part, dict) else part for key, part in value.items()}
+    elif isinstance(value, list | tuple) and (items := _items(kind)) is not None:
+        return [_plain(part, items) for part in value]
+    return value
+
+
+def _number_said(text: str, kind: inspect.Type) -> Any:
+    """The number that a text says; the text, if it says none or is to stay one."""
+    if _is_duration(kind):
+        seconds = seconds_of(text)
+        return text if seconds is None else seconds
+    match = SIZE_TEXT.fullmatch(text) if _is_size(kind) else None
+    return int(match[1]) * UNITS[match[2]] if match else text
+
+
+def _present(kind: inspect.Type) -> inspect.Type:
+    """What a setting is if it is not absent."""
+    if isinstance(kind, inspect.UnionType):
+        return next(each for each in kind.types if not isinstance(each, inspect.NoneType))
+    return kind
+
+
+def _items(kind: inspect.Type) -> inspect.Type | None:
+    """Of a setting that is a list."""
+    inner = kind.type if isinstance(kind, inspect.Metadata) else kind
+    return inner.item_type if isinstance(inner, inspect.VarTupleType) else None
 
 
 def _type(key: str, kind: type[Struct]) -> inspect.Type:
@@ -174,14 +206,17 @@ def is_number(key: str, kind: type[Struct]) -> bool:
 
 def is_duration(key: str, kind: type[Struct]) -> bool:
     """The setting of that name, which such a section has, may be said as a text such as "30d"."""
-    described = _type(key, kind)
-    return isinstance(described, inspect.Metadata) and described.extra == DURATION
+    return _is_duration(_type(key, kind))
 
 
-def seconds_of(duration: str) -> int:
-    """``"5m"`` as 300; 0: it can't be read."""
-    read = DURATION_TEXT.fullmatch(duration)
-    return int(read[1]) * UNIT_SECONDS[read[2]] if read else 0
+def are_durations(key: str, kind: type[Struct]) -> bool:
+    """It is a list of such."""
+    items = _items(_type(key, kind))
+    return items is not None and _is_duration(items)
+
+
+def _is_duration(kind: inspect.Type) -> bool:
+    return isinstance(kind, inspect.Metadata) and kind.extra == DURATION
 
 
 def _is_secret(kind: inspect.Type) -> bool:
@@ -192,8 +227,9 @@ def _words(kind: inspect.Type) -> str:
     match kind:
         case inspect.Metadata(type=inspect.IntType() as number) if _is_size(kind):
             return f'a size such as "8 MiB"{_range(number, size_text)}'
-        case inspect.Metadata(extra={"unit": "seconds"}):
-            return 'a duration such as "12h" or "30d", a number of seconds of at least 0, or inf'
+        case inspect.Metadata(type=inspect.FloatType() as number) if _is_duration(kind):
+            seconds, inf = f"a number of seconds{_range(number, _number)}", ", or inf" if number.le is None else ""
+            return f'a duration such as "90s" or "12h", {"" if inf else "or "}{seconds}{inf}'
         case inspect.Metadata(extra={"words": str(words)}):
             return words
         case inspect.FloatType():
@@ -205,7 +241,7 @@ def _words(kind: inspect.Type) -> str:
         case inspect.LiteralType():
             return "one of " + ", ".join(f'"{value}"' for value in kind.values)
         case inspect.UnionType():
-            return _words(next(each for each in kind.types if not isinstance(each, inspect.NoneType)))
+            return _words(_present(kind))
         case inspect.StructType() | inspect.DictType():
             return "a section"
         case inspect.StrType(max_length=int(most)):

@@ -44,7 +44,7 @@ class Pace(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How the tasks of one project are run.
+    """How the tasks of one project are run. What is seconds here may be said as a text such as "30d", too.
 
     Attributes:
         rate: tasks handed out a second, on average; inf is unlimited, 0 hands out nothing.
@@ -65,7 +65,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
             section or ``project-set`` says one.
         active: hours in which it hands out tasks, such as "22:00-06:00 Europe/Berlin"; empty: always.
         keep_success, keep_failed, keep_cancelled: seconds for which the url, the body and the history of a task that
-            ended so are kept; as a text such as "30d", too. inf: for ever.
+            ended so are kept. inf: for ever.
         forget: after that nothing of the task is known, not even that there was one: its url may come again.
         fetch: sent beside its tasks and laid under the ``fetch`` of each by the client.
         on_finished: the task to push when it has finished; None: none.
@@ -74,10 +74,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     rate: Annotated[float, Meta(ge=0)] = 1.0
     burst: Annotated[float, Meta(ge=1)] = 3.0
-    processing_timeout: TimeoutSeconds = 600.0
+    processing_timeout: Annotated[TimeoutSeconds, Meta(extra=schema.DURATION)] = 600.0
     retries: Retries = 3
     retry_delay: Annotated[
-        tuple[Annotated[float, Meta(ge=0, le=1e9)], ...], Meta(min_length=1, max_length=100)
+        tuple[Annotated[float, Meta(ge=0, le=1e9, extra=schema.DURATION)], ...], Meta(min_length=1, max_length=100)
     ] = (30.0, 3600.0, 21600.0, 43200.0, 86400.0)  # fmt: skip
     max_queue: FromOne = inf
     max_tasks: FromOne = inf
@@ -85,7 +85,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     max_processing: FromOne = inf
     weight: Annotated[float, Meta(ge=0.1, le=1000)] = 1.0
     fail_pause_num: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
-    pause_time: Annotated[float, Meta(gt=0, le=1e9)] = 300.0
+    pause_time: Annotated[float, Meta(gt=0, le=1e9, extra=schema.DURATION)] = 300.0
     error_burst: Annotated[float, Meta(ge=1)] = 100.0
     group: Name = ""
     bucket: Name = ""

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final
 
+from taskqueue.core.durations import seconds_of
 from taskqueue.core.given import Given
 from taskqueue.core.jobs import CronJob
 from taskqueue.core.kept import CronRecord
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
-from taskqueue.core.schema import seconds_of
 
 MISSED_SECONDS: Final = 60.0
 
@@ -59,7 +59,7 @@ def next_run(job: CronJob, given: Given, after: float) -> float:
     """The job's first time after ``after`` (unix seconds); inf: never."""
     if job.cron:
         return given.next_run(job.cron, job.zone, after)
-    every = seconds_of(job.every)
+    every = seconds_of(job.every) or inf
     return (after // every + 1) * every
 
 

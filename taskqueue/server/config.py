@@ -28,7 +28,7 @@ from taskqueue.core import schema
 from taskqueue.core.events import EVENT_KINDS, EventKind
 from taskqueue.core.layer_size import too_long
 from taskqueue.core.messages import ProjectName
-from taskqueue.core.schema import SIZE
+from taskqueue.core.schema import DURATION, SIZE
 from taskqueue.core.settings import CoreConfig, Layer, Pace, Settings, problems
 from taskqueue.errors import ConfigError
 from taskqueue.server.syncer import Durability
@@ -55,8 +55,8 @@ class Server(Struct, frozen=True):
     max_message: Annotated[int, Meta(ge=MESSAGE_BYTES_LEAST, le=1 << 30, extra=SIZE)] = 8 << 20
     log_level: LogLevel = "info"
     auto_create: bool = False
-    fetcher_timeout: Annotated[float, Meta(gt=0, le=1e6)] = 60.0
-    session_timeout: Annotated[float, Meta(gt=0, le=1e9)] = 3600.0
+    fetcher_timeout: Annotated[float, Meta(gt=0, le=1e6, extra=DURATION)] = 60.0
+    session_timeout: Annotated[float, Meta(gt=0, le=1e9, extra=DURATION)] = 3600.0
     max_sessions: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
 
 
@@ -106,7 +106,7 @@ class WebhookSection(Struct, frozen=True):
         "finished",
         "error-burst",
     )
-    timeout: Annotated[float, Meta(gt=0, le=600)] = 10.0
+    timeout: Annotated[float, Meta(gt=0, le=600, extra=DURATION)] = 10.0
     attempts: Annotated[int, Meta(ge=1, le=100)] = 5
 
     def __post_init__(self) -> None:

@@ -311,7 +311,7 @@ def test_pushed_tasks_may_expire_and_be_written_canonically(run: Run) -> None:
 
 
 def test_a_setting_holds_at_once_and_is_shown_with_who_said_it(run: Run) -> None:
-    status, out, _ = run("project", "set", "news", "rate=0.5", "retry_delay=30,60")
+    status, out, _ = run("project", "set", "news", "rate=0.5", "retry_delay=30,1m")
 
     assert status == 0
     assert out == "news: rate=0.5 (was 5), retry_delay=30,60 (was 30,3600,21600,43200,86400)\n"

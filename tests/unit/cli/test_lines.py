@@ -53,6 +53,12 @@ def test_a_line_with_a_time_of_its_own_has_no_other(own: str, of_all: dict[str, 
     assert parse("http://site/", of_all) == new_task("http://site/", **of_all)  # type: ignore[arg-type]
 
 
+def test_a_duration_may_be_written_as_on_the_command_line() -> None:
+    line = '{"url": "http://site/", "delay": "5m", "age": "30d", "schedule": {"timeout": "90"}}'
+
+    assert parse(line, {}) == new_task("http://site/", delay=300.0, age=2_592_000.0, timeout=90.0)
+
+
 def test_a_line_wins_over_what_is_said_for_all() -> None:
     task = parse('{"url": "http://site/", "priority": 1}', {"priority": 9, "age": 60.0})
 
@@ -113,7 +119,7 @@ def test_a_line_with_a_body_of_its_own_has_none_of_those_that_are_for_all() -> N
         ),
         ('{"url": "http://site/", "exetime": "9999-01-01"}', 'exetime: "9999-01-01" lies too far in the future'),
         ('{"url": "http://site/", "expires_at": ""}', 'expires_at: "" is no time'),
-        ('{"url": "http://site/", "delay": "5m"}', "schedule.delay: expected float | null, got str"),
+        ('{"url": "http://site/", "delay": "5 m"}', 'delay: "5 m" is no duration, such as 90s, 5m, 12h or 2d'),
     ],
 )
 def test_a_line_that_is_no_task_is_refused_with_the_reason(line: str, says: str) -> None:

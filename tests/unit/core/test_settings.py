@@ -90,11 +90,12 @@ def reason(layer: Layer) -> str:
         (
             {"retry_delay": [1, -1]},
             "retry_delay must be a list of 1 to 100 items, "
-            "each a number of at least 0 and at most 1_000_000_000, not [1, -1]",
+            'each a duration such as "90s" or "12h", '
+            "or a number of seconds of at least 0 and at most 1_000_000_000, not [1, -1]",
         ),
         (
             {"keep_success": "a month"},
-            'keep_success must be a duration such as "12h" or "30d", '
+            'keep_success must be a duration such as "90s" or "12h", '
             'a number of seconds of at least 0, or inf, not "a month"',
         ),
         ({"weight": 0}, "weight must be a number of at least 0.1 and at most 1_000, not 0"),
@@ -123,11 +124,11 @@ def reason(layer: Layer) -> str:
         ({"cron": {"nightly": {"zone": 7}}}, "cron.nightly.zone must be a text, not 7"),
         (
             {"cron": {"nightly": {"every": "0s"}}},
-            """cron.nightly.every: expected "90s", "5m", "12h", "1d" or the like""",
+            'cron.nightly.every: expected whole seconds, such as "90s", "5m", "12h" or "30d"',
         ),
         (
             {"cron": {"nightly": {"every": "367d"}}},
-            """cron.nightly.every: expected "90s", "5m", "12h", "1d" or the like""",
+            'cron.nightly.every: expected whole seconds, such as "90s", "5m", "12h" or "30d"',
         ),
         (
             {"cron": {"nightly": {"every": "5m", "task": {"x": 1}}}},
@@ -149,6 +150,28 @@ def reason(layer: Layer) -> str:
 )
 def test_people_are_told_which_setting_is_wrong_and_why(layer: dict[str, Any], expected: str) -> None:
     assert reason(layer).startswith(expected)
+
+
+def test_every_duration_may_be_said_as_a_text() -> None:
+    settings = merge({}, {
+        "processing_timeout": "10m", "pause_time": "1.5h", "retry_delay": ["30s", 60, "1h"], "keep_failed": "30d",
+        "on_finished": {"age": "1d", "timeout": "90"},
+        "cron": {"nightly": {"every": "1.5h", "task": {"age": "12h"}}},
+    })  # fmt: skip
+
+    assert (settings.processing_timeout, settings.pause_time, settings.keep_failed) == (600.0, 5400.0, 2_592_000.0)
+    assert settings.retry_delay == (30.0, 60.0, 3600.0)
+    assert settings.on_finished is not None
+    assert (settings.on_finished.age, settings.on_finished.timeout) == (86_400.0, 90.0)
+    assert settings.cron["nightly"].task.age == 43_200.0
+
+
+@pytest.mark.parametrize("text", ["10", "5 m", "5M", "1h30m", "-5m", "٣m", "m", ""])
+def test_a_text_is_a_duration_or_is_refused(text: str) -> None:
+    if text == "10":
+        assert merge({}, {"processing_timeout": text}).processing_timeout == 10.0
+    else:
+        assert reason({"processing_timeout": text}).startswith("processing_timeout must be a duration such as ")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "a\n", "x" * 65, 7])

@@ -164,11 +164,13 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         (
             "[defaults]\nretry_delay = []",
             "defaults.retry_delay must be a list of 1 to 100 items, "
-            "each a number of at least 0 and at most 1_000_000_000, not []",
+            'each a duration such as "90s" or "12h", '
+            "or a number of seconds of at least 0 and at most 1_000_000_000, not []",
         ),
         (
             "[server]\nfetcher_timeout = 0",
-            "server.fetcher_timeout must be a number of more than 0 and at most 1_000_000, not 0",
+            'server.fetcher_timeout must be a duration such as "90s" or "12h", '
+            "or a number of seconds of more than 0 and at most 1_000_000, not 0",
         ),
         ("[server]\nauto_create = 1", "server.auto_create must be true or false, not 1"),
         ('[server]\nbind = "7400"', 'server.bind must be an address such as "tcp://127.0.0.1:7400", not "7400"'),
@@ -183,7 +185,11 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
             "webhook.events must be a list of 1 to 4 items, each one of "
             '"error-burst", "finished", "paused", "resumed", not ["paused", "late"]',
         ),
-        ("[webhook]\ntimeout = 0", "webhook.timeout must be a number of more than 0 and at most 600, not 0"),
+        (
+            "[webhook]\ntimeout = 0",
+            'webhook.timeout must be a duration such as "90s" or "12h", '
+            "or a number of seconds of more than 0 and at most 600, not 0",
+        ),
         (
             "[webhook]\nattempts = 0",
             "webhook.attempts must be a whole number of at least 1 and at most 100, not 0",
@@ -235,7 +241,8 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ),
         (
             "[projects.news.on_finished]\nage = 0",
-            "projects.news.on_finished.age must be a number of at least 1 and at most 1_000_000_000, not 0",
+            'projects.news.on_finished.age must be a duration such as "90s" or "12h", '
+            "or a number of seconds of at least 1 and at most 1_000_000_000, not 0",
         ),
         (
             "[projects.news.on_finished]\ntaskid = 5",
@@ -256,7 +263,7 @@ def test_what_cant_be_used_is_refused_with_file_key_and_reason(text: str, reason
         ("cron = 5", ".cron must be a text, not 5"),
         (
             'every = "5x"',
-            '.every: expected "90s", "5m", "12h", "1d" or the like, at most "366d", not "5x"',
+            '.every: expected whole seconds, such as "90s", "5m", "12h" or "30d", at most "366d", not "5x"',
         ),
         (
             'cron = "0 3 * * *"\nzone = "Europe/Berln"',
@@ -284,6 +291,12 @@ def test_a_job_that_cant_be_is_refused_with_its_name(said: str, reason: str) -> 
     lines = refusal(f"[projects.news.cron.nightly]\n{said}\n[projects.news.cron.good]\nevery = '5m'")
 
     assert lines == [f"conf/taskqueue.toml: projects.news.cron.nightly{reason}"]
+
+
+def test_durations_of_the_daemon_may_be_said_as_texts() -> None:
+    config = loaded("[server]\nfetcher_timeout = '2m'\nsession_timeout = '1h'\n[webhook]\ntimeout = '5s'")
+
+    assert (config.server.fetcher_timeout, config.server.session_timeout, config.webhook.timeout) == (120, 3600, 5)
 
 
 def test_a_job_that_is_no_section_or_has_no_good_name_is_refused() -> None:
