@@ -216,12 +216,22 @@ def _act(client: Client, names: Iterable[str], group: str | None, action: Action
 
 def _act_on(client: Client, name: str, action: Action, result: str) -> int:
     try:
-        client.project_do(name, action)
+        view = client.project_do(name, action)
     except RequestRejected as error:
         click.echo(f"taskqueue: {error}", err=True)
         return 1
-    click.echo(f"{name}: {result}")
+    pace = f", {_pace(view)}" if view is not None and action == "start" else ""
+    click.echo(f"{name}: {result}{pace}")
     return 0
+
+
+def _pace(view: ProjectView) -> str:
+    """How fast its tasks are handed out: whoever has set nothing should know."""
+    if view.shared is not None:
+        return f"at the pace of the shared bucket {view.shared.name}, {text(view.shared.rate)}/s"
+    rate, burst = text(view.settings["rate"]), text(view.settings["burst"])
+    pace = "as fast as fetchers take tasks" if rate == "inf" else f"at most {burst} tasks at once, then {rate}/s"
+    return f"{pace} (rate={rate} burst={burst})"
 
 
 def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[ProjectView]:

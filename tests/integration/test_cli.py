@@ -346,8 +346,17 @@ def test_a_setting_that_the_daemon_refuses_is_one_line_that_names_it(run: Run, s
 
 def test_projects_are_paused_resumed_stopped_and_started(run: Run) -> None:
     for action, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped"), ("start", "running")):
-        assert run("project", action, "news") == (0, f"news: {state}\n", "")
+        status, out, err = run("project", action, "news")
+        assert (status, out.strip().split(", ")[0], err) == (0, f"news: {state}", "")
         assert f" {state} " in run("project", "list")[1]
+
+
+def test_who_starts_a_project_is_told_its_pace(run: Run) -> None:
+    said = run("project", "start", "new")[1]
+    run("project", "set", "fast", "rate=inf")
+
+    assert said == "new: running, at most 3 tasks at once, then 1/s (rate=1 burst=3)\n"
+    assert run("project", "start", "fast")[1].startswith("fast: running, as fast as fetchers take tasks (rate=inf")
 
 
 def test_settings_may_be_texts_and_tables(run: Run) -> None:
