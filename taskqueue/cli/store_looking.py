@@ -17,27 +17,36 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from taskqueue.store.figures import CacheFigures, StoreFigures
+    from taskqueue.store.sizes import Sizes
     from taskqueue.store.still import Still
 
 
 @click.command()
+@click.option("--by", type=click.Choice(["project"]), help="About how much of the disk each project takes.")
 @takes_json
 @names_store
-def stats(place: Place, as_json: bool) -> None:
+def stats(place: Place, by: str | None, as_json: bool) -> None:
     """Show what a store has: tasks by project and state, bytes by family and level, and whether its cache will do.
 
     Tasks are exact, keys are estimated. `log` is what is in the log and in the memory of a running daemon, but not in
     tables yet. To look known tasks up quickly, half of store.cache has to hold the indexes and filters of all ids; if
     it is too short for that, it is said.
 
+    With --by project: about what each project takes on disk, estimated from some of its tasks in each state. `bodies`
+    are urls and bodies, `ids` what makes tasks known, `queues` their places among others, `history` how they ran.
+
     \b
     Example:
       taskqueue store stats -c taskqueue.toml
+      taskqueue store stats --by project
       taskqueue store stats --json | jq .cache
     """
     from taskqueue.store.figures import figures_of
     from taskqueue.store.still import Still
 
+    if by is not None:
+        _show_sizes(place, as_json)
+        return
     with closing(Still(place.path)) as still:
         figures = figures_of(still, place.cache_bytes)
     if as_json:
@@ -49,6 +58,20 @@ def stats(place: Place, as_json: bool) -> None:
 
     for part in _drawn(figures):
         tables.console().print(part)
+
+
+def _show_sizes(place: Place, as_json: bool) -> None:
+    from taskqueue.store.sizes import sizes_of
+    from taskqueue.store.still import Still
+
+    with closing(Still(place.path)) as still:
+        sizes = sizes_of(still)
+    if as_json:
+        print_object(sizes)
+        return
+    from taskqueue.cli import tables
+
+    tables.console().print(_sizes(sizes))
 
 
 @click.command()
@@ -115,6 +138,21 @@ def _projects(figures: StoreFigures) -> Table:
     table = bare_table(["project", "state"], STATES)
     for project in figures.projects:
         table.add_row(project.name, project.state, *(f"{getattr(project.counts, name):,}" for name in STATES))
+    return table
+
+
+def _sizes(sizes: Sizes) -> Table:
+    from taskqueue.cli.tables import bare_table
+    from taskqueue.store import layout
+
+    parts = {"bodies": (layout.SPECS,), "ids": (layout.IDS,), "queues": tuple(layout.ORDERS.values())}
+    parts["history"] = (layout.HISTORY,)
+    table = bare_table(["project"], ["tasks", "on disk", "a task", *parts])
+    for project in sizes.projects:
+        of_parts = [sum(project.families.get(name, 0) for name in names) for names in parts.values()]
+        a_task = size(project.size_bytes // project.tasks) if project.tasks else ""
+        table.add_row(project.name, f"{project.tasks:,}", size(project.size_bytes), a_task, *map(size, of_parts))
+    table.add_row("[dim]of no project[/dim]", "", size(sizes.shared_bytes))
     return table
 
 

@@ -216,3 +216,18 @@ def test_import_into_a_project_with_tasks_needs_a_word(run: Run, filled: str) ->
 )
 def test_sizes_are_told_in_the_unit_that_fits(count: int, shown: str) -> None:
     assert size(count) == shown
+
+
+def test_stats_by_project_say_what_each_takes_the_largest_first(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("\n".join(LINES) + "\n")
+    run("import", "lines", "--store", "here")
+
+    status, out, _ = run("stats", "--store", "here", "--by", "project")
+    plain = json.loads(run("stats", "--store", "here", "--by", "project", "--json")[1])
+
+    rows = [line.split() for line in out.splitlines()]
+    assert status == 0
+    assert [row[:2] for row in rows[1:3]] == [["news", "2"], ["shop", "1"]]
+    assert rows[3][:3] == ["of", "no", "project"]
+    assert [project["name"] for project in plain["projects"]] == ["news", "shop"]
+    assert plain["projects"][0]["families"]["specs"] > 0
