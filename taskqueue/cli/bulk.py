@@ -16,6 +16,7 @@ from taskqueue.cli import times
 from taskqueue.cli.asking import confirm, need_somebody, projects, tasks
 from taskqueue.cli.daemon import Daemon
 from taskqueue.cli.names import takes_group
+from taskqueue.cli.plain import print_object, takes_json
 
 if TYPE_CHECKING:
     from taskqueue import Client
@@ -70,6 +71,7 @@ class Choice(NamedTuple):
     dry_run: bool = False
     yes: bool = False
     no_wait: bool = False
+    as_json: bool = False
 
     @property
     def filters(self) -> bool:
@@ -100,6 +102,7 @@ OPTIONS: Final = (
     ),
     click.option("--dry-run", is_flag=True, help="Only count them."),
     click.option("--yes", is_flag=True, help="Don't ask."),
+    takes_json,
     click.option("--no-wait", is_flag=True, help="Print the operation's id at once; see `taskqueue operation`."),
 )
 
@@ -132,7 +135,18 @@ def run(daemon: Daemon, project: str | None, choice: Choice, change: Change) -> 
         if asks and not _allowed(client, project, choice, change):
             return
         view = _begin(client, project, choice, change, dry_run=choice.dry_run)
-        click.echo(view.id if choice.no_wait else outcome(_followed(client, view)))
+        if choice.no_wait:
+            _tell(view, str(view.id), choice)
+        else:
+            view = _followed(client, view)
+            _tell(view, outcome(view), choice)
+
+
+def _tell(view: OperationView, words: str, choice: Choice) -> None:
+    if choice.as_json:
+        print_object(view)
+    else:
+        click.echo(words)
 
 
 def _allowed(client: Client, project: str | None, choice: Choice, change: Change) -> bool:
@@ -143,7 +157,7 @@ def _allowed(client: Client, project: str | None, choice: Choice, change: Change
     """
     counted = _followed(client, _begin(client, project, choice, change, dry_run=True))
     if not counted.matched:
-        click.echo(outcome(counted))
+        _tell(counted, outcome(counted), choice)
         return False
     confirm(f"{change.action.capitalize()} {tasks(counted.matched)}?", f"nothing was {DONE[change.action]}")
     return True

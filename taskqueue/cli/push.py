@@ -17,6 +17,7 @@ from taskqueue.cli import times
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name
 from taskqueue.cli.packed import SUFFIX
+from taskqueue.cli.plain import print_object, takes_json
 
 if TYPE_CHECKING:
     from taskqueue.cli.lines import Lines
@@ -67,12 +68,14 @@ def _json(written: str) -> Any:
 @click.option("--expires-in", type=times.after_now, metavar="AGE", help="The same, from now on: 90s, 5m, 12h, 2d.")
 @click.option("--canonical", is_flag=True, help="Write each url in the one way that its page has.")
 @click.option("--any", "any_scheme", is_flag=True, help="Take urls of every scheme, not only http, https and data.")
+@takes_json
 @reaches_daemon
 def push(
     project: str,
     urls: tuple[str, ...],
     file: str | None,
     any_scheme: bool,
+    as_json: bool,
     url: str,
     timeout: float,
     **schedule: Any,
@@ -86,6 +89,8 @@ def push(
 
     A file whose name ends in .msgpack has such objects as MessagePack maps, one after the other; bodies go as the bytes
     that stand there, and it is read several times faster.
+
+    What became of the tasks is counted: new, merged, ignored, rejected and, if there were any, other outcomes.
 
     What the options say is for all tasks but those whose lines say something of their own. A time in a line is unix
     seconds, or text such as "2027-01-31T18:00:00+01:00". With --force-update tasks that wait already are moved.
@@ -119,7 +124,11 @@ def push(
         with _progress(source) as progress:
             pushed = client.push_many(project, lines, progress=lambda counts: _go_on(counts, progress))
     _tell_rejected(lines, pushed)
-    click.echo(_counts(pushed, lines.bad))
+    counts = _counts(pushed, lines.bad)
+    if as_json:
+        print_object(counts)
+    else:
+        click.echo(", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name in ALWAYS))
     return 1 if pushed.rejected or lines.bad else 0
 
 
@@ -236,8 +245,6 @@ def _tell_rejected(lines: Lines, pushed: Pushed) -> None:
         _complain(f"and {unnamed:,} more were rejected")
 
 
-def _counts(pushed: Pushed, bad: int) -> str:
-    """``3 new, 1 merged, 0 ignored, 0 rejected``, and of other outcomes those that there were."""
-    counts = {name: getattr(pushed, name) for name in OUTCOMES}
-    counts["rejected"] += bad
-    return ", ".join(f"{counts[name]:,} {name}" for name in OUTCOMES if counts[name] or name in ALWAYS)
+def _counts(pushed: Pushed, bad: int) -> dict[str, int]:
+    """How many tasks each outcome had; what could not be read was rejected."""
+    return {name: getattr(pushed, name) + (bad if name == "rejected" else 0) for name in OUTCOMES}

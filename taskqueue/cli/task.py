@@ -140,7 +140,7 @@ def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: floa
         return 0
     with daemon.client() as client:
         outcomes = client.retry_tasks(project, taskids_of(client, project, taskids))
-    return _tell(taskids, outcomes, "will run now", "is being processed already")
+    return _tell(choice, taskids, outcomes, "will run now", "is being processed already")
 
 
 @task.command()
@@ -164,7 +164,7 @@ def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: flo
         return 0
     with daemon.client() as client:
         outcomes = client.cancel_tasks(project, taskids_of(client, project, taskids))
-    return _tell(taskids, outcomes, "cancelled", "was over already")
+    return _tell(choice, taskids, outcomes, "cancelled", "was over already")
 
 
 @task.command()
@@ -220,17 +220,20 @@ def _are_named(project: str | None, taskids: Sequence[str], choice: Choice) -> T
     if not taskids:
         bulk.check(project, choice)
         return False
-    if choice != Choice(yes=choice.yes):
+    if choice != Choice(yes=choice.yes, as_json=choice.as_json):
         raise click.UsageError("name tasks, or choose them by a filter, not both")
     return True
 
 
-def _tell(names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
+def _tell(choice: Choice, names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
     """A line a task; exit status 1 if one of them is unknown, or its body is."""
     words = {"done": done, "ignored": ignored, "unknown": "unknown", "bare": BARE}
     missing = [outcome in ("unknown", "bare") for outcome in outcomes]
-    for name, outcome, is_missing in zip(names, outcomes, missing, strict=True):
-        click.echo(f"{name}: {words[outcome]}", err=is_missing)
+    if choice.as_json:
+        print_lines({"task": name, "outcome": outcome} for name, outcome in zip(names, outcomes, strict=True))
+    else:
+        for name, outcome, is_missing in zip(names, outcomes, missing, strict=True):
+            click.echo(f"{name}: {words[outcome]}", err=is_missing)
     return 1 if any(missing) else 0
 
 

@@ -110,6 +110,20 @@ def test_the_body_of_a_task_is_json_as_far_as_json_can_hold_it(run: Run, peer: P
     assert list(packed["body"]) == ["$msgpack"]
 
 
+def test_what_became_of_tasks_is_told_to_programs(run: Run) -> None:
+    status, out, err = run("push", "shop", "http://a/", "http://b/", "nonsense", "--json")
+    assert (status, json.loads(out)["new"], json.loads(out)["rejected"], err.count("\n")) == (1, 2, 1, 1)
+
+    status, out, err = run("task", "cancel", "news", "b", "nothing", "--json")
+    assert (status, err) == (1, "")
+    assert objects(out) == [{"task": "b", "outcome": "done"}, {"task": "nothing", "outcome": "unknown"}]
+
+    retried = json.loads(run("task", "retry", "news", "--state", "cancelled", "--yes", "--json").out)
+    assert (retried["action"], retried["matched"], retried["ended_at"] > 0) == ("retry", 1, True)
+    left_alone = run("task", "retry", "news", "--state", "failed", "--yes", "--json", "--no-wait").out
+    assert json.loads(left_alone)["id"] > retried["id"]
+
+
 def test_people_are_told_names_and_not_sessions(run: Run) -> None:
     assert "held by web1:4711" in run("task", "show", "news", "a").out
     assert run("fetchers").out.splitlines()[1].split()[:2] == ["web1:4711", "1/1"]
