@@ -76,6 +76,7 @@ class Fetching:
         self._buffer: deque[Waiting] = deque()
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
+        self._begun: set[int] = set()
         self._sleepers: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -151,14 +152,28 @@ class Fetching:
 
         Called before what is said of them is sent, so that the daemon hears it first.
         """
+        tokens = list(tokens)
+        for token in self._begun.intersection(tokens):
+            self.end(token)
         over = self._selected.intersection(tokens)
         self._forget(over)
         if over:
             self.state()
 
+    def begin(self, token: int) -> None:
+        """Somebody's code works on this task from now on, whatever becomes of its lease, until ``end``."""
+        self._begun.add(token)
+        self._session.start(token)
+
+    def end(self, token: int) -> None:
+        """It does so no more."""
+        self._begun.discard(token)
+        self._session.stop(token)
+
     def state(self) -> None:
         """Tell the session what is wanted now."""
-        self._session.want(self._capacity(), self._projects())
+        capacity = self._capacity()
+        self._session.want(capacity, self._projects(), self._slots(capacity))
         self._restate()
 
     def close(self) -> None:
@@ -229,6 +244,11 @@ class Fetching:
         self._selected -= tokens
         for token in tokens:
             self._session.stop(token)
+
+    def _slots(self, capacity: int) -> int | None:
+        """How many run at once; None: all that are wanted."""
+        slots = len(self._selected) + sum(consumer.slots + consumer.wanted for consumer in self._consumers)
+        return max(1, slots) if slots < capacity else None
 
     def _projects(self) -> list[str] | None:
         """Of all consumers together; of the last one if there is none now, so that nothing changes needlessly."""

@@ -52,6 +52,7 @@ class Intake:
 
     def start(self, task: Task) -> None:
         """A handler begins with a task."""
+        self._fetching.begin(task.token)
 
     def stop(self, task: Task, seconds: float, now: float) -> None:
         """It works on it no more, after so many seconds.
@@ -59,6 +60,7 @@ class Intake:
         Args:
             now: the loop's time.
         """
+        self._fetching.end(task.token)
         if self._consumer.returned:
             self._consumer.returned = 0
             self._prefetch.waited_too_long()

@@ -249,6 +249,26 @@ def test_what_is_behind_a_handler_that_hangs_goes_back_and_others_run_it(client:
     assert (totals.selected, totals.timeout) == (12, 0)
 
 
+def test_a_worker_whose_handlers_hang_is_handed_nothing_more_when_their_leases_end(client: Client, work: Work) -> None:
+    client.project_set("news", {"processing_timeout": 0.5})
+    client.push_many("news", urls(8))
+    hanging = work("handlers:wait", "-p", "news", "-j", "1")
+    line_of(hanging)
+    wait_until(lambda: client.project("news").totals.timeout == 1)
+
+    work("handlers:crawl", "-p", "news")
+    wait_for(client, {"success": 8})
+
+    totals = client.project("news").totals
+    assert (totals.selected, totals.timeout) == (9, 1)
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    """Ask again and again; pytest's timeout ends it otherwise."""
+    while not true():
+        select.select([], [], [], 0.02)
+
+
 # ---------------------------------------------------------------------------------------- signals
 
 OWN_LOOP = """
