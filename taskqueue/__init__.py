@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from taskqueue.client.finishing import Finish
     from taskqueue.client.hyperlinks import links
     from taskqueue.client.middleware import Middleware
-    from taskqueue.client.outcome import Drop, Retry
+    from taskqueue.client.outcome import Drop, PassedOn, Retry
     from taskqueue.client.pushing import Pushed
     from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
     from taskqueue.client.worker import Worker
@@ -38,6 +38,7 @@ __all__ = [
     "MessageTooLarge",
     "Middleware",
     "NewTask",
+    "PassedOn",
     "Pushed",
     "RequestRejected",
     "RequestTimeout",
@@ -58,6 +59,7 @@ _HOMES = {
     "Finish": "client.finishing",
     "Middleware": "client.middleware",
     "NewTask": "core.messages",
+    "PassedOn": "client.outcome",
     "Pushed": "client.pushing",
     "Retry": "client.outcome",
     "Task": "client.task",

@@ -5,7 +5,7 @@ from taskqueue.client.blocking import Client
 from taskqueue.client.finishing import Finish
 from taskqueue.client.hyperlinks import links
 from taskqueue.client.middleware import Middleware
-from taskqueue.client.outcome import Drop, Retry
+from taskqueue.client.outcome import Drop, PassedOn, Retry
 from taskqueue.client.pushing import Pushed
 from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
 from taskqueue.client.worker import Worker
@@ -16,6 +16,7 @@ __all__ = [
     "Drop",
     "Finish",
     "Middleware",
+    "PassedOn",
     "Pushed",
     "Retry",
     "Task",

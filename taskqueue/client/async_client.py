@@ -34,6 +34,7 @@ from taskqueue.client.log_admin import LogAdmin
 from taskqueue.client.project_admin import ProjectAdmin
 from taskqueue.client.pushes import Pushes, push_of
 from taskqueue.client.pushing import Batch, Defaults, Item, Packer, Pushed, batches
+from taskqueue.client.relay import Relay
 from taskqueue.client.session import HandedOut, Session
 from taskqueue.client.task import Moment, Task, new_task
 from taskqueue.client.task_admin import TaskAdmin
@@ -70,6 +71,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         self._exchange = Exchange(self.url, session, timeout, self._arrive)
         self.reach = self._exchange.reach
         self._fetching = Fetching(session, self._exchange.pump, self._release_quietly)
+        self._relay = Relay(session, self._exchange.pump)
         self.pushes = Pushes(self._exchange)
         self.finishing = Finishing(self._exchange, self._fetching.finished)
         self._waiting = Waiting(self._exchange)
@@ -87,6 +89,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
     async def close(self) -> None:
         """Give back what this client holds, and disconnect. Calls that wait for an answer raise Closed."""
         self._holding.close()
+        self._relay.close()
         self._fetching.close()
         self.pushes.grouping.close()
         self.finishing.grouping.close()
@@ -246,6 +249,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         try:
             while True:
                 for task in await self._fetching.take(consumer, 1):
+                    self._fetching.begin(task.token)
                     yield task
         finally:
             self._fetching.leave(consumer)
@@ -292,6 +296,16 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
             reply = await self._exchange.ask(Release(session="", n=0, leases=leases), TokensReply)
             counted += reply.counted
         return counted
+
+    async def pass_on(self, *tasks: Task) -> None:
+        """Say that another process has these tasks now, and reports them with a client of its own.
+
+        They take no capacity of this client any more; it goes on holding their leases, so it has to live until they are
+        reported. Call this when they are out of your hands; it waits for nothing.
+        """
+        tokens = [task.token for task in tasks]
+        self._fetching.finished(tokens)
+        self._relay.pass_on(tokens)
 
     async def extend(self, task: Task, seconds: float | None = None) -> bool:
         """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""

@@ -17,7 +17,7 @@ from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.finishing import Finish, failure_of, success_of
 from taskqueue.client.handler import Handler, traceback_of
 from taskqueue.client.intake import Intake
-from taskqueue.client.outcome import Drop, Retry, is_failure
+from taskqueue.client.outcome import Drop, PassedOn, Retry, is_failure
 from taskqueue.client.task import Task
 from taskqueue.client.worker_log import WorkerLog
 from taskqueue.core.messages import Finished
@@ -58,6 +58,9 @@ class Attempts(Struct, frozen=True):
         """
         with self._running(task) as running:
             finished = await self._finished(task, running)
+        if finished is None:
+            await self.client.pass_on(task)
+            return
         try:
             await self._report(task, finished)
         except MessageTooLarge as error:
@@ -81,7 +84,8 @@ class Attempts(Struct, frozen=True):
             self.log.ran(task, running.outcome, now - began_at, now)
             self.slots.release()
 
-    async def _finished(self, task: Task, running: Running) -> Finished:
+    async def _finished(self, task: Task, running: Running) -> Finished | None:
+        """What to report; None: somebody else does."""
         try:
             finished = success_of(task, await self.handler.run(task))
         except Retry as retry:
@@ -90,6 +94,9 @@ class Attempts(Struct, frozen=True):
         except Drop as drop:
             running.outcome = "drop"
             return failure_of(task, str(drop), None, retry=False)
+        except PassedOn:
+            running.outcome = "passed"
+            return None
         except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
             if not is_failure(error):
                 raise

@@ -158,6 +158,10 @@ class Client(BlockingAdmin):
         """See ``AsyncClient.release``."""
         return self._background.run(self._client.release(*tasks))
 
+    def pass_on(self, *tasks: Task) -> None:
+        """See ``AsyncClient.pass_on``."""
+        self._background.run(self._client.pass_on(*tasks))
+
     def extend(self, task: Task, seconds: float | None = None) -> bool:
         """See ``AsyncClient.extend``."""
         return self._background.run(self._client.extend(task, seconds))

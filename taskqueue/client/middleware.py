@@ -36,11 +36,11 @@ class Middleware:
 
         Args:
             new: the tasks that came out of it; None: it did not succeed.
-            error: what it raised, ``Retry`` and ``Drop`` included; None: it has succeeded.
+            error: what it raised, ``Retry``, ``Drop`` and ``PassedOn`` included; None: it has succeeded.
         """
 
     def error(self, task: Task, error: BaseException) -> object:
-        """The handler has failed: it raised something that is no decision of its own, as ``Retry`` and ``Drop`` are."""
+        """The handler has failed: it raised something that is no decision of its own, such as ``Retry``."""
 
 
 class OnErrorOnly(Middleware):

@@ -31,9 +31,20 @@ class Drop(TaskQueueError):
         super().__init__(reason or "dropped by the handler")
 
 
+class PassedOn(TaskQueueError):
+    """Raised by a handler: another process has the task now, and reports it with a client of its own.
+
+    Raise it when the task is out of your hands, as ``Task.to_bytes`` or otherwise. Its slot is free then, its lease
+    goes on; if nobody reports it in time it has failed, as if its handler had hung.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("passed on to another process")
+
+
 def is_failure(error: BaseException) -> bool:
     """The handler failed: what it raised is no decision, and not the end of its worker."""
-    return not isinstance(error, Retry | Drop | KeyboardInterrupt | GeneratorExit) and not is_cancelled()
+    return not isinstance(error, Retry | Drop | PassedOn | KeyboardInterrupt | GeneratorExit) and not is_cancelled()
 
 
 def is_cancelled() -> bool:

@@ -186,7 +186,7 @@ class Session:
         """
         if (capacity, projects, slots) != (self.capacity, self.projects, self.slots):
             self.capacity, self.projects, self.slots = capacity, projects, slots
-            self._say_hello()
+            self.say_hello()
 
     def start(self, token: int) -> None:
         """Somebody's code works on the token's task from now on; the next hello says so, if it still does then."""
@@ -197,32 +197,39 @@ class Session:
         if token in self._running:
             self._running.discard(token)
             if token not in self._leases:
-                self._say_hello()
+                self.say_hello()
 
     def pass_on(self, token: int) -> None:
         """Another process works on the task, and will report it; its place here is free, which is said."""
         if token in self._leases:
             self._running.discard(token)
             self._passed.add(token)
-            self._say_hello()
+            self.say_hello()
 
     def leave(self) -> None:
-        """Want nothing and hold nothing: all leases go back unstarted."""
+        """Want nothing and hold nothing: leases go back unstarted, but for those that others report.
+
+        They have as long to do so as a silent fetcher has.
+        """
         self.capacity = 0
-        self._leases.clear()
+        self._leases = {token: None for token in self._leases if token in self._passed}
         self._running.clear()
-        self._passed.clear()
-        self._say_hello()
+        self.say_hello()
 
     def connected(self) -> None:
         """There is a new connection: what was sent on an older one may be lost."""
         for call in chain(self._unanswered.values(), self._waiting.values()):
             call.due_at = -inf
-        self._say_hello()
+        self.say_hello()
 
     def holds(self, token: int) -> bool:
         """The token's task was handed to this session, and no answer about it has been counted yet."""
         return token in self._leases
+
+    @property
+    def passed(self) -> int:
+        """How many of the tokens that are held have been passed on."""
+        return len(self._passed)
 
     @property
     def held(self) -> int:
@@ -260,7 +267,8 @@ class Session:
         """The smallest number that may still be sent again."""
         return next(iter(self._unanswered), self._last_n + 1)
 
-    def _say_hello(self) -> None:
+    def say_hello(self) -> None:
+        """State the facts anew, and hear which leases have ended."""
         self._hello_at = -inf
         self._hello_tries = 0
 
@@ -320,7 +328,7 @@ class Session:
         if self._gap_after == self.seen:
             return None
         self._gap_after = self.seen
-        self._say_hello()
+        self.say_hello()
         return Gap(self.seen + 1, number)
 
     def _heed(self, welcome: Welcome, now: float) -> Welcomed:
@@ -337,9 +345,10 @@ class Session:
     def _heed_ended(self, tokens: Iterable[int]) -> None:
         """Hold no longer what is not in force; only the last hello's answer tells. Room that this makes is said."""
         ended = [token for token in tokens if token in self._leases]
+        made_room = any(token not in self._running and token not in self._passed for token in ended)
         self._drop(ended)
-        if not self._running.issuperset(ended):
-            self._say_hello()
+        if made_room:
+            self.say_hello()
 
     def _refused(self, error: ErrorReply, now: float) -> Event | None:
         call = self._unanswered.get(error.n) or self._waiting.get(error.n)

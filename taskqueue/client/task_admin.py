@@ -7,13 +7,14 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from taskqueue.client.exchange import Exchange
 from taskqueue.client.task import Moment, default_taskid, unix_seconds
 from taskqueue.client.waiting import Waiting
-from taskqueue.core.choices import FailuresBy, StateName
 from taskqueue.core.replies import FailuresReply, OperationReply, OperationsReply, TaskListReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
     Bulk,
     BulkAction,
     Failures,
+    FailuresBy,
     OperationList,
+    StateName,
     TaskCancel,
     TaskFilter,
     TaskList,
@@ -57,65 +58,30 @@ class TaskAdmin:
     # ------------------------------------------------------------------------------------ lists
 
     async def task_list(
-        self,
-        project: str,
-        state: StateName,
-        *,
-        url: str | None = None,
-        error: str | None = None,
-        since: Moment | None = None,
-        newest: bool = False,
-        after: str = "",
-        limit: int = 100,
+        self, project: str, state: StateName, *, url: str | None = None, after: str = "", limit: int = 100
     ) -> TaskListReply:
-        """A page of a project's tasks in one state, in the order of that state, with the errors of their last attempts.
+        """A page of a project's tasks in one state, in the order of that state.
 
         Args:
             url: a glob, such as ``http://site/news/*``; None is any. Each page looks at a bounded number of tasks, so
                 it may have fewer than ``limit``, or none, and yet not be the last.
-            error: a glob that the error of the last attempt matches; None is any. Not for what is processing.
-            since: unix seconds, or an aware datetime: ended at that time or later or, if it is not over, last run.
-            newest: what ended, or was handed out, last comes first; not for what is ready or delayed.
             after: the ``next`` of the page before, which is empty on the last one; empty: from the start.
             limit: 1 to 500.
-
-        Raises:
-            ValueError: since is a datetime without a zone.
-            RequestRejected: there is no such project, or the state has no errors or can't be listed backwards.
         """
-        request = TaskList(
-            session="",
-            n=0,
-            project=project,
-            state=state,
-            url=url or "",
-            error=error or "",
-            since=unix_seconds("since", since) or 0.0,
-            newest=newest,
-            after=after,
-            limit=limit,
-        )
+        request = TaskList(session="", n=0, project=project, state=state, url=url or "", after=after, limit=limit)
         return await self._exchange.ask(request, TaskListReply)
 
     async def all_tasks(
-        self,
-        project: str,
-        state: StateName,
-        *,
-        url: str | None = None,
-        error: str | None = None,
-        since: Moment | None = None,
-        newest: bool = False,
+        self, project: str, state: StateName, *, url: str | None = None
     ) -> AsyncGenerator[TaskRow, None]:
         """All of them, asked for page by page; what changes meanwhile may be missing, or come twice."""
-        after, more = "", True
-        while more:
-            page = await self.task_list(
-                project, state, url=url, error=error, since=since, newest=newest, after=after, limit=500
-            )
+        page = await self.task_list(project, state, url=url, limit=500)
+        while True:
             for row in page.tasks:
                 yield row
-            after, more = page.next, bool(page.next)
+            if not page.next:
+                return
+            page = await self.task_list(project, state, url=url, after=page.next, limit=500)
 
     # ------------------------------------------------------------------------------------ what failed
 

@@ -26,7 +26,7 @@ FIRST_SECONDS: Final = 10.0
 KINDS_MOST: Final = 100
 """Kinds of failures that are known; one that came long ago is forgotten, and is logged in full when it comes again."""
 
-OUTCOMES: Final = ("done", "failed", "retry", "drop")
+OUTCOMES: Final = ("done", "failed", "retry", "drop", "passed")
 
 log = logging.getLogger("taskqueue.worker")
 

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from taskqueue.core.choices import FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
 from taskqueue.core.messages import (
     MAX_BATCH,
     EpochSeconds,
@@ -29,6 +28,11 @@ from taskqueue.core.traffic import NewTasks as NewTasks
 from taskqueue.core.traffic import Release as Release
 from taskqueue.core.traffic import Request as Request
 
+ProjectSort = Literal[
+    "name", "ready", "delayed", "processing", "success", "failed", "cancelled", "new_5m", "selected_5m", "success_5m",
+    "failed_5m", "retried_5m", "timeout_5m",
+]  # fmt: skip
+FetcherSort = Literal["session", "name", "capacity", "holds", "oldest", "done", "failed", "silent"]
 Part = Annotated[str, Meta(max_length=64)]
 """Of a name; its case does not matter."""
 
@@ -81,6 +85,9 @@ class Stats(Request, tag="stats"):
     after: str = ""
     limit: Annotated[int, Meta(ge=1, le=100)] = 100
     group: GroupName = ""
+
+
+Resolution = Literal["minute", "hour"]
 
 
 class StatsHistory(Request, tag="stats-history"):
@@ -194,26 +201,25 @@ class TaskCancel(Change, tag="task-cancel"):
 
 Glob = Annotated[str, Meta(max_length=256)]
 
+StateName = Literal["ready", "delayed", "processing", "success", "failed", "cancelled"]
+
 
 class TaskList(Request, tag="task-list"):
     """Tasks of a project in one state, in the order of that state.
 
     Attributes:
         url: a glob that the url matches; a page looks at a bounded number of tasks, so it may be short, or empty.
-        error: a glob that the error of the last attempt matches; not for what is being processed.
-        since: unix seconds: ended at that time or later or, if live, last run; one that was never run is left out.
-        newest: backwards, from the end of the order; not for what is ready or delayed.
         after: the ``next`` of the page before; empty: from the start.
     """
 
     project: ProjectName
     state: StateName
     url: Glob = ""
-    error: Glob = ""
-    since: EpochSeconds = 0.0
-    newest: bool = False
     after: Annotated[str, Meta(max_length=64)] = ""
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+FailuresBy = Literal["error", "host", "fetcher", "project"]
 
 
 class Failures(Request, tag="failures"):

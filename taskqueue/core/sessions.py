@@ -152,7 +152,7 @@ class Session:
     def _state_ended(self, hello: Hello) -> None:
         """What still takes room although its lease is over: what it may not have seen yet, has, or runs."""
         if self.ended:
-            mentioned = {*hello.holds, *hello.running}
+            mentioned = {*hello.holds, *hello.running}.difference(hello.passed)
             self.ended = {
                 token: number for token, number in self.ended.items() if number > hello.seen or token in mentioned
             }

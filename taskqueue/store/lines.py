@@ -25,7 +25,6 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder as JsonDecoder
 
-from taskqueue.core.choices import StateName
 from taskqueue.core.kept import CronRecord, PauseRecord
 from taskqueue.core.messages import (
     MAX_URL_CHARS,
@@ -39,6 +38,7 @@ from taskqueue.core.messages import (
     Setting,
     TaskId,
 )
+from taskqueue.core.requests import StateName
 from taskqueue.core.schema import is_number
 from taskqueue.core.settings import Settings
 from taskqueue.core.views import ProjectState, Totals

@@ -492,8 +492,21 @@ def test_a_task_that_was_passed_on_is_held_and_said_to_be_passed_on_until_it_has
     [hello] = hellos(session, 1.0)
     assert (hello.holds, hello.running, hello.passed) == ([7], [], [7])
     welcome(session, hello.n, 1.0, ended=[7])
+    assert hellos(session, 1.0) == []
+    session.say_hello()
     [later] = hellos(session, 1.0)
     assert (later.holds, later.passed) == ([], [])
+
+
+def test_what_was_passed_on_is_left_to_others_at_the_end() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    session.pass_on(7)
+
+    session.leave()
+
+    [hello] = hellos(session, 1.0)
+    assert (hello.capacity, hello.holds, hello.passed) == (0, [7], [7])
 
 
 def test_how_many_tasks_run_at_once_is_said() -> None:

@@ -73,6 +73,12 @@ def test_a_report_of_what_has_ended_makes_room_at_once(world: World, busy: Fetch
     assert len(busy.taken) == 2
 
 
+def test_what_had_ended_before_its_fetcher_passed_it_on_takes_no_room(world: World, busy: Fetcher) -> None:
+    busy.hello(holds=busy.working, passed=busy.working)
+
+    assert len(busy.taken) == 2
+
+
 def test_a_fetcher_that_falls_silent_has_all_its_room_when_it_comes_back(world: World, busy: Fetcher) -> None:
     world.advance(61)
     busy.hello(holds=[])

@@ -6,9 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from taskqueue.core.choices import FetcherSort, ProjectSort
 from taskqueue.core.replies import FetchersReply, StatusReply
-from taskqueue.core.requests import Fetchers, Status
+from taskqueue.core.requests import Fetchers, FetcherSort, ProjectSort, Status
 from tests.unit.core.conftest import MakeWorld, World, task
 
 
