@@ -24,8 +24,8 @@ SUFFIX: Final = ".msgpack"
 CARRIED: Final = ("body", "process", "save")
 """What is not read; ``fetch`` is, because a task's identity is made of parts of it."""
 
-PARTS: Final = tuple((part, msgspec.msgpack.encode(part)) for part in ("fetch", "process", "save"))
-"""Of a body that is a map of them, and how its keys are written."""
+FETCH, PROCESS, SAVE = map(msgspec.msgpack.encode, ("fetch", "process", "save"))
+"""The keys of a body that is a map of these."""
 
 FIXMAP: Final = 0x80
 """The first byte of a map of at most 15 pairs, less their number."""
@@ -59,7 +59,7 @@ def plain_task(value: bytes) -> NewTask | None:
     """The task of a map that says all of it plainly; None: it may be one or not, see ``arguments``."""
     try:
         it = _decode(value)
-        fetch = None if it.fetch == NIL else _fetch(it.fetch)
+        fetch = None if it.fetch is NIL else _fetch(it.fetch)
         url = canonical_url(it.url) if it.canonical else it.url
     except (*UNREADABLE, ValueError):
         return None
@@ -84,8 +84,13 @@ def arguments(value: bytes) -> dict[str, Any]:
 
 
 def _body(it: _Map) -> Raw | None:
-    """The body, or the map of the parts that are there; None: there are both."""
-    parts = [name + bytes(part) for key, name in PARTS if (part := getattr(it, key)) != NIL]
-    if it.body != NIL:
-        return None if parts else it.body
-    return Raw(bytes([FIXMAP + len(parts)]) + b"".join(parts)) if parts else NIL
+    """The body, or the map of the parts that are there; None: there are both, or a nil is written out."""
+    pieces: list[bytes | Raw] = []
+    for key, part in ((FETCH, it.fetch), (PROCESS, it.process), (SAVE, it.save)):
+        if part is not NIL:
+            pieces += (key, part)
+    if not pieces:
+        return it.body
+    if it.body is not NIL or NIL in pieces:
+        return None
+    return Raw(bytes((FIXMAP + len(pieces) // 2,)) + b"".join(pieces))

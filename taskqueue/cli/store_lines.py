@@ -34,8 +34,8 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
     Everything that another store needs to go on: url, state, schedule, body, what is over. Histories and leases stay
     behind. The first line names the format and the projects, the last one counts the tasks.
 
-    If the name of FILE ends in .msgpack the same is written as MessagePack maps, one after the other: several times
-    faster, with bodies as the bytes that they are.
+    If the name of FILE ends in .msgpack the same is written as MessagePack maps, one after the other: faster, smaller,
+    and with bodies as the bytes that they are.
 
     \b
     Example:
