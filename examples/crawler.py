@@ -5,6 +5,8 @@ taskqueue push demo https://example.com/
 python examples/crawler.py
 """
 
+import logging
+
 import urllib3
 
 from taskqueue import Drop, Retry, Task, Worker, links
@@ -34,4 +36,5 @@ def seconds(retry_after: str) -> float:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level="INFO")
     Worker(None, crawl, projects=["demo"], concurrency=10).run()

@@ -20,7 +20,7 @@ MOST_LINES = 400
 
 IMPURE = {"time", "random", "os", "logging", "threading", "asyncio", "socket", "datetime", "uuid", "secrets", "pathlib"}
 VAGUE_NAMES = ("util", "manager", "handle_", "process_", "do_")
-NAMES_OF_THE_STANDARD_LIBRARY = {"do_GET", "do_HEAD", "handle_starttag", "handle_endtag", "handle_data"}
+NAMES_OF_THE_STANDARD_LIBRARY = {"do_GET", "do_HEAD"}
 """Methods that a base class there calls by these names."""
 
 SETS = {"set", "frozenset"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 from taskqueue.client.markup import MAX_HREFS, is_html, read
 from taskqueue.client.web_urls import SAMES, Same, WebUrl, belongs, web_url
@@ -15,11 +16,18 @@ from taskqueue.client.web_urls import SAMES, Same, WebUrl, belongs, web_url
 Pattern = str | re.Pattern[str]
 
 
+class Headers(Protocol):
+    """Of an answer: those of every client have them, dicts too."""
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        """Names, in any case, and values."""
+
+
 def links(
     html: str | bytes,
     base: str,
     *,
-    headers: Mapping[str, str] | None = None,
+    headers: Headers | None = None,
     same: Same = "host",
     include: Pattern | Iterable[Pattern] = (),
     exclude: Pattern | Iterable[Pattern] = (),
@@ -56,7 +64,7 @@ def links(
         raise ValueError(f"same: expected one of {', '.join(SAMES)}, not {same!r}")
     wanted, unwanted = _compiled(include), _compiled(exclude)
     found: dict[str, None] = {}
-    for url in _urls(html, page, {name.lower(): value for name, value in (headers or {}).items()}):
+    for url in _urls(html, page, {name.lower(): value for name, value in headers.items()} if headers else {}):
         if url.text in found or url.text == page.text or not belongs(url, page, same):
             continue
         if (not wanted or _matches(wanted, url.text)) and not _matches(unwanted, url.text):

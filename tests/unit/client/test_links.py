@@ -6,11 +6,13 @@ import json
 import re
 import subprocess
 import sys
+from http.client import HTTPMessage
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from urllib3 import HTTPHeaderDict
 
 from taskqueue import links
 from taskqueue.client.web_urls import registered_domain
@@ -178,6 +180,14 @@ def test_a_redirect_is_a_link_like_others() -> None:
     assert links(b"", HERE, headers={"Location": "/moved?b=1#x"}) == ["http://site.example/moved?b=1"]
     assert links(b"", HERE, headers={"Location": "file:///etc/passwd"}) == []
     assert links(b"", HERE, headers={"location": "http://other.example/"}) == []
+
+
+def test_headers_of_any_client_will_do() -> None:
+    of_the_standard_library = HTTPMessage()
+    of_the_standard_library["location"] = "/moved"
+    of_urllib3 = HTTPHeaderDict({"LOCATION": "/moved", "Content-Type": "text/html"})
+
+    assert links(b"", HERE, headers=of_the_standard_library) == links(b"", HERE, headers=of_urllib3)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/pdf; x=y", "IMAGE/PNG"])
