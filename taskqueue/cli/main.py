@@ -2,7 +2,7 @@
 
     0    it worked
     1    it did not: one line on stderr says what, where, and what to do
-    2    the command was not understood
+    2    the command was not understood, or has a setting that can't be
     130  Ctrl-C
     141  nobody read the rest of what it wrote, as in ``taskqueue status | head -1``
 
@@ -23,7 +23,7 @@ from typing import Final, TextIO
 import click
 
 from taskqueue.cli.completion import VARIABLE
-from taskqueue.errors import ConfigError, TaskQueueError
+from taskqueue.errors import ConfigError, RequestRejected, TaskQueueError
 
 COMMANDS: Final = {
     "scheduler": "Run the scheduler, the daemon that decides which task runs next.",
@@ -56,6 +56,7 @@ MODULES: Final = {"reload": "pid_file", "stop": "pid_file"}
 DISTRIBUTION: Final = "taskqueue-scheduler"
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+WRONG_SETTING: Final = 2
 
 
 class Commands(click.Group):
@@ -83,8 +84,8 @@ def taskqueue() -> None:
     """A durable task scheduler for web crawlers.
 
     TASKQUEUE_URL names the daemon for all commands, such as tcp://127.0.0.1:7400. The exit status is 0 if it worked,
-    1 if it did not (a line on stderr says why), 2 if the command was not understood, 130 after Ctrl-C, 141 if nobody
-    read the rest of what it wrote.
+    1 if it did not (a line on stderr says why), 2 if the command was not understood or has a setting that can't be,
+    130 after Ctrl-C, 141 if nobody read the rest of what it wrote.
 
     \b
     Example:
@@ -125,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         return _complain("taskqueue", str(error).splitlines(), 1)
     except (TaskQueueError, OSError) as error:
-        return _complain("taskqueue", [_words(error)], 1)
+        return _complain("taskqueue", [_words(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -165,6 +166,11 @@ def _where(error: click.UsageError) -> str:
 
 def _hint(error: click.UsageError) -> str:
     return f"See `{_where(error)} --help`."
+
+
+def _is_of_a_setting(error: TaskQueueError | OSError) -> bool:
+    """The daemon has understood what was asked, but not a name or a value that it was given for a setting."""
+    return isinstance(error, RequestRejected) and error.code == "setting"
 
 
 def _words(error: TaskQueueError | OSError) -> str:
