@@ -53,7 +53,8 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """A task that the scheduler pushes by itself, with ``force_update``.
 
     Attributes:
-        url, taskid: empty: made from the name of what pushes it. ``{tick}`` in those of a cron job stands for the
+        url, taskid: empty: made from the name of what pushes it; a config file has to give the url of its
+            ``on_finished``, lest a misspelt one pass. ``{tick}`` in those of a cron job stands for the
             unix seconds of the run.
         body: sent along as it is, such as ``{process = {callback = "index"}}``.
     """

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
@@ -64,7 +65,13 @@ def convert(table: Mapping[str, Any], kind: type[Section]) -> Section:
 
 def unknown(where: str, key: str, kind: type[Struct]) -> str:
     """The line for a key that there isn't."""
-    return f"{path(where, key)} is not a setting; there are {', '.join(kind.__struct_fields__)}"
+    return f"{path(where, key)} is not a setting; {there_are(key, kind.__struct_fields__)}"
+
+
+def there_are(name: str, known: Sequence[str]) -> str:
+    """What to say of a name that is none of those known: the one that is most like it, and all."""
+    alike = get_close_matches(name, known, 1)
+    return f"did you mean {alike[0]}? There are {', '.join(known)}" if alike else f"there are {', '.join(known)}"
 
 
 def wrong(where: str, key: str, value: Any, kind: type[Struct]) -> str:

@@ -267,7 +267,7 @@ def _read(path: str) -> dict[str, Any]:
 def _problems(tables: Mapping[str, Any]) -> Iterator[str]:
     for name, table in tables.items():
         if name not in Config.__struct_fields__:
-            yield f"{name} is not a section; there are {', '.join(Config.__struct_fields__)}"
+            yield f"{name} is not a section; {schema.there_are(name, Config.__struct_fields__)}"
         elif not isinstance(table, dict):
             yield f"{name} must be a section, not {schema.shown(table)}"
         elif name in SECTIONS:
@@ -289,7 +289,10 @@ def _named_problems(section: str, named: Mapping[str, Any], tables: Mapping[str,
         elif section == "projects":
             yield from _layer_problems(where, table, tables)
         else:
-            yield from schema.problems(where, table, Pace)
+            found = [*schema.problems(where, table, Pace)]
+            yield from found
+            if not found and "rate" not in table:
+                yield f"{where}.rate must be given: {schema.must_be('', 'rate', Pace).removeprefix('rate must be ')}"
 
 
 def _layer_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
@@ -303,9 +306,19 @@ def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, 
         if key not in Settings.__struct_fields__ and isinstance(value, dict) and where != "defaults":
             yield f'{schema.path(where, key)} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
         else:
-            yield from problems(where, {key: value}, CALENDAR)
+            found = [*problems(where, {key: value}, CALENDAR)]
+            yield from found
+            if key == "on_finished" and isinstance(value, dict) and not found and not _finished_url(value, tables):
+                yield f'{where}.on_finished.url must be given: what to push, such as "data:,on_finished"'
         if key == "bucket" and isinstance(value, str) and _is_name(value) and not _has_bucket(tables, value):
             yield f"{where}.bucket: there is no section [buckets.{value}]"
+
+
+def _finished_url(said: Mapping[str, Any], tables: Mapping[str, Any]) -> Any:
+    """That of an ``on_finished``, which may say the rest of what ``[defaults]`` says."""
+    defaults = tables.get("defaults")
+    under = defaults.get("on_finished") if isinstance(defaults, dict) else None
+    return ((under if isinstance(under, dict) else {}) | dict(said)).get("url")
 
 
 def _has_bucket(tables: Mapping[str, Any], name: str) -> bool:

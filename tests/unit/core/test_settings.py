@@ -109,7 +109,7 @@ def reason(layer: Layer) -> str:
             {"active": "22:00-06:00 Mars/X"},
             'active: "Mars/X" is no time zone that is known here, such as "Europe/Berlin"',
         ),
-        ({"on_finished": {"uri": "a"}}, "on_finished.uri is not a setting; there are url, taskid, "),
+        ({"on_finished": {"uri": "a"}}, "on_finished.uri is not a setting; did you mean url? There are url, taskid, "),
         (
             {"on_finished": {"priority": "high"}},
             "on_finished.priority must be a whole number of at least -2_147_483_648 ",

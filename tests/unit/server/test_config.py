@@ -132,7 +132,8 @@ def test_the_core_is_told_of_buckets_and_jobs() -> None:
     core = core_config(
         loaded(
             "[buckets.shop]\nrate = 7\n[projects.news]\nbucket = 'shop'\n"
-            "[projects.news.cron.often]\nevery = '5m'\ntask.body = {a = [1]}\n[projects.news.on_finished]"
+            "[projects.news.cron.often]\nevery = '5m'\ntask.body = {a = [1]}\n"
+            "[projects.news.on_finished]\nurl = 'data:,end'"
         ),
         "",
     )
@@ -140,7 +141,7 @@ def test_the_core_is_told_of_buckets_and_jobs() -> None:
     settings = merge(core.defaults, core.projects["news"])
     assert core.buckets == {"shop": Pace(rate=7)}
     assert settings.cron == {"often": CronJob(Template(body={"a": [1]}), every="5m")}
-    assert (settings.on_finished, settings.bucket, settings.rate) == (Template(), "shop", inf)
+    assert (settings.on_finished, settings.bucket, settings.rate) == (Template("data:,end"), "shop", inf)
 
 
 def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> None:
@@ -156,6 +157,18 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
     ("text", "reason"),
     [
         ('[projects.news]\nburst = "many"', 'projects.news.burst must be a number of at least 1 or inf, not "many"'),
+        (
+            "[projects.news]\nburts = 5",
+            "projects.news.burts is not a setting; did you mean burst? There are rate, burst, processing_timeout, "
+            "retries, retry_delay, max_queue, max_tasks, max_depth, max_processing, weight, fail_pause_num, "
+            "pause_time, error_burst, group, bucket, active, keep_success, keep_failed, keep_cancelled, forget, "
+            "fetch, on_finished, cron",
+        ),
+        (
+            "[projects.news.on_finished]\ntaskid = 'end'",
+            'projects.news.on_finished.url must be given: what to push, such as "data:,on_finished"',
+        ),
+        ("[buckets.shop]\nburst = 5", "buckets.shop.rate must be given: a number of at least 0 or inf"),
         ("[defaults]\nrate = nan", "defaults.rate must be a number of at least 0 or inf, not nan"),
         (
             "[defaults]\nretries = true",
@@ -204,13 +217,17 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ),
         (
             "[project]\nrate = 7",
-            "project is not a section; there are server, store, limits, webhook, defaults, projects, buckets",
+            "project is not a section; did you mean projects? "
+            "There are server, store, limits, webhook, defaults, projects, buckets",
         ),
         ("projects = 7", "projects must be a section, not 7"),
         ("[projects]\nnews = 7", "projects.news must be a section, not 7"),
         ("[projects.a.b]\nrate = 7", 'projects.a.b is not a setting; a name with a dot needs quotes: [projects."a.b"]'),
         ('[projects."a b"]', 'projects."a b": a project name is 1 to 64 ASCII letters, digits, "_", "-" and "."'),
-        ('[buckets."a b"]', 'buckets."a b": a bucket name is 1 to 64 ASCII letters, digits, "_", "-" and "."'),
+        (
+            '[buckets."a b"]\nrate = 1',
+            'buckets."a b": a bucket name is 1 to 64 ASCII letters, digits, "_", "-" and "."',
+        ),
         ("[buckets.shop]\nrate = -1", "buckets.shop.rate must be a number of at least 0 or inf, not -1"),
         ("[buckets.shop]\nspeed = 1", "buckets.shop.speed is not a setting; there are rate, burst"),
         ("[buckets]\nshop = 1", "buckets.shop must be a section, not 1"),
@@ -236,8 +253,8 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ("[defaults]\non_finished = true", "defaults.on_finished must be a section, not true"),
         (
             "[projects.news.on_finished]\nuri = 5",
-            "projects.news.on_finished.uri is not a setting; "
-            "there are url, taskid, priority, retries, age, timeout, body",
+            "projects.news.on_finished.uri is not a setting; did you mean url? "
+            "There are url, taskid, priority, retries, age, timeout, body",
         ),
         (
             "[projects.news.on_finished]\nage = 0",
@@ -271,7 +288,10 @@ def test_what_cant_be_used_is_refused_with_file_key_and_reason(text: str, reason
         ),
         ('every = "5m"\nzone = "Europe/Berlin"', ".zone: goes with cron; every counts from 1970 in UTC"),
         ('every = "5m"\nmissed = "twice"', '.missed must be one of "once", "skip", not "twice"'),
-        ('every = "5m"\nonce = 1', ".once is not a setting; there are task, cron, every, zone, missed"),
+        (
+            'every = "5m"\nonce = 1',
+            ".once is not a setting; did you mean zone? There are task, cron, every, zone, missed",
+        ),
         ('every = "5m"\ntask = 7', ".task must be a section, not 7"),
         (
             'every = "5m"\ntask.priority = "high"',
@@ -291,6 +311,12 @@ def test_a_job_that_cant_be_is_refused_with_its_name(said: str, reason: str) -> 
     lines = refusal(f"[projects.news.cron.nightly]\n{said}\n[projects.news.cron.good]\nevery = '5m'")
 
     assert lines == [f"conf/taskqueue.toml: projects.news.cron.nightly{reason}"]
+
+
+def test_a_project_may_say_a_part_of_the_task_that_the_defaults_push_in_the_end() -> None:
+    config = loaded("[defaults.on_finished]\nurl = 'data:,end'\n[projects.news.on_finished]\npriority = 3")
+
+    assert merge(config.defaults, config.projects["news"]).on_finished == Template("data:,end", priority=3)
 
 
 def test_durations_of_the_daemon_may_be_said_as_texts() -> None:
@@ -432,7 +458,8 @@ def test_a_reload_keeps_what_needs_a_restart_and_names_it() -> None:
 
 
 def test_what_a_section_says_of_a_project_is_bounded_in_all() -> None:
-    said = f"[projects.news]\nfetch.cookie = '{'x' * 40_000}'\non_finished.body = '{'y' * 30_000}'"
+    finished = f"on_finished.url = 'data:,end'\non_finished.body = '{'y' * 30_000}'"
+    said = f"[projects.news]\nfetch.cookie = '{'x' * 40_000}'\n{finished}"
 
     (line,) = refusal(said)
     assert line.startswith("conf/taskqueue.toml: projects.news.fetch: 40018 of 700")
