@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from io import BufferedReader
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 import click
 
@@ -18,6 +18,9 @@ from taskqueue.cli.store_place import Place, moving, names_store
 if TYPE_CHECKING:
     from taskqueue.core.kept import ProjectRecord
     from taskqueue.store.still import Still
+
+STDIN: Final = 0
+"""As a file descriptor."""
 
 
 @click.command()
@@ -58,10 +61,10 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
 
 
 @click.command("import")
-@click.argument("file", type=click.File("rb"))
+@click.argument("file", type=click.Path())
 @click.option("--merge", is_flag=True, help="Also into projects that have tasks: those that they don't know.")
 @names_store
-def bring_in(place: Place, file: BufferedReader, merge: bool) -> None:
+def bring_in(place: Place, file: str, merge: bool) -> None:
     """Bring what export wrote, in either form (- is stdin), into a store. The daemon must be stopped.
 
     A store that is not there is made. Projects that are not there are made, with their settings; those that are there
@@ -79,9 +82,13 @@ def bring_in(place: Place, file: BufferedReader, merge: bool) -> None:
     from taskqueue.store.rocks import RocksStore
 
     brought = Brought()
-    with closing(RocksStore(place.path, cache_bytes=place.cache_bytes)) as store, moving("tasks") as progress:
-        form = form_of(file.peek(1))
-        parts = _values(file) if form is MESSAGEPACK else file
+    with (
+        open(STDIN if file == "-" else file, "rb", closefd=file != "-") as lines,
+        closing(RocksStore(place.path, cache_bytes=place.cache_bytes)) as store,
+        moving("tasks") as progress,
+    ):
+        form = form_of(lines.peek(1))
+        parts = _values(lines) if form is MESSAGEPACK else lines
         for brought in bring_in(store, parts, "skip" if merge else "refuse", Clock().now().boot, Calendar(), form):
             progress(brought.new + brought.known)
     known = f", {tasks(brought.known)} known already" if brought.known else ""

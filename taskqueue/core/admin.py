@@ -75,6 +75,8 @@ def status(state: State, now: Now, message: Status) -> StatusReply:
 
 def fetchers(state: State, now: Now, message: Fetchers) -> FetchersReply:
     """A page of fetchers, and what all that are meant have in sum."""
+    if message.project:
+        state.project(message.project)
     page = of_fetchers(state, now, message)
     room = state.config.max_message - ENVELOPE_BYTES
     shown = that_fit(state, (session.view(now.boot) for session in page.sessions), room)

@@ -216,6 +216,16 @@ def test_the_exit_status_is_what_the_documents_say(run: Run) -> None:
     assert run("project", "show", "nobody").status == 1
     assert run("task", "show", "news", "nothing").status == 1
     assert run("status", "--url", "tcp://127.0.0.1:9", "--timeout", "0.05").status == 1
+    assert run("fetchers", "--project", "nobody").status == 1
+    assert run("project", "stop", "nobody", "news").status == 1
+    assert run("push", "news", "nonsense", "http://a/").status == 1
+    assert run("store", "import", "/no/such/file", "--store", "/no/such/store") == (
+        1,
+        "",
+        "taskqueue: /no/such/file: No such file or directory\n",
+    )
+    assert run("top").status == 1
     assert run("stats", "--window", "5y").status == 2
+    assert run("project", "delete", "news").status == 2
     assert run("fly").status == 2
     assert run().status == 2

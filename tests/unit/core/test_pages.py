@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from taskqueue.core.replies import FetchersReply, StatusReply
+from taskqueue.core.replies import ErrorReply, FetchersReply, StatusReply
 from taskqueue.core.requests import Fetchers, FetcherSort, ProjectSort, Status
 from tests.unit.core.conftest import MakeWorld, World, task
 
@@ -142,6 +142,12 @@ def test_fetchers_are_found_by_project_group_and_name(crew: World) -> None:
     assert sessions(crew, group="nobody") == ["a"]
     crew.set("shop", group="shops")
     assert sessions(crew, group="shops") == ["a", "c"]
+
+
+def test_a_project_that_is_unknown_is_no_project_without_fetchers(world: World) -> None:
+    reply = world.ask(ErrorReply, Fetchers(session="person", n=world.n(), project="nobody"))
+
+    assert reply.code == "unknown-project"
 
 
 def test_nobody_who_only_asks_or_pushes_is_a_fetcher(world: World) -> None:
