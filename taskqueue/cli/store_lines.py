@@ -34,8 +34,9 @@ STDIN: Final = 0
 def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output: IO[bytes], named: str | None) -> None:
     """Write tasks and projects as lines of JSON. The daemon may go on meanwhile.
 
-    Everything that another store needs to go on: url, state, schedule, body, what is over. Histories and leases stay
-    behind. The first line names the format and the projects, the last one counts the tasks.
+    Everything that another store needs to go on: url, state, schedule, body, what is over; and, unless --state is said,
+    what happened by the minute and the hour. How each task ran, and leases, stay behind. The first line names the
+    format and the projects, the last one counts the tasks.
 
     If the name of FILE ends in .msgpack the same is written as MessagePack maps, one after the other: faster, smaller,
     and with bodies as the bytes that they are.
@@ -47,15 +48,16 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
       taskqueue store export --project news --state failed | jq -r .url
     """
     from taskqueue.core.task import STATE_NAMES
-    from taskqueue.store.exporting import lines_of
+    from taskqueue.store.exporting import History, lines_of
     from taskqueue.store.forms import JSON, MESSAGEPACK
     from taskqueue.store.still import Still
 
     named = named or ("msgpack" if str(getattr(output, "name", "")).endswith(SUFFIX) else "json")
     form = MESSAGEPACK if named == "msgpack" else JSON
     wanted = [STATE_NAMES.index(name) for name in states or STATES]
+    history: History = "none" if states else "projects" if names else "all"
     with closing(Still(place.path)) as still, moving("tasks") as progress:
-        for done, line in enumerate(lines_of(still, _records(still, names), wanted, form)):
+        for done, line in enumerate(lines_of(still, _records(still, names), wanted, form, history=history)):
             output.write(line + form.end)
             progress(done)
 

@@ -1,13 +1,13 @@
 """Writes a store down, in lines of JSON or in MessagePack, in bounded memory: see ``lines`` and ``forms``.
 
-A task that is processing is written as such, though its lease stays behind: who brings it in has it run again. History,
-counters, sessions and operations stay behind, too.
+A task that is processing is written as such, though its lease stays behind: who brings it in has it run again. How
+tasks ran, counters, sessions and operations stay behind, too; what happened by the minute and the hour does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -27,6 +27,7 @@ from taskqueue.store.lines import (
     TaskLine,
 )  # fmt: skip
 from taskqueue.store.reading import read, refuse
+from taskqueue.store.slices import slices_of
 from taskqueue.store.still import Reads, pages
 
 OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
@@ -34,12 +35,21 @@ IN_ORDER: Final = (PROCESSING, READY, DELAYED, *OVER)
 """In which the states are written."""
 
 Entry = tuple[bytes, bytes]
+History = Literal["none", "projects", "all"]
 
 
 def lines_of(
-    store: Reads, records: Sequence[ProjectRecord], states: Collection[int], form: Form = JSON
+    store: Reads,
+    records: Sequence[ProjectRecord],
+    states: Collection[int],
+    form: Form = JSON,
+    *,
+    history: History = "none",
 ) -> Iterator[bytes]:
     """The lines of these projects, with their tasks in these states; ``form.end`` belongs after each.
+
+    Args:
+        history: what happened by the minute and the hour: to nobody, to these projects, or to all together as well.
 
     Raises:
         StoreError: the store failed.
@@ -51,6 +61,9 @@ def lines_of(
         for task in _tasks(store, record, states):
             count += 1
             yield form.encode(_line(record.name, task, form))
+    if history != "none":
+        names = {record.number: record.name for record in records}
+        yield from map(form.encode, slices_of(store, names, whole=history == "all"))
     yield form.encode(LastLine(count))
 
 

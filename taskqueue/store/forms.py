@@ -19,6 +19,7 @@ from taskqueue.store.lines import (
     ABSENT,
     FirstLine,
     LastLine,
+    SliceLine,
     TaskLine,
     as_json,
     as_msgpack,
@@ -36,8 +37,8 @@ class Form(NamedTuple):
     Attributes:
         unit: what one of the parts is called.
         end: what stands after each of them.
-        last: what the last part begins with, and no other.
-        encode, decode_first, decode_task, decode_last: a part.
+        last: what the last part begins with, and no other; ``history`` are beginnings of the parts with the history.
+        encode, decode_first, decode_task, decode_slice, decode_last: a part.
         said: a MessagePack value as it stands in a part, ABSENT if it is nil; ``packed`` gives the same bytes again.
         settings_said: a project's settings as they stand in a part; ``settings_read`` gives them again.
     """
@@ -45,9 +46,11 @@ class Form(NamedTuple):
     unit: str
     end: bytes
     last: bytes
+    history: tuple[bytes, ...]
     encode: Callable[[Struct], bytes]
     decode_first: Callable[[bytes], FirstLine]
     decode_task: Callable[[bytes], TaskLine]
+    decode_slice: Callable[[bytes], SliceLine]
     decode_last: Callable[[bytes], LastLine]
     said: Callable[[bytes | Raw], Raw]
     packed: Callable[[Raw], Raw]
@@ -67,9 +70,11 @@ JSON: Final = Form(
     "line",
     b"\n",
     b'{"tasks":',
+    (b'{"history":',),
     encode_line,
     JsonDecoder(FirstLine).decode,
     JsonDecoder(TaskLine).decode,
+    JsonDecoder(SliceLine).decode,
     JsonDecoder(LastLine).decode,
     as_json,
     as_msgpack,
@@ -80,9 +85,11 @@ MESSAGEPACK: Final = Form(
     "map",
     b"",
     b"\x81\xa5tasks",
+    (b"\x83\xa7history", b"\x84\xa7history"),
     msgspec.msgpack.Encoder().encode,
     Decoder(FirstLine).decode,
     Decoder(TaskLine).decode,
+    Decoder(SliceLine).decode,
     Decoder(LastLine).decode,
     _said,
     _packed,

@@ -10,12 +10,13 @@ Rules:
 3. What was processing is ready again, its retries as they were. What was deferred until the end of its lease is
    applied.
 4. Each task gets a new seq, in the order of the lines, and the store a new epoch.
+5. What happened by the minute and the hour comes after the tasks; what the store knows of it stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final, Literal, NoReturn
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Literal, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -47,9 +48,12 @@ from taskqueue.store.format import META
 from taskqueue.store.forms import JSON, Form
 from taskqueue.store.gaps import is_left
 from taskqueue.store.ledger import FIRST_PROJECT
-from taskqueue.store.lines import VERSION, ProjectLine, TaskLine
+from taskqueue.store.lines import READABLE, ProjectLine, SliceLine, TaskLine
 from taskqueue.store.lookup import find
+from taskqueue.store.slices import puts_of
 from taskqueue.store.still import pages
+
+T = TypeVar("T")
 
 BATCH_TASKS: Final = 1000
 BATCH_BYTES: Final = 8 << 20
@@ -102,7 +106,10 @@ def bring_in(
     inflow.make_projects(projects, known, given)
     yield inflow.brought
     for page in _pages(numbered, form):
-        inflow.add(page)
+        if isinstance(page, list):
+            inflow.add(page)
+        else:
+            inflow.add_slice(*page)
         yield inflow.brought
     store.sync()
 
@@ -113,12 +120,15 @@ def _first_line(numbered: Iterator[tuple[int, bytes]], form: Form) -> list[Proje
         first = form.decode_first(line)
     except UNREADABLE as error:
         _refuse(form, number, f"no export begins like this: {error}")
-    if first.taskqueue != VERSION:
-        _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here is {VERSION}")
+    if first.taskqueue not in READABLE:
+        _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here are 1 and 2")
     return first.projects
 
 
-def _pages(numbered: Iterator[tuple[int, bytes]], form: Form) -> Iterator[list[tuple[int, TaskLine]]]:
+def _pages(
+    numbered: Iterator[tuple[int, bytes]], form: Form
+) -> Iterator[list[tuple[int, TaskLine]] | tuple[int, SliceLine]]:
+    """Pages of tasks, and single slices of the history."""
     page: list[tuple[int, TaskLine]] = []
     size = count = 0
     for number, line in numbered:
@@ -126,7 +136,10 @@ def _pages(numbered: Iterator[tuple[int, bytes]], form: Form) -> Iterator[list[t
             yield page
             _check_last(number, line, count, form)
             return
-        page.append((number, _task_line(number, line, form)))
+        if line.startswith(form.history):
+            yield number, _decoded(number, line, form, form.decode_slice)
+            continue
+        page.append((number, _decoded(number, line, form, form.decode_task)))
         size += len(line)
         count += 1
         if len(page) >= BATCH_TASKS or size >= BATCH_BYTES:
@@ -146,9 +159,9 @@ def _check_last(number: int, line: bytes, count: int, form: Form) -> None:
         _refuse(form, number, f"there should be {said:,} tasks, and were {count:,}")
 
 
-def _task_line(number: int, line: bytes, form: Form) -> TaskLine:
+def _decoded(number: int, line: bytes, form: Form, decode: Callable[[bytes], T]) -> T:
     try:
-        return form.decode_task(line)
+        return decode(line)
     except UNREADABLE as error:
         _refuse(form, number, str(error))
 
@@ -194,9 +207,14 @@ class _Inflow:
         except UNREADABLE as error:
             _refuse(self._form, 1, f'project "{line.name}": {error}')
 
+    def add_slice(self, number: int, line: SliceLine) -> None:
+        """What happened in a minute or an hour."""
+        numbers = {name: self._project(number, name).number for name in line.projects}
+        self._store.write(self._epoch, puts_of(self._store, line, numbers))
+
     def add(self, page: list[tuple[int, TaskLine]]) -> None:
         """One batch."""
-        refs = [TaskRef(self._project(*numbered).number, numbered[1].taskid) for numbered in page]
+        refs = [TaskRef(self._project(number, line.project).number, line.taskid) for number, line in page]
         found = find(self._store, Needs(tasks=refs)).tasks
         kept, touched = Kept(), dict[int, ProjectRecord]()
         for ref, (number, line) in zip(refs, page, strict=True):
@@ -225,10 +243,10 @@ class _Inflow:
         ]
         self._store.write(self._epoch, batch)
 
-    def _project(self, number: int, line: TaskLine) -> ProjectRecord:
-        if line.project not in self._named:
-            _refuse(self._form, number, f'project "{line.project}" is not in the first {self._form.unit}')
-        return self._projects[line.project]
+    def _project(self, number: int, name: str) -> ProjectRecord:
+        if name not in self._named:
+            _refuse(self._form, number, f'project "{name}" is not in the first {self._form.unit}')
+        return self._projects[name]
 
     def _task(self, number: int, line: TaskLine, project: int) -> Task:
         self._number += 1

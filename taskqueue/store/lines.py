@@ -2,7 +2,8 @@
 
     {"taskqueue": 1, "projects": [{"name": "news", "state": "running", …}]}         first: the format, the projects
     {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
-    {"tasks": 20311}                                                                last: how many there were
+    {"history": "hour", "at": 1700000000, "projects": {"news": [5, 4, 4, 0, 0, 0]}} what happened in an hour, or minute
+    {"tasks": 20311}                                                                last: how many tasks there were
 
 What has its default is left out. Tasks come project by project in the order in which they would run: what is
 processing, then ready, delayed, and what is over, the oldest first; so new seqs, given in the order of the lines, keep
@@ -38,13 +39,16 @@ from taskqueue.core.messages import (
     Setting,
     TaskId,
 )
-from taskqueue.core.requests import StateName
+from taskqueue.core.requests import Resolution, StateName
 from taskqueue.core.schema import is_number
 from taskqueue.core.settings import Settings
 from taskqueue.core.views import ProjectState, Totals
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the lines."""
+
+READABLE: Final = (1, VERSION)
+"""In version 1 there was no history."""
 
 PACKED: Final = "$msgpack"
 INF: Final = "inf"
@@ -114,6 +118,26 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     depth: Number = 0
     body: Raw = ABSENT
     deferred: DeferredLine | None = None
+
+
+Events = tuple[Number, Number, Number, Number, Number, Number]
+"""New, selected, success, failed, retried, timeout."""
+
+
+class SliceLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What happened in one minute or hour; comes after the tasks.
+
+    Attributes:
+        history: how long it is.
+        at: unix seconds of its beginning.
+        projects: to which project what.
+        all: to all together, those included that were deleted since; None: it is not known.
+    """
+
+    history: Resolution
+    at: Annotated[int, Meta(ge=0, le=2**32 - 1)]
+    projects: dict[ProjectName, Events]
+    all: Events | None = None
 
 
 class LastLine(Struct, frozen=True, forbid_unknown_fields=True):

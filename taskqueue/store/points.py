@@ -29,7 +29,7 @@ def load_slices(store: Reads, resolution: Resolution) -> LoadedSlices:
             loaded.slices[layout.point_of(key)[1]] = projects
             loaded.sum = tuple(events)
     last = next(reversed(loaded.slices), 0)
-    for page in pages(store, layout.POINTS, *_points_of(resolution, last)):
+    for page in pages(store, layout.POINTS, *slice_range(resolution, last)):
         loaded.rows |= {layout.point_of(key)[2]: read(layout.POINTS, key, layout.decode_point, v) for key, v in page}
     return loaded
 
@@ -54,7 +54,7 @@ def _events(key: bytes, value: bytes) -> Row:
     return read(layout.POINTS, key, layout.decode_slice, value)[1:]
 
 
-def _points_of(resolution: Resolution, at: int) -> tuple[bytes, bytes]:
+def slice_range(resolution: Resolution, at: int) -> tuple[bytes, bytes]:
     """Start and end of the keys of the projects' points of one time."""
     first, last = layout.point_key(resolution, at, 1), layout.point_key(resolution, at + 1, 1)
     return first, last[:5]
