@@ -249,7 +249,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         try:
             while True:
                 for task in await self._fetching.take(consumer, 1):
-                    self._fetching.begin(task.token)
+                    self._fetching.begin(task.token, consumer)
                     yield task
         finally:
             self._fetching.leave(consumer)

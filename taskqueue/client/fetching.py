@@ -76,7 +76,7 @@ class Fetching:
         self._buffer: deque[Waiting] = deque()
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
-        self._begun: set[int] = set()
+        self._begun: dict[int, Consumer | None] = {}
         self._sleepers: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -94,8 +94,14 @@ class Fetching:
         return consumer
 
     def leave(self, consumer: Consumer) -> None:
-        """Take no more; what is in the buffer only for this consumer goes back."""
+        """Take no more; what is in the buffer only for this consumer goes back.
+
+        What it has begun and not reported takes room for as long as its lease then: nobody may ever say that it is
+        over.
+        """
         self._consumers.remove(consumer)
+        for token in [token for token, beginner in self._begun.items() if beginner is consumer]:
+            self.end(token)
         unwanted = [waiting.task for waiting in self._buffer if not self._wanted(waiting.task)]
         self._buffer = deque(waiting for waiting in self._buffer if self._wanted(waiting.task))
         self.state()
@@ -153,21 +159,26 @@ class Fetching:
         Called before what is said of them is sent, so that the daemon hears it first.
         """
         tokens = list(tokens)
-        for token in self._begun.intersection(tokens):
-            self.end(token)
+        for token in tokens:
+            if token in self._begun:
+                self.end(token)
         over = self._selected.intersection(tokens)
         self._forget(over)
         if over:
             self.state()
 
-    def begin(self, token: int) -> None:
-        """Somebody's code works on this task from now on, whatever becomes of its lease, until ``end``."""
-        self._begun.add(token)
+    def begin(self, token: int, consumer: Consumer | None = None) -> None:
+        """Somebody's code works on this task from now on, whatever becomes of its lease, until ``end``.
+
+        Args:
+            consumer: nobody does any more when it leaves; None: that is said by ``end``, or a report.
+        """
+        self._begun[token] = consumer
         self._session.start(token)
 
     def end(self, token: int) -> None:
         """It does so no more."""
-        self._begun.discard(token)
+        self._begun.pop(token, None)
         self._session.stop(token)
 
     def state(self) -> None:

@@ -71,6 +71,8 @@ class Worker:
     ) -> None:
         if concurrency < 1:
             raise ValueError(f"concurrency: expected at least 1, got {concurrency}")
+        if prefetch is not None and prefetch < 0:
+            raise ValueError(f"prefetch: expected at least 0, got {prefetch}")
         self._client = client
         self._handle = handler
         self._projects = None if projects is None else list(projects)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +179,23 @@ def test_a_fetcher_that_stops_leaves_what_it_passed_on_to_the_processors(
 
     assert (processing, outcome) == (1, "done")
     assert client.project("news").totals.selected == 1
+
+
+def test_a_loop_that_works_on_a_task_is_handed_no_other_when_its_lease_ends_but_a_new_loop_is(
+    it: Daemon, client: Client
+) -> None:
+    client.project_set("news", {"processing_timeout": 0.5})
+    client.push_many("news", [f"http://site/{number}" for number in range(3)])
+    with Client(it.url, name="fetcher") as fetcher:
+        for _ in fetcher.tasks(["news"], capacity=1):
+            wait_until(lambda: client.project("news").totals.timeout == 1)
+            selected = client.project("news").totals.selected
+            break
+        done = [fetcher.done(task).outcome for task in islice(fetcher.tasks(["news"], capacity=1), 3)]
+
+    assert selected == 1
+    assert done == ["done"] * 3
+    assert client.project("news").totals.selected == 4
 
 
 def test_a_client_without_a_worker_passes_on_what_it_selected(it: Daemon, client: Client) -> None:

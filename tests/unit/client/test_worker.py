@@ -252,6 +252,14 @@ def test_new_tasks_that_the_daemon_would_not_take_are_a_failure(daemon: Daemon) 
     assert "8388608" in item.error
 
 
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"prefetch": -1}])
+def test_options_that_can_not_be_are_refused_with_their_name(options: dict[str, int]) -> None:
+    [name] = options
+
+    with pytest.raises(ValueError, match=f"{name}: expected at least"):
+        Worker(None, coroutine, **options)  # type: ignore[arg-type]
+
+
 def test_no_more_run_at_once_than_the_concurrency(daemon: Daemon) -> None:
     running: set[int] = set()
     most = 0
