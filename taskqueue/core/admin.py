@@ -105,7 +105,8 @@ def set_project(state: State, now: Now, by: Who, message: ProjectSet) -> Project
         project = make_project(state, message.project, now, overrides)
     else:
         use_settings(state, project, project.layers, overrides, now)
-    log.note(state, now, by, "project set", project=project.name, detail=log.settings(message.settings))
+    what = "cron set" if list(message.settings) == ["cron"] else "project set"
+    log.note(state, now, by, what, project=project.name, detail=log.settings(message.settings))
     return ProjectReply(n=message.n, project=project.view(now))
 
 
@@ -116,7 +117,9 @@ def unset_project(state: State, now: Now, by: Who, message: ProjectUnset) -> Pro
     for key in message.keys:
         _unset(project, kept, key)
     use_settings(state, project, project.layers, kept, now)
-    log.note(state, now, by, "project unset", project=project.name, detail=" ".join(message.keys) or "all")
+    is_cron = all(key.startswith("cron.") for key in message.keys) and message.keys
+    what = "cron remove" if is_cron else "project unset"
+    log.note(state, now, by, what, project=project.name, detail=" ".join(message.keys) or "all")
     return ProjectReply(n=message.n, project=project.view(now))
 
 
