@@ -39,7 +39,7 @@ from taskqueue.core.views import Attempt
 from taskqueue.store import layout
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.lookup import NEAR_SEQS
+from taskqueue.store.orders import NEAR_SEQS
 from taskqueue.store.rocks import RocksStore
 
 BATCH: Final = 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -19,11 +19,31 @@ PAGE: Final = 500
 """Most tasks that the daemon lists at once."""
 
 
-def pages(client: Client, project: str, state: StateName, url_glob: str | None, limit: int) -> Iterator[TaskListReply]:
+class Chosen(NamedTuple):
+    """Which tasks are listed, and which way; see ``AsyncClient.task_list``."""
+
+    project: str
+    state: StateName
+    url: str | None
+    error: str | None
+    since: float | None
+    newest: bool
+
+
+def pages(client: Client, chosen: Chosen, limit: int) -> Iterator[TaskListReply]:
     """Pages that together have no more tasks than ``limit``; there are more if the last one has a ``next``."""
     after, left = "", limit
     while left:
-        page = client.task_list(project, state, url=url_glob, after=after, limit=min(left, PAGE))
+        page = client.task_list(
+            chosen.project,
+            chosen.state,
+            url=chosen.url,
+            error=chosen.error,
+            since=chosen.since,
+            newest=chosen.newest,
+            after=after,
+            limit=min(left, PAGE),
+        )
         yield page
         if not page.next:
             return

@@ -42,24 +42,47 @@ def task() -> None:
 @click.argument("project", type=project_name)
 @click.option("--state", metavar="STATE", type=click.Choice(STATES), required=True, help=f"One of {', '.join(STATES)}.")
 @click.option("--url-glob", metavar="GLOB", help="Only those whose url matches, such as 'https://a.org/*'.")
+@click.option("--error-glob", metavar="GLOB", help="Only those that had such an error last, such as '*timeout*'.")
+@click.option(
+    "--since", type=times.since, metavar="AGE|TIME",
+    help="Ended, or last run, so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
+)  # fmt: skip
+@click.option(
+    "--newest/--oldest", default=False,
+    help="What ended, or was handed out, last comes first, or (as usual) last; not of what is ready or delayed.",
+)  # fmt: skip
 @click.option("--limit", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Tasks, at most.")
 @takes_json_lines
 @reaches_daemon
 def list_tasks(
-    project: str, state: StateName, url_glob: str | None, limit: int, as_json: bool, url: str, timeout: float
+    project: str,
+    state: StateName,
+    url_glob: str | None,
+    error_glob: str | None,
+    since: float | None,
+    newest: bool,
+    limit: int,
+    as_json: bool,
+    url: str,
+    timeout: float,
 ) -> None:
-    """List tasks of a project in one state, in its order.
+    """List tasks of a project in one state, in its order, with their last errors.
 
-    Those that are ready or processing come first who run first, those that are delayed by when they are due, those that
-    are over by when they ended, the oldest first. `when` is that time.
+    Those that are ready come first who run first, those that are delayed by when they are due, those that are over by
+    when they ended, the oldest first: `when` is that time. Those that are processing come by when they were handed out,
+    with how long they are `held`, how much of the lease is `left`, and by whom.
 
     \b
     Example:
       taskqueue task list news --state failed --url-glob 'https://example.com/*'
+      taskqueue task list news --state failed --since 1h --newest
+      taskqueue task list news --state failed --error-glob '*503*'
+      taskqueue task list news --state processing --oldest
       taskqueue task list news --state ready --limit 1000000 --json | jq -r .url
     """
+    chosen = listing.Chosen(project, state, url_glob, error_glob, since, newest)
     with Daemon(url, timeout).client() as client:
-        found = listing.pages(client, project, state, url_glob, limit)
+        found = listing.pages(client, chosen, limit)
         show_pages = listing.print_json if as_json else listing.print_table
         show_pages(found)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -14,13 +15,41 @@ from taskqueue.client.task import default_taskid
 from taskqueue.core.views import Attempt, OperationView, TaskRow
 
 
-def of_tasks(rows: Iterable[TaskRow]) -> Table:
-    """A row a task, named as ``task show`` takes it: by its url, or by its taskid with the url behind it."""
-    table = bare_table(["when"], ["priority", "retried"], ["task"])
+def of_tasks(rows: Sequence[TaskRow]) -> Table:
+    """A row a task, named as ``task show`` takes it: by its url, or by its taskid with the url behind it.
+
+    Columns that would be empty are left out: priorities, what the last attempts failed of (of an error the last line),
+    and for how long, and by whom, what is being processed is held.
+    """
+    held = any(row.lease_seconds for row in rows)
+    columns: dict[str, Callable[[TaskRow], str]] = {
+        "held": lambda row: duration(max(0.0, time.time() - row.at)),
+        "left": lambda row: duration(row.lease_seconds),
+        "fetcher": lambda row: row.fetcher,
+    }
+    words = columns if held else {"when": lambda row: local(row.at) or "now"}
+    numbers: dict[str, Callable[[TaskRow], str]] = {
+        "priority": lambda row: f"{row.priority}",
+        "retried": lambda row: f"{row.retried}",
+    }
+    if not any(row.priority for row in rows):
+        del numbers["priority"]
+    more: dict[str, Callable[[TaskRow], str]] = {"task": _name}
+    if any(row.error for row in rows):
+        more["error"] = lambda row: last_line(row.error)
+    table = bare_table(words, numbers, more)
     for row in rows:
-        name = row.url if row.taskid == default_taskid(row.url) else f"{row.taskid}  {row.url}"
-        table.add_row(*map(Text, (local(row.at) or "now", f"{row.priority}", f"{row.retried}", name)))
+        table.add_row(*(Text(cell(row)) for cell in (*words.values(), *numbers.values(), *more.values())))
     return table
+
+
+def _name(row: TaskRow) -> str:
+    return row.url if row.taskid == default_taskid(row.url) else f"{row.taskid}  {row.url}"
+
+
+def last_line(error: str) -> str:
+    """What a traceback comes to."""
+    return error.strip().rpartition("\n")[2]
 
 
 def of_attempts(attempts: Iterable[Attempt]) -> Table:
@@ -32,7 +61,7 @@ def of_attempts(attempts: Iterable[Attempt]) -> Table:
         table.add_row(
             Text(local(attempt.at)),
             outcome,
-            *map(Text, (took, attempt.fetcher, attempt.error.strip().rpartition("\n")[2])),
+            *map(Text, (took, attempt.fetcher, last_line(attempt.error))),
         )
     return table
 

@@ -199,18 +199,42 @@ class BlockingAdmin:
         return self._background.run(self._client.cancel_tasks(project, taskids))
 
     def task_list(
-        self, project: str, state: StateName, *, url: str | None = None, after: str = "", limit: int = 100
+        self,
+        project: str,
+        state: StateName,
+        *,
+        url: str | None = None,
+        error: str | None = None,
+        since: Moment | None = None,
+        newest: bool = False,
+        after: str = "",
+        limit: int = 100,
     ) -> TaskListReply:
         """See ``AsyncClient.task_list``."""
-        return self._background.run(self._client.task_list(project, state, url=url, after=after, limit=limit))
+        return self._background.run(
+            self._client.task_list(
+                project, state, url=url, error=error, since=since, newest=newest, after=after, limit=limit
+            )
+        )
 
-    def all_tasks(self, project: str, state: StateName, *, url: str | None = None) -> Iterator[TaskRow]:
+    def all_tasks(
+        self,
+        project: str,
+        state: StateName,
+        *,
+        url: str | None = None,
+        error: str | None = None,
+        since: Moment | None = None,
+        newest: bool = False,
+    ) -> Iterator[TaskRow]:
         """See ``AsyncClient.all_tasks``."""
-        page = self.task_list(project, state, url=url, limit=500)
-        yield from page.tasks
-        while page.next:
-            page = self.task_list(project, state, url=url, after=page.next, limit=500)
+        after, more = "", True
+        while more:
+            page = self.task_list(
+                project, state, url=url, error=error, since=since, newest=newest, after=after, limit=500
+            )
             yield from page.tasks
+            after, more = page.next, bool(page.next)
 
     def failures(
         self,

@@ -58,30 +58,65 @@ class TaskAdmin:
     # ------------------------------------------------------------------------------------ lists
 
     async def task_list(
-        self, project: str, state: StateName, *, url: str | None = None, after: str = "", limit: int = 100
+        self,
+        project: str,
+        state: StateName,
+        *,
+        url: str | None = None,
+        error: str | None = None,
+        since: Moment | None = None,
+        newest: bool = False,
+        after: str = "",
+        limit: int = 100,
     ) -> TaskListReply:
-        """A page of a project's tasks in one state, in the order of that state.
+        """A page of a project's tasks in one state, in the order of that state, with the errors of their last attempts.
 
         Args:
             url: a glob, such as ``http://site/news/*``; None is any. Each page looks at a bounded number of tasks, so
                 it may have fewer than ``limit``, or none, and yet not be the last.
+            error: a glob that the error of the last attempt matches; None is any. Not for what is processing.
+            since: unix seconds, or an aware datetime: ended at that time or later or, if it is not over, last run.
+            newest: what ended, or was handed out, last comes first; not for what is ready or delayed.
             after: the ``next`` of the page before, which is empty on the last one; empty: from the start.
             limit: 1 to 500.
+
+        Raises:
+            ValueError: since is a datetime without a zone.
+            RequestRejected: there is no such project, or the state has no errors or can't be listed backwards.
         """
-        request = TaskList(session="", n=0, project=project, state=state, url=url or "", after=after, limit=limit)
+        request = TaskList(
+            session="",
+            n=0,
+            project=project,
+            state=state,
+            url=url or "",
+            error=error or "",
+            since=unix_seconds("since", since) or 0.0,
+            newest=newest,
+            after=after,
+            limit=limit,
+        )
         return await self._exchange.ask(request, TaskListReply)
 
     async def all_tasks(
-        self, project: str, state: StateName, *, url: str | None = None
+        self,
+        project: str,
+        state: StateName,
+        *,
+        url: str | None = None,
+        error: str | None = None,
+        since: Moment | None = None,
+        newest: bool = False,
     ) -> AsyncGenerator[TaskRow, None]:
         """All of them, asked for page by page; what changes meanwhile may be missing, or come twice."""
-        page = await self.task_list(project, state, url=url, limit=500)
-        while True:
+        after, more = "", True
+        while more:
+            page = await self.task_list(
+                project, state, url=url, error=error, since=since, newest=newest, after=after, limit=500
+            )
             for row in page.tasks:
                 yield row
-            if not page.next:
-                return
-            page = await self.task_list(project, state, url=url, after=page.next, limit=500)
+            after, more = page.next, bool(page.next)
 
     # ------------------------------------------------------------------------------------ what failed
 

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from taskqueue.core.counters import CountersRecord
 from taskqueue.core.failure import FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.history import DroppedSlices, KeptPoint, KeptSlice, LoadedSlices, PointsRef, Row
+from taskqueue.core.listed import FoundList, ListRef
 from taskqueue.core.log_ref import LogRef
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import AnyReply
@@ -108,7 +109,7 @@ class Needs(Struct):
     orders: list[OrderRef] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
     histories: list[TaskRef] = field(default_factory=list)
-    lists: list[OrderRef] = field(default_factory=list)
+    lists: list[ListRef] = field(default_factory=list)
     pages: list[PageRef] = field(default_factory=list)
     old: list[OldRef] = field(default_factory=list)
     failures: list[FailuresRef] = field(default_factory=list)
@@ -176,7 +177,7 @@ class Found(Struct):
     orders: list[FoundOrder] = field(default_factory=list)
     sessions: dict[str, dict[int, AnyReply]] = field(default_factory=dict)
     histories: dict[TaskRef, dict[int, Attempt]] = field(default_factory=dict)
-    lists: list[FoundOrder] = field(default_factory=list)
+    lists: list[FoundList] = field(default_factory=list)
     pages: list[FoundPage] = field(default_factory=list)
     old: list[FoundOld] = field(default_factory=list)
     failures: list[FoundFailures] = field(default_factory=list)

@@ -1,30 +1,51 @@
-"""Lists of tasks for people: a page of one state's order, from its index.
+"""Lists of tasks for people: a page of one state's order, from its index, from the start or from the end.
 
-A page looks at a bounded number of tasks, whatever the url glob lets through, at fewer if the glob makes that costly,
-and fits into a message. It shows the store as it was when the turn began; what is being run is shown from memory, where
-it always is.
+A page looks at a bounded number of tasks, whatever the globs let through, at fewer if these make that costly, and fits
+into a message. It shows the store as it was when the turn began; what is being run is shown from memory, where it
+always is.
+
+    ready       in the order in which they will be handed out          over   by their ends
+    delayed     as they fall due                           processing, longest held first
+
+Backwards goes what is over or processing. What waits does not: there, what comes last is no news, and from the end a
+store may have to cross all that has left the order.
 """
 
 from __future__ import annotations
 
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from itertools import islice
 from typing import Final
 
 from taskqueue.core.glob import COST_MOST, glob
 from taskqueue.core.intake import UTF8_MOST
-from taskqueue.core.kept import FoundOrder, Needs, OrderRef
+from taskqueue.core.kept import Needs
+from taskqueue.core.listed import FoundList, ListRef, page_with
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
 from taskqueue.core.replies import TaskListReply
 from taskqueue.core.requests import TaskList
 from taskqueue.core.state import State
-from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, Spec, Task, key_time
-from taskqueue.core.views import TaskRow
+from taskqueue.core.task import (
+    DELAYED,
+    NO_FLOOR,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    SUCCESS,
+    Spec,
+    Task,
+    key_time,
+    time_key,
+)
+from taskqueue.core.views import Attempt, TaskRow
 from taskqueue.errors import Rejected
 
 LOOKED_AT: Final = 1000
 """Tasks that a page looks at when a glob may leave most of them out."""
+
+ERRORS_LOOKED_AT: Final = 256
+"""Tasks that a page looks at for their errors: each is two look-ups in the store, 15 µs."""
 
 LIST_BYTES: Final = 1 << 20
 """Of urls and bodies that are read for a page, about."""
@@ -32,59 +53,82 @@ LIST_BYTES: Final = 1 << 20
 HOLLOW_LOOKED_AT: Final = 32
 """Tasks being run whose specs are read for a page: it is not known how large they are."""
 
-ROW_BYTES: Final = 128
-"""Of a task in a message, besides its taskid and its url."""
+ROW_BYTES: Final = 160
+"""Of a task in a message, besides its taskid, its url, its fetcher and its error."""
+
+WAITING: Final = ("ready", "delayed")
 
 
 def need(state: State, request: TaskList, wanted: Needs) -> None:
     """Have the page read."""
     project = state.projects.get(request.project)
-    start = _start(request)
-    if project is None or start is None:
+    after = _after(request)
+    if project is None or after is None or _refusal(request):
         return
-    ref = _ref(project, request, start)
+    ref = _ref(project, request, after)
     if ref.state == PROCESSING:
         _ask_hollow(state, project, ref)
     elif ref not in state.lists:
         # What has left the order is skipped: a store crosses each of its tombstones.
-        state.lists[ref] = ref._replace(start=max(start, _low_key(project, ref.state)))
+        state.lists[ref] = ref._replace(start=max(ref.start, _low_key(project, ref.state)))
         wanted.lists.append(state.lists[ref])
 
 
 def list_tasks(state: State, now: Now, request: TaskList) -> TaskListReply:
     """A page of a project's tasks in one state."""
     project = state.project(request.project)
-    start = _start(request)
-    if start is None:
-        raise Rejected("malformed", f'after: expected the "next" of a page, got "{request.after}"')
-    found = _found(state, project, _ref(project, request, start))
-    reply = TaskListReply(n=request.n, tasks=[])
-    room, cost = state.config.select_bytes, 0
-    pattern = glob(request.url or "*")
+    after = _after(request)
+    refusal = _refusal(request)
+    if after is None or refusal:
+        raise Rejected("malformed", refusal or f'after: expected the "next" of a page, got "{request.after}"')
+    found = _found(state, project, _ref(project, request, after))
+    reply = TaskListReply(n=request.n, tasks=[], next="" if found.next is None else f"{found.next:x}")
+    room = state.config.select_bytes
     for task in found.tasks:
-        if len(reply.tasks) == request.limit or room <= 0 or cost > COST_MOST or task.spec is None:
-            reply.next = f"{task.key:x}"
-            return reply
-        cost += pattern.cost(task.spec.url)
-        if pattern.matches(task.spec.url):
-            reply.tasks.append(_row(now, task, task.spec))
-            room -= ROW_BYTES + UTF8_MOST * (len(task.taskid) + len(task.spec.url))
-    if found.tasks and not found.end:
-        reply.next = f"{found.tasks[-1].key + 1:x}"
+        if room <= 0 or task.spec is None:
+            reply.next = f"{page_with(request.newest, _place(task)):x}"
+            break
+        if _is_late(request, task):
+            row = _row(state, now, task, task.spec, found.attempts.get(task.taskid))
+            reply.tasks.append(row)
+            room -= ROW_BYTES + UTF8_MOST * (len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error))
     return reply
 
 
-def _start(request: TaskList) -> int | None:
-    """The key from which on the page is wanted; None: it can't be read."""
+def _refusal(request: TaskList) -> str:
+    """Why it can't be answered; "" if it can."""
+    if request.newest and request.state in WAITING:
+        return f"newest: what is {request.state} is listed in the order in which it will be handed out"
+    if request.error and request.state == "processing":
+        return "error: what is being processed has none yet"
+    return ""
+
+
+def _after(request: TaskList) -> int | None:
+    """Where the page begins; None: it can't be read."""
     try:
-        return max(0, int(request.after or "0", 16))
+        return max(0, int(request.after, 16)) if request.after else NO_FLOOR if request.newest else 0
     except ValueError:
         return None
 
 
-def _ref(project: Project, request: TaskList, start: int) -> OrderRef:
-    limit = LOOKED_AT if request.url else request.limit
-    return OrderRef(project.number, STATE_NAMES.index(request.state), start, limit, LIST_BYTES)
+def _ref(project: Project, request: TaskList, after: int) -> ListRef:
+    which = STATE_NAMES.index(request.state)
+    low = time_key(request.since, 0) if which >= SUCCESS else 0
+    is_chosen = request.url or (request.since and which < SUCCESS)
+    return ListRef(
+        project.number,
+        which,
+        start=low if request.newest else max(low, after),
+        end=min(NO_FLOOR, after) if request.newest else NO_FLOOR,
+        newest=request.newest,
+        rows=request.limit,
+        limit=ERRORS_LOOKED_AT if request.error else LOOKED_AT if is_chosen else request.limit,
+        limit_bytes=LIST_BYTES,
+        url=request.url,
+        error=request.error,
+        attempts=which not in (PROCESSING, SUCCESS),
+    )
 
 
 def _low_key(project: Project, state: int) -> int:
@@ -93,21 +137,46 @@ def _low_key(project: Project, state: int) -> int:
     return project.queue.delayed.low_key() if state == DELAYED else 0
 
 
-def _found(state: State, project: Project, ref: OrderRef) -> FoundOrder:
+def _is_late(request: TaskList, task: Task) -> bool:
+    """It ended, or its last attempt did, since the time that was asked for; the part that was read has the former."""
+    return task.state >= SUCCESS or not request.since or task.lastcrawltime >= request.since
+
+
+def _found(state: State, project: Project, ref: ListRef) -> FoundList:
     """What was read; nothing, of a project that this very turn has made."""
     if ref.state == PROCESSING:
-        tasks = _being_run(project, ref)
-        return FoundOrder(ref, tasks[: ref.limit], end=len(tasks) <= ref.limit)
-    return state.listed.get(state.lists.get(ref, ref)) or FoundOrder(ref, [], end=True)
+        return _found_run(project, ref)
+    return state.listed.get(state.lists.get(ref, ref)) or FoundList(ref, [], {}, None)
 
 
-def _being_run(project: Project, ref: OrderRef) -> list[Task]:
+def _found_run(project: Project, ref: ListRef) -> FoundList:
+    """What is being run, from memory. The page ends before a task whose url is not here."""
+    pattern = glob(ref.url or "*")
+    found = FoundList(ref, [], {}, None)
+    cost = 0
+    for count, task in enumerate(_being_run(project, ref)):
+        if count == ref.limit or len(found.tasks) == ref.rows or cost > COST_MOST or task.spec is None:
+            found.next = page_with(ref.newest, _place(task))
+            break
+        cost += pattern.cost(task.spec.url)
+        if pattern.matches(task.spec.url):
+            found.tasks.append(task)
+    return found
+
+
+def _being_run(project: Project, ref: ListRef) -> list[Task]:
     """One more than the page has, if there are so many."""
-    later = (task for task in project.queue.processing.leased.values() if task.key >= ref.start)
-    return nsmallest(ref.limit + 1, later, key=lambda task: task.key)
+    part = (task for task in project.queue.processing.leased.values() if ref.start <= _place(task) < ref.end)
+    first = nlargest if ref.newest else nsmallest
+    return first(ref.limit + 1, part, key=_place)
 
 
-def _ask_hollow(state: State, project: Project, ref: OrderRef) -> None:
+def _place(task: Task) -> int:
+    """Its key in the list: in that of what is being run, by when it was handed out."""
+    return task.key if task.lease is None else time_key(task.lease.selected_at, task.seq)
+
+
+def _ask_hollow(state: State, project: Project, ref: ListRef) -> None:
     """Have some specs read that are in the store only, and let go of them again after the turn."""
     hollow = (task for task in _being_run(project, ref) if task.spec is None)
     for task in islice(hollow, HOLLOW_LOOKED_AT):
@@ -115,22 +184,20 @@ def _ask_hollow(state: State, project: Project, ref: OrderRef) -> None:
         state.heavy.append(task)
 
 
-def _row(now: Now, task: Task, spec: Spec) -> TaskRow:
-    return TaskRow(
+def _row(state: State, now: Now, task: Task, spec: Spec, attempt: Attempt | None) -> TaskRow:
+    row = TaskRow(
         taskid=task.taskid,
         url=spec.url,
         priority=task.priority,
-        at=_at(now, task),
         retried=task.retried,
         lastcrawltime=task.lastcrawltime,
     )
-
-
-def _at(now: Now, task: Task) -> float:
-    if task.state == READY:
-        return 0.0
-    if task.state == DELAYED:
-        return task.exetime
     if task.lease is not None:
-        return now.wall - (now.boot - task.lease.selected_at)
-    return key_time(task.key)
+        row.at = now.wall - (now.boot - task.lease.selected_at)
+        row.fetcher = state.sessions[task.lease.session].label
+        row.lease_seconds = max(0.0, task.lease.deadline - now.boot)
+    elif task.state != READY:
+        row.at = task.exetime if task.state == DELAYED else key_time(task.key)
+    if attempt is not None:
+        row.fetcher, row.error = attempt.fetcher, attempt.error
+    return row

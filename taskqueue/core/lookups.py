@@ -92,7 +92,7 @@ def absorb(state: State, found: Found) -> None:
         state.low.pop(project.number, None)
         project.queue.refill(order.ref.state, order.tasks, end=order.end)
         state.touch(project)
-    state.listed = {order.ref: order for order in found.lists}
+    state.listed = {part.ref: part for part in found.lists}
     if state.swept:
         state.changes.outdate(state.swept)
     state.fill(found.specs)

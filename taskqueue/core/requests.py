@@ -209,12 +209,18 @@ class TaskList(Request, tag="task-list"):
 
     Attributes:
         url: a glob that the url matches; a page looks at a bounded number of tasks, so it may be short, or empty.
+        error: a glob that the error of the last attempt matches; not for what is being processed.
+        since: unix seconds: ended at that time or later or, if live, last run; one that was never run is left out.
+        newest: backwards, from the end of the order; not for what is ready or delayed.
         after: the ``next`` of the page before; empty: from the start.
     """
 
     project: ProjectName
     state: StateName
     url: Glob = ""
+    error: Glob = ""
+    since: EpochSeconds = 0.0
+    newest: bool = False
     after: Annotated[str, Meta(max_length=64)] = ""
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
 

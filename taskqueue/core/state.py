@@ -22,8 +22,9 @@ from taskqueue.core.failure_log import FailureLog
 from taskqueue.core.given import Given
 from taskqueue.core.history import History
 from taskqueue.core.jobs import NO_JOBS
-from taskqueue.core.kept import FoundOrder, Loaded, OrderRef, SessionRecord, SpecRef
+from taskqueue.core.kept import Loaded, SessionRecord, SpecRef
 from taskqueue.core.layer_size import check_size
+from taskqueue.core.listed import FoundList, ListRef
 from taskqueue.core.memory import Memory
 from taskqueue.core.messages import Now, Token
 from taskqueue.core.operation import Operation
@@ -129,8 +130,8 @@ class State:
         self.old: dict[int, None] = {}
         self.ridding: list[int] = []
         self.clears = False
-        self.lists: dict[OrderRef, OrderRef] = {}
-        self.listed: dict[OrderRef, FoundOrder] = {}
+        self.lists: dict[ListRef, ListRef] = {}
+        self.listed: dict[ListRef, FoundList] = {}
         self.failures = FailureLog(loaded.first_failure, loaded.last_failure)
         self.failure_counts: OrderedDict[tuple[str, int], FailureCount] = OrderedDict()
         self.counted: FailureCount | None = None

@@ -204,6 +204,9 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
 
     Attributes:
         at: unix seconds: due (delayed), ended (over), handed out (processing); 0: ready.
+        error: of its last attempt, unless that was a success.
+        fetcher: name of who has it, or had it last, or its session; not of a success.
+        lease_seconds: until its lease runs out (processing).
     """
 
     taskid: str
@@ -212,6 +215,9 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     at: float = 0.0
     retried: int = 0
     lastcrawltime: float = 0.0
+    error: str = ""
+    fetcher: str = ""
+    lease_seconds: float = 0.0
 
 
 class FailureGroup(Struct, omit_defaults=True, gc=False):

@@ -1,7 +1,8 @@
 """Looks up what the core needs: each family that is concerned is read once a turn, in one batch.
 
     tasks, whole   ──ids──► records ──(whole)──► specs
-    orders, lists  ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
+    orders         ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
+    lists          the same, of which see ``lists``
     pages          ──scan─► ids ──(whole)──► specs, as many as the limits allow ──(errors)──► history
     old            ──scan─► records, of which see ``old``
     failures       ──scan─► them
@@ -15,44 +16,33 @@ What the store does not know is left out. What it has and can't be read is Corru
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from taskqueue.core.kept import (
     OUTCOME_WINDOW,
     Found,
-    FoundOrder,
     FoundPage,
     Needs,
-    OrderRef,
     PageRef,
     SpecRef,
     TaskRef,
 )
 from taskqueue.core.log_ref import LogRef
 from taskqueue.core.replies import AnyReply
-from taskqueue.core.task import ATTEMPTS_KEPT, NO_FLOOR, SUCCESS, TASK_BYTES, Spec, Task
+from taskqueue.core.task import ATTEMPTS_KEPT, Spec, Task
 from taskqueue.core.views import LogEntry
 from taskqueue.store import layout
 from taskqueue.store.contract import Store
 from taskqueue.store.failures import find_failures
 from taskqueue.store.histories import read_history
+from taskqueue.store.lists import find_list
 from taskqueue.store.old import find_old
+from taskqueue.store.orders import find_order, growing, within
 from taskqueue.store.points import find_points
-from taskqueue.store.reading import read, refuse
-
-T = TypeVar("T")
-Entry = tuple[bytes, bytes]
+from taskqueue.store.reading import read
 
 PAGE_BYTES: Final = 1 << 20
 """Urls and bodies with which a page ends, though not before its first task."""
-
-FIRST_SPECS: Final = 8
-"""Specs read at first for an order or a page; each further read asks for twice as many, so long as bodies are small."""
-
-MOST_SPECS: Final = 1024
-
-NEAR_SEQS: Final = 16
-"""Keys are close together if their seqs span at most so many times their number."""
 
 
 def find(store: Store, needs: Needs) -> Found:
@@ -65,10 +55,10 @@ def find(store: Store, needs: Needs) -> Found:
     found = Found()
     _find_tasks(store, needs, found)
     found.specs = _specs(store, needs.specs)
-    found.orders = [_order(store, ref) for ref in needs.orders]
+    found.orders = [find_order(store, ref) for ref in needs.orders]
     found.sessions = {session: _outcomes(store, session) for session in needs.sessions}
     found.histories = {ref: read_history(store, ref) for ref in needs.histories}
-    found.lists = [_order(store, ref) for ref in needs.lists]
+    found.lists = [find_list(store, ref) for ref in needs.lists]
     found.pages = [_page(store, ref) for ref in needs.pages]
     found.old = [find_old(store, ref) for ref in needs.old]
     found.failures = [find_failures(store, ref) for ref in needs.failures]
@@ -128,12 +118,12 @@ def _page(store: Store, ref: PageRef) -> FoundPage:
         for key, record in entries[: ref.limit]
     ]
     if ref.whole:
-        tasks = _within(PAGE_BYTES, _filled(store, tasks))
+        tasks = within(PAGE_BYTES, _filled(store, tasks))
     return FoundPage(ref, tasks, _errors(store, tasks) if ref.errors else {}, end=len(tasks) == len(entries))
 
 
 def _filled(store: Store, tasks: list[Task]) -> Iterator[Task]:
-    for some in _growing(tasks):
+    for some in growing(tasks):
         _fill(store, some)
         yield from some
 
@@ -152,86 +142,3 @@ def _outcomes(store: Store, session: str) -> dict[int, AnyReply]:
     prefix = layout.session_key(session)
     entries = store.scan(layout.OUTCOMES, prefix, prefix + b"\xff", OUTCOME_WINDOW)
     return dict(read(layout.OUTCOMES, key, layout.decode_outcome, value) for key, value in entries)
-
-
-# ------------------------------------------------------------------------------------------------ by order
-
-
-def _order(store: Store, ref: OrderRef) -> FoundOrder:
-    """One entry more than asked for is read, to know whether the order ends here."""
-    start, end = _bounds(ref)
-    entries = store.scan(layout.ORDERS[ref.state], start, end, ref.limit + 1)
-    tasks = _within(ref.limit_bytes, _whole(store, ref, entries[: ref.limit]))
-    return FoundOrder(ref, tasks, end=len(tasks) == len(entries))
-
-
-def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
-    """The keys of the order from its start on; from above every key, none."""
-    end = layout.project_key(ref.project + 1)
-    return (end if ref.start >= NO_FLOOR else layout.order_key(ref.project, ref.start)), end
-
-
-def _within(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
-    """Tasks up to the one with which urls and bodies come to the limit; the first one in any case."""
-    taken: list[Task] = []
-    total = 0
-    for task in tasks:
-        taken.append(task)
-        total += task.size - TASK_BYTES
-        if total >= limit_bytes:
-            break
-    return taken
-
-
-def _whole(store: Store, ref: OrderRef, entries: list[Entry]) -> Iterator[Task]:
-    """The tasks of the entries, read as they are asked for, so that large bodies are not read in vain."""
-    for some in _growing(entries):
-        yield from _some(store, ref, some)
-
-
-def _growing(items: list[T]) -> Iterator[list[T]]:
-    """The items, at first few and then more at a time."""
-    first, count = 0, FIRST_SPECS
-    while first < len(items):
-        yield items[first : first + count]
-        first, count = first + count, min(2 * count, MOST_SPECS)
-
-
-def _some(store: Store, ref: OrderRef, entries: list[Entry]) -> Iterator[Task]:
-    family = layout.ORDERS[ref.state]
-    spec_keys = [layout.spec_key_of(key) for key, _ in entries]
-    specs = _near(store, spec_keys)
-    for (key, _), record, spec_key in zip(entries, _records(store, ref, entries), spec_keys, strict=True):
-        value = specs.get(spec_key)
-        if value is None:
-            refuse(layout.SPECS, spec_key, "it is missing")
-        taskid, spec = read(layout.SPECS, spec_key, layout.decode_spec, value)
-        task = read(family, key, layout.task_of, ref.project, taskid, record)
-        layout.fill(task, spec)
-        yield task
-
-
-def _near(store: Store, keys: list[bytes]) -> dict[bytes, bytes | None]:
-    """The specs of an order's next tasks, which are mostly neighbours because tasks were made one after the other.
-
-    Reading on costs a fifth of looking a key up, so where keys are close together one scan over up to twice as many
-    entries comes first; what it did not reach is looked up.
-    """
-    first, last = min(keys), max(keys)
-    near: dict[bytes, bytes | None] = {}
-    if layout.seq_of(last) - layout.seq_of(first) <= NEAR_SEQS * len(keys):
-        near.update(store.scan(layout.SPECS, first, last + b"\0", 2 * len(keys)))
-    far = [key for key in keys if key not in near]
-    near.update(zip(far, store.get(layout.SPECS, far), strict=True))
-    return near
-
-
-def _records(store: Store, ref: OrderRef, entries: list[Entry]) -> list[bytes]:
-    """The records of the entries: live tasks have them in the order itself, what is over under its taskid."""
-    if ref.state < SUCCESS:
-        return [value for _, value in entries]
-    keys = [layout.project_key(ref.project) + layout.taskid_at(value) for _, value in entries]
-    records = [record for record in store.get(layout.IDS, keys) if record is not None]
-    if len(records) < len(keys):
-        refuse(layout.ORDERS[ref.state], entries[0][0], "here or soon after it is the name of an unknown task")
-    return records

@@ -123,3 +123,46 @@ def test_the_client_has_them_as_values(failed: Any) -> None:
         assert (found.failures, found.count) == (6, 2)
         with pytest.raises(RequestRejected, match="unknown"):
             client.failures("nobody")
+
+
+# ------------------------------------------------------------------------------------------------ single tasks
+
+
+def rows(run: Run, *arguments: str) -> list[dict[str, Any]]:
+    status, out, _ = run("task", "list", "news", *arguments, "--json")
+    assert status == 0
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_tasks_that_failed_are_listed_with_their_errors_the_newest_first(it: Any, run: Run) -> None:
+    for n in range(3):
+        fail(it, "news", {f"http://a.org/{n}": f"Traceback\nHTTP {(503, 404, 503)[n]}"}, retry=False)
+    failed = ("--state", "failed")
+
+    assert [row["url"][-1] for row in rows(run, *failed, "--newest")] == ["2", "1", "0"]
+    assert [row["url"][-1] for row in rows(run, *failed, "--error-glob", "*503", "--since", "1h")] == ["0", "2"]
+    assert rows(run, *failed, "--since", "2100-01-01") == []
+    table = run("task", "list", "news", *failed, "--newest", "--limit", "1")
+    assert table[1].splitlines()[1].endswith("http://a.org/2 HTTP 503")
+    assert "--limit shows them" in table[2]
+
+
+def test_who_holds_what_is_being_processed_for_how_long_is_listed(it: Any, run: Run) -> None:
+    with Client(it.url, name="crawler:7") as client:
+        client.push_many("news", ["http://a.org/1", "http://a.org/2"])
+        held = [task.url for _ in range(2) for task in client.select(1)]
+
+        found = rows(run, "--state", "processing", "--oldest")
+        assert [row["url"] for row in found] == held
+        assert {row["fetcher"] for row in found} == {"crawler:7"}
+        assert all(0 < row["lease_seconds"] <= 600 for row in found)
+        newest = run("task", "list", "news", "--state", "processing", "--newest", "--limit", "1")
+        assert newest[1].split()[0] == "held"
+        assert held[1] in newest[1]
+
+
+def test_a_list_that_makes_no_sense_is_one_line(run: Run) -> None:
+    status, _, err = run("task", "list", "news", "--state", "ready", "--newest")
+
+    assert status == 1
+    assert "newest: what is ready is listed in the order in which it will be handed out" in err

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime
 from math import inf
 
 import pytest
+from freezegun import freeze_time
 from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
@@ -146,6 +148,28 @@ def test_a_task_is_listed_by_the_name_by_which_it_can_be_shown() -> None:
 
     assert text.splitlines()[1].split() == ["now", "5", "0", "http://a/"]
     assert text.splitlines()[2].split()[-4:] == ["-1", "2", "b", "http://b/"]
+
+
+def test_what_failed_is_listed_with_the_last_line_of_its_error_in_80_columns() -> None:
+    row = TaskRow(default_taskid(URL), URL, 0, NOON, 3, error="Traceback\nValueError: no title", fetcher="host:1")
+
+    lines = shown(of_tasks([row])).splitlines()
+
+    assert lines[0].split() == ["when", "retried", "task", "error"]
+    assert "Traceback" not in lines[1]
+    assert max(map(len, lines)) <= 80
+
+
+def test_what_is_processing_is_listed_with_how_long_and_by_whom_it_is_held() -> None:
+    row = TaskRow("b", "http://b/", 0, NOON, 0, fetcher="crawler-7:4711", lease_seconds=35.0)
+
+    with freeze_time(datetime.fromtimestamp(NOON + 65, UTC)):
+        lines = shown(of_tasks([row])).splitlines()
+
+    assert lines[0].split() == ["held", "left", "fetcher", "retried", "task"]
+    assert lines[1].startswith("1 m 5 s ")
+    assert lines[1].split()[-4:] == ["crawler-7:4711", "0", "b", "http://b/"]
+    assert "35.0 s" in lines[1]
 
 
 def test_a_long_url_is_broken_not_cut() -> None:

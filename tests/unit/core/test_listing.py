@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.listing import HOLLOW_LOOKED_AT, LOOKED_AT
+from taskqueue.core.listing import ERRORS_LOOKED_AT, HOLLOW_LOOKED_AT, LOOKED_AT
 from taskqueue.core.replies import ErrorReply, ProjectReply, TaskListReply
 from taskqueue.core.requests import ProjectDo, TaskList
 from taskqueue.core.views import TaskRow
@@ -199,3 +199,115 @@ def test_two_lists_in_one_turn_do_not_mix(world: World) -> None:
     replies = world.turn(*requests, asked(world, "ready", project="shop", limit=2))
     rows = [[row.taskid for row in reply.tasks] for reply in replies if isinstance(reply, TaskListReply)]
     assert rows == [["t0", "t1"], ["t2", "t3"], ["s"]]
+
+
+# ---------------------------------------------------------------------------------------- what failed, what is held
+
+
+def fail_some(world: World) -> list[str]:
+    """Four tasks of two hosts that failed for good, a second apart, with two errors."""
+    ids = [f"t{number}" for number in range(4)]
+    world.push("news", *[task(name, url=f"http://{'ab'[number % 2]}.org/{name}") for number, name in enumerate(ids)])
+    fetcher = world.fetcher(capacity=4, name="host:1")
+    for number, name in enumerate(ids):
+        world.advance(1)
+        fetcher.fail(name, retry=False, error=f"Traceback\nHTTP {(503, 404)[number // 2]}")
+    return ids
+
+
+def test_what_failed_is_listed_with_its_last_error_and_its_fetcher(world: World) -> None:
+    fail_some(world)
+
+    [rows] = pages(world, "failed")
+
+    assert [(row.error, row.fetcher) for row in rows[1:3]] == [
+        ("Traceback\nHTTP 503", "host:1"),
+        ("Traceback\nHTTP 404", "host:1"),
+    ]
+
+
+def test_what_waits_after_a_failure_shows_it_too(world: World) -> None:
+    world.push("news", task("a"), task("b", timeout=5.0))
+    fetcher = world.fetcher(name="host:1")
+    fetcher.fail("a", error="HTTP 503")
+    fetcher.hello(capacity=0)
+    world.advance(5)
+
+    assert [row.error for page in pages(world, "delayed") for row in page] == ["HTTP 503"]
+    assert [row.error for page in pages(world, "ready") for row in page] == ["timeout"]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+def test_what_failed_last_can_come_first(world: World, limit: int) -> None:
+    ids = fail_some(world)
+
+    assert names(world, "failed", newest=True, limit=limit) == ids[::-1]
+    assert names(world, "failed", newest=True, limit=limit, since=WALL + 2) == ids[:0:-1]
+    assert names(world, "failed", limit=limit, since=WALL + 3) == ids[2:]
+    assert names(world, "failed", newest=True, limit=limit, since=WALL + 5) == []
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_an_error_glob_picks_by_the_last_error(world: World, newest: bool) -> None:
+    ids = fail_some(world)
+
+    picked = names(world, "failed", error="*404", newest=newest, limit=1)
+    assert sorted(picked) == ids[2:]
+    assert names(world, "failed", error="*404", url="http://b*", newest=newest) == ids[3:]
+
+
+def test_an_error_glob_over_many_gives_short_pages(world: World) -> None:
+    count = ERRORS_LOOKED_AT + 5
+    world.push("news", *[task(f"t{number:04}") for number in range(count)])
+    fetcher = world.fetcher(capacity=count)
+    for number in range(count):
+        fetcher.fail(f"t{number:04}", retry=False, error="last" if number == count - 1 else "other")
+
+    found = [[row.taskid for row in page] for page in pages(world, "failed", error="last")]
+    assert found == [[], [f"t{count - 1:04}"]]
+
+
+def test_live_tasks_are_picked_by_when_they_were_last_run(world: World) -> None:
+    world.push("news", task("early"), task("late"), task("never", delay=99.0))
+    fetcher = world.fetcher()
+    world.advance(5)
+    fetcher.fail("early")
+    world.advance(5)
+    fetcher.fail("late")
+
+    assert names(world, "delayed", since=WALL + 10) == ["late"]
+    assert names(world, "delayed", since=WALL + 1) == ["early", "late"]
+
+
+def test_what_is_being_run_is_listed_by_when_it_was_handed_out_with_who_has_it(world: World) -> None:
+    """Priorities let a task that came later be handed out first."""
+    world.push("news", task("low"), task("high", priority=9, timeout=60.0))
+    first = world.fetcher(capacity=1, name="host:1")
+    world.advance(5)
+    world.fetcher(capacity=1, name="host:2")
+    world.advance(20)
+    first.hello()
+
+    [rows] = pages(world, "processing")
+    assert [(row.taskid, row.at, row.lease_seconds) for row in rows] == [
+        ("high", WALL, 35.0),
+        ("low", WALL + 5, 580.0),
+    ]
+    assert [row.fetcher for row in rows] == ["host:1", "host:2"]
+    assert names(world, "processing", newest=True, limit=1) == ["low", "high"]
+    assert names(world, "processing", limit=1) == ["high", "low"]
+
+
+@pytest.mark.parametrize(
+    ("state", "fields", "field"),
+    [
+        ("ready", {"newest": True}, "newest"),
+        ("delayed", {"newest": True}, "newest"),
+        ("processing", {"error": "*"}, "error"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(world: World, state: str, fields: dict[str, Any], field: str) -> None:
+    world.push("news", task("a"))
+
+    refused = world.ask(ErrorReply, asked(world, state, **fields))
+    assert (refused.code, refused.reason.partition(":")[0]) == ("malformed", field)

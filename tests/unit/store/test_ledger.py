@@ -26,6 +26,7 @@ from taskqueue.core.kept import (
     SpecRef,
     TaskRef,
 )  # fmt: skip
+from taskqueue.core.listed import ListRef
 from taskqueue.core.messages import NewTask, Schedule, Token
 from taskqueue.core.replies import AnyReply, DoneReply, NewTasksReply
 from taskqueue.core.requests import TaskFilter
@@ -425,22 +426,6 @@ def test_an_order_has_only_its_own_project(ledger: Ledger) -> None:
     assert order(ledger, READY) == (["a"], True)
 
 
-def test_lists_are_read_like_orders_and_answered_apart_from_them(ledger: Ledger) -> None:
-    tasks = [ready(str(seq), seq) for seq in range(4)]
-    keep_new(ledger, *tasks)
-    ledger.keep(Kept(moves=[moved(task, FAILED, time_key(60 - seq, seq)) for seq, task in enumerate(tasks[:3])]))
-    refs = [OrderRef(P, FAILED, 0, 2, ALL), OrderRef(P, READY, 0, 2, ALL)]
-
-    found = ledger.find(Needs(lists=refs))
-
-    assert found.orders == []
-    assert [order.ref for order in found.lists] == refs
-    assert [([task.taskid for task in order.tasks], order.end) for order in found.lists] == [
-        (["2", "1"], False),
-        (["3"], True),
-    ]
-
-
 def test_tasks_of_an_order_say_where_they_are_kept_and_what_they_weigh(ledger: Ledger) -> None:
     keep_new(ledger, ready("a", 1))
 
@@ -782,7 +767,7 @@ def test_a_dropped_session_takes_its_outcomes_along_and_no_others(ground: Ground
         ("specs", Needs(specs=[SpecRef(P, 1)])),
         ("ready", Needs(orders=[OrderRef(P, READY, 0, 10, ALL)])),
         ("ids", Needs(pages=[PageRef(P, "", 10, whole=False, errors=False)])),
-        ("ready", Needs(lists=[OrderRef(P, READY, 0, 10, ALL)])),
+        ("ready", Needs(lists=[ListRef(P, READY, 0, NO_FLOOR, False, 10, 10, ALL, "", "", True)])),
         ("history", Needs(histories=[TaskRef(P, "a")])),
         ("history", Needs(pages=[PageRef(P, "", 10, whole=False, errors=True)])),
         ("outcomes", Needs(sessions=["s"])),
