@@ -20,7 +20,8 @@ from taskqueue.cli.plain import print_object, takes_json
 
 if TYPE_CHECKING:
     from taskqueue import Client
-    from taskqueue.core.requests import BulkAction, StateName
+    from taskqueue.core.choices import StateName
+    from taskqueue.core.requests import BulkAction
     from taskqueue.core.views import OperationView
 
 Command = TypeVar("Command", bound=Callable[..., object])

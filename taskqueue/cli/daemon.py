@@ -16,8 +16,8 @@ from taskqueue.errors import RequestTimeout, TaskQueueError
 
 if TYPE_CHECKING:
     from taskqueue import Client
+    from taskqueue.core.choices import FetcherSort, ProjectSort
     from taskqueue.core.replies import StatusReply
-    from taskqueue.core.requests import FetcherSort, ProjectSort
     from taskqueue.core.views import FetcherView
 
 Command = TypeVar("Command", bound=Callable[..., object])

@@ -15,8 +15,8 @@ from taskqueue.cli.times import ago, local
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from taskqueue.core.choices import FailuresBy
     from taskqueue.core.replies import FailuresReply
-    from taskqueue.core.requests import FailuresBy
 
 GROUPS: Final = 20
 

@@ -11,7 +11,7 @@ from taskqueue.cli.names import project_name, takes_group
 from taskqueue.cli.plain import print_lines, takes_json_lines
 
 if TYPE_CHECKING:
-    from taskqueue.core.requests import FetcherSort
+    from taskqueue.core.choices import FetcherSort
 
 SORTS: Final = ("name", "holds", "capacity", "oldest", "done", "failed", "silent")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
-from taskqueue.core.requests import Resolution
+from taskqueue.core.choices import Resolution
 from taskqueue.core.views import Point
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from taskqueue.cli.plain import print_lines
 
 if TYPE_CHECKING:
     from taskqueue import Client
+    from taskqueue.core.choices import StateName
     from taskqueue.core.replies import TaskListReply
-    from taskqueue.core.requests import StateName
     from taskqueue.core.views import TaskRow
 
 PAGE: Final = 500

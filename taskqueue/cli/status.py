@@ -13,8 +13,8 @@ from taskqueue.cli.plain import print_object, takes_json
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from taskqueue.core.choices import ProjectSort
     from taskqueue.core.replies import FetchersReply, StatusReply
-    from taskqueue.core.requests import ProjectSort
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
 """What ``status --json`` prints besides the url; keys are added over time, never renamed."""

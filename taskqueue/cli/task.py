@@ -16,8 +16,8 @@ from taskqueue.cli.plain import as_plain, print_lines, takes_json_lines, without
 from taskqueue.cli.times import duration, local
 
 if TYPE_CHECKING:
+    from taskqueue.core.choices import StateName
     from taskqueue.core.replies import TaskReply
-    from taskqueue.core.requests import StateName
 
 ROWS = 100
 

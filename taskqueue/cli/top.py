@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from taskqueue.cli.speeds import Watch
     from taskqueue.cli.top_screen import Seen
     from taskqueue.cli.top_view import View
-    from taskqueue.core.requests import ProjectSort
+    from taskqueue.core.choices import ProjectSort
 
 INTERVAL_LEAST: Final = 0.1
 BUSIEST: Final = "selected_5m"

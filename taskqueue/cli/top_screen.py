@@ -24,8 +24,8 @@ from taskqueue.cli import tables
 from taskqueue.cli.speeds import Speeds
 from taskqueue.cli.times import duration
 from taskqueue.cli.top_view import HELP, Rows, View
+from taskqueue.core.choices import FetcherSort, ProjectSort
 from taskqueue.core.replies import FetchersReply, StatusReply
-from taskqueue.core.requests import FetcherSort, ProjectSort
 from taskqueue.core.views import FetcherView, ProjectView
 
 AROUND: Final = 7

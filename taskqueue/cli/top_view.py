@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Generic, TypeVar
 
-from taskqueue.core.requests import FetcherSort, ProjectSort
+from taskqueue.core.choices import FetcherSort, ProjectSort
 
 PROJECT_SORTS: Final[tuple[ProjectSort, ...]] = (
     "selected_5m", "retried_5m", "failed_5m", "new_5m", "success_5m", "ready", "delayed", "processing", "name",

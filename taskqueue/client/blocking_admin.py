@@ -10,6 +10,7 @@ from taskqueue.client.background import Background
 from taskqueue.client.holding import HOLD_SECONDS
 from taskqueue.client.log_admin import PAGE
 from taskqueue.client.task import Moment
+from taskqueue.core.choices import FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import (
     FailuresReply,
@@ -21,7 +22,7 @@ from taskqueue.core.replies import (
     TaskListReply,
     TaskReply,
 )
-from taskqueue.core.requests import Action, BulkAction, FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
+from taskqueue.core.requests import Action, BulkAction
 from taskqueue.core.views import FetcherView, LogEntry, OperationView, Point, ProjectStats, ProjectView, TaskRow
 from taskqueue.errors import Closed
 

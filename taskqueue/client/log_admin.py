@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from taskqueue.client.exchange import Exchange
+from taskqueue.core.choices import Resolution
 from taskqueue.core.replies import HistoryReply, LogReply
-from taskqueue.core.requests import Log, Resolution, StatsHistory
+from taskqueue.core.requests import Log, StatsHistory
 from taskqueue.core.views import LogEntry, Point
 
 PAGE = 500

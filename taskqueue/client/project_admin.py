@@ -10,6 +10,7 @@ from taskqueue.client.exchange import Exchange
 from taskqueue.client.holding import HOLD_SECONDS, Holding
 from taskqueue.client.task import body_of
 from taskqueue.client.waiting import Waiting
+from taskqueue.core.choices import FetcherSort, ProjectSort
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import (
     FetchersReply,
@@ -23,13 +24,11 @@ from taskqueue.core.replies import (
 from taskqueue.core.requests import (
     Action,
     Fetchers,
-    FetcherSort,
     GroupDo,
     ProjectDo,
     ProjectHold,
     ProjectSet,
     ProjectShow,
-    ProjectSort,
     ProjectUnset,
     Stats,
     Status,

@@ -7,14 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from taskqueue.client.exchange import Exchange
 from taskqueue.client.task import Moment, default_taskid, unix_seconds
 from taskqueue.client.waiting import Waiting
+from taskqueue.core.choices import FailuresBy, StateName
 from taskqueue.core.replies import FailuresReply, OperationReply, OperationsReply, TaskListReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
     Bulk,
     BulkAction,
     Failures,
-    FailuresBy,
     OperationList,
-    StateName,
     TaskCancel,
     TaskFilter,
     TaskList,

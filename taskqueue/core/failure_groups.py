@@ -19,8 +19,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from taskqueue.core.choices import FailuresBy
 from taskqueue.core.failure import Failure, KeptFailure
-from taskqueue.core.requests import FailuresBy
 from taskqueue.core.sessions import Session
 
 GROUPS_MOST: Final = 4096

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from taskqueue.core.requests import Resolution
+from taskqueue.core.choices import Resolution
 from taskqueue.core.views import Totals
 
 Row = tuple[int, ...]

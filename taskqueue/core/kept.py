@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from taskqueue.core.choices import Resolution
 from taskqueue.core.counters import CountersRecord
 from taskqueue.core.failure import FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.history import DroppedSlices, KeptPoint, KeptSlice, LoadedSlices, PointsRef, Row
@@ -20,7 +21,6 @@ from taskqueue.core.listed import FoundList, ListRef
 from taskqueue.core.log_ref import LogRef
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import AnyReply
-from taskqueue.core.requests import Resolution
 from taskqueue.core.task import Move, Spec, Task
 from taskqueue.core.views import Attempt, Counts, LogEntry, OperationView, ProjectState, Totals
 

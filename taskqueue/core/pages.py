@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable
 from heapq import nlargest, nsmallest
 from typing import Final, NamedTuple, TypeVar
 
+from taskqueue.core.choices import FetcherSort, ProjectSort
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
-from taskqueue.core.requests import Fetchers, FetcherSort, ProjectSort, Stats, Status
+from taskqueue.core.requests import Fetchers, Stats, Status
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.task import STATE_NAMES

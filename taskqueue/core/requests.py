@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from taskqueue.core.choices import FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
 from taskqueue.core.messages import (
     MAX_BATCH,
     EpochSeconds,
@@ -28,11 +29,6 @@ from taskqueue.core.traffic import NewTasks as NewTasks
 from taskqueue.core.traffic import Release as Release
 from taskqueue.core.traffic import Request as Request
 
-ProjectSort = Literal[
-    "name", "ready", "delayed", "processing", "success", "failed", "cancelled", "new_5m", "selected_5m", "success_5m",
-    "failed_5m", "retried_5m", "timeout_5m",
-]  # fmt: skip
-FetcherSort = Literal["session", "name", "capacity", "holds", "oldest", "done", "failed", "silent"]
 Part = Annotated[str, Meta(max_length=64)]
 """Of a name; its case does not matter."""
 
@@ -85,9 +81,6 @@ class Stats(Request, tag="stats"):
     after: str = ""
     limit: Annotated[int, Meta(ge=1, le=100)] = 100
     group: GroupName = ""
-
-
-Resolution = Literal["minute", "hour"]
 
 
 class StatsHistory(Request, tag="stats-history"):
@@ -201,8 +194,6 @@ class TaskCancel(Change, tag="task-cancel"):
 
 Glob = Annotated[str, Meta(max_length=256)]
 
-StateName = Literal["ready", "delayed", "processing", "success", "failed", "cancelled"]
-
 
 class TaskList(Request, tag="task-list"):
     """Tasks of a project in one state, in the order of that state.
@@ -223,9 +214,6 @@ class TaskList(Request, tag="task-list"):
     newest: bool = False
     after: Annotated[str, Meta(max_length=64)] = ""
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
-
-
-FailuresBy = Literal["error", "host", "fetcher", "project"]
 
 
 class Failures(Request, tag="failures"):

@@ -47,13 +47,13 @@ from typing import Final
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 
+from taskqueue.core.choices import Resolution
 from taskqueue.core.counters import CountersRecord
 from taskqueue.core.failure import Failure
 from taskqueue.core.history import ALL, DroppedSlices
 from taskqueue.core.kept import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.messages import NewTask, Schedule
 from taskqueue.core.replies import AnyReply
-from taskqueue.core.requests import Resolution
 from taskqueue.core.task import (
     CANCELLED,
     DELAYED,

@@ -26,6 +26,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder as JsonDecoder
 
+from taskqueue.core.choices import Resolution, StateName
 from taskqueue.core.kept import CronRecord, PauseRecord
 from taskqueue.core.messages import (
     MAX_URL_CHARS,
@@ -39,7 +40,6 @@ from taskqueue.core.messages import (
     Setting,
     TaskId,
 )
-from taskqueue.core.requests import Resolution, StateName
 from taskqueue.core.schema import is_number
 from taskqueue.core.settings import Settings
 from taskqueue.core.views import ProjectState, Totals

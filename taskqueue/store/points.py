@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskqueue.core.choices import Resolution
 from taskqueue.core.history import LoadedSlices, PointsRef, Row
-from taskqueue.core.requests import Resolution
 from taskqueue.store import layout
 from taskqueue.store.reading import read
 from taskqueue.store.still import Reads, pages

@@ -19,7 +19,7 @@ import pytest
 from msgspec import NODEFAULT, Struct
 
 from taskqueue import canonical_url, default_taskid
-from taskqueue.core import messages, replies, requests, views
+from taskqueue.core import choices, messages, replies, requests, views
 from taskqueue.core.messages import NIL, Finished, Handed, NewTask, Schedule
 from taskqueue.core.replies import AnyReply, ItemError, Reply, Select
 from taskqueue.core.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
@@ -209,15 +209,15 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
         ("new-task-reply", get_args(replies.NewOutcome)),
         ("done-reply", get_args(replies.DoneOutcome)),
         ("status-reply", get_args(views.ProjectState)),
-        ("status", get_args(requests.ProjectSort)),
-        ("fetchers", get_args(requests.FetcherSort)),
+        ("status", get_args(choices.ProjectSort)),
+        ("fetchers", get_args(choices.FetcherSort)),
         ("project-do", get_args(requests.Action)),
         ("bulk", get_args(requests.BulkAction)),
-        ("bulk", get_args(requests.StateName)),
-        ("task-list", get_args(requests.StateName)),
-        ("stats-history", get_args(requests.Resolution)),
-        ("task-reply", get_args(requests.StateName)),
-        ("failures", get_args(requests.FailuresBy)),
+        ("bulk", get_args(choices.StateName)),
+        ("task-list", get_args(choices.StateName)),
+        ("stats-history", get_args(choices.Resolution)),
+        ("task-reply", get_args(choices.StateName)),
+        ("failures", get_args(choices.FailuresBy)),
         ("task-reply", get_args(views.Outcome)),
     ],
 )

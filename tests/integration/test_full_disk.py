@@ -22,7 +22,7 @@ from typing import Final, get_args
 import pytest
 
 from taskqueue import Client
-from taskqueue.core.requests import StateName
+from taskqueue.core.choices import StateName
 from taskqueue.store.contract import Batch
 from taskqueue.store.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.rocks import RocksStore

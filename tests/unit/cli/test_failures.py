@@ -9,8 +9,8 @@ from freezegun import freeze_time
 from rich.console import Console
 
 from taskqueue.cli.failures import of_failures
+from taskqueue.core.choices import FailuresBy
 from taskqueue.core.replies import FailuresReply
-from taskqueue.core.requests import FailuresBy
 from taskqueue.core.views import FailureGroup
 
 NOW = 1.7e9

@@ -6,8 +6,9 @@ from typing import Any, get_args
 
 import pytest
 
+from taskqueue.core.choices import FetcherSort, ProjectSort
 from taskqueue.core.replies import ErrorReply, FetchersReply, StatusReply
-from taskqueue.core.requests import Fetchers, FetcherSort, ProjectSort, Status
+from taskqueue.core.requests import Fetchers, Status
 from tests.unit.core.conftest import MakeWorld, World, task
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.choices import Resolution
 from taskqueue.core.history import KeptPoint, KeptSlice, Row
 from taskqueue.core.kept import Kept, ProjectRecord
-from taskqueue.core.requests import Resolution
 from taskqueue.store import layout
 from taskqueue.store.exporting import History, lines_of
 from taskqueue.store.figures import project_records
