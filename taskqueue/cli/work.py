@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -18,6 +19,9 @@ from taskqueue.cli.names import project_name
 from taskqueue.cli.times import seconds
 
 CONCURRENCY = 10
+
+LAST_SECONDS = 0.2
+"""That a thread has to end by itself when the worker has stopped."""
 
 
 @click.command()
@@ -106,6 +110,7 @@ def work(
         grace=grace,
         summary_seconds=summary,
     ).run()
+    _end_hanging()
 
 
 @contextmanager
@@ -120,6 +125,19 @@ def _plain_interrupt() -> Iterator[None]:
     except BaseException:
         signal.signal(signal.SIGINT, before)
         raise
+
+
+def _end_hanging() -> None:
+    """End the process if a handler hangs in its thread: its task has been handed back, and Python would wait for it."""
+    from taskqueue.client.worker import THREADS
+
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(THREADS)]
+    for thread in threads:
+        thread.join(LAST_SECONDS)
+    if any(thread.is_alive() for thread in threads):
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def _log_to_stderr(level: str) -> None:

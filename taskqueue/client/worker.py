@@ -30,6 +30,9 @@ from taskqueue.errors import ClientError
 UNANSWERED_MOST: Final = 1000
 """Reports that the daemon has not answered yet, at which nothing more is begun."""
 
+THREADS: Final = "taskqueue-worker"
+"""How the names of threads begin that run plain functions."""
+
 log = logging.getLogger("taskqueue.worker")
 
 
@@ -69,6 +72,8 @@ class Worker:
         on_error: OnError | None = None,
         summary_seconds: float = SUMMARY_SECONDS,
     ) -> None:
+        if isinstance(projects, str):
+            raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
         if concurrency < 1:
             raise ValueError(f"concurrency: expected at least 1, got {concurrency}")
         if prefetch is not None and prefetch < 0:
@@ -113,7 +118,7 @@ class Worker:
             RequestRejected: the daemon speaks another version of the protocol.
             KeyboardInterrupt: a handler raised it; what was held has been handed back.
         """
-        threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="taskqueue-worker")
+        threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix=THREADS)
         try:
             with stopped_by_signals(self.stop) if signals else nullcontext():
                 async with self._connected() as client:

@@ -329,6 +329,17 @@ def test_two_interrupts_within_milliseconds_are_no_traceback(
     assert "Traceback" not in process.communicate("\n", timeout=WAIT_SECONDS)[1]
 
 
+def test_a_worker_that_was_stopped_ends_without_the_handler_that_hangs(client: Client, work: Work) -> None:
+    client.push("news", "http://site/")
+    process = work("handlers:wait", "-p", "news", "--grace", "0.1")
+    line_of(process)
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(WAIT_SECONDS) == 0
+    wait_for(client, {"ready": 1})
+
+
 def test_another_interrupt_ends_a_worker_whose_handler_hangs(client: Client, work: Work) -> None:
     client.push("news", "http://site/")
     process = work("handlers:wait", "-p", "news")

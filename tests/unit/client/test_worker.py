@@ -260,6 +260,11 @@ def test_options_that_can_not_be_are_refused_with_their_name(options: dict[str, 
         Worker(None, coroutine, **options)  # type: ignore[arg-type]
 
 
+def test_one_name_is_not_taken_for_several_projects() -> None:
+    with pytest.raises(TypeError, match=r"projects: expected several names, such as \['news'\]"):
+        Worker(None, coroutine, projects="news")
+
+
 def test_no_more_run_at_once_than_the_concurrency(daemon: Daemon) -> None:
     running: set[int] = set()
     most = 0
