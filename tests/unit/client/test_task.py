@@ -382,6 +382,14 @@ def test_a_task_without_a_body_travels_too_with_what_became_of_it_before() -> No
     assert (it.body, it.fetch, it.retried, it.lastcrawltime) == (None, {}, 2, 1.7e9)
 
 
+def test_everything_that_was_handed_out_travels() -> None:
+    handed = Handed("news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb(1)), retried=2, lastcrawltime=1.7e9)
+
+    _, travelled, _ = msgpack.unpackb(Task(handed).to_bytes())
+
+    assert set(travelled) == set(Handed.__struct_fields__)
+
+
 def test_a_body_travels_byte_for_byte() -> None:
     odd = b"\xa4\xff\xff\xff\xff"  # text that is not utf-8
 
