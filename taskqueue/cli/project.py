@@ -66,7 +66,8 @@ def list_projects(group: str | None, as_json: bool, url: str, timeout: float) ->
 def show(name: str, as_json: bool, url: str, timeout: float) -> None:
     """Show a project: its counts, why it is paused, its cron jobs, and its settings.
 
-    Beside each setting stands who said it: `project set`, or the config file or its default.
+    Beside each setting stands who said it: `project set`, its section of the config file, the section [defaults]
+    there, or nobody, so that it has its default. With a shared bucket it has no rate of its own unless that is said.
 
     \b
     Example:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
+from typing import Final
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -136,9 +137,20 @@ def of_settings(view: ProjectView) -> Table:
     table = bare_table(["setting", "said by"], [], ["value"])
     overrides = dict(flat(view.overrides))
     for name, value in flat(view.settings):
-        source = "project set" if name in overrides else "config file or default"
+        source = "project set" if name in overrides else _of_config(view, name)
         table.add_row(Text(name), Text(source, "dim"), Text(text(value), "dim" if is_empty(value) else "bold"))
     return table
+
+
+LAYERS: Final = {"project": "config file", "defaults": "[defaults]"}
+
+
+def _of_config(view: ProjectView, name: str) -> str:
+    """Who said a setting, or a key of one, if nobody at the command line did."""
+    where = view.configured.get(name.partition(".")[0], [])
+    if not where and name == "rate" and view.settings.get("bucket"):
+        return "bucket"
+    return ", ".join(LAYERS[layer] for layer in where) or "default"
 
 
 def of_fields(fields: Mapping[str, str]) -> Table:

@@ -42,7 +42,7 @@ from taskqueue.core.task import (
     Task,
     key_time,
 )
-from taskqueue.core.views import Attempt
+from taskqueue.core.views import Attempt, ConfigLayer
 from taskqueue.errors import Rejected
 
 TASKIDS_LOGGED = 5
@@ -91,8 +91,25 @@ def fetchers(state: State, now: Now, message: Fetchers) -> FetchersReply:
 
 
 def show_project(state: State, now: Now, message: ProjectShow) -> ProjectReply:
-    """One project."""
-    return ProjectReply(n=message.n, project=state.project(message.project).view(now))
+    """One project, and who said its settings."""
+    project = state.project(message.project)
+    view = project.view(now)
+    view.configured = _configured(state, project)
+    return ProjectReply(n=message.n, project=view)
+
+
+def _configured(state: State, project: Project) -> dict[str, list[ConfigLayer]]:
+    """Where the config says what is in force, or part of a table that is."""
+    defaults, own = state.layers(project.name)
+    said: dict[str, list[ConfigLayer]] = {}
+    for name, value in own.items():
+        is_joined = isinstance(value, dict) and isinstance(defaults.get(name), dict)
+        said[name] = ["project", "defaults"] if is_joined else ["project"]
+    for name in defaults:
+        # Whoever shares a bucket has no rate of the defaults.
+        if name not in own and not (name == "rate" and project.settings.bucket):
+            said[name] = ["defaults"]
+    return said
 
 
 def set_project(state: State, now: Now, by: Who, message: ProjectSet) -> ProjectReply:

@@ -122,12 +122,17 @@ class SharedView(Struct, frozen=True, omit_defaults=True):
     tokens: float = 0.0
 
 
+ConfigLayer = Literal["project", "defaults"]
+
+
 class ProjectView(Struct, omit_defaults=True):
     """A project as people see it.
 
     Attributes:
         settings: in force now.
         overrides: the part of them that ``project-set`` said.
+        configured: the part of them that the config says, by name: in the section of this project, in that of the
+            defaults, or in both, which only tables can have of both; only where one project is shown.
         tokens: level of its bucket.
         shared: the bucket that it shares with others; None: none.
         reason: why it is paused, if it paused itself.
@@ -152,6 +157,7 @@ class ProjectView(Struct, omit_defaults=True):
     held_by: int = 0
     cron: list[CronView] = []
     shared: SharedView | None = None
+    configured: dict[str, list[ConfigLayer]] = {}
 
 
 SHOWN_WISHES: Final = 20

@@ -19,7 +19,7 @@ import msgpack
 import pytest
 
 from taskqueue.cli.main import main
-from tests.integration.conftest import PeerFactory
+from tests.integration.conftest import DaemonFactory, PeerFactory
 
 WAIT_SECONDS = 30
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
@@ -327,6 +327,26 @@ def test_unset_brings_the_config_file_back(run: Run) -> None:
     assert run("project", "unset", "news", "rate")[2] == (
         'taskqueue: rate: "project set" has said nothing of it in project "news"\n'
     )
+
+
+def test_a_project_shows_who_said_each_of_its_settings(daemon: DaemonFactory, run: Run) -> None:
+    it = daemon(
+        defaults={"burst": 7, "rate": 2, "fetch.proxy": "a:1"},
+        projects={"blog": {"group": "papers", "fetch.timeout": 5}, "shop": {"bucket": "shared"}},
+        buckets={"shared": {"rate": 3}},
+    )
+    run("project", "set", "blog", "retries=5", "--url", it.url)
+
+    shown = run("project", "show", "blog", "--url", it.url)[1]
+    said = {words[0]: words[1:-1] for words in map(str.split, shown.splitlines()) if len(words) > 2}
+    of_shop = run("project", "show", "shop", "--url", it.url)[1].splitlines()
+
+    assert said["retries"] == ["project", "set"]
+    assert said["group"] == ["config", "file"]
+    assert (said["burst"], said["rate"]) == (["[defaults]"], ["[defaults]"])
+    assert said["fetch.proxy"] == said["fetch.timeout"] == ["config", "file,", "[defaults]"]
+    assert said["weight"] == ["default"]
+    assert ["rate", "bucket", "inf"] in map(str.split, of_shop)
 
 
 def test_setting_something_says_whether_it_made_a_project_or_changed_nothing(run: Run) -> None:

@@ -130,14 +130,16 @@ def test_cron_jobs_are_shown_with_when_they_run() -> None:
 def test_settings_are_shown_by_the_names_that_unset_takes() -> None:
     settings = {"rate": 5.0, "group": "", "fetch": {"proxy": "a:1", "timeout": 30}, "on_finished": None}
 
-    text = shown(of_settings(replace(VIEW, settings=settings, overrides={"rate": 5.0, "fetch": {"proxy": "a:1"}})))
+    overrides = {"rate": 5.0, "fetch": {"proxy": "a:1"}}
+    view = replace(VIEW, settings=settings, overrides=overrides, configured={"fetch": ["project"]})
+    text = shown(of_settings(view))
 
     assert [line.split() for line in text.splitlines()[1:]] == [
         ["rate", "project", "set", "5"],
-        ["group", "config", "file", "or", "default"],
+        ["group", "default"],
         ["fetch.proxy", "project", "set", "a:1"],
-        ["fetch.timeout", "config", "file", "or", "default", "30"],
-        ["on_finished", "config", "file", "or", "default", "null"],
+        ["fetch.timeout", "config", "file", "30"],
+        ["on_finished", "default", "null"],
     ]
 
 
