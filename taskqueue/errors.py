@@ -74,7 +74,17 @@ class ClientError(TaskQueueError):
 
 
 class RequestTimeout(ClientError):
-    """No answer came in time. The request may have been done; repeating it by its number is safe."""
+    """No answer came in time. The request may have been done; repeating it by its number is safe.
+
+    Attributes:
+        why: what is known of the reason, such as that nobody listens there; empty: nothing.
+        heard: the daemon is there, and says that it can't.
+    """
+
+    def __init__(self, message: str = "", why: str = "", *, heard: bool = False) -> None:
+        super().__init__(message)
+        self.why = why
+        self.heard = heard
 
 
 class RequestRejected(ClientError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,9 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 URL = "tcp://127.0.0.1:7400"
 TIMEOUT_SECONDS = 5.0
+CONNECT_SECONDS = 1.0
+"""How long a daemon where nobody listens may take to start."""
+REMEDY = "Start it with `taskqueue scheduler`, or name another address with --url or TASKQUEUE_URL"
 PROJECTS_PAGE = 200
 FETCHERS_PAGE = 500
 """Most that the daemon tells at once."""
@@ -48,17 +52,20 @@ class Daemon(NamedTuple):
         """
         from taskqueue import Client
 
-        with Client(self.url, timeout=self.timeout, name=_whoever()) as client:
+        # What it logs is said by the error in the end; without a handler it would be on stderr, too.
+        logging.getLogger("taskqueue.client").addHandler(logging.NullHandler())
+        with Client(self.url, timeout=self.timeout, name=_whoever(), connect_timeout=CONNECT_SECONDS) as client:
             try:
                 yield client
-            except RequestTimeout:
-                raise Silent(self._silence()) from None
+            except RequestTimeout as error:
+                raise Silent(self._silence(error)) from None
 
-    def _silence(self) -> str:
-        return (
-            f"no answer from {self.url} within {self.timeout:g} s. Is the daemon running there? Start it with "
-            "`taskqueue scheduler`, or name another address with --url or TASKQUEUE_URL"
-        )
+    def _silence(self, error: RequestTimeout) -> str:
+        if error.heard:
+            return f"the daemon at {self.url} says: {error.why}"
+        if error.why:
+            return f"no answer from {self.url}: {error.why}. {REMEDY}"
+        return f"no answer from {self.url} within {self.timeout:g} s. Is the daemon running there? {REMEDY}"
 
 
 def _whoever() -> str:

@@ -22,6 +22,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import suppress
+from math import inf
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -58,17 +59,26 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
         name: for people, shown among the fetchers and in the log of changes; None: host:pid.
+        connect_timeout: seconds to wait for a daemon where nobody listens, whose host is not known, or in whose place
+            there is somebody else; without it as long as for an answer, because a daemon may be about to start.
 
     Attributes:
         pushes, finishing: what callers push and report one by one; the blocking client adds to them from its threads.
         reach: whether the daemon can be reached.
     """
 
-    def __init__(self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        timeout: float = 30.0,
+        name: str | None = None,
+        connect_timeout: float = inf,
+    ) -> None:
         self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
         self.timeout = timeout
         session = Session(secrets.token_hex(16), name or f"{socket.gethostname()}:{os.getpid()}")
-        self._exchange = Exchange(self.url, session, timeout, self._arrive)
+        self._exchange = Exchange(self.url, session, timeout, self._arrive, connect_timeout)
         self.reach = self._exchange.reach
         self._fetching = Fetching(session, self._exchange.pump, self._release_quietly)
         self._relay = Relay(session, self._exchange.pump)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from math import inf
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,10 +35,18 @@ class Client(BlockingAdmin):
         url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
         name: for people, shown among the fetchers and in the log of changes; None: host:pid.
+        connect_timeout: see ``AsyncClient``.
     """
 
-    def __init__(self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None) -> None:
-        self._client = AsyncClient(url, timeout=timeout, name=name)
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        timeout: float = 30.0,
+        name: str | None = None,
+        connect_timeout: float = inf,
+    ) -> None:
+        self._client = AsyncClient(url, timeout=timeout, name=name, connect_timeout=connect_timeout)
         self.url = self._client.url
         self.timeout = timeout
         self._background = Background()

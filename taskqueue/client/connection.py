@@ -14,6 +14,7 @@ from typing import Final, cast
 
 import zmq
 
+from taskqueue.client.attempts import EVENTS, Attempts
 from taskqueue.errors import ClientError
 
 LINGER_MS = 1000
@@ -43,6 +44,9 @@ class Connection:
         on_connected: called whenever a connection has been made, the first one included.
         on_lost: called whenever one has gone, or could not be made.
 
+    Attributes:
+        attempts: what became of those to connect.
+
     Raises:
         ClientError: the url is none.
     """
@@ -61,7 +65,8 @@ class Connection:
         self._reading = False
         self._context = zmq.Context()
         self._socket = _dealer(self._context)
-        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | LOST)
+        self.attempts = Attempts()
+        self._monitor = self._socket.get_monitor_socket(EVENTS | LOST)
         self._loop.add_reader(self._socket.FD, self._read)
         self._loop.add_reader(self._monitor.FD, self._watch)
         try:
@@ -112,8 +117,10 @@ class Connection:
         with suppress(zmq.Again):
             while True:
                 event = int.from_bytes(self._monitor.recv_multipart(zmq.DONTWAIT)[0][:2], sys.byteorder)
-                lost = bool(event & LOST)
-                connected = connected or not lost
+                self.attempts.note(event)
+                if event & (LOST | zmq.EVENT_HANDSHAKE_SUCCEEDED):
+                    lost = bool(event & LOST)
+                    connected = connected or not lost
         if lost:
             self._on_lost()
         if connected:

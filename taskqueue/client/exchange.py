@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager, suppress
 from math import inf, isinf
 from typing import Any, Final, TypeVar
 
+from taskqueue.client.attempts import MUTE
 from taskqueue.client.connection import Connection
 from taskqueue.client.reach import Reach
 from taskqueue.client.session import Answered, Event, Gap, HandedOut, Refused, Session, Unreadable, Welcomed
@@ -42,6 +43,8 @@ class Exchange:
         session: of this client; nobody else sends its frames.
         patience: seconds that an answer may take; inf: for ever.
         on_tasks: called with tasks that are handed out, and the loop's time.
+        connect_patience: seconds after which whoever wants the first answer is told, if it is known by then, that
+            nobody can be reached; inf: never.
 
     Attributes:
         patience: as it was given.
@@ -49,8 +52,14 @@ class Exchange:
     """
 
     def __init__(
-        self, url: str, session: Session, patience: float, on_tasks: Callable[[HandedOut, float], None]
+        self,
+        url: str,
+        session: Session,
+        patience: float,
+        on_tasks: Callable[[HandedOut, float], None],
+        connect_patience: float = inf,
     ) -> None:
+        self._connect_patience = connect_patience
         self._url = url
         self._session = session
         self.patience = patience
@@ -58,6 +67,7 @@ class Exchange:
         self._on_tasks = on_tasks
         self._connection: Connection | None = None
         self._closed = False
+        self._trouble = ""
         self._welcomed = asyncio.Event()
         self._refusal: ErrorReply | None = None
         self._answers: dict[int, asyncio.Future[AnyReply]] = {}
@@ -133,10 +143,19 @@ class Exchange:
 
     def late(self, patience: float) -> RequestTimeout:
         """The error of a caller that has waited for so many seconds."""
-        return RequestTimeout(
-            f"no answer from {self._url} in {patience:g} s. Is the daemon running there? "
-            "If it is, it may have done what was asked."
-        )
+        silence = f"no answer from {self._url} in {patience:g} s"
+        if said := self._trouble:
+            return RequestTimeout(f"{silence}: it says that {said}", said, heard=True)
+        if why := self._obstacle():
+            return RequestTimeout(f"{silence}: {why}", why)
+        return RequestTimeout(f"{silence}. Is the daemon running there? If it is, it may have done what was asked.")
+
+    def _obstacle(self) -> str:
+        """Why there is no connection, as far as that is known."""
+        if self._connection is None:
+            return ""
+        attempts = self._connection.attempts
+        return attempts.obstacle or (MUTE if attempts.is_mute else "")
 
     def _is_free(self) -> bool:
         """A request can be sent at once."""
@@ -149,9 +168,15 @@ class Exchange:
         """Connect if need be, and wait for the first welcome.
 
         Raises:
+            RequestTimeout: after ``connect_patience`` it was known that there can be none.
             RequestRejected: the daemon speaks another version of the protocol.
         """
         self.open()
+        if self._connect_patience < inf and not self._welcomed.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._welcomed.wait(), self._connect_patience)
+            if not self._welcomed.is_set() and self._connection and self._connection.attempts.obstacle:
+                raise self.late(self._connect_patience)
         await self._welcomed.wait()
         self._check_open()
         if self._refusal is not None:
@@ -247,6 +272,7 @@ class Exchange:
     def _heed(self, event: Event | None, now: float) -> None:
         match event:
             case Answered(n, reply):
+                self._trouble = ""
                 self._settle(n, reply)
             case HandedOut():
                 self._on_tasks(event, now)
@@ -267,14 +293,21 @@ class Exchange:
 
     def _welcome(self, restarted: bool) -> None:
         self._refusal = None
+        self._trouble = ""
         self._welcomed.set()
         if restarted:
             log.info("event=restarted url=%s epoch=%d", self._url, self._session.epoch)
 
     def _refuse(self, error: ErrorReply) -> None:
-        """A hello that is refused for good, such as one of another version, is what every caller has to know."""
-        log.warning("event=refused url=%s code=%s reason=%r", self._url, error.code, error.reason)
-        if error.code != "unavailable":
+        """A hello that is refused for good, such as one of another version, is what every caller has to know.
+
+        Who has waited for too long is told what the daemon could not do meanwhile.
+        """
+        if error.reason != self._trouble:
+            log.warning("event=refused url=%s code=%s reason=%r", self._url, error.code, error.reason)
+        if error.code == "unavailable":
+            self._trouble = error.reason
+        else:
             self._refusal = error
             self._welcomed.set()
 

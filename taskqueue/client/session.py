@@ -84,7 +84,7 @@ class Gap(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The daemon could not take something that it can't name (``n`` 0), or a hello."""
+    """The daemon could not take something that it can't name (``n`` 0), or a hello, or anything at the moment."""
 
     error: ErrorReply
 
@@ -357,7 +357,7 @@ class Session:
         if error.code != "unavailable":
             return self._answered(error, now)
         call.due_at = now + _patience(UNAVAILABLE_SECONDS, call.tries - 1, UNAVAILABLE_MOST_SECONDS)
-        return None
+        return Refused(error)
 
     def _refused_hello(self, error: ErrorReply, now: float) -> Refused:
         if error.code == "unavailable" and self._hello_at > now:

@@ -214,9 +214,9 @@ def test_a_daemon_that_is_unwell_is_asked_again() -> None:
     n = session.submit(verify())
     [first] = session.frames(0.0)
 
-    event = answer(session, ErrorReply(n=n, code="unavailable", reason="the store is unwell"))
+    error = ErrorReply(n=n, code="unavailable", reason="the store is unwell")
 
-    assert event is None
+    assert answer(session, error) == Refused(error)
     assert session.next_at() == 1.0
     assert session.frames(1.0) == [first]
 
