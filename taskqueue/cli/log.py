@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli import times
+from taskqueue.cli.asking import tasks
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name
 from taskqueue.cli.plain import print_lines, takes_json_lines
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 def log(project: str | None, since: float | None, limit: int, as_json: bool, url: str, timeout: float) -> None:
     """Show who changed what: settings, states, deleted projects, cancelled tasks, reloads of the config.
 
-    The newest change comes last. The last 100,000 are kept. `tasks` is how many were changed or dropped. Who is at a
-    command line is known by name, a program by the name of its client; the values of tables are not told.
+    The newest change comes last, with the number of tasks that it changed or dropped. The last 100,000 are kept. Who is
+    at a command line is known by name, a program by the name of its client; the values of tables are not told.
 
     \b
     Example:
@@ -50,23 +51,26 @@ def log(project: str | None, since: float | None, limit: int, as_json: bool, url
 
 
 def of_log(entries: Iterable[LogEntry]) -> Table:
-    """A row a change: when, what, and who. Fits into 80 columns."""
+    """A row a change: when, who, and what. Fits into 80 columns."""
     from rich.text import Text
 
     from taskqueue.cli.tables import bare_table
 
-    table = bare_table(["when", "what"], ["tasks"], ["of", "who", "detail"])
+    table = bare_table(["when"], [], ["who", "change"])
     for entry in entries:
-        count = f"{entry.count:,}" if entry.count else ""
-        table.add_row(*map(Text, (times.local(entry.at), entry.what, count, _of(entry), _who(entry), entry.detail)))
+        cells = (times.local(entry.at), f"{entry.name} {entry.address}", _what(entry))
+        table.add_row(*(Text(_harmless(cell.strip())) for cell in cells))
     return table
 
 
-def _of(entry: LogEntry) -> str:
-    """The project, or the group, or the project of the group."""
-    group = f"group {entry.group}" if entry.group else ""
-    return f"{entry.project} ({group})" if entry.project and group else entry.project or group
+def _what(entry: LogEntry) -> str:
+    """Such as ``project delete news (group papers), 1,204 tasks: operation 17``."""
+    group = f" (group {entry.group})" if entry.group else ""
+    count = f", {tasks(entry.count)}" if entry.count else ""
+    what = f"{entry.what} {entry.project}".strip() + group + count
+    return f"{what}: {entry.detail}" if entry.detail else what
 
 
-def _who(entry: LogEntry) -> str:
-    return f"{entry.name} {entry.address}".rstrip()
+def _harmless(text: str) -> str:
+    """Without what a terminal would obey: names are what clients say of themselves."""
+    return "".join(char if char.isprintable() else "?" for char in text)
