@@ -108,23 +108,24 @@ class Attempts(Struct, frozen=True):
     async def _report(self, task: Task, finished: Finished) -> None:
         """Wait for a report to be counted. If it isn't, the task's lease runs out and somebody runs it again."""
         try:
-            _tell(task, await self.client.finishing.report(finished))
+            self._tell(task, await self.client.finishing.report(finished))
         except MessageTooLarge:
             raise
         except ClientError as error:
             warn_unreported(task, error)
 
+    def _tell(self, task: Task, finish: Finish) -> None:
+        if finish.outcome == "stale":
+            self.log.stale(task)
+        for index, reason in finish.reasons.items():
+            log.warning(
+                "event=rejected project=%s taskid=%s new=%d reason=%r", task.project, task.taskid, index, reason
+            )
+
 
 def warn_unreported(task: Task, error: ClientError) -> None:
     """Nobody knows what became of a task."""
     log.warning("event=unreported project=%s taskid=%s reason=%r", task.project, task.taskid, str(error))
-
-
-def _tell(task: Task, finish: Finish) -> None:
-    if finish.outcome == "stale":
-        log.info("event=stale project=%s taskid=%s", task.project, task.taskid)
-    for index, reason in finish.reasons.items():
-        log.warning("event=rejected project=%s taskid=%s new=%d reason=%r", task.project, task.taskid, index, reason)
 
 
 async def _extend(client: AsyncClient, task: Task) -> None:

@@ -26,7 +26,8 @@ FIRST_SECONDS: Final = 10.0
 KINDS_MOST: Final = 100
 """Kinds of failures that are known; one that came long ago is forgotten, and is logged in full when it comes again."""
 
-OUTCOMES: Final = ("done", "failed", "retry", "drop", "passed")
+OUTCOMES: Final = ("done", "failed", "retry", "drop", "passed", "stale")
+"""What is counted. ``stale`` are among the others, too: their handlers have ended, and the daemon did not count it."""
 
 log = logging.getLogger("taskqueue.worker")
 
@@ -65,10 +66,7 @@ class WorkerLog:
             outcome: one of OUTCOMES.
             now: the loop's time.
         """
-        if self._timer is None:
-            self._opened_at = now - seconds
-            pause = self._seconds if self._totals else min(FIRST_SECONDS, self._seconds)
-            self._timer = asyncio.get_running_loop().call_later(pause, self._close)
+        self._open(now - seconds)
         self._counts[outcome] += 1
         if seconds > self._slowest[0]:
             self._slowest = (seconds, task.url)
@@ -92,6 +90,21 @@ class WorkerLog:
             exc_info=(type(error), error, below_worker(error.__traceback__)),
         )
 
+    def stale(self, task: Task) -> None:
+        """The daemon did not count a report; said once in a window, and counted."""
+        first = not self._counts["stale"]
+        self._open(asyncio.get_running_loop().time())
+        self._counts["stale"] += 1
+        log.log(
+            logging.WARNING if first else logging.DEBUG,
+            "event=stale project=%s taskid=%s url=%r reason='it took longer than the %g s of its lease, or was taken "
+            "away; a longer processing_timeout, or extend, lets it end'",
+            task.project,
+            task.taskid,
+            task.url,
+            task.timeout,
+        )
+
     def end(self) -> None:
         """The worker has stopped."""
         if self._timer is not None:
@@ -99,10 +112,18 @@ class WorkerLog:
             self._close()
         log.info("event=stopped %s", _pairs(self._totals))
 
+    def _open(self, at: float) -> None:
+        """Begin a window, unless there is one."""
+        if self._timer is None:
+            self._opened_at = at
+            pause = self._seconds if self._totals else min(FIRST_SECONDS, self._seconds)
+            self._timer = asyncio.get_running_loop().call_later(pause, self._close)
+
     def _close(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        rate = self._counts.total() / max(now - self._opened_at, 0.001)
+        ended = self._counts.total() - self._counts["stale"]
+        rate = ended / max(now - self._opened_at, 0.001)
         slowest, url = self._slowest
         log.info(
             "event=summary %s rate=%.1f/s slowest=%.3fs slowest_url=%r", _pairs(self._counts), rate, slowest, url or "?"

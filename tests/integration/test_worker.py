@@ -168,6 +168,22 @@ def test_a_failure_is_told_once_with_its_traceback_and_then_counted(client: Clie
     assert lines[-1].endswith("event=stopped done=0 failed=5")
 
 
+def test_a_report_that_came_too_late_is_said_with_what_would_help_and_counted(client: Client, work: Work) -> None:
+    client.project_set("news", {"processing_timeout": 0.2, "retries": 0})
+    client.push("news", "http://site/0")
+    process = work("handlers:wait", "-p", "news")
+    line_of(process)
+    wait_for(client, {"failed": 1})
+    go_on(process)
+
+    line = said(process, "stale")
+    process.send_signal(signal.SIGTERM)
+
+    assert " WARNING " in line
+    assert "it took longer than the 0.2 s of its lease" in line
+    assert said(process, "stopped").endswith("done=1 failed=0 stale=1\n")
+
+
 def test_a_worker_says_now_and_then_what_it_has_done(client: Client, work: Work) -> None:
     client.push_many("news", urls(3))
 
