@@ -17,8 +17,12 @@ import pytest
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Message, Peer, PeerFactory
 
-QUIET_SECONDS = 2
+QUIET_SECONDS = 4
 """How long an idle window is, at least: many times what anybody would poll at."""
+
+SAVES = 2
+"""Once a minute, at a second of its own, a project that was touched has its windows saved: a turn, and a wake-up for it
+and for the end of its sync. No test has more than two projects."""
 
 TASKS = 10_000
 BATCH = 250
@@ -36,17 +40,30 @@ def counted(client: Peer, before: dict[str, float]) -> dict[str, float]:
 def assert_woken_once(client: Peer, before: dict[str, float]) -> None:
     """Since ``before`` there was one wake-up, one turn and one message; and then this status request."""
     used = counted(client, before)
-    assert (used["turns"], used["frames_in"], used["frames_out"]) == (2, 1, 2)
+    assert (used["frames_in"], used["frames_out"]) == (1, 2)
+    assert 2 <= used["turns"] <= 2 + SAVES
     # The request may come before the daemon has fallen asleep again, and so find it awake.
-    assert 1 <= used["wakeups"] <= 2
+    assert 1 <= used["wakeups"] <= 2 + SAVES
 
 
 def switches(daemon: Daemon) -> int:
-    """How often a thread of the daemon went to sleep, as the kernel counts it."""
+    """How often the loop's thread went to sleep, or one of ZeroMQ's, as the kernel counts it.
+
+    The syncer's is left out: within a sync it sleeps as often as the disk lets it wait, dozens of times on a busy one.
+    """
     assert daemon.process is not None
-    threads = Path(f"/proc/{daemon.process.pid}/task").glob("*/status")
-    lines = [line for thread in threads for line in thread.read_text().splitlines()]
+    threads = Path(f"/proc/{daemon.process.pid}/task").iterdir()
+    told = [
+        (thread / "status").read_text()
+        for thread in threads
+        if int(thread.name) == daemon.process.pid or _is_zmq(thread)
+    ]
+    lines = [line for text in told for line in text.splitlines()]
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+
+def _is_zmq(thread: Path) -> bool:
+    return (thread / "comm").read_text().startswith("ZMQ")
 
 
 def waiting_fetcher(it: Daemon, peer: PeerFactory, capacity: int = 10) -> Peer:
@@ -88,8 +105,8 @@ def test_an_idle_daemon_neither_wakes_up_nor_computes(
     fetchers[0].receive()
 
     slept, cpu = switches(it) - slept, it.cpu_seconds() - cpu
-    # With "commit" the end of a sync is one more thing to wake up for; a poll of 10 a second would be 20.
-    assert counted(client, before)["wakeups"] <= 3
+    # With "commit" the end of a sync is one more thing to wake up for; a poll of 10 a second would be 40.
+    assert counted(client, before)["wakeups"] <= 3 + 2 * SAVES
     assert slept < 15
     assert cpu < 0.2
 
