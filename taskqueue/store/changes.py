@@ -39,7 +39,8 @@ def batch_of(kept: Kept) -> Batch:
     _lay_operations(batch, kept)
     _lay_failures(batch, kept)
     _lay_log(batch, kept.log)
-    _lay_points(batch, kept)
+    if kept.points or kept.slices or kept.dropped_slices:
+        _lay_points(batch, kept)
     return batch
 
 
