@@ -99,7 +99,9 @@ def full_status(
             page = client.status(page.projects[-1].name, most, group, filter=part, fetchers=0)
         else:
             page = client.status("", most, group, filter=part, sort=sort, skip=skip, fetchers=0)
-        reply.projects.extend(view for view in page.projects if view.name not in names)
+        fresh = [place for place, view in enumerate(page.projects) if view.name not in names]
+        reply.projects += [page.projects[place] for place in fresh]
+        reply.numbers += [page.numbers[place] for place in fresh if page.numbers]
         names.update(view.name for view in page.projects)
         skip += len(page.projects)
     if group and not part:

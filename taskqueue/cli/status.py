@@ -107,7 +107,7 @@ def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice
     head = f"{url}  taskqueue {reply.version}, up {duration(reply.uptime_seconds)}, epoch {reply.epoch}\n"
     projects: RenderableType = NONE_NAMED_SO if choice.part else NO_PROJECTS
     if reply.projects:
-        projects = tables.of_projects(reply.projects)
+        projects = tables.of_projects(reply.projects, choice.sort, reply.numbers)
     parts = [head, projects]
     if (left := reply.found - len(reply.projects)) > 0:
         parts.append(f"and {left:,} more")

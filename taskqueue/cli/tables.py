@@ -5,7 +5,7 @@ Those of tasks and operations are in ``task_tables``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -43,11 +43,19 @@ def show(table: Table) -> None:
     console().print(table if table.row_count else "none")
 
 
-def of_projects(views: Iterable[ProjectView]) -> Table:
-    """A row a project: all its tasks by state, and its pace. Fits into 80 columns."""
-    table = bare_table(["project", "state"], [*STATES, "rate", "burst"], folded="rate")
-    for view in views:
-        table.add_row(*_names(view), *_counts(view, STATES), rate(view), _burst(view))
+def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[int] = ()) -> Table:
+    """A row a project: all its tasks by state, and its pace. Fits into 80 columns.
+
+    Args:
+        sort: what they are sorted by; if it is none of the columns, it is one, with these numbers, instead of burst.
+    """
+    first = [sort.replace("_", " ")] if numbers and sort not in STATES else []
+    last = [] if first else ["burst"]
+    table = bare_table(["project", "state"], [*first, *STATES, "rate", *last], folded="rate")
+    for place, view in enumerate(views):
+        number = [Text(f"{numbers[place]:,}", "bold")] if first else []
+        burst = [] if first else [_burst(view)]
+        table.add_row(*_names(view), *number, *_counts(view, STATES), rate(view), *burst)
     return table
 
 

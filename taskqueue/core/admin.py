@@ -70,6 +70,7 @@ def status(state: State, now: Now, message: Status) -> StatusReply:
         more=page.more or len(projects) < len(page.projects),
         fetchers=fetchers,
         found=page.found,
+        numbers=list(page.numbers[: len(projects)]),
     )
 
 

@@ -12,7 +12,7 @@ because a hostile one would cost more over ten thousand names than a turn may.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
 from typing import Final, NamedTuple, TypeVar
 
@@ -32,11 +32,18 @@ LATELY: Final = "_5m"
 
 
 class ProjectPage(NamedTuple):
-    """Some of the projects that are meant; ``found``: how many these are in all. ``more``: there are further ones."""
+    """Some of the projects that are meant.
+
+    Attributes:
+        found: how many are meant in all.
+        more: there are further ones.
+        numbers: what each is sorted by; empty: by name.
+    """
 
     projects: list[Project]
     found: int
     more: bool
+    numbers: Sequence[int] = ()
 
 
 class FetcherPage(NamedTuple):
@@ -56,8 +63,12 @@ def of_projects(state: State, now: Now, message: Status) -> ProjectPage:
     found = len(names)
     names = names[bisect_right(names, message.after) :]
     end = message.skip + message.limit
-    page = names if message.sort == "name" else nlargest(end, names, _number_of_project(state, now, message.sort))
-    return ProjectPage([state.projects[name] for name in page[message.skip : end]], found, end < len(names))
+    more = end < len(names)
+    if message.sort == "name":
+        return ProjectPage([state.projects[name] for name in names[message.skip : end]], found, more)
+    number = _number_of_project(state, now, message.sort)
+    page = nlargest(end, names, number)[message.skip :]
+    return ProjectPage([state.projects[name] for name in page], found, more, [number(name) for name in page])
 
 
 def of_stats(state: State, message: Stats) -> ProjectPage:
@@ -101,7 +112,7 @@ def _names(state: State, group: str) -> list[str]:
     return [name for name in state.names if state.projects[name].settings.group == group]
 
 
-def _number_of_project(state: State, now: Now, sort: ProjectSort) -> Callable[[str], float]:
+def _number_of_project(state: State, now: Now, sort: ProjectSort) -> Callable[[str], int]:
     projects = state.projects
     if sort.endswith(LATELY):
         event = Totals.__struct_fields__.index(sort.removesuffix(LATELY))

@@ -90,6 +90,7 @@ class StatusReply(Reply, tag="status-reply"):
         projects: a page of them.
         more: there are projects after the last one of this page.
         found: projects that all pages together have.
+        numbers: what each project of the page is sorted by, in their order; empty: by name.
         counts: over all projects.
         shell: counters of the process around the core (turns, messages, bytes, malformed, …).
     """
@@ -104,6 +105,7 @@ class StatusReply(Reply, tag="status-reply"):
     fetchers: list[FetcherView]
     shell: dict[str, float] = {}
     found: int = 0
+    numbers: list[int] = []
 
 
 class FetchersReply(Reply, tag="fetchers-reply"):

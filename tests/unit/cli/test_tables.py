@@ -87,6 +87,14 @@ def test_a_shared_bucket_is_shown_as_the_pace_of_a_project(name: str, own: float
     assert pace.split() == [word for word in text.split() if word in pace.split()]
 
 
+def test_what_projects_are_sorted_by_is_a_column() -> None:
+    lines = shown(of_projects([VIEW], "failed_5m", [12345])).splitlines()
+
+    assert lines[1].split()[:4] == ["news", "running", "12,345", "1,234"]
+    assert "failed 5m" in lines[0]
+    assert shown(of_projects([VIEW], "ready", [1234])) == shown(of_projects([VIEW]))
+
+
 @pytest.mark.parametrize("state", ["running", "checking", "paused", "stopped"])
 def test_every_state_can_be_shown(state: str) -> None:
     assert f" {state} " in shown(of_projects([replace(VIEW, state=state)]))

@@ -51,6 +51,9 @@ def test_projects_come_by_what_there_is_most_of_and_equals_by_name(shops: World)
     assert names(shops, sort="new_5m") == ["e", "d", "c", "b", "a"]
     assert names(shops, sort="selected_5m") == ["e", "a", "b", "c", "d"]
     assert names(shops, sort="retried_5m")[0] == "e"
+    assert status(shops, sort="new_5m", limit=2, skip=1).numbers == [3, 2]
+    assert status(shops, sort="ready", limit=2).numbers == [3, 2]
+    assert status(shops).numbers == []
 
 
 @pytest.mark.parametrize("sort", get_args(ProjectSort))
