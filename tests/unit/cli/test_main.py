@@ -50,6 +50,18 @@ def test_the_examples_of_every_command_fit_into_80_columns(
     assert max(map(len, examples.splitlines())) <= 80
 
 
+TELLING = {"list", "show", "status", "stats", "fetchers", "failures", "why", "log", "push", "retry", "cancel"}
+
+
+@pytest.mark.parametrize("path", [path for path in EVERY if path and path[-1] in TELLING], ids=" ".join)
+def test_every_command_that_tells_something_tells_it_to_programs(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*path, "--help"]) == 0
+
+    assert "--json" in capsys.readouterr().out
+
+
 def test_the_help_loads_neither_zeromq_nor_the_client_nor_rich() -> None:
     heavy = "{'zmq', 'rich', 'rocksdict', 'msgspec', 'taskqueue.client', 'taskqueue.server'}"
     code = (
