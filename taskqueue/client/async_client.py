@@ -41,8 +41,8 @@ from taskqueue.client.task import Moment, Task, new_task
 from taskqueue.client.task_admin import TaskAdmin
 from taskqueue.client.waiting import Waiting
 from taskqueue.core.messages import MAX_BATCH
-from taskqueue.core.replies import NewOutcome, NewTasksReply, TokensReply
-from taskqueue.core.requests import Extend, LeaseRef, NewTasks, Release
+from taskqueue.core.replies import NewOutcome, NewTasksReply, OperationsReply, TokensReply
+from taskqueue.core.requests import Extend, LeaseRef, NewTasks, OperationList, Release
 from taskqueue.errors import MessageTooLarge
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
@@ -233,7 +233,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         """Take up to ``n`` tasks to run, of these projects (None: of any); waits for the first of them.
 
         Args:
-            timeout: seconds to wait; None: the client's.
+            timeout: seconds to wait; None: the client's; 0: for nothing but the daemon's word that it has none ready.
 
         Each has to be ended by ``done``, ``failed`` or ``release`` before its ``timeout``; what this client holds
         when it is closed goes back.
@@ -242,10 +242,22 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
             At least one task; none if there was none in time.
         """
         await self._exchange.ready()
+        patience = self.timeout if timeout is None else timeout
+        if patience <= 0:
+            return await self._fetching.select(n, projects, self._have_handed_out)
         with suppress(TimeoutError):
-            async with asyncio.timeout(limit(self.timeout if timeout is None else timeout)):
+            async with asyncio.timeout(limit(patience)):
                 return await self._fetching.select(n, projects)
         return []
+
+    async def _have_handed_out(self) -> None:
+        """Wait until the daemon has handed out what it has ready for the wish that was stated last.
+
+        It hands out at the end of the turn in which it hears the wish, or of the next one if the queue has to be read
+        from its store first, and answers questions at the start of a turn. So the answer to the third one comes later.
+        """
+        for _ in range(3):
+            await self._exchange.ask(OperationList(session="", n=0), OperationsReply)
 
     async def tasks(self, projects: Iterable[str] | None = None, *, capacity: int = 16) -> AsyncGenerator[Task, None]:
         """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.

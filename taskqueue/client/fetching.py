@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple
 
@@ -121,13 +121,22 @@ class Fetching:
             await sleeper
         return tasks
 
-    async def select(self, n: int, projects: Iterable[str] | None) -> list[Task]:
-        """Like ``take``, for once."""
+    async def select(
+        self, n: int, projects: Iterable[str] | None, asked: Callable[[], Awaitable[None]] | None = None
+    ) -> list[Task]:
+        """Take at most ``n`` tasks, for once.
+
+        Args:
+            asked: returns when the daemon has handed out what it has ready now, which may be nothing; None: wait for
+                the first task.
+        """
         consumer = self.join(projects)
         consumer.wanted = n
         self.state()
         try:
-            tasks = await self.take(consumer, n)
+            if asked is not None:
+                await asked()
+            tasks = self._pop(consumer, n) if asked else await self.take(consumer, n)
             for task in tasks:
                 self._selected.add(task.token)
                 self._session.start(task.token)

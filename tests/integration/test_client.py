@@ -194,6 +194,22 @@ def test_select_takes_what_there_is_and_waits_for_the_first(
     assert fetcher.select(timeout=0.01) == []
 
 
+def test_select_without_a_wait_takes_what_is_ready_and_nothing_where_nothing_is(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon()
+    producer, fetcher = client(it), client(it)
+    assert fetcher.select(timeout=0) == []
+
+    for n in range(50):
+        producer.push_many("news", [new_task(url, force_update=True) for url in urls(3)])
+        tasks = fetcher.select(2, timeout=0) + fetcher.select(2, timeout=0)
+        assert sorted(task.url for task in tasks) == urls(3), n
+        assert fetcher.select(timeout=0) == []
+        for task in tasks:
+            fetcher.done(task)
+
+
 def test_a_released_task_goes_to_somebody_else_without_using_up_a_retry(
     daemon: DaemonFactory, client: ClientFactory
 ) -> None:
