@@ -182,9 +182,19 @@ def _serve(source: Source) -> None:
     ):
         loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, disk, source.core())
         loop.start()
-        print(_start_line(config, router, loop.epoch), flush=True)
+        _tell(_start_line(config, router, loop.epoch))
         loop.run()
         log.info("stopped epoch=%d", loop.epoch.number)
+
+
+def _tell(line: str) -> None:
+    """Say a line on stdout. Nobody can keep it if that is a file on a full disk, but that must not end the daemon."""
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        log.error("stdout-lost error=%s line=%r", error.strerror, line)
+        # What is still in its buffer would be tried again, and fail again, when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _router(config: Config, meters: Meters) -> Router:

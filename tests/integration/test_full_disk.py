@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ from tests.integration.small_disk import QuotaDisk, SmallDisk, may_mount, mounte
 
 AnyDisk = SmallDisk | QuotaDisk
 
+COMMAND: Final = [sys.executable, "-m", "taskqueue.cli.main"]
 BATCH: Final = 10
 BODY_BYTES: Final = 100
 TIMES_FULL: Final = 2
@@ -230,6 +232,19 @@ def test_while_it_waits_for_the_disk_a_stop_is_heeded_and_said_to_be_none_of_a_u
     assert "taskqueue: stopped while the store could not be used: " in it.log()
 
 
+def test_a_daemon_whose_output_goes_to_a_full_disk_serves_all_the_same(tmp_path: Path, peer: PeerFactory) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    command = [*COMMAND, "scheduler", "--bind", url, "--store", str(tmp_path / "data")]
+    with open("/dev/full", "w") as full, subprocess.Popen(command, stdout=full, stderr=full) as it:
+        try:
+            assert peer(url).ask("verify")["problems"] == []
+        finally:
+            it.terminate()
+
+    assert it.returncode == 0
+
+
 @pytest.mark.parametrize("code", [ENOSPC, EDQUOT, EIO])
 def test_a_start_waits_for_a_disk_that_is_full_or_over_its_quota_or_does_not_work(
     tmp_path: Path, daemon: DaemonFactory, peer: PeerFactory, code: int
@@ -288,7 +303,7 @@ def test_a_start_ends_at_once_where_another_daemon_has_the_store(daemon: DaemonF
     config.write_text(f'[server]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{it.store_path}"\n')
 
     other = subprocess.run(
-        [sys.executable, "-m", "taskqueue.cli.main", "scheduler", "-c", str(config)],
+        [*COMMAND, "scheduler", "-c", str(config)],
         capture_output=True, text=True, timeout=WAIT_SECONDS, check=False,
     )  # fmt: skip
 
