@@ -44,8 +44,8 @@ from taskqueue.errors import Rejected
 LOOKED_AT: Final = 1000
 """Tasks that a page looks at when a glob may leave most of them out."""
 
-ERRORS_LOOKED_AT: Final = 256
-"""Tasks that a page looks at for their errors: each is two look-ups in the store, 15 µs."""
+ERRORS_LOOKED_AT: Final = 2048
+"""Tasks that are over that a page looks at for their errors, which mostly lie in the order itself."""
 
 LIST_BYTES: Final = 1 << 20
 """Of urls and bodies that are read for a page, about."""
@@ -115,7 +115,6 @@ def _after(request: TaskList) -> int | None:
 def _ref(project: Project, request: TaskList, after: int) -> ListRef:
     which = STATE_NAMES.index(request.state)
     low = time_key(request.since, 0) if which >= SUCCESS else 0
-    is_chosen = request.url or (request.since and which < SUCCESS)
     return ListRef(
         project.number,
         which,
@@ -123,12 +122,21 @@ def _ref(project: Project, request: TaskList, after: int) -> ListRef:
         end=min(NO_FLOOR, after) if request.newest else NO_FLOOR,
         newest=request.newest,
         rows=request.limit,
-        limit=ERRORS_LOOKED_AT if request.error else LOOKED_AT if is_chosen else request.limit,
+        limit=_looked_at(request, which),
         limit_bytes=LIST_BYTES,
         url=request.url,
         error=request.error,
         attempts=which not in (PROCESSING, SUCCESS),
     )
+
+
+def _looked_at(request: TaskList, which: int) -> int:
+    """Tasks that the page looks at, at most."""
+    if request.error and which >= SUCCESS:
+        return ERRORS_LOOKED_AT
+    if request.error or request.url or (request.since and which < SUCCESS):
+        return LOOKED_AT
+    return request.limit
 
 
 def _low_key(project: Project, state: int) -> int:

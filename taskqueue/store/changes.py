@@ -11,16 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from taskqueue.core.kept import OUTCOME_WINDOW, Kept, Old
+from taskqueue.core.kept import OUTCOME_WINDOW, Kept, KeptAttempt, Old
 from taskqueue.core.log_ref import LOG_MOST
-from taskqueue.core.task import ATTEMPTS_KEPT, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
+from taskqueue.core.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
 from taskqueue.core.views import LogEntry
 from taskqueue.errors import Corrupt
 from taskqueue.store import layout
 from taskqueue.store.contract import Batch, Family
+from taskqueue.store.failures import failure_key
 from taskqueue.store.format import META
 
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+
+Errors = dict[tuple[int, str], str]
+"""Of the last attempts that ended in the turn, by project number and taskid."""
 
 
 def batch_of(kept: Kept) -> Batch:
@@ -32,7 +36,7 @@ def batch_of(kept: Kept) -> Batch:
     batch = Batch({family: [] for family in layout.FAMILIES}, {family: [] for family in layout.FAMILIES})
     _lay_forgotten(batch, kept.forgotten)
     _lay_old(batch, kept.old)
-    _lay_moves(batch, kept.moves)
+    _lay_moves(batch, kept.moves, _errors(kept.attempts))
     _lay_attempts(batch, kept)
     _lay_projects(batch, kept)
     _lay_sessions(batch, kept)
@@ -44,7 +48,7 @@ def batch_of(kept: Kept) -> Batch:
     return batch
 
 
-def _lay_moves(batch: Batch, moves: Iterable[Move]) -> None:
+def _lay_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
     """The hot path, three moves in a task's life: names are bound once a batch, not once a move."""
     pack, in_project = layout.RECORD.pack, layout.project_key
     put_id = batch.puts[layout.IDS].append
@@ -70,14 +74,18 @@ def _lay_moves(batch: Batch, moves: Iterable[Move]) -> None:
         has_new_seq = not old_state or old_seq != seq
         if state != PROCESSING or (not task.unlisted and (has_new_seq or old_state >= PROCESSING)):
             put_id((project + task.taskid.encode(), record))
-        put_place[state]((project + place, _at_place(task, state, record)))
+        put_place[state]((project + place, _at_place(task, state, record, errors)))
         if has_new_seq or spec_changed:
             _lay_spec(batch, task, old_seq if old_state else seq)
         if had_deferred or state == PROCESSING:
             _lay_deferred(batch, task, old_seq, had_deferred)
 
 
-def _at_place(task: Task, state: int, record: bytes) -> bytes:
+def _errors(attempts: Iterable[KeptAttempt]) -> Errors:
+    return {(project, taskid): attempt.error for project, taskid, _, attempt in attempts}
+
+
+def _at_place(task: Task, state: int, record: bytes, errors: Errors) -> bytes:
     """What the order of its state says of a task."""
     if state == PROCESSING:
         if task.lease is None:
@@ -85,7 +93,10 @@ def _at_place(task: Task, state: int, record: bytes) -> bytes:
         return layout.encode_lease(record, task.taskid, task.lease)
     if state < PROCESSING:
         return record
-    return layout.encode_success(task.taskid, task.ended) if task.ended is not None else task.taskid.encode()
+    if task.ended is not None:
+        return layout.encode_success(task.taskid, task.ended)
+    error = errors.get((task.project, task.taskid)) if state == FAILED else None
+    return task.taskid.encode() if error is None else layout.encode_failed(task.taskid, error)
 
 
 def _lay_spec(batch: Batch, task: Task, old_seq: int) -> None:
@@ -139,11 +150,9 @@ def _lay_attempts(batch: Batch, kept: Kept) -> None:
 
 
 def _lay_failures(batch: Batch, kept: Kept) -> None:
-    batch.puts[layout.FAILURES].extend(
-        (layout.failure_key(place), layout.encode(failure)) for place, failure in kept.failures
-    )
+    batch.puts[layout.FAILURES].extend((failure_key(place), layout.encode(failure)) for place, failure in kept.failures)
     if kept.failures_from:
-        batch.drops.append((layout.FAILURES, b"", layout.failure_key(kept.failures_from)))
+        batch.drops.append((layout.FAILURES, b"", failure_key(kept.failures_from)))
 
 
 def _lay_projects(batch: Batch, kept: Kept) -> None:

@@ -198,6 +198,7 @@ class _Check:
             self._check_spec(family, key, taskid, spec_of)
             if state == SUCCESS:
                 self._read(family, key, layout.decode_success, key, value)
+            self._read(family, key, layout.error_at, value)
             task = (
                 None
                 if record is None

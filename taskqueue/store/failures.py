@@ -1,11 +1,22 @@
-"""Looking up failed attempts, in the order of their times."""
+"""Failed attempts, in the order of their times: their keys, and looking them up."""
 
 from __future__ import annotations
 
 from taskqueue.core.failure import FailuresRef, FoundFailures, KeptFailure
+from taskqueue.core.task import KEY_BYTES
 from taskqueue.store import layout
 from taskqueue.store.contract import Store
 from taskqueue.store.reading import read
+
+
+def failure_key(place: int) -> bytes:
+    """A key of FAILURES."""
+    return place.to_bytes(KEY_BYTES, "big")
+
+
+def failure_place(key: bytes) -> int:
+    """The place in such a key."""
+    return int.from_bytes(key, "big")
 
 
 def find_failures(store: Store, ref: FailuresRef) -> FoundFailures:
@@ -15,9 +26,9 @@ def find_failures(store: Store, ref: FailuresRef) -> FoundFailures:
         StoreError: the store failed.
         Corrupt: a record can't be read.
     """
-    entries = store.scan(layout.FAILURES, layout.failure_key(ref.start), layout.failure_key(ref.end), ref.limit + 1)
+    entries = store.scan(layout.FAILURES, failure_key(ref.start), failure_key(ref.end), ref.limit + 1)
     failures = [
-        KeptFailure(layout.failure_place(key), read(layout.FAILURES, key, layout.decode_failure, value))
+        KeptFailure(failure_place(key), read(layout.FAILURES, key, layout.decode_failure, value))
         for key, value in entries[: ref.limit]
     ]
-    return FoundFailures(ref, failures, layout.failure_place(entries[-1][0]) if len(entries) > ref.limit else 0)
+    return FoundFailures(ref, failures, failure_place(entries[-1][0]) if len(entries) > ref.limit else 0)

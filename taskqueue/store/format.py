@@ -19,7 +19,7 @@ from typing import Final
 from taskqueue.errors import FormatError
 from taskqueue.store.contract import Batch, Store
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Version of the records that ``layout`` describes."""
 
 META: Final = "meta"

@@ -9,6 +9,7 @@
 | ready, delayed | project, place | record |
 | leases | project, place | record, taskid, session, number, deadline, selected_at |
 | success | project, place | 0xff, length of the taskid (1 byte), taskid, seconds (float), fetcher of the last attempt |
+| failed | project, place | 0xfe, length of the taskid (1 byte), taskid, error of the last attempt, if it is short |
 | failed, cancelled | project, place | taskid; of a success, too, if nothing is known of how it came |
 | deferred | project, seq | the NewTask that waits for the end of a lease |
 | history | project, length of the taskid (1 byte), taskid, slot (1 byte) | Attempt |
@@ -171,16 +172,6 @@ def attempt_key(project: int, taskid: str, slot: int) -> bytes:
     return history_key(project, taskid) + bytes((slot,))
 
 
-def failure_key(place: int) -> bytes:
-    """A key of FAILURES."""
-    return place.to_bytes(KEY_BYTES, "big")
-
-
-def failure_place(key: bytes) -> int:
-    """The place in such a key."""
-    return int.from_bytes(key, "big")
-
-
 def operation_key(operation: int) -> bytes:
     """A key of OPERATIONS, and of MEMBERS."""
     return operation.to_bytes(8, "big")
@@ -283,7 +274,27 @@ def encode_success(taskid: str, attempt: Attempt) -> bytes:
 
 def taskid_at(value: bytes) -> bytes:
     """The taskid in a value of the order of what is over."""
+    if value[0] == WITH_ERROR:
+        return value[2 : 2 + value[1]]
     return value[_SUCCESS.size :][: value[1]] if has_attempt(value) else value
+
+
+WITH_ERROR: Final = 0xFE
+"""First byte of a failure with the error of its attempt, which is never found in UTF-8 either."""
+
+ERROR_BESIDE_BYTES: Final = 512
+"""A longer error, such as a long traceback, lies in the history of its task only."""
+
+
+def encode_failed(taskid: str, error: str) -> bytes:
+    """A value of the order of what failed: with the error, so that whoever looks for one finds it without a look-up."""
+    text, said = taskid.encode(), error.encode()
+    return text if len(said) > ERROR_BESIDE_BYTES else bytes((WITH_ERROR, len(text))) + text + said
+
+
+def error_at(value: bytes) -> str | None:
+    """The error in a value of the order of what is over; None: it may be in the history of the task."""
+    return value[2 + value[1] :].decode() if value[0] == WITH_ERROR else None
 
 
 def has_attempt(value: bytes) -> bool:

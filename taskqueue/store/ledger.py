@@ -20,6 +20,7 @@ from taskqueue.core.task import PROCESSING, Task
 from taskqueue.store import layout
 from taskqueue.store.changes import batch_of
 from taskqueue.store.contract import Batch, Family, Store
+from taskqueue.store.failures import failure_place
 from taskqueue.store.format import META
 from taskqueue.store.histories import move_left_successes
 from taskqueue.store.lookup import find
@@ -158,7 +159,7 @@ class Ledger:
     def _failure(self, scan: Callable[[Family, bytes, bytes, int], list[tuple[bytes, bytes]]]) -> int:
         """The place of the first failure that a scan comes to; 0: there is none."""
         entries = scan(layout.FAILURES, b"", layout.LAST_KEY, 1)
-        return layout.failure_place(entries[0][0]) if entries else 0
+        return failure_place(entries[0][0]) if entries else 0
 
     def _all(self, family: Family, decode: Callable[[bytes], T]) -> list[T]:
         return [read(family, key, decode, value) for key, value in self._entries(family)]

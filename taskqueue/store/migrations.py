@@ -2,6 +2,7 @@
 
     1 ──► 2   the error of a task's last attempt becomes the newest attempt of its history; projects say how many
               tasks they have yet to finish
+    2 ──► 3   nothing is rewritten: what failed has its error beside it from now on, which an older version can't read
 
 A step knows the older format by itself, and ``layout`` only where the two agree: where ``layout`` moves on, what a
 step used of it moves in here. It goes page by page, and what it writes again after having been cut off is the same.
@@ -55,7 +56,11 @@ def keep_histories(store: Store, epoch: int) -> None:
     store.write(epoch, Batch(drops=[(ERRORS, b"", layout.LAST_KEY)]))
 
 
-MIGRATIONS: Final[Migrations] = {1: keep_histories}
+def leave_all(store: Store, epoch: int) -> None:
+    """From format 2 to 3."""
+
+
+MIGRATIONS: Final[Migrations] = {1: keep_histories, 2: leave_all}
 
 
 def _pages(store: Store, family: Family) -> Iterator[list[Entry]]:

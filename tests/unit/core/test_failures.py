@@ -10,6 +10,7 @@ from taskqueue.core.failures import OLD_FAILURES
 from taskqueue.core.kept import Kept
 from taskqueue.core.task import time_key
 from taskqueue.store import layout
+from taskqueue.store.failures import failure_place
 from tests.unit.core.conftest import WALL, World, task
 
 DAY = 86_400.0
@@ -18,7 +19,7 @@ DAY = 86_400.0
 def kept(world: World) -> list[KeptFailure]:
     """What the disk has."""
     entries = world.disk.families[layout.FAILURES].scan(b"", layout.LAST_KEY, 10**6)
-    return [KeptFailure(layout.failure_place(key), layout.decode_failure(value)) for key, value in entries]
+    return [KeptFailure(failure_place(key), layout.decode_failure(value)) for key, value in entries]
 
 
 def kept_failures(world: World) -> list[Failure]:

@@ -256,15 +256,13 @@ def test_an_error_glob_picks_by_the_last_error(world: World, newest: bool) -> No
     assert names(world, "failed", error="*404", url="http://b*", newest=newest) == ids[3:]
 
 
-def test_an_error_glob_over_many_gives_short_pages(world: World) -> None:
-    count = ERRORS_LOOKED_AT + 5
-    world.push("news", *[task(f"t{number:04}") for number in range(count)])
-    fetcher = world.fetcher(capacity=count)
-    for number in range(count):
-        fetcher.fail(f"t{number:04}", retry=False, error="last" if number == count - 1 else "other")
+def test_a_page_looks_at_a_bounded_number_of_tasks_for_their_errors(world: World) -> None:
+    fail_some(world)
 
-    found = [[row.taskid for row in page] for page in pages(world, "failed", error="last")]
-    assert found == [[], [f"t{count - 1:04}"]]
+    [over] = world.scheduler.needs(world.now, world.heard(asked(world, "failed", error="x"))).lists
+    [live] = world.scheduler.needs(world.now, world.heard(asked(world, "delayed", error="x"))).lists
+
+    assert (over.limit, live.limit) == (ERRORS_LOOKED_AT, LOOKED_AT)
 
 
 def test_live_tasks_are_picked_by_when_they_were_last_run(world: World) -> None:

@@ -13,8 +13,9 @@ from taskqueue.core.kept import Kept, Needs
 from taskqueue.core.task import time_key
 from taskqueue.errors import Corrupt
 from taskqueue.store.contract import Batch, Store
+from taskqueue.store.failures import failure_key
 from taskqueue.store.figures import figures_of
-from taskqueue.store.layout import FAILURES, FAMILIES, failure_key
+from taskqueue.store.layout import FAILURES, FAMILIES
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.rocks import RocksStore
 from taskqueue.store.still import Still

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import pytest
@@ -25,7 +26,9 @@ from taskqueue.core.task import (
 from taskqueue.core.views import Attempt
 from taskqueue.errors import Corrupt
 from taskqueue.store.contract import Batch, Store
+from taskqueue.store.layout import ERROR_BESIDE_BYTES, taskid_at
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.lists import LOOKED_UP
 
 P = 7
 ERRORS = ["HTTP 503", "no title", "HTTP 404", "timeout", "HTTP 503"]
@@ -39,8 +42,10 @@ class Ground(Protocol):
     def open(self) -> Ledger: ...
 
 
-def keep(ledger: Ledger, state: int, count: int = len(ERRORS), *, run: bool = True) -> None:
-    """Tasks a, b, c, … in this order, of which each ended with an error of ERRORS."""
+def keep(
+    ledger: Ledger, state: int, count: int = len(ERRORS), *, run: bool = True, errors: Sequence[str] = ERRORS
+) -> None:
+    """Tasks a, b, c, … in this order, of which each ended with one of these errors."""
     tasks, attempts = [], []
     for seq in range(count):
         name = chr(ord("a") + seq)
@@ -49,7 +54,7 @@ def keep(ledger: Ledger, state: int, count: int = len(ERRORS), *, run: bool = Tr
         task.spec = Spec(f"http://{'ab'[seq % 2]}.org/{seq}", Schedule(), Raw(b"\xc0"))
         tasks.append(task)
         if run:
-            attempts.append(KeptAttempt(P, name, 0, Attempt(50.0, "failed", "f", 0.5, ERRORS[seq % len(ERRORS)])))
+            attempts.append(KeptAttempt(P, name, 0, Attempt(50.0, "failed", "f", 0.5, errors[seq % len(errors)])))
     ledger.keep(Kept(moves=[(task, 0, 0, task.seq, True, False) for task in tasks], attempts=attempts))
 
 
@@ -141,11 +146,67 @@ def test_attempts_are_read_only_where_they_are_wanted(ledger: Ledger) -> None:
 
 
 def test_a_glob_that_costs_much_ends_a_page_early(ledger: Ledger) -> None:
-    long = Attempt(50.0, "failed", "f", 0.5, "a" * 2000)
-    keep(ledger, FAILED, 13)
-    ledger.keep(Kept(attempts=[KeptAttempt(P, chr(ord("a") + n), 0, long) for n in range(13)]))
+    keep(ledger, FAILED, 13, errors=["a" * 2000])
 
     found = listed(ledger, FAILED, error="*" + "[ab]" * 60 + "*c")
 
     assert found.next is not None
     assert names(found) == ""
+
+
+# ------------------------------------------------------------------------------------------------ where errors lie
+
+
+def without_histories(ground: Ground) -> None:
+    """Nothing is found there any more."""
+    ground.store.write(1, Batch(drops=[("history", b"", b"\xff" * 8)]))
+
+
+def test_a_short_error_of_what_failed_lies_in_the_order_and_is_found_without_a_look_up(
+    ground: Ground, ledger: Ledger
+) -> None:
+    keep(ledger, FAILED, errors=["größer", "", "x" * ERROR_BESIDE_BYTES])
+    without_histories(ground)
+
+    assert names(listed(ledger, FAILED, error="größer")) == "ad"
+    assert names(listed(ledger, FAILED, error="")) == "abcde"
+    assert names(listed(ledger, FAILED, error="x*")) == "c"
+    assert names(listed(ledger, FAILED)) == "abcde"
+
+
+def test_a_long_error_is_looked_up(ground: Ground, ledger: Ledger) -> None:
+    keep(ledger, FAILED, errors=["short", "x" * (ERROR_BESIDE_BYTES + 1)])
+
+    assert names(listed(ledger, FAILED, error="x*")) == "bd"
+    without_histories(ground)
+    assert names(listed(ledger, FAILED, error="x*")) == ""
+
+
+def test_what_failed_in_an_older_store_has_its_error_in_its_history(ground: Ground, ledger: Ledger) -> None:
+    keep(ledger, FAILED)
+    entries = ground.store.scan("failed", b"", b"\xff" * 8, 10)
+    ground.store.write(1, Batch(puts={"failed": [(key, taskid_at(value)) for key, value in entries]}))
+
+    assert names(listed(ledger, FAILED, error="HTTP *")) == "ace"
+    assert names(listed(ledger, FAILED)) == "abcde"
+
+
+def test_a_page_looks_up_a_bounded_number_of_errors(ledger: Ledger) -> None:
+    count = LOOKED_UP + 3
+    keep(ledger, FAILED, count, errors=["x" * (ERROR_BESIDE_BYTES + 1)])
+
+    first = listed(ledger, FAILED, error="no such", limit=2 * count)
+    assert first.next is not None
+    rest = listed(ledger, FAILED, error="x*", limit=2 * count, start=first.next)
+    assert len(rest.tasks) == 3
+
+
+def test_a_task_that_fails_again_has_its_new_error_there(ground: Ground, ledger: Ledger) -> None:
+    keep(ledger, FAILED, 1)
+    [task] = listed(ledger, FAILED).tasks
+    move = (task, FAILED, task.key, task.seq, False, False)
+    task.key = time_key(500.0, task.seq)
+    ledger.keep(Kept(moves=[move], attempts=[KeptAttempt(P, "a", 0, Attempt(500.0, "failed", "f", 0.5, "second"))]))
+
+    assert names(listed(ledger, FAILED, error="second")) == "a"
+    assert names(listed(ledger, FAILED, error="HTTP*")) == ""

@@ -158,7 +158,7 @@ def test_a_step_that_was_cut_off_is_done_again_from_its_start(open_store: Open, 
         cut.close()
 
     with pytest.raises(Cut):
-        open_store({1: cut_off})
+        open_store({**MIGRATIONS, 1: cut_off})
     store = open_store(MIGRATIONS)
 
     assert len(store.scan("history", b"", END, count + 1)) == count
@@ -190,7 +190,7 @@ class CutOff:
 
 def test_what_can_not_be_read_stops_it(open_store: Open) -> None:
     write_format_1(open_store, [("a", 1, FAILED, 5.0, "why")])
-    store = open_store({1: lambda store, epoch: None})
+    store = open_store({**MIGRATIONS, 1: lambda store, epoch: None})
     store.write(store.begin(), Batch(puts={META: [(FORMAT_KEY, b"1")], "specs": [(pack(">IQ", P, 1), b"\xc1")]}))
     store.close()
 
