@@ -263,8 +263,12 @@ class Model:
         if before is not None:
             task.crawled_at, task.history = before.crawled_at, before.history
             self.were_over += [task for other in self.were_over if other is before]
-        task.depth, task.apart = depth, new.taskid == self.finisher(name)
-        self._wait(task, self._due(new.schedule))
+        due = self._due(new.schedule)
+        recurs = new.schedule.auto_recrawl and new.schedule.age is not None
+        put_off = keep is not None and keep.apart and recurs and due > self.wall
+        task.depth, task.held_back = depth, put_off
+        task.apart = put_off or new.taskid == self.finisher(name)
+        self._wait(task, due)
         project.tasks[new.taskid] = task
         project.ghosts.pop(new.taskid, None)
 
