@@ -17,6 +17,7 @@ L2   asleep never past something due                                            
 L3   awake only if there is something to do                                            (sleep)
 F1 F2 C1 C2 C3   when projects finish, how much they have out, when jobs run  (crowds)
 O1   a bulk operation changes each old task that it is about once             (bulks)
+A1   each failed attempt is kept among the failures in the turn that ends it          (failed)
 R1   only what is over, for as long as its project keeps it, is dropped; if it is forgotten, only where that is wanted
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
@@ -44,6 +45,7 @@ from taskqueue.core.settings import CoreConfig
 from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Move, Task, key_time
 from tests.simulation.bulks import Bulks
 from tests.simulation.crowds import Crowds
+from tests.simulation.failed import wrong_failures
 from tests.simulation.leases import Leases
 from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
 from tests.simulation.paces import Paces
@@ -473,6 +475,8 @@ class Judge:
         for old in turn.kept.old:
             self._write_old(Name(numbers[old.task.project], old.task.taskid), old.task, turn)
         self._check_changed(changed, turn)
+        if problem := wrong_failures(turn.kept):
+            self._fail("A1", "", problem)
         self.crowds.written(turn, handed)
 
     def _change(self, name: Name, operation: OperationRecord, *, surely: bool) -> None:

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from taskqueue.core import cron, endings, finishing, loading, lookups, operations, scheduler, timetable
+from taskqueue.core import cron, endings, failures, finishing, loading, lookups, operations, scheduler, timetable
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
 from taskqueue.core.jobs import CronJob
@@ -36,6 +36,7 @@ from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING, SEQ_BITS, Lease, Task
 from taskqueue.core.task_queue import TaskQueue
+from taskqueue.core.views import Attempt
 from taskqueue.errors import Fenced, StoreError
 from taskqueue.store import memory
 from taskqueue.store.ledger import Ledger
@@ -387,6 +388,16 @@ def _operation_meets_what_came_later(replace_: Replace) -> None:
     original = replace_(operations, "_add", add)
 
 
+def _timeout_no_failure(replace_: Replace) -> None:
+    def note(state: State, task: Task, attempt: Attempt) -> None:
+        if attempt.outcome == "timeout":
+            state.note_attempt(task, attempt)
+        else:
+            original(state, task, attempt)
+
+    original = replace_(failures, "note", note)
+
+
 def _cleared_task_known_by_its_old_id(replace_: Replace) -> None:
     replace_(Changes, "outdate", lambda self, *args: None)
 
@@ -426,6 +437,7 @@ MUTANTS: Final = (
     Mutant("shared tokens are not taken", "S6", _shared_tokens_not_taken),
     Mutant("an operation is not kept with its step", "O1 S2 S3", _operation_not_kept_with_its_step),
     Mutant("an operation meets what came later", "O1 S2 S3", _operation_meets_what_came_later),
+    Mutant("a timeout is no failure", "A1", _timeout_no_failure),
     Mutant("a cleared task is known by its old id", "S2", _cleared_task_known_by_its_old_id),
 )
 """The first fourteen are those that the prototype of this simulation was tried with."""

@@ -1,0 +1,28 @@
+"""Law A1: each failed attempt is kept among the failures in the turn in which it ended, and nothing else is.
+
+Seen in what a turn writes: the histories of tasks have the attempts, the failures have them once more. The history of a
+task that is cleared in the same turn is dropped; that it has failed stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from taskqueue.core.kept import Kept
+
+
+def wrong_failures(kept: Kept) -> str:
+    """What is wrong with the failures of a turn, in words; "" if nothing is."""
+    attempts = Counter(
+        (each.project, each.taskid) for each in kept.attempts if each.attempt.outcome not in ("success", "expired")
+    )
+    failures = Counter((failure.project, failure.taskid) for _, failure in kept.failures)
+    if missing := attempts - failures:
+        return f"failed attempts are not among the failures: {sorted(missing.elements())}"
+    gone = {*kept.cleared, *kept.dropped_projects}
+    if made_up := [each for each in (failures - attempts).elements() if each[0] not in gone]:
+        return f"failures of which the histories have no attempts: {sorted(made_up)}"
+    numbers = [key & 0xFFFF_FFFF_FFFF_FFFF for key, _ in kept.failures]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers)) if numbers else []):
+        return f"the numbers of failures have gaps: {numbers}"
+    return ""
