@@ -26,11 +26,11 @@ def load_slices(store: Reads, resolution: Resolution) -> LoadedSlices:
     for page in pages(store, layout.POINTS, start, end):
         for key, value in page:
             projects, *events = read(layout.POINTS, key, layout.decode_slice, value)
-            loaded.slices[layout.point_of(key)[1]] = projects
+            loaded.slices[_named(key)[1]] = projects
             loaded.sum = tuple(events)
     last = next(reversed(loaded.slices), 0)
     for page in pages(store, layout.POINTS, *slice_range(resolution, last)):
-        loaded.rows |= {layout.point_of(key)[2]: read(layout.POINTS, key, layout.decode_point, v) for key, v in page}
+        loaded.rows |= {_named(key)[2]: read(layout.POINTS, key, layout.decode_point, v) for key, v in page}
     return loaded
 
 
@@ -52,6 +52,10 @@ def _events(key: bytes, value: bytes) -> Row:
     if layout.point_of(key)[2]:
         return read(layout.POINTS, key, layout.decode_point, value)
     return read(layout.POINTS, key, layout.decode_slice, value)[1:]
+
+
+def _named(key: bytes) -> tuple[Resolution, int, int]:
+    return read(layout.POINTS, key, layout.point_of, key)
 
 
 def slice_range(resolution: Resolution, at: int) -> tuple[bytes, bytes]:

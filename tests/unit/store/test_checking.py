@@ -172,6 +172,14 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         lambda crawl: crawl.put(layout.COUNTERS, layout.project_key(NEWS), b"\xc1"),
         "counters: project news: can't be read",
     ),
+    "a change in the log that can't be read": (
+        lambda crawl: crawl.put(layout.LOG, layout.log_key(1), b"\x90"),
+        "log: project -: can't be read",
+    ),
+    "a point of the history that can't be read": (
+        lambda crawl: crawl.put(layout.POINTS, layout.point_key("hour", 472_222, NEWS), b"\xa1x"),
+        "points: project -: can't be read",
+    ),
     "a project number that would be given twice": (
         lambda crawl: crawl.put(META, layout.NEXT_PROJECT_KEY, b"2"),
         "meta: project -: the next project is to get number 2, but 2 is taken",
