@@ -79,7 +79,7 @@ class CronJob(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
 
     task: Template = Template()
     cron: str = ""
-    every: str = ""
+    every: Annotated[str, Meta(extra=schema.DURATION_SAID)] = ""
     zone: str = "UTC"
     missed: Literal["skip", "once"] = "skip"
 

@@ -33,6 +33,9 @@ SIZE_TEXT: Final = re.compile(r"(\d{1,15}) ?(B|KiB|MiB|GiB|TiB)")
 DURATION: Final = {"unit": "seconds"}
 """``Meta(extra=DURATION)`` marks a duration that may be said as a text, too (``durations``)."""
 
+DURATION_SAID: Final = {"words": 'a duration such as "90s", "5m" or "12h", or a number of seconds'}
+"""``Meta(extra=DURATION_SAID)`` marks a duration that stays the text that says it; of a number one is made."""
+
 BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """Keys that need no quotes."""
 SHOWN_CHARS: Final = 100
@@ -157,6 +160,8 @@ def _plain_table(table: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]
 def _plain(value: Any, kind: inspect.Type) -> Any:
     if isinstance(value, str):
         return _number_said(value, _present(kind))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value}s" if isinstance(kind, inspect.Metadata) and kind.extra == DURATION_SAID else value
     if isinstance(value, dict):
         within = _table(kind)
         if isinstance(within, inspect.StructType):

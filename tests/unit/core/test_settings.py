@@ -13,6 +13,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.jobs import CronJob, Template
 from taskqueue.core.settings import Layer, Settings, as_layer, check, merge
 from taskqueue.core.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, time_key
+from taskqueue.core.timetable import next_run
 from taskqueue.errors import Rejected
 
 
@@ -164,6 +165,19 @@ def test_every_duration_may_be_said_as_a_text() -> None:
     assert settings.on_finished is not None
     assert (settings.on_finished.age, settings.on_finished.timeout) == (86_400.0, 90.0)
     assert settings.cron["nightly"].task.age == 43_200.0
+
+
+@pytest.mark.parametrize(("said", "text"), [(300, "300s"), (300.0, "300.0s"), ("300", "300"), ("5m", "5m")])
+def test_how_often_a_job_runs_is_a_duration_like_others(said: Any, text: str) -> None:
+    job = merge({}, {"cron": {"a": {"every": said}}}).cron["a"]
+
+    assert job.every == text
+    assert next_run(job, Calendar(), 1000.0) == 1200.0
+
+
+@pytest.mark.parametrize("every", [0, -5, 0.5, 1e9, True, ["5m"]])
+def test_a_number_that_is_no_whole_time_is_none_between_two_runs(every: Any) -> None:
+    assert reason({"cron": {"a": {"every": every}}}).startswith("cron.a")
 
 
 @pytest.mark.parametrize("text", ["10", "5 m", "5M", "1h30m", "-5m", "٣m", "m", ""])
