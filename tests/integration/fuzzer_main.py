@@ -165,8 +165,8 @@ class Fuzzer:
                 return session.request("task-show", project=project, taskid=taskid)
             case "task-retry" | "task-cancel" as kind:
                 return session.request(kind, project=project, taskids=[taskid])
-            case "project-show":
-                return session.request("project-show", project=project)
+            case "project-show" | "log" | "stats-history" as kind:
+                return session.request(kind, project=project)
             case kind:
                 return session.request(kind)
 
@@ -303,7 +303,8 @@ class Fuzzer:
 
 FREQUENCIES: Final = {
     "hello": 10, "new-task": 30, "done": 30, "extend": 5, "release": 5, "project-show": 2, "project-set": 3,
-    "project-unset": 2, "project-do": 1, "task-show": 3, "task-retry": 3, "task-cancel": 3, "status": 1, "verify": 0.1,
+    "project-unset": 2, "project-do": 1, "task-show": 3, "task-retry": 3, "task-cancel": 3, "status": 1, "log": 1,
+    "stats-history": 1, "verify": 0.1,
 }  # fmt: skip
 KINDS: Final = list(FREQUENCIES)
 WEIGHTS: Final = list(FREQUENCIES.values())
