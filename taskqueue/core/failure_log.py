@@ -3,8 +3,8 @@
     first ── … the order by time … ── last      numbers grow by one with each failure, so two of them tell how many
 
 Rules:
-1. At most FAILURES_MOST are kept, and none for longer than FAILURES_SECONDS; a little more of both, so that many go at
-   once.
+1. At most FAILURES_MOST are kept, and none for longer than FAILURES_SECONDS. When one is too many, or too old, the next
+   ones go with it, so that many go at once.
 2. What goes is a range from the first one on, looked at in pages: a step drops what is old on one.
 3. Where the wall clock was put back, times and numbers disagree for as long as it was. Then there may be as many too
    many as failed meanwhile, until they are a week old.
@@ -22,9 +22,9 @@ from taskqueue.core.task import SEQ_BITS, key_time, time_key
 FAILURES_MOST: Final = 1_000_000
 FAILURES_SECONDS: Final = 7 * 86_400.0
 
-LATE_FAILURES: Final = 1024
-LATE_SECONDS: Final = 60.0
-"""By which the bounds may be passed, so that failures go many at once."""
+SPARE_FAILURES: Final = 1024
+SPARE_SECONDS: Final = 60.0
+"""Of what is within the bounds, so much goes too."""
 
 _NUMBER: Final = (1 << SEQ_BITS) - 1
 
@@ -52,8 +52,8 @@ class FailureLog:
 
     @property
     def old_at(self) -> float:
-        """When the first one has been kept for long enough (unix seconds); inf: there is none."""
-        return self.at + FAILURES_SECONDS + LATE_SECONDS
+        """When the first one has been kept for as long as may be (unix seconds); inf: there is none."""
+        return self.at + FAILURES_SECONDS
 
     def add(self, at: float) -> int:
         """The key of a failure that comes now, at unix seconds ``at``."""
@@ -65,11 +65,12 @@ class FailureLog:
 
     def is_over(self, now: float) -> bool:
         """It is worth while to look for what is old."""
-        return self.count > FAILURES_MOST + LATE_FAILURES or self.old_at <= now
+        return self.count > FAILURES_MOST or self.old_at <= now
 
     def old_of(self, page: Sequence[KeptFailure], now: float) -> int:
-        """How many of the first failures, as they were read, have been kept for long enough."""
-        too_early, too_low = now - FAILURES_SECONDS, self._next - FAILURES_MOST
+        """How many of the first failures, as they were read, are to go when one is too many or too old."""
+        too_early = now - FAILURES_SECONDS + SPARE_SECONDS
+        too_low = self._next - FAILURES_MOST + SPARE_FAILURES
         for place, (key, _) in enumerate(page):
             if key_time(key) >= too_early and key & _NUMBER >= too_low:
                 return place

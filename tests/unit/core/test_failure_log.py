@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from taskqueue.core.failure import Failure, KeptFailure, host_of, short_error
-from taskqueue.core.failure_log import FAILURES_MOST, FAILURES_SECONDS, LATE_FAILURES, LATE_SECONDS, FailureLog
+from taskqueue.core.failure_log import FAILURES_MOST, FAILURES_SECONDS, SPARE_FAILURES, SPARE_SECONDS, FailureLog
 from taskqueue.core.task import SEQ_BITS, key_time, time_key
 
 NOW = 1.7e9
@@ -60,26 +60,26 @@ def test_a_failure_before_the_first_one_is_the_first_one() -> None:
 # ------------------------------------------------------------------------------------------------ what is old
 
 
-def test_what_is_a_week_old_is_old_and_many_go_at_once() -> None:
-    log = FailureLog(time_key(NOW, 1), time_key(NOW + 10, 3))
-    page = kept(time_key(NOW, 1), time_key(NOW + 5, 2), time_key(NOW + 10, 3))
+def test_what_is_a_week_old_is_old_and_what_soon_will_be_goes_with_it() -> None:
+    log = FailureLog(time_key(NOW, 1), time_key(NOW + 100, 3))
+    page = kept(time_key(NOW, 1), time_key(NOW + SPARE_SECONDS - 1, 2), time_key(NOW + 100, 3))
 
-    assert log.old_at == NOW + FAILURES_SECONDS + LATE_SECONDS
+    assert log.old_at == NOW + FAILURES_SECONDS
     assert not log.is_over(log.old_at - 1)
     assert log.is_over(log.old_at)
-    assert log.old_of(page, NOW + 7 + FAILURES_SECONDS) == 2
-    assert log.old_of(page, NOW + 70 + FAILURES_SECONDS) == 3
+    assert log.old_of(page, log.old_at) == 2
+    assert log.old_of(page, log.old_at + 100) == 3
 
 
-def test_beyond_the_most_that_are_kept_the_first_ones_are_old() -> None:
-    log = FailureLog(time_key(NOW, 1), time_key(NOW + 1, FAILURES_MOST + LATE_FAILURES))
+def test_when_there_is_one_too_many_some_of_the_first_ones_go() -> None:
+    log = FailureLog(time_key(NOW, 1), time_key(NOW + 1, FAILURES_MOST))
     assert not log.is_over(NOW)
 
     log.add(NOW + 2)
 
     assert log.is_over(NOW)
     page = kept(*(time_key(NOW, n) for n in range(1, 2000)))
-    assert log.old_of(page, NOW) == LATE_FAILURES + 1
+    assert log.old_of(page, NOW) == SPARE_FAILURES + 1
 
 
 def test_when_nothing_on_a_page_is_old_it_says_so_and_need_not_be_looked_at_again() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskqueue.core.failure import Failure, KeptFailure
-from taskqueue.core.failure_log import FAILURES_MOST, FAILURES_SECONDS, LATE_SECONDS
+from taskqueue.core.failure_log import FAILURES_MOST, FAILURES_SECONDS
 from taskqueue.core.failures import OLD_FAILURES
 from taskqueue.core.kept import Kept
 from taskqueue.core.task import time_key
@@ -103,7 +103,7 @@ def test_a_week_later_it_goes_by_itself(world: World) -> None:
     world.advance(DAY)
     fail(world, "b", retry=False)
 
-    world.advance(FAILURES_SECONDS - DAY + LATE_SECONDS - 1)
+    world.advance(FAILURES_SECONDS - DAY - 1)
     assert [failure.taskid for failure in kept_failures(world)] == ["a", "b"]
     world.advance(2)
 
@@ -152,7 +152,7 @@ def test_what_fails_while_others_go_stays_whatever_the_clock_shows(world: World)
     assert "b" in [failure.taskid for failure in kept_failures(world)]
     world.restart()
     world.wall_step = 0.0
-    world.advance(FAILURES_SECONDS + LATE_SECONDS)
+    world.advance(FAILURES_SECONDS)
     assert kept(world) == []
 
 
