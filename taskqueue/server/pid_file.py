@@ -12,6 +12,7 @@ pidfd, which stays with the process that was asked about.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import select
 import signal
@@ -21,6 +22,8 @@ from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from taskqueue.errors import ConfigError
+
+log = logging.getLogger("taskqueue")
 
 LONGEST_BYTES: Final = 32
 """A pid file is a number and the end of a line."""
@@ -37,15 +40,14 @@ def pid_file(path: str | None) -> Iterator[None]:
     """Have a pid file of this process; None: none. At the end it is removed.
 
     Raises:
-        ConfigError: another daemon has it, or it can't be written, or it is a file of another kind.
+        ConfigError: another daemon has it, or it can't be made, or it is a file of another kind.
     """
     if path is None:
         yield
         return
     file = _taken(path)
     try:
-        os.ftruncate(file, 0)
-        os.write(file, f"{os.getpid()}\n".encode())
+        _say_pid(path, file)
         yield
     finally:
         with suppress(FileNotFoundError):
@@ -115,6 +117,15 @@ def _taken(path: str) -> int:
             os.close(file)
             raise
         os.close(file)
+
+
+def _say_pid(path: str, file: int) -> None:
+    """Write the pid; on a full disk only the lock says whose the file is, and nobody can be signalled by it."""
+    try:
+        os.ftruncate(file, 0)
+        os.write(file, f"{os.getpid()}\n".encode())
+    except OSError as error:
+        log.error("pid-not-written file=%s error=%s; it is of no use to reload and stop", path, error.strerror)
 
 
 def _holder(path: str) -> int:
