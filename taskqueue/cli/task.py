@@ -253,6 +253,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "expires": local(schedule.pop("expires_at") or 0.0),
         "last crawled": local(task.lastcrawltime),
         "finished": local(task.finished_at),
+        "crashes": f"{task.crashes} of its fetchers fell silent while they ran it" if task.crashes else "",
         "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
         "lease": f"{duration(task.lease_seconds)} left, held by {task.fetcher}" if task.session else "",
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),

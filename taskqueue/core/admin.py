@@ -318,6 +318,7 @@ def _that_fit(attempts: Iterable[Attempt], room: int) -> list[Attempt]:
 
 
 def _tell_state(state: State, now: Now, task: Task, reply: TaskReply) -> None:
+    reply.crashes = task.crashes
     if task.state == DELAYED:
         reply.exetime = task.exetime
     elif task.lease is not None:

@@ -15,12 +15,16 @@ from taskqueue.core.project import Project
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING
 
+FORGET_LATER_SECONDS: Final = 1.0
+"""When a session is forgotten from which some tasks are still to be taken."""
+
 SAVE_COST: Final = 16
 """Of the windows of one project: 0.14 ms, as long as 16 tasks take that are promoted."""
 
 
 def keep_appointments(state: State, now: Now) -> None:
     """Do what is due, up to ``turn_tasks`` tasks; the rest waits for the next turn."""
+    fetchers.go_on_silent(state, now)
     budget = state.config.turn_tasks
     while budget > 0 and (key := state.boot.pop_due(now.boot)) is not None:
         budget -= _keep_boot(state, key, budget, now)
@@ -60,7 +64,9 @@ def _keep_boot(state: State, key: tuple[str, str | int], budget: int, now: Now) 
         return 1
     cost = 1 + len(session.leases)
     fetchers.fall_silent(state, now, session)
-    if kind == "forget":
+    if kind == "forget" and session.leases:
+        state.boot.note(key, now.boot + FORGET_LATER_SECONDS)
+    elif kind == "forget":
         state.forget_session(session)
     return cost
 

@@ -3,6 +3,7 @@
     processing ──ok──────────────────► success        (recurring: delayed until its age has passed)
                ──not ok, run out─────► ready, delayed or failed: see ``retry``
                ──released, lost──────► ready, no retry used up
+               ──fetcher silent──────► ready behind its equals; one that is to blame as if not ok: see ``crashes``
 
 An answer counts if and only if its token is that of the task, which it uses up: a second answer is stale. Running out
 of time leaves the token, so a late success counts if nobody else has been given the task; a late failure changes
@@ -14,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core import failures
-from taskqueue.core.intake import apply_deferred, take_batch
+from taskqueue.core.intake import apply_deferred, queue_up, take_batch
 from taskqueue.core.messages import Finished, Now
 from taskqueue.core.pause import CHECKS
 from taskqueue.core.project import Project
@@ -23,9 +24,11 @@ from taskqueue.core.requests import Done, Flaws
 from taskqueue.core.retry import Retry, after_failure, after_timeout, gives_up, recurring
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
-from taskqueue.core.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
+from taskqueue.core.task import CRASHES_MOST, DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
 from taskqueue.core.views import Attempt, Outcome
 from taskqueue.errors import Corrupt
+
+CRASHED: Final = "its fetcher fell silent while it ran"
 
 REASON_CHARS: Final = 300
 """Of the reason for a pause, which quotes the last error."""
@@ -65,6 +68,7 @@ def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutc
         _end(state, now, session, project, task, item)
     elif item.ok and (task.state == READY or task.state == DELAYED):
         state.touch(project)
+        task.crashes = 0
         _succeed(state, now, project, task, Attempt(now.wall, "success", session.label))
     else:
         return "stale"
@@ -101,6 +105,40 @@ def take_back(state: State, now: Now, session: Session, project: Project, task: 
     _wait_again(state, now, project, task, lease)
 
 
+def crash(state: State, now: Now, project: Project, task: Task, *, to_blame: bool) -> None:
+    """The task's fetcher has fallen silent while it ran.
+
+    Args:
+        to_blame: it has failed if that was one crash too many.
+    """
+    settings = project.settings
+    lease = _lease_of(state, project, task)
+    session = state.unlease(task)
+    crashes = task.crashes + 1
+    error = CRASHED if crashes == 1 else f"{CRASHED}, for the {crashes}. time"
+    seconds = now.boot - lease.selected_at
+    failures.note(state, task, Attempt(now.wall, "crashed", session.label, seconds, error))
+    if to_blame and crashes >= settings.max_crashes:
+        # One crash more is its failure again.
+        task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
+        _retry(state, now, project, task, after_failure(state.spec_of(task).schedule, settings, task.retried))
+        _fail_project(state, now, project, lease, error)
+    else:
+        task.crashes = min(crashes, max(1, settings.max_crashes - 1))
+        queue_up(state, project, task)
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
+
+
+def lose(state: State, now: Now, project: Project, task: Task) -> None:
+    """The task's fetcher has fallen silent before it ran: it is ready again, behind its equals."""
+    lease = _lease_of(state, project, task)
+    state.unlease(task)
+    queue_up(state, project, task)
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
+
+
 def _wait_again(state: State, now: Now, project: Project, task: Task, lease: Lease) -> None:
     project.queue.put_ready(task)
     state.want(task)
@@ -111,6 +149,7 @@ def _wait_again(state: State, now: Now, project: Project, task: Task, lease: Lea
 def _end(state: State, now: Now, session: Session, project: Project, task: Task, item: Finished) -> None:
     lease = _lease_of(state, project, task)
     holder = _end_by(state, session, task, lease)
+    task.crashes = 0
     if item.ok:
         _succeed(state, now, project, task, _attempt(now, project, lease, holder, "success"))
     else:

@@ -15,7 +15,8 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.endings import give_back, take_back
+from taskqueue.core import crashes
+from taskqueue.core.endings import crash, give_back, lose, take_back
 from taskqueue.core.handout import as_handed
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.messages import Handed, Now
@@ -98,12 +99,33 @@ def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Proje
 
 
 def fall_silent(state: State, now: Now, session: Session) -> None:
-    """The fetcher has not been heard for ``fetcher_timeout``: others shall have what it holds."""
+    """The fetcher has not been heard for ``fetcher_timeout``: others shall have what it holds, behind their equals.
+
+    A task that gets another place is written anew, so what it is must be known: it may take some turns to read that.
+    """
     session.capacity = 0
     session.ended.clear()
-    for task in list(session.leases.values()):
-        give_back(state, now, _project(state, task), task)
     state.shares.dismiss(session)
+    if session.crashed is None:
+        session.crashed = crashes.blame(session)
+    for token, task in list(session.leases.items()):
+        if task.spec is None:
+            break
+        if token in session.crashed:
+            crash(state, now, _project(state, task), task, to_blame=session.crashed[token])
+        else:
+            lose(state, now, _project(state, task), task)
+    for task in session.leases.values():
+        state.want(task)
+        state.silent[session.id] = session
+
+
+def go_on_silent(state: State, now: Now) -> None:
+    """Take from silent fetchers what could not be taken from them in the turn before; one that was heard keeps it."""
+    silent, state.silent = state.silent, {}
+    for session in silent.values():
+        if session.crashed is not None:
+            fall_silent(state, now, session)
 
 
 def miss(state: State, now: Now, said: Said) -> None:

@@ -8,14 +8,17 @@ ring.visit ──► project, fetcher, how many ──► lease each ──► s
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Raw
 
+from taskqueue.core.crashes import may_try
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.messages import Handed, Now
 from taskqueue.core.offering import allowance, may_give, recall, take_tokens
 from taskqueue.core.project import Project
 from taskqueue.core.replies import Select
-from taskqueue.core.sessions import Session
+from taskqueue.core.sessions import Interest, Session
 from taskqueue.core.shares import Ring
 from taskqueue.core.state import State
 from taskqueue.core.task import CANCELLED, Lease, Spec, Task
@@ -37,10 +40,14 @@ def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Hande
     )
 
 
+ASIDE_MOST: Final = 256
+"""Suspects that one look at a queue passes over."""
+
+
 class HandOut:
     """The hand-outs of one turn."""
 
-    __slots__ = ("_heavy_bytes", "_left", "_messages", "_now", "_room", "_state")
+    __slots__ = ("_heavy_bytes", "_left", "_messages", "_now", "_passed_over", "_refused", "_room", "_state")
 
     def __init__(self, state: State, now: Now) -> None:
         self._state = state
@@ -49,6 +56,8 @@ class HandOut:
         self._heavy_bytes = 0
         self._messages: dict[str, Select] = {}
         self._room: dict[str, int] = {}
+        self._passed_over = 0
+        self._refused: dict[tuple[Interest, int], int] = {}
 
     def run(self) -> None:
         """Give out what may be given, up to ``turn_tasks``; then say it."""
@@ -82,13 +91,26 @@ class HandOut:
         allowed = allowance(self._state, project, self._now)
         taken = self._give(project, session, int(min(count, allowed, self._left)))
         self._left -= taken
-        ring.settle(taken, more=not await_body(self._state, project) and may_give(self._state, project, self._now))
+        more = not await_body(self._state, project) and may_give(self._state, project, self._now)
+        if self._passed_over and not taken:
+            more = more and not self._is_barred(ring, project)
+        ring.settle(taken, more=more)
         self._state.shares.look(ring)
         return taken
+
+    def _is_barred(self, ring: Ring, project: Project) -> bool:
+        """All who wait have other suspects already, and may not have those that are the project's first tasks."""
+        key = ring.interest, project.number
+        self._refused[key] = self._refused.get(key, 0) + 1
+        if self._refused[key] < len(ring.waiting):
+            return False
+        self._state.barred[project.number] = project
+        return True
 
     def _give(self, project: Project, session: Session, count: int) -> int:
         """Lease up to ``count`` tasks; fewer if the head runs dry."""
         ready = project.queue.ready
+        aside: list[Task] = []
         self._heavy_bytes = heavy_bytes(self._state)
         room = self._room.get(session.id, 0)
         fetch_bytes = beside = len(project.fetch) if project.fetch is not None else 0
@@ -104,6 +126,12 @@ class HandOut:
                 if not self._expire(project, task):
                     break
                 continue
+            if task.crashes and not may_try(session, task):
+                ready.remove(task)
+                aside.append(task)
+                if len(aside) == ASIDE_MOST:
+                    break
+                continue
             if task.size + beside > room:
                 room = self._begin_message(session)
                 beside = fetch_bytes
@@ -111,6 +139,9 @@ class HandOut:
             beside = 0
             self._lease(project, session, task, task.spec)
             given += 1
+        self._passed_over = len(aside)
+        for task in aside:
+            ready.add(task)
         if given:
             self._room[session.id] = room
             take_tokens(self._state, project, given, self._now)
@@ -127,6 +158,8 @@ class HandOut:
             project.pause.lend(lease)
         project.queue.lease(task, self._state.number(), lease)
         session.leases[task.token] = task
+        if task.crashes:
+            session.suspects[task.token] = task.crashes
         message = self._messages[session.id]
         message.tasks.append(as_handed(project, task, spec, timeout))
         if project.fetch is not None and self._fits_beside(project.fetch, spec):

@@ -108,7 +108,7 @@ def revive(state: State, project: Project, task: Task) -> None:
     task.retried = 0
     task.token = NO_TOKEN
     task.held_back = task.timed_out = False
-    if task.seq <= project.cleared:
+    if task.seq <= project.cleared:  # what ``clear`` left behind; a task that is live again must not be among it
         _renumber(state, project, task)
     project.queue.put_ready(task)
     project.arm()
@@ -116,15 +116,25 @@ def revive(state: State, project: Project, task: Task) -> None:
     state.want_held(project, task)
 
 
+def queue_up(state: State, project: Project, task: Task) -> None:
+    """Make a live task ready, behind its equals: its place among them is told by its seq, so it gets a new one.
+
+    While an operation goes through tasks it keeps the one that it has: one with a newer seq would not be met.
+    """
+    if not state.operations_running:
+        _renumber(state, project, task)
+    project.queue.put_ready(task)
+
+
 def _renumber(state: State, project: Project, task: Task) -> None:
-    """Live tasks up to ``cleared`` are what ``clear`` left behind; one that is live again must not be among them."""
+    """Give a task a new seq, under which its spec is written anew."""
     task.spec = state.spec_of(task)
     task.spec_changed = True
     _give_seq(state, project, task)
 
 
 def _give_seq(state: State, project: Project, task: Task) -> None:
-    """Give a task that is over a new seq; it is nowhere then."""
+    """Give a task a new seq; it is nowhere then."""
     if task.kept_state and not task.kept_seq:
         task.kept_seq = task.seq
     project.queue.withdraw(task)

@@ -117,6 +117,8 @@ def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
         session = state.session(lease.session, now)
         session.number = max(session.number, lease.number)
         session.leases[task.token] = task
+        if task.crashes:
+            session.suspects[task.token] = task.crashes
         task.kept_deferred = lease.deferred is not None
         task.unlisted = True  # it may be
         if lease.check and lease.check == project.pause.record.phase:

@@ -102,6 +102,7 @@ def remove_project(state: State, project: Project) -> None:
     state.low.pop(project.number, None)
     state.swept.pop(project.number, None)
     state.old.pop(project.number, None)
+    state.barred.pop(project.number, None)
     state.shares.remove(project)
     state.sums.remove(project)
     state.history.remove(project.number, astuple(project.totals))

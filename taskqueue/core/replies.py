@@ -176,6 +176,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
         error: of its last attempt, unless that was a success.
         depth: follow-ups between it and a task that was pushed by itself.
         history: its last attempts, the newest first; ATTEMPTS_KEPT at most.
+        crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended.
         bare_since: unix seconds since when its url, schedule, body and history are gone, because its project kept them
             for long enough; 0: they are here.
     """
@@ -197,6 +198,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     depth: int = 0
     history: list[Attempt] = []
     bare_since: float = 0.0
+    crashes: int = 0
     fetcher: str = ""
 
 

@@ -250,6 +250,10 @@ class Scheduler:
         state = self._state
         for session in state.freed.values():
             state.shares.weigh(session)
+        if state.freed and state.barred:
+            barred, state.barred = state.barred, {}
+            for project in barred.values():
+                offer(state, project, now)
         state.freed.clear()
         for project in state.dirty.values():
             offer(state, project, now)

@@ -28,7 +28,7 @@ from taskqueue.core.views import SHOWN_WISHES, FetcherView
 Interest = frozenset[str] | None
 """Names of the projects that a fetcher wants tasks of; None: any."""
 
-REST_SECONDS: Final = 0.1
+REST_SECONDS: Final = 0.125
 """For which a fetcher gets nothing that has handed back what it had stated room for; doubled each time."""
 REST_MOST_SECONDS: Final = 10.0
 
@@ -50,16 +50,19 @@ class Session:
         done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
         ended: numbers of the ``select`` messages, by token, of leases that have ended but still take room.
         passed: tokens among ``leases`` that it has passed on to another process.
+        suspects: crashes of the tasks among ``leases`` that have some, by token.
         slots: how many tasks it runs at once.
+        crashed: since it has fallen silent, tokens of what it ran then, and whether the task is to blame; None: it is
+            heard.
         given_up: by how much it has lowered its capacity without having handed back as many tasks since.
         rest_until: boot-clock seconds until which it gets nothing; 0: it may have tasks now.
         rest_seconds: how long its last rest was; 0: a task that it has done has counted since.
     """
 
     __slots__ = (
-        "address", "capacity", "done", "ended", "failed", "given_up", "heard_at", "hello_n", "highest", "id",
+        "address", "capacity", "crashed", "done", "ended", "failed", "given_up", "heard_at", "hello_n", "highest", "id",
         "interest", "leases", "name", "number", "numbers", "passed", "peer", "rest_seconds", "rest_until", "saved_at",
-        "slots",
+        "slots", "suspects",
     )  # fmt: skip
 
     def __init__(self, session: str, heard_at: float) -> None:
@@ -80,7 +83,9 @@ class Session:
         self.failed = 0
         self.ended: dict[int, int] = {}
         self.passed: dict[int, None] = {}
+        self.suspects: dict[int, int] = {}
         self.slots = 1
+        self.crashed: dict[int, bool] | None = None
         self.given_up = 0
         self.rest_until = 0.0
         self.rest_seconds = 0.0
@@ -124,6 +129,7 @@ class Session:
         self.given_up = max(0, self.given_up + self.capacity - hello.capacity)
         self.capacity = hello.capacity
         self.slots = hello.slots or max(1, hello.capacity)
+        self.crashed = None
         self._state_ended(hello)
         self.interest = None if hello.projects is None else frozenset(hello.projects)
         self.number = max(self.number, hello.seen)
@@ -158,6 +164,8 @@ class Session:
             }
         self.ended.update((token, 0) for token in hello.running if token not in self.leases)
         self.passed = {token: None for token in hello.passed if token in self.leases}
+        for token in self.passed:
+            self.suspects.pop(token, None)
 
     def view(self, now: float) -> FetcherView:
         """The fetcher as people see it."""

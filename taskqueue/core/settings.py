@@ -21,6 +21,7 @@ from taskqueue.core import jobs, schema
 from taskqueue.core.given import Given
 from taskqueue.core.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
 from taskqueue.core.messages import GroupName, Retries, Setting, TimeoutSeconds
+from taskqueue.core.task import CRASHES_MOST
 from taskqueue.errors import Rejected
 
 Layer = Mapping[str, Setting]
@@ -56,6 +57,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         max_tasks: tasks, live or over, at which new ones are rejected, follow-ups too; inf is unlimited.
         max_depth: follow-ups deeper than that are ignored; a task that was pushed by itself has depth 0.
         max_processing: leases at once, at most; inf is unlimited.
+        max_crashes: how often a task's fetcher may fall silent while it runs, before that is the task's failure.
         weight: its share, in proportion to the weights of other projects that have work.
         fail_pause_num: failures in a row after which it pauses itself; 0 switches that off.
         pause_time: seconds until it then hands out a few tasks to see whether they fail, too.
@@ -83,6 +85,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     max_tasks: FromOne = inf
     max_depth: FromZero = inf
     max_processing: FromOne = inf
+    max_crashes: Annotated[int, Meta(ge=1, le=CRASHES_MOST)] = 3
     weight: Annotated[float, Meta(ge=0.1, le=1000)] = 1.0
     fail_pause_num: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
     pause_time: Annotated[float, Meta(gt=0, le=1e9, extra=schema.DURATION)] = 300.0

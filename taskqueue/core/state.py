@@ -66,6 +66,8 @@ class State:
         heavy: tasks whose bodies are not to be held from the next turn on.
         awaited: by project number, its first task, which was to go out when its body was not held: see ``trimming``.
         freed: sessions that may have got free slots in this turn.
+        silent: those that have fallen silent, and hold tasks still of which the specs are being read.
+        barred: by number, projects whose first tasks none of the fetchers that waited may take: see ``crashes``.
         crons: when which project's next cron job is due; ``ticking`` are those that are, looked up for this turn.
         before: the time of the turn before.
         finishing: projects that had nothing left to do at the end of the turn before.
@@ -114,6 +116,8 @@ class State:
         self.heavy: list[Task] = []
         self.awaited: OrderedDict[int, Task] = OrderedDict()
         self.freed: dict[str, Session] = {}
+        self.silent: dict[str, Session] = {}
+        self.barred: dict[int, Project] = {}
         self.crons: Agenda[int] = Agenda(self._cron_due_at)
         self.ticking: dict[int, Project] = {}
         self.before = Now(0.0, 0.0)
@@ -209,6 +213,7 @@ class State:
         self.shares.dismiss(session)
         del self.sessions[session.id]
         self.freed.pop(session.id, None)
+        self.silent.pop(session.id, None)
         self.changes.kept.dropped_sessions.append(session.id)
 
     def tell(self, kind: EventKind, project: Project, now: Now, reason: str) -> None:
@@ -299,6 +304,8 @@ class State:
         del session.leases[task.token]
         if session.passed:
             session.passed.pop(task.token, None)
+        if session.suspects:
+            session.suspects.pop(task.token, None)
         self.memory.leases -= 1
         self.memory.leased -= task.size
         self.freed[session.id] = session

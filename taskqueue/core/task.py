@@ -55,6 +55,9 @@ NO_TOKEN: Final = Token(0)
 ATTEMPTS_KEPT: Final = 10
 """In the history of a task; the oldest makes room."""
 
+CRASHES_MOST: Final = 15
+"""Of a task, that are counted."""
+
 ERROR_BYTES: Final = 2048
 """Of an attempt's error, in UTF-8, that its history keeps."""
 
@@ -121,6 +124,8 @@ class Task(Struct, gc=False, eq=False):
         ended: the success that it is over with, if it came in this turn; kept in the task's place among the successes,
             so that it costs no write of its own.
         bare: all that is left of it is what tells that it was.
+        crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended; see
+            ``crashes``.
     """
 
     project: int
@@ -150,6 +155,7 @@ class Task(Struct, gc=False, eq=False):
     spec_changed: bool = False
     ended: Attempt | None = None
     bare: bool = False
+    crashes: int = 0
 
 
 Move = tuple[Task, int, int, int, bool, bool]

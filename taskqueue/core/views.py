@@ -186,7 +186,7 @@ class FetcherView(Struct, omit_defaults=True):
     failed: int = 0
 
 
-Outcome = Literal["success", "failed", "timeout", "expired"]
+Outcome = Literal["success", "failed", "timeout", "expired", "crashed"]
 
 
 class Attempt(Struct, array_like=True, frozen=True, gc=False):

@@ -66,7 +66,8 @@ def _lay_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
         flags = task.attempts << layout.ATTEMPTS_SHIFT
         if task.held_back or task.timed_out or task.apart:
             flags += task.held_back * layout.HELD_BACK + task.timed_out * layout.TIMED_OUT + task.apart * layout.APART
-        record = pack(state, flags, task.priority, task.retried, task.token, task.exetime, task.lastcrawltime, place)
+        retried = task.retried | task.crashes << layout.CRASHES_SHIFT if task.crashes else task.retried
+        record = pack(state, flags, task.priority, retried, task.token, task.exetime, task.lastcrawltime, place)
         if task.itag:
             record += task.itag.encode()
         if (old_key != key or old_state != state) and old_state:

@@ -24,8 +24,9 @@
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
-do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The depth
-of a spec and the check of a lease stand at the end and are left out where they are 0.
+do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The upper
+four bits of a record's ``retried`` are the task's crashes. The depth of a spec and the check of a lease stand at the
+end and are left out where they are 0.
 
 Rules:
 1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
@@ -232,7 +233,7 @@ def outcome_key(session: str, n: int) -> bytes:
 # ------------------------------------------------------------------------------------------------ records
 
 RECORD: Final = Packing(f">BBiIQdd{KEY_BYTES}s")
-"""state, flags, priority, retried, token, exetime, lastcrawltime, place; the itag follows."""
+"""state, flags, priority, retried and crashes, token, exetime, lastcrawltime, place; the itag follows."""
 
 HELD_BACK: Final = 1
 TIMED_OUT: Final = 2
@@ -240,6 +241,8 @@ APART: Final = 4
 BARE: Final = 8
 ATTEMPTS_SHIFT: Final = 4
 """The upper half of the flags counts attempts, modulo ATTEMPTS_KEPT."""
+CRASHES_SHIFT: Final = 28
+RETRIED_MASK: Final = (1 << CRASHES_SHIFT) - 1
 
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
@@ -248,9 +251,9 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
     key = int.from_bytes(place, "big")
     return Task(
         project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
-        retried, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
+        retried & RETRIED_MASK, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
         flags >> ATTEMPTS_SHIFT, record[RECORD.size :].decode(), kept_state=state, kept_key=key,
-        bare=flags & BARE != 0,
+        bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT,
     )  # fmt: skip
 
 

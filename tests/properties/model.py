@@ -70,8 +70,7 @@ _TRANSITIONS = {
     "start": ({"running", "checking", "paused", "stopped"}, "running"),
 }
 
-EPSILON = 1e-6
-"""Seconds by which two clocks that show the same moment may differ."""
+MAX_CRASHES = 3
 
 SENSIBLE = {
     "retry": ("delayed", *OVER),
@@ -261,7 +260,7 @@ class Model:
             project.totals.new += 1
         task = Task(new, keep.seq if keep else self.seq, priority=new.schedule.priority, itag=new.schedule.itag or "")
         if before is not None:
-            task.crawled_at, task.history = before.crawled_at, before.history
+            task.crawled_at, task.history, task.crashes = before.crawled_at, before.history, before.crashes
             self.were_over += [task for other in self.were_over if other is before]
         due = self._due(new.schedule)
         recurs = new.schedule.auto_recrawl and new.schedule.age is not None
@@ -323,6 +322,7 @@ class Model:
         lease, task.lease = task.lease, None
         seconds = self.now - lease.selected_at if lease else 0.0
         error = "" if item.ok else item.error
+        task.crashes = 0
         task.history.append(Attempt(self.wall, "success" if item.ok else "failed", max(0.0, seconds), error))
         if item.ok:
             self._succeed(item.project, task)
@@ -471,6 +471,7 @@ class Model:
 
     def hello(self, message: Hello) -> None:
         session = self.sessions.setdefault(message.session, Session())
+        session.slots = message.slots or max(1, message.capacity)
         session.given_up = max(0, session.given_up + session.capacity - message.capacity)
         session.capacity, session.projects, session.heard_at = message.capacity, message.projects, self.now
         leased = {task.token for _, task, _ in self.leases(message.session)}
@@ -704,15 +705,10 @@ class Model:
         for name, task, lease in self.leases():
             if lease.deadline <= self.now:
                 self.expire(name, task)
-            elif self.sessions[lease.session].heard_at + FETCHER_TIMEOUT <= self.now:
-                self.give_back(name, task)
-            else:
-                continue
-            self.projects[name].tasks[task.new.taskid].fresh = True
-        for session in self.sessions.values():
+                self.projects[name].tasks[task.new.taskid].fresh = True
+        for id_, session in sorted(self.sessions.items(), key=lambda row: (row[1].heard_at, row[0])):
             if session.heard_at + FETCHER_TIMEOUT <= self.now:
-                session.capacity = 0
-                session.ended.clear()
+                self._fall_silent(id_, session)
         for key, (n, until) in list(self.waiters.items()):
             if until <= self.now:
                 del self.waiters[key]
@@ -720,6 +716,41 @@ class Model:
                 self.answers.append((n, not project.armed and self._is_done(project)))
         for project in self.projects.values():
             self._pass_wall_time(project)
+
+    def _fall_silent(self, name: str, session: Session) -> None:
+        """Nothing has been heard of a fetcher for long enough: what it held goes behind its equals."""
+        session.capacity = 0
+        session.ended.clear()
+        held = sorted(self.leases(name), key=lambda row: row[1].token)
+        started = [task for _, task, _ in held[: session.slots]]
+        suspects = [task for task in started if task.crashes] if len(started) > 1 else started
+        for project, task, lease in held:
+            failed = False
+            if any(task is one for one in started):
+                sole = len(suspects) == 1 and suspects[0] is task
+                failed = self._crash(project, task, lease, sole=sole)
+            if not failed:
+                task.state = "ready"
+                if not any(not operation.ended for operation in self.operations):
+                    self.seq += 1
+                    task.seq = self.seq
+            task.lease = None
+            self._apply(project, task, lease)
+            self.projects[project].tasks[task.new.taskid].fresh = True
+
+    def _crash(self, name: str, task: Task, lease: Lease, *, sole: bool) -> bool:
+        """One crash more of a task; whether that is a failure."""
+        task.crashes += 1
+        words = f", for the {task.crashes}. time" if task.crashes > 1 else ""
+        error = "its fetcher fell silent while it ran" + words
+        task.history.append(Attempt(self.wall, "crashed", self.now - lease.selected_at, error))
+        failed = sole and task.crashes >= MAX_CRASHES
+        task.crashes = min(task.crashes, MAX_CRASHES - 1)
+        if failed:
+            task.lease = None
+            self._retry(self.projects[name], task, at_once=False)
+            self._fail_project(name, lease)
+        return failed
 
     def _pass_wall_time(self, project: Project) -> None:
         for task in project.in_state("delayed"):
@@ -743,7 +774,7 @@ class Model:
         for name, project in self.projects.items():
             times += [at + self.now - self.wall for at in self._wall_times(project)]
             times += [at + self.now - self.wall for at in self._old_times(name)]
-            if project.in_state("ready") and self.waiting(name) and self.room(name) > 0:
+            if self.takers(name) and self.room(name) > 0:
                 times.append(max(bucket.token_at() for bucket in self.buckets(name)))
         return min(times, default=inf)
 
@@ -764,7 +795,7 @@ class Model:
         assert (task.is_live, task.bare) == (False, False)
         assert task.at + self.setting(name, f"keep_{task.state}") <= self.wall
         assert is_bare != self.setting(name, "forget")
-        task.bare, task.history, task.depth = True, [], 0
+        task.bare, task.history, task.depth, task.retried = True, [], 0, 0
         if not is_bare:
             del project.tasks[taskid]
 
@@ -797,9 +828,21 @@ class Model:
             session
             for session, facts in self.sessions.items()
             if facts.capacity > len(self.leases(session)) + len(facts.ended)
-            and facts.rest_until <= self.now + EPSILON
+            and facts.rest_until <= self.now
             and (facts.projects is None or name in facts.projects)
         ]
+
+    def may_try(self, session: str, task: Task) -> bool:
+        """A fetcher may have it beside the suspects that it has."""
+        others = [other.crashes for _, other, _ in self.leases(session) if other.crashes]
+        if task.crashes > 1:
+            return max(others, default=0) <= 1
+        return not task.crashes or others.count(1) < max(1, self.sessions[session].slots // 4)
+
+    def takers(self, name: str) -> list[str]:
+        """Sessions that would take the project's first task; what is behind a suspect may have to wait for it."""
+        first = min(self.projects[name].in_state("ready"), key=lambda task: task.order, default=None)
+        return [session for session in self.waiting(name) if first is not None and self.may_try(session, first)]
 
     def has_expired(self, task: Task) -> bool:
         expires_at = task.new.schedule.expires_at
@@ -819,9 +862,10 @@ class Model:
         assert task.state == "ready", f"{handed.taskid} is {task.state}"
         assert not self.has_expired(task), f"{handed.taskid} is too old"
         assert session in self.waiting(handed.project), f"{session} has no room or other wishes"
+        assert self.may_try(session, task), f"{session} has other suspects than {handed.taskid}"
         assert self.may_give(handed.project), f"{handed.project} is {project.state}, {self.buckets(handed.project)}"
         before = [other for other in project.in_state("ready") if other.order < task.order and not other.fresh]
-        before = [other for other in before if not self.has_expired(other)]
+        before = [other for other in before if not self.has_expired(other) and self.may_try(session, other)]
         assert not before, f"{handed.taskid} overtook {before[0].new.taskid}"
         timeout = task.new.schedule.timeout or PROCESSING_TIMEOUT
         assert (handed.timeout, handed.retried, bytes(handed.body)) == (timeout, task.retried, bytes(task.new.body))
@@ -834,9 +878,9 @@ class Model:
         task.lease.check = project.phase if project.state == "checking" else 0
 
     def check_nobody_waits_for_work(self) -> None:
-        for name, project in self.projects.items():
-            if project.in_state("ready") and self.may_give(name):
-                assert not self.waiting(name), f"{self.waiting(name)} wait, {name} has work"
+        for name in self.projects:
+            if self.may_give(name):
+                assert not self.takers(name), f"{self.takers(name)} wait, {name} has work"
 
     def counts(self, name: str) -> Counts:
         states = Counts.__struct_fields__

@@ -61,6 +61,7 @@ class Task:
     apart: bool = False
     history: list[Attempt] = field(default_factory=list)
     bare: bool = False
+    crashes: int = 0
 
     @property
     def order(self) -> tuple[int, int]:
@@ -193,6 +194,7 @@ class Session:
     projects: list[str] | None = None
     heard_at: float = 0.0
     number: int = 0
+    slots: int = 1
     ended: dict[int, int] = field(default_factory=dict)
     given_up: int = 0
     rest_until: float = 0.0
@@ -205,7 +207,7 @@ class Session:
             return
         if not self.capacity:
             return
-        self.rest_seconds = min(max(0.1, 2 * self.rest_seconds), 10.0)
+        self.rest_seconds = min(max(0.125, 2 * self.rest_seconds), 10.0)
         self.rest_until = now + self.rest_seconds
 
 
