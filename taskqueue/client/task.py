@@ -17,7 +17,6 @@ import msgspec
 from msgspec import Raw
 
 from taskqueue.client.fetch import laid_under
-from taskqueue.core.durations import EXAMPLES, seconds_of
 from taskqueue.core.messages import MAX_TASKID_BYTES, NIL, Handed, NewTask, Schedule, Token
 from taskqueue.wire.reasons import reason_of
 
@@ -34,9 +33,6 @@ _sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 _decoder: Final[msgspec.msgpack.Decoder[NewTask]] = msgspec.msgpack.Decoder(NewTask)
 Moment = float | datetime
 """Unix seconds, or a date and time that knows its zone."""
-
-Duration = float | str
-"""Seconds, or a text such as "90s", "5m" or "30d"."""
 
 _UNREAD: Final = object()
 """Stands for a body that has not been decoded yet; None is a body."""
@@ -71,11 +67,13 @@ class Task:
         timeout: seconds from its hand-out until the lease runs out.
         retried: how often it has failed before.
         lastcrawltime: unix seconds of its last attempt's end; 0 is never.
+        schedule: its priority now, and of what its producer said the exetime, retries, age and itag; its other fields
+            say nothing.
     """
 
     __slots__ = (
-        "_body", "_defaults", "_fetch", "_raw", "lastcrawltime", "project", "retried", "taskid", "timeout", "token",
-        "url",
+        "_body", "_defaults", "_fetch", "_raw", "lastcrawltime", "project", "retried", "schedule", "taskid", "timeout",
+        "token", "url",
     )  # fmt: skip
 
     def __init__(self, handed: Handed, defaults: Raw | None = None) -> None:
@@ -86,6 +84,7 @@ class Task:
         self.timeout = handed.timeout
         self.retried = handed.retried
         self.lastcrawltime = handed.lastcrawltime
+        self.schedule = handed.schedule
         # Out of the frame, which may hold a thousand other tasks.
         self._raw = handed.body.copy()
         self._body: Any = _UNREAD
@@ -99,8 +98,9 @@ class Task:
         without any code in it. docs/workers.md says what it holds.
         """
         handed = Handed(
-            self.project, self.taskid, self.url, self.token, self.timeout, self._raw, self.retried, self.lastcrawltime
-        )
+            self.project, self.taskid, self.url, self.token, self.timeout, self._raw, self.retried, self.lastcrawltime,
+            self.schedule,
+        )  # fmt: skip
         return _encoder.encode((TRAVELLING_VERSION, handed, self._defaults))
 
     @classmethod
@@ -170,14 +170,14 @@ def new_task(
     body: Any = None,
     priority: int = 0,
     exetime: Moment | None = None,
-    delay: Duration | None = None,
+    delay: float | None = None,
     retries: int | None = None,
-    age: Duration | None = None,
+    age: float | None = None,
     itag: str | None = None,
     auto_recrawl: bool = False,
     force_update: bool = False,
     cancel: bool = False,
-    timeout: Duration | None = None,
+    timeout: float | None = None,
     expires_at: Moment | None = None,
     canonical: bool = False,
     project: str | None = None,
@@ -191,15 +191,14 @@ def new_task(
         body: sent along instead of that map.
         priority: larger first, 32 bits.
         exetime: unix seconds, or an aware datetime, before which it must not run; None is any time.
-        delay: seconds, or a text such as "5m", from its arrival at the daemon before which it must not run; wins over
-            exetime.
+        delay: seconds from its arrival at the daemon before which it must not run; wins over exetime.
         retries: further attempts after a failure; None: the project's setting.
-        age: seconds, or such a text, for which a success stays good; None is for ever.
+        age: seconds for which a success stays good; None is for ever.
         itag: a value that differs from the stored one restarts a task that is over.
         auto_recrawl: with age: run it again each age.
         force_update: this schedule and body win over the stored ones.
         cancel: with force_update: end the task.
-        timeout: seconds, or such a text, that processing may take; None: the project's processing_timeout.
+        timeout: seconds that processing may take; None: the project's processing_timeout.
         expires_at: unix seconds, or an aware datetime, after which it is not worth running any more: instead of being
             handed out it then ends as cancelled.
         canonical: send, and make the taskid of, ``canonical_url`` of the url.
@@ -219,11 +218,7 @@ def new_task(
     if taskid is None:
         taskid = default_taskid(url, fetch)
     at, ends = unix_seconds("exetime", exetime) or 0.0, unix_seconds("expires_at", expires_at)
-    # Most tasks say none of these; a call for each would take as long as half of the schedule.
-    wait = None if delay is None else seconds("delay", delay)
-    good = None if age is None else seconds("age", age)
-    long = None if timeout is None else seconds("timeout", timeout)
-    schedule = Schedule(priority, at, wait, retries, good, itag, auto_recrawl, force_update, cancel, long, ends)
+    schedule = Schedule(priority, at, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, ends)
     return _checked(NewTask(taskid, url, schedule, raw, project))
 
 
@@ -238,19 +233,6 @@ def unix_seconds(field: str, at: Moment | None) -> float | None:
     if at.tzinfo is None:
         raise ValueError(f"{field}: {at.isoformat()} has no time zone; give it one, such as tzinfo=UTC")
     return at.timestamp()
-
-
-def seconds(field: str, duration: Duration) -> float:
-    """A duration as the daemon is told it.
-
-    Raises:
-        ValueError: it is a text that is none.
-    """
-    if not isinstance(duration, str):
-        return duration
-    if (found := seconds_of(duration)) is None:
-        raise ValueError(f"schedule.{field}: expected seconds, or a duration such as {EXAMPLES}, not {duration!r}")
-    return found
 
 
 def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:

@@ -34,7 +34,7 @@ RESENT_MOST: Final = 64
 can't read so fast, the welcome with them. What a fetcher claims to have seen is only its word: one that says 2^62 today
 and 0 tomorrow must not be sent all that lies between."""
 
-HANDED_BYTES: Final = 192
+HANDED_BYTES: Final = 288
 """Of a task in a message, besides its body and the texts that are its own."""
 
 FETCH_BYTES: Final = 80
@@ -194,7 +194,8 @@ def _fetch_of(state: State, tasks: Sequence[Handed]) -> dict[str, Raw]:
 
 def _handed_bytes(task: Handed) -> int:
     """Of the task in a message, at most."""
-    return HANDED_BYTES + UTF8_MOST * (len(task.url) + len(task.taskid)) + len(task.body)
+    texts = len(task.url) + len(task.taskid) + len(task.schedule.itag or "")
+    return HANDED_BYTES + UTF8_MOST * texts + len(task.body)
 
 
 def _enrol(state: State, now: Now, session: Session) -> None:

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from taskqueue.core.crashes import may_try
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST
-from taskqueue.core.messages import Handed, Now
+from taskqueue.core.messages import PLAIN, Handed, Now, Schedule
 from taskqueue.core.offering import allowance, may_give, recall, take_tokens
 from taskqueue.core.project import Project
 from taskqueue.core.replies import Select
@@ -37,7 +37,19 @@ def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Hande
         spec.body,
         task.retried,
         task.lastcrawltime,
+        told_schedule(task, spec.schedule),
     )
+
+
+def told_schedule(task: Task, schedule: Schedule) -> Schedule:
+    """What a fetcher is told of when and how often the task runs; PLAIN itself, which takes no bytes, if all of it is
+    as it is by default."""
+    if schedule is PLAIN and not task.priority:
+        return PLAIN
+    told = Schedule(
+        task.priority, schedule.exetime, retries=schedule.retries, age=schedule.age, itag=schedule.itag or None
+    )
+    return PLAIN if told == PLAIN else told
 
 
 ASIDE_MOST: Final = 256

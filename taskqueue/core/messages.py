@@ -117,6 +117,7 @@ class Handed(Struct, frozen=True, omit_defaults=True, gc=False):
         timeout: seconds from now until its lease runs out.
         retried: how often it has failed before.
         lastcrawltime: unix seconds of its last attempt's end; 0 is never.
+        schedule: its priority now, and of what its producer said the exetime, retries, age and itag; no other fields.
     """
 
     project: str
@@ -127,6 +128,7 @@ class Handed(Struct, frozen=True, omit_defaults=True, gc=False):
     body: Raw = NIL
     retried: int = 0
     lastcrawltime: float = 0.0
+    schedule: Schedule = PLAIN
 
 
 class Finished(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):

@@ -120,15 +120,6 @@ def test_a_mistake_is_told_where_it_is_made(said: dict[str, Any], reason: str) -
         new_task(**{"url": "http://a/", **said})
 
 
-def test_a_duration_may_be_a_text_wherever_a_task_is_described() -> None:
-    task = new_task("http://a/", delay="5m", age="30d", timeout="1.5h")
-
-    assert task == new_task("http://a/", delay=300.0, age=2_592_000.0, timeout=5400.0)
-    assert as_new_task({"url": "http://a/"}, Defaults(delay="5m")) == new_task("http://a/", delay=300.0)
-    with pytest.raises(ValueError, match=r'^schedule\.delay: expected seconds, or a duration such as "90s"'):
-        new_task("http://a/", delay="soon")
-
-
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
@@ -384,15 +375,19 @@ def test_a_task_is_the_same_in_another_process() -> None:
 
 
 def test_a_task_without_a_body_travels_too_with_what_became_of_it_before() -> None:
-    handed = Handed("news", "t", "http://a/", Token(7), 600.0, retried=2, lastcrawltime=1.7e9)
+    schedule = Schedule(priority=3, age=60.0)
+    handed = Handed("news", "t", "http://a/", Token(7), 600.0, retried=2, lastcrawltime=1.7e9, schedule=schedule)
 
     it = Task.from_bytes(memoryview(Task(handed).to_bytes()))
 
     assert (it.body, it.fetch, it.retried, it.lastcrawltime) == (None, {}, 2, 1.7e9)
+    assert it.schedule == schedule
 
 
 def test_everything_that_was_handed_out_travels() -> None:
-    handed = Handed("news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb(1)), retried=2, lastcrawltime=1.7e9)
+    handed = Handed(
+        "news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb(1)), 2, 1.7e9, Schedule(priority=3, itag="v2")
+    )
 
     _, travelled, _ = msgpack.unpackb(Task(handed).to_bytes())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from taskqueue.core.messages import PLAIN, Schedule
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 
@@ -260,3 +261,32 @@ def test_projects_that_nobody_waits_for_do_not_keep_others_waiting(world: World)
     push(world, "shop", 5, "s")
     assert fetcher.taken == names(5, "s")
     assert world.counts("news").ready == 5
+
+
+# ---------------------------------------------------------------------------------------- what a fetcher is told
+
+
+def test_a_fetcher_is_told_of_the_schedule_what_is_not_the_default(world: World) -> None:
+    at = world.now.wall + 5
+    world.push(
+        "news", task("a", priority=3, exetime=at, retries=7, age=60.0, itag="v2", force_update=True, timeout=9.0)
+    )
+    fetcher = world.fetcher()
+    world.advance(6)
+
+    assert fetcher.held["a"].schedule == Schedule(priority=3, exetime=at, retries=7, age=60.0, itag="v2")
+
+
+def test_a_fetcher_is_told_the_priority_that_a_task_has_now(world: World) -> None:
+    world.push("news", task("a"))
+    world.push("news", task("a", priority=4))
+
+    assert world.fetcher().held["a"].schedule == Schedule(priority=4)
+
+
+def test_a_task_like_any_other_is_told_without_a_schedule(world: World) -> None:
+    world.push("news", task("a", body={"x": 1}), task("b", timeout=9.0))
+    world.restart()
+
+    fetcher = world.fetcher()
+    assert [fetcher.held[name].schedule is PLAIN for name in ("a", "b")] == [True, True]
