@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from errno import EDQUOT, EIO, ENOSPC
-from typing import Final
+from itertools import islice, takewhile
+from typing import Final, cast
 
-from rocksdict import DbClosedError, Rdict, ReadOptions
+from rocksdict import DbClosedError, Rdict, RdictIter, ReadOptions
 
 from taskqueue.errors import DiskError, StoreError
 
@@ -43,26 +44,46 @@ def failures(path: str, verb: str) -> Iterator[None]:
 def scan(family: Rdict, start: bytes, end: bytes, limit: int, *, backwards: bool = False) -> list[Entry]:
     """At most so many entries with start <= key < end, ascending or backwards; call it within ``failures``.
 
-    Its four calls for each entry take no longer than the ``items`` of a family, whose end has no reason.
+    A list of ten thousand takes 1.9 ms, by a cursor alone, whose ends have reasons, 2.8; so only an end that comes
+    before the limit is looked at by one, which takes 2 µs.
+
+    Raises:
+        Exception: the engine's, or that the entries end before their end.
     """
     # The lower bound is looked at here: set_iterate_lower_bound of rocksdict sets the upper one.
     bounds = ReadOptions()
     bounds.set_iterate_upper_bound(end)
-    cursor = family.iter(bounds)
-    is_there, key, value, step = cursor.valid, cursor.key, cursor.value, cursor.prev if backwards else cursor.next
-    entries: list[Entry] = []
+    items: Iterator[Entry] = iter(())
+    cursor: RdictIter | None = None
     try:
         if backwards:
-            cursor.seek_to_last()
+            all_below = cast(Iterator[Entry], family.items(backwards=True, read_opt=bounds))
+            items = takewhile(lambda entry: entry[0] >= start, all_below)
+            del all_below
         else:
-            cursor.seek(start)
-        while len(entries) < limit and is_there() and (found := key()) >= start:
-            entries.append((found, value()))
-            step()
-        cursor.status()
+            items = cast(Iterator[Entry], family.items(from_key=start, read_opt=bounds))
+        entries = list(islice(items, limit))
+        if len(entries) < limit:
+            cursor = family.iter(bounds)
+            _go_behind(cursor, entries, start, backwards=backwards)
+            cursor.status()
+            if cursor.valid() and cursor.key() >= start:
+                raise EOFError("a scan ended before its end")
+        return entries
     finally:
-        del family, cursor, is_there, key, value, step
-    return entries
+        # An error keeps the frames that it went through.
+        del family, items, cursor
+
+
+def _go_behind(cursor: RdictIter, entries: Sequence[Entry], start: bytes, *, backwards: bool) -> None:
+    """Go to where the next entry would be."""
+    if not backwards:
+        cursor.seek(entries[-1][0] + b"\0" if entries else start)
+    elif entries:
+        cursor.seek(entries[-1][0])
+        cursor.prev()
+    else:
+        cursor.seek_to_last()
 
 
 def _told(path: str, verb: str, error: Exception) -> StoreError:

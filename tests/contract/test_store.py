@@ -419,6 +419,18 @@ def test_a_scan_that_can_not_be_read_on_is_an_error_and_no_end_and_holds_nothing
     del held
 
 
+def test_a_scan_backwards_that_can_not_be_read_on_is_an_error_too(tmp_path: Path) -> None:
+    damaged(tmp_path)
+    store = RocksStore(tmp_path)
+
+    with pytest.raises(StoreError, match=r"could not read the store: .*orrupt") as held:
+        store.scan_back("ready", b"", b"\xff", 10_000)
+
+    store.close()
+    RocksStore(tmp_path).close()
+    del held
+
+
 # ------------------------------------------------------------------------------------------------ P10
 
 
