@@ -14,8 +14,8 @@ Rules:
    daemon keeps the outcomes of no more. Callers leave a part of the window to hellos: see ``has_room``. A request
    that waits for something keeps nothing, so it is outside of the window, and holds up nobody.
 3. A hello states facts as they are when it leaves. It is never repeated: a newer one, with a new number, replaces
-   it. One is due at the start, after a change, a gap or a reconnect, when it was not answered, and each third of
-   ``fetcher_timeout`` while there is something to keep.
+   it. One is due at the start, after a change, a gap or a reconnect, when the daemon asks for one, when it was not
+   answered, and each third of ``fetcher_timeout`` while there is something to keep.
 4. ``select`` number seen + 1 is taken and no other. A smaller one is a duplicate; a larger one shows a gap.
 5. A token is held from its select until the ``done`` or ``release`` about it is answered, or a welcome says that its
    lease has ended.
@@ -34,22 +34,16 @@ from typing import Final, NamedTuple
 
 from msgspec import Raw, Struct
 
+from taskqueue.client.patience import silence, unavailable
 from taskqueue.core.kept import OUTCOME_WINDOW
 from taskqueue.core.messages import Handed
-from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, Select, TokensReply, Welcome
+from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, Select, TokensReply, Welcome
 from taskqueue.core.requests import AnyRequest, Change, Done, Hello, OperationShow, ProjectWait, Release
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.wire import MAX_MESSAGE_BYTES, decode_said, encode
 
 REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
 """Requests unanswered at once; the rest of the window is for hellos."""
-
-RESEND_SECONDS: Final = 5.0
-"""Silence after which a request is sent again; doubled each time up to the next. A lost connection doesn't wait."""
-RESEND_MOST_SECONDS: Final = 60.0
-UNAVAILABLE_SECONDS: Final = 1.0
-UNAVAILABLE_MOST_SECONDS: Final = 5.0
-"""The same for a daemon that says that its store can't be used, which it tries again as often itself."""
 
 HEARTBEATS: Final = 3
 """Hellos per ``fetcher_timeout``."""
@@ -244,7 +238,7 @@ class Session:
         for call in self._sendable():
             if call.due_at <= now:
                 frames.append(call.frame)
-                call.due_at = now + call.waits + _patience(RESEND_SECONDS, call.tries)
+                call.due_at = now + call.waits + silence(call.tries)
                 call.tries += 1
         return frames
 
@@ -278,7 +272,7 @@ class Session:
     def _hello(self, now: float) -> bytes:
         self._last_n += 1
         self._hello_n = self._last_n
-        self._hello_at = now + _patience(RESEND_SECONDS, self._hello_tries)
+        self._hello_at = now + silence(self._hello_tries)
         self._hello_tries += 1
         return encode(
             Hello(
@@ -309,6 +303,9 @@ class Session:
             return self._heed(said, now)
         if isinstance(said, ErrorReply):
             return self._refused(said, now)
+        if isinstance(said, HelloWanted):
+            self.say_hello()
+            return None
         return self._answered(said, now)
 
     def _take(self, select: Select, now: float) -> Event | None:
@@ -356,12 +353,12 @@ class Session:
             return self._refused_hello(error, now) if error.n in (0, self._hello_n) else None
         if error.code != "unavailable":
             return self._answered(error, now)
-        call.due_at = now + _patience(UNAVAILABLE_SECONDS, call.tries - 1, UNAVAILABLE_MOST_SECONDS)
+        call.due_at = now + unavailable(call.tries - 1)
         return Refused(error)
 
     def _refused_hello(self, error: ErrorReply, now: float) -> Refused:
         if error.code == "unavailable" and self._hello_at > now:
-            self._hello_at = now + _patience(UNAVAILABLE_SECONDS, self._hello_tries - 1, UNAVAILABLE_MOST_SECONDS)
+            self._hello_at = now + unavailable(self._hello_tries - 1)
         return Refused(error)
 
     def _answered(self, reply: AnyReply, now: float) -> Answered | None:
@@ -392,8 +389,3 @@ def _call(request: AnyRequest, frame: bytes) -> Call:
     if isinstance(request, ProjectWait | OperationShow):
         return Call(frame, [], request.seconds)
     return Call(frame, [])
-
-
-def _patience(seconds: float, tries: int, most: float = RESEND_MOST_SECONDS) -> float:
-    """Seconds to wait for an answer before try ``tries`` + 1; doubled each time, so that a slow daemon recovers."""
-    return float(min(seconds * 2 ** min(tries, 10), most))

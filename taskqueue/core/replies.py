@@ -291,7 +291,16 @@ AnyReply = (
     | ProjectReply | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply | OperationReply
     | OperationsReply | LogReply | VerifyReply | ErrorReply
 )  # fmt: skip
-AnySaid = AnyReply | Select
+
+
+class HelloWanted(Struct, kw_only=True, tag_field="type", tag="hello-wanted"):
+    """To a fetcher that has said no hello since the scheduler started, and so gets nothing: say one."""
+
+    v: int = PROTOCOL
+    epoch: int
+
+
+AnySaid = AnyReply | Select | HelloWanted
 
 
 class Said(Struct, gc=False):

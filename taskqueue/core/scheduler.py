@@ -55,7 +55,7 @@ from taskqueue.core.kept import Found, Kept, KeptOutcome, Loaded, Needs
 from taskqueue.core.loading import configure, load
 from taskqueue.core.messages import Now
 from taskqueue.core.offering import offer
-from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, NewTasksReply, Said, VerifyReply
+from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, NewTasksReply, Said, VerifyReply
 from taskqueue.core.requests import (
     Bulk,
     Done,
@@ -210,6 +210,14 @@ class Scheduler:
         else:
             reason = f"n: {request.n} is too old; {session.highest} has been answered"
             self._answer(session, ErrorReply(n=request.n, code="too-old", reason=reason), kept=True)
+        if not session.hello_n and session.asked_for_hello != heard.peer:
+            self._want_hello(session, heard)
+
+    def _want_hello(self, session: Session, heard: Heard) -> None:
+        """Ask who seems to be a fetcher for a hello, once at each address; producers say none, and need none."""
+        if session.leases or isinstance(heard.request, FETCHERS_SAY):
+            session.asked_for_hello = heard.peer
+            self._state.say(session, HelloWanted(epoch=self._state.epoch), kept=True)
 
     def _do(self, session: Session, heard: Heard, now: Now) -> None:
         """Do a request that changes something; its outcome is kept with what it changed."""
@@ -285,6 +293,9 @@ READS: Final = (
 )  # fmt: skip
 """Requests that keep nothing: a repeat of one may well get another answer."""
 
+
+FETCHERS_SAY: Final = (Done, Extend, Release)
+"""Requests of fetchers, and of those to whom they have passed tasks on."""
 
 DISK_FULL: Final = "the disk of the store is nearly full: make room, or lower store.min_free, and push again"
 

@@ -45,6 +45,7 @@ class Session:
             not been asked for them yet. The outcomes themselves are read again for the rare repeat.
         highest: greatest of them.
         hello_n: number of the last hello heeded; older ones that arrive late are not.
+        asked_for_hello: the address at which it was asked to say one, because it had said none since the start.
         number: of the last ``select`` sent.
         leases: what it holds, by token, oldest first.
         done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
@@ -60,9 +61,9 @@ class Session:
     """
 
     __slots__ = (
-        "address", "capacity", "crashed", "done", "ended", "failed", "given_up", "heard_at", "hello_n", "highest", "id",
-        "interest", "leases", "name", "number", "numbers", "passed", "peer", "rest_seconds", "rest_until", "saved_at",
-        "slots", "suspects",
+        "address", "asked_for_hello", "capacity", "crashed", "done", "ended", "failed", "given_up", "heard_at",
+        "hello_n", "highest", "id", "interest", "leases", "name", "number", "numbers", "passed", "peer",
+        "rest_seconds", "rest_until", "saved_at", "slots", "suspects",
     )  # fmt: skip
 
     def __init__(self, session: str, heard_at: float) -> None:
@@ -75,6 +76,7 @@ class Session:
         self.numbers: dict[int, int] | None = None
         self.highest = 0
         self.hello_n = 0
+        self.asked_for_hello: Peer | None = None
         self.capacity = 0
         self.interest: Interest = None
         self.number = 0

@@ -23,6 +23,7 @@ from taskqueue.core.replies import (
     AnyReply,
     DoneReply,
     ErrorReply,
+    HelloWanted,
     NewTasksReply,
     Select,
     TokensReply,
@@ -626,3 +627,10 @@ def test_what_projects_say_of_fetching_comes_with_their_tasks() -> None:
 
     assert isinstance(event, HandedOut)
     assert {name: bytes(raw) for name, raw in event.fetch.items()} == {"p": b"\x80"}
+
+
+def test_a_session_that_is_asked_for_a_hello_says_one_at_once() -> None:
+    session = greeted(capacity=3)
+
+    session.receive(encode(HelloWanted(epoch=2)), 1.0)
+    assert len(hellos(session, 1.0)) == 1

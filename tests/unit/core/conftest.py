@@ -30,6 +30,7 @@ from taskqueue.core.messages import Finished, Handed, NewTask, Now, Peer, Schedu
 from taskqueue.core.replies import (
     AnyReply,
     DoneReply,
+    HelloWanted,
     NewTasksReply,
     ProjectReply,
     Said,
@@ -170,7 +171,9 @@ class World:
         self.said, self.events, self.kept = turn.said, turn.events, turn.kept
         self.happened += turn.events
         replies = [
-            said.message for said in turn.said if not self._deliver(said) and not isinstance(said.message, Select)
+            said.message
+            for said in turn.said
+            if not self._deliver(said) and not isinstance(said.message, Select | HelloWanted)
         ]
         self.inbox += replies
         return replies

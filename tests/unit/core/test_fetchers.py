@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from taskqueue.core.messages import Peer
-from taskqueue.core.replies import Said, Select, TokensReply, Welcome
-from taskqueue.core.requests import Extend, Hello, LeaseRef, Release
+from taskqueue.core.replies import HelloWanted, Said, Select, TokensReply, Welcome
+from taskqueue.core.requests import AnyRequest, Extend, Hello, LeaseRef, Release, Verify
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 
@@ -430,3 +430,51 @@ def test_what_could_not_be_sent_to_where_a_fetcher_was_before_says_nothing_of_it
     world.scheduler.step(world.now, [], found, undelivered=[elsewhere])
     world.push("news", task("b"))
     assert (fetcher.taken, world.counts().processing) == (["a", "b"], 2)
+
+
+# ---------------------------------------------------------------------------------------- after a restart
+
+
+def wants_hello(world: World, *requests: AnyRequest) -> list[str]:
+    """Sessions that are asked for a hello in a turn that hears these requests."""
+    world.turn(*requests)
+    return [said.session for said in world.said if isinstance(said.message, HelloWanted)]
+
+
+def test_a_fetcher_that_goes_on_after_a_restart_without_a_hello_is_asked_for_one_once(world: World) -> None:
+    push(world, 3)
+    fetcher = world.fetcher(capacity=2)
+    world.restart()
+
+    assert wants_hello(world, fetcher.answers(fetcher.finished("t00"))) == ["fetcher"]
+    assert wants_hello(world, fetcher.answers(fetcher.finished("t01"))) == []
+    assert fetcher.taken == names(2)
+    fetcher.hello()
+    assert fetcher.taken == names(3)
+
+
+def test_whatever_it_says_a_fetcher_that_has_tasks_is_asked_for_a_hello(world: World) -> None:
+    push(world, 1)
+    world.fetcher()
+    world.restart()
+
+    assert wants_hello(world, Verify(session="fetcher", n=world.n())) == ["fetcher"]
+
+
+def test_at_another_address_it_is_asked_again(world: World) -> None:
+    push(world, 1)
+    world.fetcher()
+    world.restart()
+    wants_hello(world, Verify(session="fetcher", n=world.n()))
+
+    (heard,) = world.heard(Verify(session="fetcher", n=world.n()))
+    heard.peer = Peer(b"elsewhere")
+    turn = world.scheduler.step(world.now, [heard], world.ledger.find(world.scheduler.needs(world.now, [heard])))
+    assert [said.peer for said in turn.said if isinstance(said.message, HelloWanted)] == [b"elsewhere"]
+
+
+def test_nobody_else_is_asked_for_a_hello(world: World) -> None:
+    fetcher = world.fetcher()
+    push(world, 1)
+
+    assert wants_hello(world, fetcher.answers(fetcher.finished("t00")), world.new_tasks("news", task("x"))) == []

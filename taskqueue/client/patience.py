@@ -1,0 +1,26 @@
+"""How long a session waits before it says something again: longer each time, so that a slow daemon recovers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RESEND_SECONDS: Final = 5.0
+RESEND_MOST_SECONDS: Final = 60.0
+
+UNAVAILABLE_SECONDS: Final = 1.0
+UNAVAILABLE_MOST_SECONDS: Final = 5.0
+"""As often the daemon itself tries a store again that can't be used."""
+
+
+def silence(tries: int) -> float:
+    """Seconds without an answer after which what was sent ``tries`` times before is sent again."""
+    return _doubled(RESEND_SECONDS, tries, RESEND_MOST_SECONDS)
+
+
+def unavailable(tries: int) -> float:
+    """The same for a daemon that has said that its store can't be used."""
+    return _doubled(UNAVAILABLE_SECONDS, tries, UNAVAILABLE_MOST_SECONDS)
+
+
+def _doubled(seconds: float, times: int, most: float) -> float:
+    return float(min(seconds * 2 ** min(times, 10), most))
