@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.timeout(120, func_only=True)
+"""The wait for one's turn does not count."""
 
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main", "demo"]
 WAIT_SECONDS = 90
@@ -21,6 +26,14 @@ BRISK = ("--rate", "150")
 
 Demo = subprocess.Popen[str]
 DemoFactory = Callable[..., Demo]
+
+
+@pytest.fixture(autouse=True)
+def turn() -> Iterator[None]:
+    """One demo test at a time on this machine: one that is interrupted needs the port of its site again."""
+    with open(Path(tempfile.gettempdir()) / f"taskqueue-demo-tests-{os.getuid()}", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture
