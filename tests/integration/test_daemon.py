@@ -292,9 +292,11 @@ def test_a_reload_says_which_changes_wait_for_a_restart(daemon: DaemonFactory, p
     it.hangup()
 
     assert "setting=store.durability" in it.wait_for_log("config-waits")
-    before = peer(it).shell()["syncs"]
-    assert peer(it).push("news", "a") == ["new"]
-    assert peer(it).shell()["syncs"] == before + 1
+    client = peer(it)
+    client.push("news", "a")  # After what is kept of the reload.
+    before = client.shell()["syncs"]
+    assert client.push("news", "b") == ["new"]
+    assert client.shell()["syncs"] == before + 1
 
 
 def test_a_reload_changes_what_is_logged(daemon: DaemonFactory, peer: PeerFactory) -> None:
