@@ -64,6 +64,7 @@ def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutc
         return "stale"
     if session.rest_seconds:
         session.work_counts()
+        state.freed[session.id] = session
     if task.state == PROCESSING:
         _end(state, now, session, project, task, item)
     elif item.ok and (task.state == READY or task.state == DELAYED):

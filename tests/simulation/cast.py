@@ -80,6 +80,7 @@ class Fetcher:
         self._client = Client(self._world, f"{self._name}.{self._lives}", self._told)
         self._client.on_select = self._select
         self._client.on_welcome = self._welcome
+        self._client.on_hello_wanted = self._state
         self._beat(self._client)
 
     def _plan_bad_luck(self, kind: str, befall: Any) -> None:

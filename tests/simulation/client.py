@@ -41,6 +41,7 @@ class Client:
         self.alive = True
         self.on_select: Callable[[Message], None] = lambda message: None
         self.on_welcome: Callable[[Message], None] = lambda message: None
+        self.on_hello_wanted: Callable[[], None] = lambda: None
         self._told = told
         self._n = 0
         self._greeted = 0
@@ -87,6 +88,8 @@ class Client:
         message = msgpack.unpackb(frame)
         if message["type"] == "select":
             self.on_select(message)
+        elif message["type"] == "hello-wanted":
+            self.on_hello_wanted()
         elif message["type"] == "welcome" and message["n"] == self._greeted:
             self.on_welcome(message)
         elif message["n"] in self.pending:

@@ -559,7 +559,8 @@ class Judge:
             self._fail("S3", name.taskid, f"it is {_class(task.state)} now, but it was {_words(may_be)}")
         if task.state != PROCESSING:
             self._journal.drop(self.truth.deferred, name)
-        self._put(self.truth.tasks, name, Held(task.project, task.state, task.token, task.key))
+        held = Held(task.project, task.state, task.token, task.key, crashes=task.crashes)
+        self._put(self.truth.tasks, name, held)
 
     def _write_old(self, name: Name, task: Task, turn: Round) -> None:
         """All of a task goes, or all but that it was."""

@@ -38,7 +38,7 @@ def by_request(said: list[tuple[bytes, Message]]) -> dict[tuple[bytes, int], lis
     """The replies, by where they go to and the number of the request that they answer."""
     replies: dict[tuple[bytes, int], list[Message]] = {}
     for peer, message in said:
-        if message["type"] != "select":
+        if "n" in message:
             replies.setdefault((peer, message["n"]), []).append(message)
     return replies
 

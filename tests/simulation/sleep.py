@@ -51,11 +51,13 @@ class Sleep:
         """Rows of (true time, taskid, reason): everything that needs a turn, by looking at everything."""
         offset = self._world.machine.wall_offset
         ready: dict[str, str] = {}
+        suspected: dict[str, bool] = {}
         holding: dict[str, int] = {}
         out: dict[str, int] = {}
         for name, held in self._truth.tasks.items():
             if held.state == READY:
                 ready[name.project] = name.taskid
+                suspected[name.project] = suspected.get(name.project, False) or held.crashes > 0
             elif held.state == DELAYED:
                 yield key_time(held.key) - offset, name.taskid, "it is due"
             elif held.state == PROCESSING:
@@ -69,7 +71,9 @@ class Sleep:
                 facts = self._truth.projects[name.project]
                 keep = self._paces.setting(name.project, facts.overrides, f"keep_{STATE_NAMES[held.state]}", inf)
                 yield key_time(held.key) + keep + OLD_LATE - offset, name.taskid, "it is old"
-        yield from self._wanted(ready, holding, out)
+        # Who has suspects may not have others, and what is behind these may have to wait for them.
+        sure = {project: taskid for project, taskid in ready.items() if not suspected[project]}
+        yield from self._wanted(sure, holding, out)
         for record in self._truth.records.values():
             if record.check_at:
                 yield record.check_at - offset, record.name, "it is to be checked"

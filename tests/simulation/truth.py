@@ -72,13 +72,14 @@ class Name(NamedTuple):
 
 class Held(NamedTuple):
     """A task in the store: the number of its project, its state, its last token, its place in the order; whether it is
-    bare."""
+    bare; how often its fetchers have fallen silent."""
 
     number: int
     state: int
     token: int
     key: int
     bare: bool = False
+    crashes: int = 0
 
 
 class Lease(NamedTuple):

@@ -201,6 +201,20 @@ def test_a_report_that_counts_ends_the_rest(world: World) -> None:
     assert fetcher.taken == ["a", "b", "a"]
 
 
+def test_a_success_that_counts_although_its_time_was_over_ends_the_rest_too(world: World) -> None:
+    world.push("news", task("late"))
+    fetcher = world.fetcher(capacity=1)
+    world.do("pause")
+    world.advance(TIMEOUT + 1)
+    world.push("shop", task("b"))
+    fetcher.hello(capacity=2)
+    fetcher.release("b")
+    assert fetcher.taken == ["late", "b"]
+
+    assert fetcher.done("late") == "done"
+    assert fetcher.taken == ["late", "b", "b"]
+
+
 def test_who_lowers_its_capacity_before_it_hands_back_need_not_rest(world: World) -> None:
     world.push("news", task("a"), task("b"), task("c"))
     fetcher = world.fetcher(capacity=3)

@@ -160,7 +160,8 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         (
             "[projects.news]\nburts = 5",
             "projects.news.burts is not a setting; did you mean burst? There are rate, burst, processing_timeout, "
-            "retries, retry_delay, max_queue, max_tasks, max_depth, max_processing, weight, fail_pause_num, "
+            "retries, retry_delay, max_queue, max_tasks, max_depth, max_processing, max_crashes, weight, "
+            "fail_pause_num, "
             "pause_time, error_burst, group, bucket, active, keep_success, keep_failed, keep_cancelled, forget, "
             "fetch, on_finished, cron",
         ),
@@ -212,7 +213,7 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
             "[projects.news]\nspeed = 7",
             "projects.news.speed is not a setting; "
             "there are rate, burst, processing_timeout, retries, retry_delay, max_queue, max_tasks, max_depth, "
-            "max_processing, weight, fail_pause_num, pause_time, error_burst, group, bucket, active, "
+            "max_processing, max_crashes, weight, fail_pause_num, pause_time, error_burst, group, bucket, active, "
             "keep_success, keep_failed, keep_cancelled, forget, fetch, on_finished, cron",
         ),
         (
