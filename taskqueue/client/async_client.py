@@ -37,7 +37,7 @@ from taskqueue.client.pushes import Pushes, push_of
 from taskqueue.client.pushing import Batch, Defaults, Item, Packer, Pushed, batches
 from taskqueue.client.relay import Relay
 from taskqueue.client.session import HandedOut, Session
-from taskqueue.client.task import Moment, Task, new_task
+from taskqueue.client.task import Duration, Moment, Task, new_task
 from taskqueue.client.task_admin import TaskAdmin
 from taskqueue.client.waiting import Waiting
 from taskqueue.core.messages import MAX_BATCH
@@ -119,14 +119,14 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         body: Any = None,
         priority: int = 0,
         exetime: Moment | None = None,
-        delay: float | None = None,
+        delay: Duration | None = None,
         retries: int | None = None,
-        age: float | None = None,
+        age: Duration | None = None,
         itag: str | None = None,
         auto_recrawl: bool = False,
         force_update: bool = False,
         cancel: bool = False,
-        timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the task's, not the call's
         expires_at: Moment | None = None,
         canonical: bool = False,
     ) -> NewOutcome:
@@ -171,7 +171,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         batch: int = 256,
         window: int = 8,
         exetime: Moment | None = None,
-        delay: float | None = None,
+        delay: Duration | None = None,
         canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
     ) -> Pushed:

@@ -20,7 +20,7 @@ from taskqueue.client.blocking_admin import BlockingAdmin
 from taskqueue.client.finishing import Finish, failure_of, report_size, success_of
 from taskqueue.client.pushes import push_of
 from taskqueue.client.pushing import Defaults, Item, Packer, Pushed
-from taskqueue.client.task import Moment, Task, new_task
+from taskqueue.client.task import Duration, Moment, Task, new_task
 from taskqueue.core.messages import Finished
 from taskqueue.core.replies import NewOutcome
 from taskqueue.errors import Closed
@@ -77,14 +77,14 @@ class Client(BlockingAdmin):
         body: Any = None,
         priority: int = 0,
         exetime: Moment | None = None,
-        delay: float | None = None,
+        delay: Duration | None = None,
         retries: int | None = None,
-        age: float | None = None,
+        age: Duration | None = None,
         itag: str | None = None,
         auto_recrawl: bool = False,
         force_update: bool = False,
         cancel: bool = False,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         expires_at: Moment | None = None,
         canonical: bool = False,
     ) -> NewOutcome:
@@ -120,7 +120,7 @@ class Client(BlockingAdmin):
         batch: int = 256,
         window: int = 8,
         exetime: Moment | None = None,
-        delay: float | None = None,
+        delay: Duration | None = None,
         canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
     ) -> Pushed:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from taskqueue.client.task import Moment, new_task
+from taskqueue.client.task import Duration, Moment, new_task
 from taskqueue.client.url_rules import check_meant
 from taskqueue.core.messages import NewTask
 from taskqueue.core.replies import NewOutcome, NewTasksReply
@@ -42,7 +42,7 @@ class Defaults(Struct, frozen=True):
 
     canonical: bool = False
     exetime: Moment | None = None
-    delay: float | None = None
+    delay: Duration | None = None
 
     def __post_init__(self) -> None:
         if self.exetime is not None and self.delay is not None:

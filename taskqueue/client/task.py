@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from taskqueue.client.fetch import laid_under
+from taskqueue.core.durations import EXAMPLES, seconds_of
 from taskqueue.core.messages import MAX_TASKID_BYTES, NIL, Handed, NewTask, Schedule, Token
 from taskqueue.wire.reasons import reason_of
 
@@ -33,6 +34,9 @@ _sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 _decoder: Final[msgspec.msgpack.Decoder[NewTask]] = msgspec.msgpack.Decoder(NewTask)
 Moment = float | datetime
 """Unix seconds, or a date and time that knows its zone."""
+
+Duration = float | str
+"""Seconds, or a text such as "90s", "5m" or "30d"."""
 
 _UNREAD: Final = object()
 """Stands for a body that has not been decoded yet; None is a body."""
@@ -170,14 +174,14 @@ def new_task(
     body: Any = None,
     priority: int = 0,
     exetime: Moment | None = None,
-    delay: float | None = None,
+    delay: Duration | None = None,
     retries: int | None = None,
-    age: float | None = None,
+    age: Duration | None = None,
     itag: str | None = None,
     auto_recrawl: bool = False,
     force_update: bool = False,
     cancel: bool = False,
-    timeout: float | None = None,
+    timeout: Duration | None = None,
     expires_at: Moment | None = None,
     canonical: bool = False,
     project: str | None = None,
@@ -191,14 +195,15 @@ def new_task(
         body: sent along instead of that map.
         priority: larger first, 32 bits.
         exetime: unix seconds, or an aware datetime, before which it must not run; None is any time.
-        delay: seconds from its arrival at the daemon before which it must not run; wins over exetime.
+        delay: seconds, or a text such as "5m", from its arrival at the daemon before which it must not run; wins over
+            exetime.
         retries: further attempts after a failure; None: the project's setting.
-        age: seconds for which a success stays good; None is for ever.
+        age: seconds, or such a text, for which a success stays good; None is for ever.
         itag: a value that differs from the stored one restarts a task that is over.
         auto_recrawl: with age: run it again each age.
         force_update: this schedule and body win over the stored ones.
         cancel: with force_update: end the task.
-        timeout: seconds that processing may take; None: the project's processing_timeout.
+        timeout: seconds, or such a text, that processing may take; None: the project's processing_timeout.
         expires_at: unix seconds, or an aware datetime, after which it is not worth running any more: instead of being
             handed out it then ends as cancelled.
         canonical: send, and make the taskid of, ``canonical_url`` of the url.
@@ -218,7 +223,11 @@ def new_task(
     if taskid is None:
         taskid = default_taskid(url, fetch)
     at, ends = unix_seconds("exetime", exetime) or 0.0, unix_seconds("expires_at", expires_at)
-    schedule = Schedule(priority, at, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, ends)
+    # Most tasks say none of these; a call for each would take as long as half of the schedule.
+    wait = None if delay is None else seconds("delay", delay)
+    good = None if age is None else seconds("age", age)
+    long = None if timeout is None else seconds("timeout", timeout)
+    schedule = Schedule(priority, at, wait, retries, good, itag, auto_recrawl, force_update, cancel, long, ends)
     return _checked(NewTask(taskid, url, schedule, raw, project))
 
 
@@ -233,6 +242,19 @@ def unix_seconds(field: str, at: Moment | None) -> float | None:
     if at.tzinfo is None:
         raise ValueError(f"{field}: {at.isoformat()} has no time zone; give it one, such as tzinfo=UTC")
     return at.timestamp()
+
+
+def seconds(field: str, duration: Duration) -> float:
+    """A duration as the daemon is told it.
+
+    Raises:
+        ValueError: it is a text that is none.
+    """
+    if not isinstance(duration, str):
+        return duration
+    if (found := seconds_of(duration)) is None:
+        raise ValueError(f"schedule.{field}: expected seconds, or a duration such as {EXAMPLES}, not {duration!r}")
+    return found
 
 
 def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:

@@ -120,6 +120,15 @@ def test_a_mistake_is_told_where_it_is_made(said: dict[str, Any], reason: str) -
         new_task(**{"url": "http://a/", **said})
 
 
+def test_a_duration_may_be_a_text_wherever_a_task_is_described() -> None:
+    task = new_task("http://a/", delay="5m", age="30d", timeout="1.5h")
+
+    assert task == new_task("http://a/", delay=300.0, age=2_592_000.0, timeout=5400.0)
+    assert as_new_task({"url": "http://a/"}, Defaults(delay="5m")) == new_task("http://a/", delay=300.0)
+    with pytest.raises(ValueError, match=r'^schedule\.delay: expected seconds, or a duration such as "90s"'):
+        new_task("http://a/", delay="soon")
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
