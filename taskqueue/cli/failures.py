@@ -78,13 +78,18 @@ def of_failures(found: FailuresReply, by: FailuresBy) -> Table:
         such_as = (group.project, group.host) if by == "error" else (group.error,)
         cells = (
             f"{group.failures:,}",
-            f"{group.failures / found.failures:.0%}",
+            _share(group.failures, found.failures),
             group.name or NAMELESS.get(by, ""),
             ago(group.last_at),
             " ".join(such_as) or NAMELESS["error"],
         )
         table.add_row(*map(Text, cells))
     return table
+
+
+def _share(failures: int, of: int) -> str:
+    """Which part they are; a small one is not none."""
+    return f"{failures / of:.0%}" if failures * 100 >= of else "<1%"
 
 
 def _summary(found: FailuresReply, since: float) -> str:
