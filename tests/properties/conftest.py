@@ -11,11 +11,13 @@ from hypothesis import HealthCheck, Phase, settings
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 """How long an example takes depends on the machine; it is not what these tests are about."""
 
-PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
-"""All but ``explain``, which traces every line and makes a failing state machine take minutes."""
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
+"""Without ``explain`` and ``shrink``, which let a failing state machine take more minutes than a whole run has."""
 
 settings.register_profile(
     "same", derandomize=True, deadline=None, database=None, phases=PHASES, suppress_health_check=QUIET
 )
-settings.register_profile("explore", deadline=None, max_examples=3000, phases=PHASES, suppress_health_check=QUIET)
+settings.register_profile(
+    "explore", deadline=None, max_examples=3000, phases=[*PHASES, Phase.shrink], suppress_health_check=QUIET
+)
 settings.load_profile("same")
