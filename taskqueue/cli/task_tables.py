@@ -57,7 +57,7 @@ def of_attempts(attempts: Iterable[Attempt]) -> Table:
     table = bare_table(["when", "outcome"], ["took"], ["fetcher", "error"])
     for attempt in attempts:
         outcome = Text(attempt.outcome, style=STYLES.get(attempt.outcome, "red"))
-        took = duration(attempt.seconds) if attempt.fetcher else ""
+        took = duration(attempt.seconds) if attempt.seconds else ""
         table.add_row(
             Text(local(attempt.at)),
             outcome,

@@ -116,14 +116,13 @@ def crash(state: State, now: Now, project: Project, task: Task, *, to_blame: boo
     lease = _lease_of(state, project, task)
     session = state.unlease(task)
     crashes = task.crashes + 1
-    error = CRASHED if crashes == 1 else f"{CRASHED}, for the {crashes}. time"
     seconds = now.boot - lease.selected_at
-    failures.note(state, task, Attempt(now.wall, "crashed", session.label, seconds, error))
+    failures.note(state, task, Attempt(now.wall, "crashed", session.label, seconds, CRASHED))
     if to_blame and crashes >= settings.max_crashes:
         # One crash more is its failure again.
         task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
         _retry(state, now, project, task, after_failure(state.spec_of(task).schedule, settings, task.retried))
-        _fail_project(state, now, project, lease, error)
+        _fail_project(state, now, project, lease, CRASHED)
     else:
         task.crashes = min(crashes, max(1, settings.max_crashes - 1))
         queue_up(state, project, task)

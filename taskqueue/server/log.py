@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -55,6 +56,13 @@ def turn_lines(heard: Sequence[Heard], kept: Kept, names: Mapping[int, str]) -> 
 def event_line(event: Event) -> str:
     """What happened to a project."""
     return f"{event.kind} project={event.project} reason={shown(event.reason)}"
+
+
+def silence_lines(kept: Kept) -> Iterator[str]:
+    """A line for each fetcher that has fallen silent while it ran tasks; these are suspects from then on."""
+    crashed = Counter(each.attempt.fetcher for each in kept.attempts if each.attempt.outcome == "crashed")
+    for fetcher, tasks in crashed.items():
+        yield f"fetcher-silent fetcher={shown(fetcher)} running={tasks}"
 
 
 def change_line(entry: LogEntry) -> str:

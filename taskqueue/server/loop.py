@@ -34,7 +34,7 @@ from taskqueue.server.clock import Clock, ticks
 from taskqueue.server.disk import Disk
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.hearing import COST_MOST, cost, hear, refusal
-from taskqueue.server.log import change_line, event_line, shown, turn_lines
+from taskqueue.server.log import change_line, event_line, shown, silence_lines, turn_lines
 from taskqueue.server.meters import Meters, as_map
 from taskqueue.server.outbox import Outbox
 from taskqueue.server.router import Frame, Router
@@ -182,6 +182,9 @@ class Loop:
             for line in turn_lines(heard, turn.kept, self._summary.names):
                 log.debug("%s", line)
         self._summary.forget(turn.kept.dropped_projects)
+        if turn.kept.failures:
+            for line in silence_lines(turn.kept):
+                log.warning("%s", line)
         for entry in turn.kept.log:
             log.info("%s", change_line(entry))
         if turn.events:

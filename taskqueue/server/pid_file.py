@@ -133,7 +133,9 @@ def _holder(path: str) -> int:
     with closing(os.fdopen(file, "rb", buffering=0)):
         said, pid = _read(path, file), _locked_by(file)
     if pid is None:
-        raise ConfigError(f"{path}: no daemon is running with this pid file; that of pid {said or 'unknown'} has ended")
+        raise ConfigError(
+            f"{path}: no daemon is running with this pid file; if pid {said or 'unknown'} was one, it has ended"
+        )
     if said != pid:
         raise ConfigError(
             f"{path}: it says {said or 'nothing'}, but the process with pid {pid} has it: nobody is signalled"
@@ -145,8 +147,8 @@ def _opened(path: str, flags: int) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
     except FileNotFoundError:
-        what = "its folder is not there" if flags & os.O_CREAT else "there is none; is it the --pid-file of a daemon?"
-        raise ConfigError(f"{path}: no pid file: {what}") from None
+        what = "its folder is not there" if flags & os.O_CREAT else "it is not there; name the --pid-file of a daemon"
+        raise ConfigError(f"{path}: {what}") from None
     except OSError as error:
         raise ConfigError(f"{path}: no pid file: {error.strerror}") from None
 

@@ -136,6 +136,7 @@ def test_a_task_that_kills_its_workers_fails_alone(daemon: DaemonFactory, tmp_pa
                 worker.terminate()
 
         assert (counts.success, counts.failed, counts.ready) == (30, 1, 0)
+        assert "running=" in it.wait_for_log("fetcher-silent")
         poison = client.show_task("p", url="http://site/poison")
         assert {attempt.outcome for attempt in poison.history} == {"crashed"}
         assert poison.error.startswith("its fetcher fell silent while it ran")

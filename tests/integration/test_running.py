@@ -160,9 +160,8 @@ def test_the_pid_of_a_daemon_that_was_killed_is_not_signalled(start: Start, comm
     # As if its pid had become that of another process: this one.
     Path("it.pid").write_text(f"{os.getpid()}\n")
 
-    assert run(command, "--pid-file", "it.pid") == (
-        1, "", f"taskqueue: it.pid: no daemon is running with this pid file; that of pid {os.getpid()} has ended\n",
-    )  # fmt: skip
+    reason = f"no daemon is running with this pid file; if pid {os.getpid()} was one, it has ended"
+    assert run(command, "--pid-file", "it.pid") == (1, "", f"taskqueue: it.pid: {reason}\n")
 
 
 def test_after_kill_9_the_next_daemon_takes_the_pid_file_over(start: Start) -> None:
@@ -214,7 +213,7 @@ def test_a_process_that_has_the_lock_of_a_file_that_says_something_else_is_not_s
 
 
 def test_a_pid_file_that_is_not_there_is_said(start: Start) -> None:
-    assert "gone: no pid file: there is none" in run("stop", "--pid-file", "gone")[2]
+    assert "gone: it is not there; name the --pid-file of a daemon" in run("stop", "--pid-file", "gone")[2]
     assert "Missing option '--pid-file'" in run("stop")[2]
 
 

@@ -741,8 +741,7 @@ class Model:
     def _crash(self, name: str, task: Task, lease: Lease, *, sole: bool) -> bool:
         """One crash more of a task; whether that is a failure."""
         task.crashes += 1
-        words = f", for the {task.crashes}. time" if task.crashes > 1 else ""
-        error = "its fetcher fell silent while it ran" + words
+        error = "its fetcher fell silent while it ran"
         task.history.append(Attempt(self.wall, "crashed", self.now - lease.selected_at, error))
         failed = sole and task.crashes >= MAX_CRASHES
         task.crashes = min(task.crashes, MAX_CRASHES - 1)
