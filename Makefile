@@ -30,9 +30,12 @@ $(STAMP): setup.cfg setup.py pyproject.toml
 run: $(STAMP) ## crawl the demo site through a real daemon; ONCE=1 ends with the crawl, SITE=DIR serves your pages
 	@$(BIN)/taskqueue demo $(if $(ONCE),--once) $(if $(SITE),--site '$(SITE)')
 
+# What hypothesis tries depends on the modules that are loaded: the properties go first, in processes of their own, so
+# that they try the same in every run.
 test: $(STAMP) ## everything that must hold
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types
-	$(PYTEST)
+	$(PYTEST) tests/properties
+	$(PYTEST) --ignore tests/properties
 
 lint: $(STAMP) ## style and the direction of imports
 	$(BIN)/ruff check .

@@ -62,9 +62,6 @@ def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutc
     task = project.queue.find(project.number, item.taskid) if project else None
     if project is None or task is None or not item.token or task.token != item.token:
         return "stale"
-    if session.rest_seconds:
-        session.work_counts()
-        state.freed[session.id] = session
     if task.state == PROCESSING:
         _end(state, now, session, project, task, item)
     elif item.ok and (task.state == READY or task.state == DELAYED):
@@ -74,6 +71,9 @@ def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutc
     else:
         return "stale"
     task.token = NO_TOKEN
+    if session.rest_seconds:
+        session.work_counts()
+        state.freed[session.id] = session
     return "done"
 
 

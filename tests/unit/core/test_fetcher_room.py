@@ -215,6 +215,19 @@ def test_a_success_that_counts_although_its_time_was_over_ends_the_rest_too(worl
     assert fetcher.taken == ["late", "b", "b"]
 
 
+def test_a_report_that_changes_nothing_does_not_end_the_rest(world: World) -> None:
+    world.push("news", task("late"))
+    fetcher = world.fetcher(capacity=1)
+    world.do("pause")
+    world.advance(TIMEOUT + 1)
+    world.push("shop", task("b"))
+    fetcher.hello(capacity=2)
+    fetcher.release("b")
+
+    assert fetcher.fail("late") == "stale"
+    assert fetcher.taken == ["late", "b"]
+
+
 def test_who_lowers_its_capacity_before_it_hands_back_need_not_rest(world: World) -> None:
     world.push("news", task("a"), task("b"), task("c"))
     fetcher = world.fetcher(capacity=3)
