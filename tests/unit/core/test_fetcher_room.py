@@ -123,6 +123,15 @@ def test_what_is_run_without_a_lease_takes_room_after_a_restart_too(world: World
     assert fetcher.taken == ["a", "a"]
 
 
+def test_what_is_run_but_not_held_goes_back_and_takes_room_all_the_same(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1)
+
+    fetcher.hello(holds=[], running=fetcher.tokens("a"))
+    assert world.show("a").state == "ready"
+    assert fetcher.taken == ["a"]
+
+
 # ---------------------------------------------------------------------------------------- passed on
 
 
@@ -201,7 +210,8 @@ def test_a_report_that_counts_ends_the_rest(world: World) -> None:
     assert fetcher.taken == ["a", "b", "a"]
 
 
-def test_a_success_that_counts_although_its_time_was_over_ends_the_rest_too(world: World) -> None:
+def resting(world: World) -> Fetcher:
+    """A fetcher that rests because it has handed back "b", and that still works on "late", whose time is over."""
     world.push("news", task("late"))
     fetcher = world.fetcher(capacity=1)
     world.do("pause")
@@ -209,6 +219,11 @@ def test_a_success_that_counts_although_its_time_was_over_ends_the_rest_too(worl
     world.push("shop", task("b"))
     fetcher.hello(capacity=2)
     fetcher.release("b")
+    return fetcher
+
+
+def test_a_success_that_counts_although_its_time_was_over_ends_the_rest_too(world: World) -> None:
+    fetcher = resting(world)
     assert fetcher.taken == ["late", "b"]
 
     assert fetcher.done("late") == "done"
@@ -216,13 +231,7 @@ def test_a_success_that_counts_although_its_time_was_over_ends_the_rest_too(worl
 
 
 def test_a_report_that_changes_nothing_does_not_end_the_rest(world: World) -> None:
-    world.push("news", task("late"))
-    fetcher = world.fetcher(capacity=1)
-    world.do("pause")
-    world.advance(TIMEOUT + 1)
-    world.push("shop", task("b"))
-    fetcher.hello(capacity=2)
-    fetcher.release("b")
+    fetcher = resting(world)
 
     assert fetcher.fail("late") == "stale"
     assert fetcher.taken == ["late", "b"]
