@@ -12,7 +12,7 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types unit contract properties simulation integration mutants bench bench-full clean
+.PHONY: help setup run test lint types unit contract properties simulation integration mutants attack bench bench-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,12 @@ integration: ## real sockets, processes and disk
 
 mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation must catch
 	@$(BIN)/python -m tests.simulation.mutants
+
+# Some gigabytes of memory are used if a bound does not hold; a daemon that takes more than 6 GiB is killed.
+ATTACKS := tests/attack/results
+attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an hour, and the table of what it bears
+	-$(BIN)/python -m tests.attack --compare $(ATTACKS)/before.json --json $(ATTACKS)/after.json
+	$(BIN)/python -m tests.attack --report
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "installing what the benchmarks compare with …"

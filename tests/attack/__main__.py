@@ -1,0 +1,80 @@
+"""Attacks a real daemon in every way that it must bear, and tells what that did to it and to a polite client.
+
+    .venv/bin/python -m tests.attack                        every row, about fifteen minutes
+    .venv/bin/python -m tests.attack unread wishes          these
+    .venv/bin/python -m tests.attack --list                 which there are
+    .venv/bin/python -m tests.attack --json after.json      put what was measured into a file, row by row
+    .venv/bin/python -m tests.attack --compare before.json  with the rows of that file beside
+    .venv/bin/python -m tests.attack --report               the table of docs/reliability.md, from tests/attack/results
+
+It needs some GB of memory. A daemon that takes more than --kill-above is killed, and the table says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from pathlib import Path
+
+from tests.attack.measure import Conditions, measure
+from tests.attack.results import RESULTS, Results, line, load, report, save
+from tests.attack.rows import MANY, ROWS
+
+COLUMNS = ("peak MiB", "left MiB", "p50 ms", "max ms", "p50 after", "SIGTERM s")
+
+
+def main() -> int:
+    """Exit with 1 if a bound does not hold."""
+    options = _options()
+    if options.list:
+        print("\n".join(f"{row.name:24} {row.what}" for row in ROWS.values()))
+        return 0
+    if options.report:
+        report(RESULTS / "before.json", RESULTS / "after.json")
+        return 0
+    return _measure(options)
+
+
+def _measure(options: Namespace) -> int:
+    rows = [row for row in ROWS.values() if _is_meant(row.name, row.connections, options)]
+    under = Conditions(options.taskqueue, options.seconds, options.kill_above << 30, options.scale)
+    earlier = load(options.compare).rows if options.compare else {}
+    print(f"{'':24}" + "".join(f"{column:>10}" for column in COLUMNS), flush=True)
+    failed = 0
+    for row in rows:
+        figures = measure(row, under)
+        failed += bool(figures.broken())
+        if row.name in earlier:
+            print(line(f"{row.name}, before", earlier[row.name]))
+        print(line(row.name, figures), flush=True)
+        if options.json:
+            results: Results = load(options.json)
+            results.rows[row.name] = figures
+            save(options.json, results, options.taskqueue)
+    print(f"{failed} of {len(rows)} rows do not hold")
+    return 1 if failed else 0
+
+
+def _is_meant(name: str, connections: int, options: Namespace) -> bool:
+    return connections == (options.connections or connections) and (not options.row or name in options.row)
+
+
+def _options() -> Namespace:
+    made = ArgumentParser(
+        prog="python -m tests.attack", description=__doc__, formatter_class=RawDescriptionHelpFormatter
+    )
+    made.add_argument("row", nargs="*", choices=[*ROWS, []], metavar="ROW", help="which attacks; without any, all")
+    made.add_argument("--list", action="store_true", help="print the rows")
+    made.add_argument("--seconds", type=float, default=8.0, help="of an attack that goes on for a time")
+    made.add_argument("--scale", type=float, default=1.0, help="share of the usual number of requests, tasks, bytes")
+    made.add_argument("--connections", type=int, choices=(1, MANY), help="only the rows over so many connections")
+    made.add_argument("--kill-above", type=int, default=6, metavar="GIB", help="of memory; then the daemon is killed")
+    made.add_argument("--taskqueue", default=str(Path(sys.executable).parent / "taskqueue"), help="what is attacked")
+    made.add_argument("--json", type=Path, metavar="FILE", help="put the figures of these rows into it")
+    made.add_argument("--compare", type=Path, metavar="FILE", help="show its figures beside")
+    made.add_argument("--report", action="store_true", help="write the table of docs/reliability.md")
+    return made.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

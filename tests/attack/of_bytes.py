@@ -1,0 +1,127 @@
+"""Attacks with bytes: what ZeroMQ keeps for the daemon before the daemon can see it, and what waits to be read."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from itertools import count
+from typing import Final
+
+from tests.attack import zmtp
+from tests.attack.attack import PROJECT, Attack, big_body, frame
+
+PART_BYTES: Final = 1 << 20
+EMPTY_PARTS: Final = 3_000_000
+SHOWS: Final = 1_500
+UNREAD_TIMES: Final = 3.0
+"""As long as other attacks, so that all of it can be answered."""
+FRAME_BYTES: Final = 15_000_000
+REQUEST_BYTES: Final = 1_000_000
+IDLE: Final = 1_086
+AGAIN_SECONDS: Final = 0.05
+"""Before a connection that was cut is made anew."""
+
+
+def endless_parts(attack: Attack) -> str:
+    """One message of endless parts of 1 MiB each."""
+    return _endless(attack, zmtp.part(bytes(PART_BYTES), more=True))
+
+
+def endless_empty_parts(attack: Attack) -> str:
+    """One message of endless empty parts: ZeroMQ keeps 64 bytes for each two."""
+    return _endless(attack, zmtp.EMPTY_PART * 16_384)
+
+
+def _endless(attack: Attack, piece: bytes) -> str:
+    sent, cuts = [0], [0]
+
+    def send(_: int) -> None:
+        while attack.goes_on():
+            with suppress(OSError), zmtp.connect(attack.url) as connection:
+                while attack.goes_on():
+                    connection.sendall(piece)
+                    sent[0] += len(piece)
+                return
+            cuts[0] += 1
+            time.sleep(AGAIN_SECONDS)
+
+    attack.begin()
+    attack.each(send)
+    return f"{sent[0] / 1e6:,.0f} MB sent, {cuts[0]} cuts"
+
+
+def empty_parts(attack: Attack) -> str:
+    """One message of 3,000,000 empty parts."""
+    message = zmtp.EMPTY_PART * round(EMPTY_PARTS * attack.scale) + zmtp.LAST_PART
+
+    def send(_: int) -> None:
+        with suppress(OSError), zmtp.connect(attack.url) as connection:
+            connection.sendall(message)
+            attack.rest()
+
+    attack.begin()
+    attack.each(send)
+    return ""
+
+
+def unread(attack: Attack) -> str:
+    """1,500 task-show of a body of 7.9 MB, and none of the answers is read."""
+    attack.project().ask(
+        "new-task", project=PROJECT, tasks=[{"taskid": "big", "url": "http://big/", "body": big_body()}]
+    )
+
+    def ask(index: int) -> None:
+        with suppress(OSError), zmtp.connect(attack.url) as connection:
+            for n in attack.count(SHOWS):
+                show = frame("task-show", f"unread-{index}", n + 1, project=PROJECT, taskid="big")
+                connection.sendall(zmtp.part(show))
+            attack.rest(UNREAD_TIMES)
+
+    attack.begin()
+    attack.each(ask)
+    return ""
+
+
+def large_frames(attack: Attack) -> str:
+    """Frames of 15 MB, which are refused."""
+    return _frames(attack, FRAME_BYTES)
+
+
+def unread_requests(attack: Attack) -> str:
+    """Requests of 1 MB, as fast as they are taken; the answers are not read."""
+    return _frames(attack, REQUEST_BYTES)
+
+
+def _frames(attack: Attack, size: int) -> str:
+    sent = [0]
+
+    def send(index: int) -> None:
+        while attack.goes_on():
+            with suppress(OSError), zmtp.connect(attack.url) as connection:
+                for n in count(1):
+                    tasks = [{"taskid": "one", "url": "http://one/", "body": bytes(size)}]
+                    connection.sendall(zmtp.part(frame("new-task", f"frames-{index}", n, project=PROJECT, tasks=tasks)))
+                    sent[0] += 1
+                    if not attack.goes_on():
+                        return
+            time.sleep(AGAIN_SECONDS)
+
+    attack.project()
+    attack.begin()
+    attack.each(send)
+    return f"{sent[0]} frames"
+
+
+def idle(attack: Attack) -> str:
+    """1,086 connections that say nothing."""
+    connections = []
+    attack.begin()
+    for _ in attack.count(IDLE):
+        with suppress(OSError):
+            connections.append(zmtp.connect(attack.url))
+        if not attack.goes_on():
+            break
+    attack.rest()
+    for each in connections:
+        each.close()
+    return f"{len(connections)} connected"

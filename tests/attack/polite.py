@@ -1,0 +1,106 @@
+"""A client that does what clients should, beside an attacker: pushes a task, is handed it, reports it, and again.
+
+    python -m tests.attack.polite URL      until it is killed
+
+Each step is a line on stdout: when it ended (seconds of the system's clock that never steps), how long it took, and
+which step it was. It speaks the protocol with plain zmq and msgpack, one step at a time, with a pause between tasks.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from typing import Any, Final
+
+import msgpack
+import zmq
+
+PROJECT: Final = "polite"
+PAUSE_SECONDS: Final = 0.02
+"""Between two tasks."""
+REPEAT_MS: Final = 2000
+"""Silence after which it repeats itself."""
+HELLO_SECONDS: Final = 10.0
+"""Between two hellos in which nothing is new."""
+
+Message = dict[str, Any]
+
+
+class Polite:
+    """A session that produces and fetches."""
+
+    def __init__(self, url: str) -> None:
+        self._session = uuid.uuid4().hex
+        self._n = self._seen = 0
+        self._handed: list[Message] = []
+        self._hello_at = 0.0
+        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, 100)
+        self._socket.setsockopt(zmq.RCVTIMEO, REPEAT_MS)
+        self._socket.connect(url)
+
+    def run(self) -> None:
+        """One task after the other, for ever."""
+        while True:
+            if time.monotonic() - self._hello_at > HELLO_SECONDS:
+                self._hello()
+            self._one()
+            time.sleep(PAUSE_SECONDS)
+
+    def _one(self) -> None:
+        taskid = uuid.uuid4().hex
+        began = time.monotonic()
+        self._ask("new-task", project=PROJECT, tasks=[{"taskid": taskid, "url": f"http://polite/{taskid}"}])
+        pushed = _tell("push", began)
+        while not self._handed:
+            if not self._receive():
+                self._hello()
+        handed = _tell("select", pushed)
+        tasks = [{"project": PROJECT, "taskid": each["taskid"], "token": each["token"]} for each in self._handed]
+        self._ask("done", tasks=tasks)
+        self._handed = []
+        _tell("done", handed)
+
+    def _ask(self, kind: str, **fields: Any) -> None:
+        self._n += 1
+        n, frame = self._n, self._frame(kind, fields)
+        self._socket.send(frame)
+        while (message := self._receive()) is None or message.get("n") != n:
+            if message is None:
+                self._socket.send(frame)
+        if message["type"] == "error":
+            raise SystemExit(f"refused: {message}")
+
+    def _hello(self) -> None:
+        self._n += 1
+        facts = {"capacity": 1, "projects": [PROJECT], "holds": [each["token"] for each in self._handed]}
+        self._socket.send(self._frame("hello", facts | {"seen": self._seen}))
+        self._hello_at = time.monotonic()
+
+    def _frame(self, kind: str, fields: Message) -> bytes:
+        return bytes(msgpack.packb({"type": kind, "v": 1, "session": self._session, "n": self._n} | fields))
+
+    def _receive(self) -> Message | None:
+        """The next message; None: there was silence."""
+        try:
+            message: Message = msgpack.unpackb(self._socket.recv())
+        except zmq.Again:
+            return None
+        if message["type"] == "select" and message["number"] == self._seen + 1:
+            self._seen += 1
+            self._handed += message["tasks"]
+        elif message["type"] == "hello-wanted":
+            self._hello()
+        return message
+
+
+def _tell(step: str, began: float) -> float:
+    ended = time.monotonic()
+    print(f"{ended:.6f} {ended - began:.6f} {step}", flush=True)
+    return ended
+
+
+if __name__ == "__main__":
+    Polite(sys.argv[1]).run()

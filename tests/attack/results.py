@@ -1,0 +1,123 @@
+"""What was measured, in files of tests/attack/results, and as the table of docs/reliability.md."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct, field
+
+from tests.attack.measure import Figures
+from tests.attack.rows import ROWS
+from tests.attack.waits import Waits
+
+RESULTS: Final = Path(__file__).parent / "results"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reliability.md"
+BLOCK: Final = re.compile(r"(<!-- table: attacks -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+class Results(Struct):
+    """Rows by their names, each as it was measured last."""
+
+    commit: str = ""
+    day: str = ""
+    machine: str = ""
+    rows: dict[str, Figures] = field(default_factory=dict)
+
+
+def load(path: Path) -> Results:
+    """What is in a file; empty if it isn't there."""
+    return msgspec.json.decode(path.read_bytes(), type=Results, strict=False) if path.exists() else Results()
+
+
+def save(path: Path, results: Results, command: str) -> None:
+    """Write them, with where and when they were measured."""
+    results.commit = _commit(command)
+    results.day = date.today().isoformat()
+    results.machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}"
+    results.rows = {name: results.rows[name] for name in ROWS if name in results.rows}
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
+
+
+def _commit(command: str) -> str:
+    """Of the sources that a ``taskqueue`` runs; empty: not known."""
+    asked = ["git", "-C", str(Path(command).parent), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+HEAD: Final = [
+    "attack", "peak, MiB", "left, MiB", "push p50, ms", "slowest, ms", "p50 afterwards, ms", "SIGTERM, s",
+    "does not hold",
+]  # fmt: skip
+
+
+def line(name: str, figures: Figures) -> str:
+    """One row, for a terminal."""
+    cells = [_memory(figures.memory_peak), _memory(figures.memory_left)]
+    cells += [_ms(figures.during.p50_ms), _ms(figures.during.max_ms), _ms(figures.after.p50_ms)]
+    cells += [_seconds(figures), ", ".join(figures.broken()) or "all holds"]
+    note = f"  ({figures.note})" if figures.note else ""
+    return f"{name:24}" + "".join(f"{cell:>10}" for cell in cells[:-1]) + f"  {cells[-1]}{note}"
+
+
+def table(results: Mapping[str, Figures], before: Mapping[str, Figures]) -> list[str]:
+    """In Markdown, with what was measured before beside it."""
+    lines = [f"| {' | '.join(HEAD)} |", "|---|" + "---:|" * (len(HEAD) - 2) + "---|"]
+    for name in ROWS:
+        if name in results or name in before:
+            new, old = results.get(name), before.get(name)
+            cells = [f"{one} → {other}" for one, other in zip(_cells(old), _cells(new), strict=True)]
+            what = (new or old or _never()).what
+            lines.append(f"| {what} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cells(figures: Figures | None) -> list[str]:
+    if figures is None:
+        return ["–"] * (len(HEAD) - 1)
+    waits: tuple[Waits, Waits] = (figures.during, figures.after)
+    cells = [_memory(figures.memory_peak), "–" if figures.ended else _memory(figures.memory_left)]
+    cells += [_ms(waits[0].p50_ms), _ms(waits[0].max_ms), "–" if figures.ended else _ms(waits[1].p50_ms)]
+    return [*cells, _seconds(figures), ", ".join(figures.broken()) or "–"]
+
+
+def _memory(mebibytes: float) -> str:
+    return f"{mebibytes:,.0f}"
+
+
+def _ms(milliseconds: float) -> str:
+    return f"{milliseconds:,.1f}" if milliseconds < 10 else f"{milliseconds:,.0f}"
+
+
+def _seconds(figures: Figures) -> str:
+    if figures.ended:
+        return "–"
+    return "never" if figures.stop_seconds is None else f"{figures.stop_seconds:.1f}"
+
+
+def _never() -> Figures:
+    raise AssertionError("a row was measured before or now")
+
+
+def report(before: Path, after: Path) -> None:
+    """Write the table of these files into the page.
+
+    Raises:
+        SystemExit: the page has no place for it.
+    """
+    old, new = load(before), load(after)
+    head = [f"`make attack`, {each.day}, {each.commit}: {each.machine}." for each in (old, new) if each.rows]
+    inside = "\n".join(["", *head, "", *table(new.rows, old.rows), "", ""])
+    page = PAGE.read_text()
+    if not BLOCK.search(page):
+        raise SystemExit(f"{PAGE}: there is no place for the table; write: <!-- table: attacks --> and <!-- end -->")
+    PAGE.write_text(BLOCK.sub(lambda match: f"{match[1]}{inside}{match[2]}", page))

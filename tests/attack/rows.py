@@ -1,0 +1,72 @@
+"""The attacks by their names: one row of the table each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tests.attack import of_bytes, of_floods, of_names, of_sessions
+from tests.attack.attack import Attack
+
+FEW_FILES: Final = 1_024
+MANY: Final = 100
+"""Connections of an attack that comes over many."""
+
+
+class Row(NamedTuple):
+    """An attack.
+
+    Attributes:
+        attack: returns what it has to tell; its docstring says, for people, what it does.
+        connections: over which it goes.
+        files: that the daemon may open at first; 0: as many as this process.
+        hard: it can't raise that.
+    """
+
+    name: str
+    attack: Callable[[Attack], str]
+    connections: int = 1
+    files: int = 0
+    hard: bool = False
+
+    @property
+    def what(self) -> str:
+        """For people."""
+        said = (self.attack.__doc__ or "").strip().splitlines()[0].rstrip(".")
+        over = f", over {self.connections} connections" if self.connections > 1 else ""
+        limit = f"; the daemon may open {self.files:,} files" if self.files else ""
+        return said + over + limit + (" and can't raise that" if self.hard else "")
+
+
+_ONE: Final = [
+    Row("endless-parts", of_bytes.endless_parts),
+    Row("endless-empty-parts", of_bytes.endless_empty_parts),
+    Row("empty-parts", of_bytes.empty_parts),
+    Row("unread", of_bytes.unread),
+    Row("large-frames", of_bytes.large_frames),
+    Row("requests-1-mb", of_bytes.unread_requests),
+    Row("idle", of_bytes.idle, files=FEW_FILES),
+    Row("idle-hard", of_bytes.idle, files=FEW_FILES, hard=True),
+    Row("wishes", of_names.wishes),
+    Row("fetch-maps", of_names.fetch_maps),
+    Row("projects", of_names.projects),
+    Row("deferred", of_names.deferred),
+    Row("waits", of_names.waits),
+    Row("hellos", of_floods.hellos),
+    Row("pushes", of_floods.pushes),
+    Row("malformed", of_floods.malformed),
+    Row("verify", of_floods.verify),
+    Row("status", of_floods.status),
+    Row("globs", of_floods.globs),
+    Row("bulk", of_floods.bulk),
+    Row("leases", of_sessions.leases),
+    Row("jump", of_sessions.jump),
+    Row("tokens", of_sessions.tokens),
+]
+_MANY: Final = (
+    "endless-parts", "endless-empty-parts", "empty-parts", "unread", "large-frames", "requests-1-mb", "hellos",
+    "malformed", "globs",
+)  # fmt: skip
+
+ROWS: Final = {row.name: row for row in _ONE}
+ROWS.update({f"{name}-{MANY}": ROWS[name]._replace(name=f"{name}-{MANY}", connections=MANY) for name in _MANY})

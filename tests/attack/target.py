@@ -1,0 +1,140 @@
+"""The daemon that is attacked: a real ``taskqueue scheduler`` with a store and a port of its own.
+
+A watch looks at its memory all the time, and kills it before it takes the machine's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event, Thread
+from typing import Final
+
+from tests.attack.polite import PROJECT
+
+LOOK_SECONDS: Final = 0.02
+"""Between two looks at its memory."""
+MIB: Final = 1 << 20
+ADDRESS_SPACE_KB: Final = 12 * 1024 * 1024
+"""The system refuses it more, should the watch be too slow."""
+STOP_SECONDS: Final = 10.0
+"""How long a SIGTERM may take to be heard before that counts as never."""
+
+CONFIG: Final = """\
+[server]
+bind = "tcp://127.0.0.1:*"
+[store]
+path = "{store}"
+{of_store}
+[defaults]
+rate = inf
+[projects.{project}]
+rate = inf
+"""
+
+SHELL: Final = 'ulimit -S -n {files} && ulimit {hard} -n {files} && ulimit -v {space} && exec "$@"'
+
+
+class Target:
+    """A running daemon.
+
+    Attributes:
+        url: where it listens.
+        peak_bytes: the most memory that it had so far.
+        killed: the watch had to kill it.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], url: str, kill_above: int) -> None:
+        self.process = process
+        self.url = url
+        self.peak_bytes = 0
+        self.killed = False
+        self._kill_above = kill_above
+        self._end = Event()
+        self._watch = Thread(target=self._look_again, daemon=True)
+        self._watch.start()
+
+    def memory(self) -> int:
+        """Bytes that it has in memory now; 0: it is gone."""
+        try:
+            lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        except OSError:
+            return 0
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")), 0)
+
+    def alive(self) -> bool:
+        """It runs."""
+        return self.process.poll() is None
+
+    def stop(self) -> float | None:
+        """SIGTERM; seconds until it had ended. None: it had not after STOP_SECONDS and was killed, or was gone."""
+        if not self.alive():
+            return None
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return None
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        """Kill it if it still runs."""
+        self._end.set()
+        self._watch.join()
+        if self.alive():
+            self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def _look_again(self) -> None:
+        while not self._end.wait(LOOK_SECONDS) and self.alive():
+            memory = self.memory()
+            self.peak_bytes = max(self.peak_bytes, memory)
+            if memory > self._kill_above:
+                self.killed = True
+                self.process.kill()
+
+
+@contextmanager
+def target(
+    command: str, kill_above: int, files: int = 0, hard: bool = False, of_store: str = "", folder: str | None = None
+) -> Iterator[Target]:
+    """A started daemon, in a folder that goes when it goes.
+
+    Args:
+        command: the ``taskqueue`` to be run.
+        kill_above: bytes of memory at which it is killed.
+        files: that it may open at first; 0: as many as this process.
+        hard: it can't raise that.
+        of_store: lines of its config.
+    """
+    with TemporaryDirectory(prefix="taskqueue-attack-", dir=folder) as made:
+        config = Path(made) / "taskqueue.toml"
+        config.write_text(CONFIG.format(store=Path(made) / "store", of_store=of_store, project=PROJECT))
+        limits = SHELL.format(
+            files=files or os.sysconf("SC_OPEN_MAX"), hard="-H" if hard else "-S", space=ADDRESS_SPACE_KB
+        )
+        start = ["sh", "-c", limits, "sh", command, "scheduler", "-c", str(config), "--log-level", "error"]
+        with (Path(made) / "log").open("w") as log:
+            process = subprocess.Popen(start, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        if " listens on " not in said:
+            process.kill()
+            process.wait()
+            raise SystemExit(f"{command} did not start: {said}{(Path(made) / 'log').read_text()}")
+        it = Target(process, said.split(" listens on ")[1].split(",")[0], kill_above)
+        try:
+            yield it
+        finally:
+            it.close()

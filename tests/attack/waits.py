@@ -1,0 +1,95 @@
+"""How long a polite client waited, read from what it says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
+from threading import Thread
+from typing import Final, NamedTuple
+
+EVERY_SECONDS: Final = 0.05
+"""A client that has to wait asks no more meanwhile: a wait stands for all the ones that would have begun during it, at
+this distance. (Gil Tene, 'How NOT to Measure Latency', 2013: coordinated omission.)"""
+
+
+class Step(NamedTuple):
+    """What the client did: when it ended, in seconds of the monotonic clock, and how long it took."""
+
+    ended: float
+    seconds: float
+    name: str
+
+
+class Waits(NamedTuple):
+    """Of the pushes of a time: half of them took at most so many milliseconds, and the slowest one; and tasks done."""
+
+    p50_ms: float
+    max_ms: float
+    tasks: int
+
+
+class Listener:
+    """Reads what a polite client says while it works."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self._steps: list[Step] = []
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def waits(self, since: float, until: float) -> Waits:
+        """Of what ended between two moments, and of what goes on at the second one."""
+        steps = list(self._steps)
+        inside = [step for step in steps if since <= step.ended < until]
+        begun = max((step.ended for step in steps if step.ended < until), default=since)
+        goes_on = until - max(begun, since)
+        pushes = [step.seconds for step in inside if step.name == "push"]
+        if goes_on > EVERY_SECONDS:
+            pushes.append(goes_on)
+        waits = corrected(pushes or [goes_on])
+        tasks = sum(step.name == "done" for step in inside)
+        return Waits(round(1000 * median(waits), 2), round(1000 * max(waits), 1), tasks)
+
+    def wait_for_tasks(self, count: int, seconds: float) -> bool:
+        """Wait until so many tasks more are done; False: they are not after so many seconds."""
+        until, wanted = time.monotonic() + seconds, self._tasks() + count
+        while self._tasks() < wanted:
+            if time.monotonic() > until or self.process.poll() is not None:
+                return False
+            time.sleep(EVERY_SECONDS)
+        return True
+
+    def _tasks(self) -> int:
+        return sum(step.name == "done" for step in self._steps)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            ended, seconds, name = line.split()
+            self._steps.append(Step(float(ended), float(seconds), name))
+
+
+def corrected(seconds: Sequence[float]) -> list[float]:
+    """These waits, and those that would have begun during each of them."""
+    return [left for each in seconds for left in _during(each)]
+
+
+def _during(seconds: float) -> Iterator[float]:
+    yield seconds
+    while (seconds := seconds - EVERY_SECONDS) > 0:
+        yield seconds
+
+
+@contextmanager
+def polite_client(url: str) -> Iterator[Listener]:
+    """One in a process of its own."""
+    command = [sys.executable, "-m", "tests.attack.polite", url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Listener(process)
+        finally:
+            process.kill()
