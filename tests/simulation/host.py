@@ -160,7 +160,7 @@ class Host:
 
     def _decide(self, now: Now, heard: list[Heard], undelivered: list[Said]) -> Turn:
         config, self._told = self._told, None
-        if config is not None:
+        if config is not None and not self.is_succeeded:
             self.judge.configured(config)
         self._store.unreadable = self._rng.random() < self.world.weather.read_fails
         try:

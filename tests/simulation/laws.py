@@ -151,14 +151,17 @@ class Judge:
         self._write(turn)
         if turn.written:
             self._journal.commit()
-        self.sleep.turned(idle=not (turn.requests or turn.said or turn.written))
+        self.sleep.turned(heard=bool(turn.requests), did=bool(turn.said) or turn.written)
 
     def synced(self) -> None:
         """Everything written so far is safe."""
         self._journal.synced()
 
     def configured(self, config: CoreConfig) -> None:
-        """From this turn on another config is in force, but for what the turn does first."""
+        """From this turn on another config is in force, but for what the turn does first.
+
+        What a scheduler heeds that was succeeded is in force nowhere: the store refuses all that it writes.
+        """
         self._config = config
 
     def power_cut(self, lucky: int) -> None:

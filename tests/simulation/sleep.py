@@ -21,7 +21,8 @@ OLD_LATE: Final = 60.0
 """Seconds that what is old may stay, so that much of it goes at once."""
 
 SPINS: Final = 50
-"""Turns that had nothing to do and wanted another one at once."""
+"""Turns that had nothing to do and wanted another one at once, while the scheduler neither slept nor said or wrote
+anything unasked. Fewer are none: what a turn wants to know is read by the next one, which may then write."""
 
 
 class Sleep:
@@ -34,9 +35,11 @@ class Sleep:
         self._was_idle = False
         self._spins = 0
 
-    def turned(self, *, idle: bool) -> None:
-        """A turn was taken; ``idle``: it heard, said and wrote nothing."""
-        self._was_idle = idle
+    def turned(self, *, heard: bool, did: bool) -> None:
+        """A turn was taken; ``heard``: it was asked something; ``did``: it said or wrote something."""
+        self._was_idle = not heard and not did
+        if did and not heard:
+            self._spins = 0
 
     def until(self, now: Now, boot: float) -> None:
         """The scheduler will sleep until then if nothing is heard."""
@@ -101,8 +104,6 @@ class Sleep:
         return ""
 
     def _count_spin(self, *, awake: bool) -> None:
-        if not self._was_idle:
-            return
-        self._spins = self._spins + 1 if awake else 0
+        self._spins = self._spins + self._was_idle if awake else 0
         if self._spins >= SPINS:
             raise Violation("L3", "", f"{SPINS} turns had nothing to do, and each wanted another one at once")

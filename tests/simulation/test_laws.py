@@ -1,0 +1,70 @@
+"""The laws themselves: what was once taken for a breach, and was none."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from taskqueue.core.settings import CoreConfig
+from tests.simulation.play import Play
+from tests.simulation.sleep import SPINS
+from tests.simulation.world import Violation, Weather
+
+CALM = Weather(turn_seconds=1.0, sync_seconds=0.01)
+
+
+def test_a_config_that_only_a_scheduler_that_was_succeeded_has_heeded_is_not_in_force() -> None:
+    one = _undisturbed()
+    succeeded = one.site.host
+    assert succeeded is not None
+    one.site._usurp()
+    one.site.configure(_keeping(one, 7.0))
+    succeeded.configure(_keeping(one, 50.0))
+    one.world.clock.run_until(5.0)
+
+    assert one.judge.paces.setting("p0", {}, "keep_success", inf) == 7.0
+
+
+def test_a_scheduler_that_is_awake_for_nothing_breaks_the_law_even_if_it_is_asked_something_now_and_then() -> None:
+    one = _undisturbed()
+
+    for _ in range(SPINS - 1):
+        _turn(one, awake=True)
+        _turn(one, awake=True, heard=True, did=True)
+
+    with pytest.raises(Violation, match="L3"):
+        _turn(one, awake=True)
+
+
+def test_a_turn_that_only_looks_something_up_for_the_next_one_breaks_no_law() -> None:
+    one = _undisturbed()
+
+    for _ in range(2 * SPINS):
+        _turn(one, awake=True)
+        _turn(one, awake=True, did=True)
+
+
+def test_a_scheduler_that_falls_asleep_in_between_breaks_no_law() -> None:
+    one = _undisturbed()
+
+    for _ in range(2 * SPINS):
+        _turn(one, awake=True)
+        _turn(one, awake=False, heard=True, did=True)
+
+
+def _undisturbed() -> Play:
+    """A world in which nothing goes wrong."""
+    return Play(0, weather=CALM)
+
+
+def _keeping(one: Play, seconds: float) -> CoreConfig:
+    fields = {key: getattr(one.site.config, key) for key in one.site.config.__struct_fields__}
+    return CoreConfig(**{**fields, "projects": {"p0": {"keep_success": seconds}}})
+
+
+def _turn(one: Play, *, awake: bool, heard: bool = False, did: bool = False) -> None:
+    """A turn after which the scheduler wants another one at once, or in a second."""
+    one.judge.sleep.turned(heard=heard, did=did)
+    now = one.world.machine.now()
+    one.judge.sleep.until(now, now.boot + (not awake))
