@@ -19,15 +19,16 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from os.path import exists, join
+from os.path import exists, join, lexists
 from tempfile import mkdtemp
 from typing import Final
 
 from taskqueue.errors import FormatError, StoreError
 from taskqueue.store.contract import Batch
 from taskqueue.store.epoch import EPOCH_KEY, next_epoch
+from taskqueue.store.folder import LOCK, Folder, is_store
 from taskqueue.store.format import META
-from taskqueue.store.image import Image, is_store, sync_folder
+from taskqueue.store.image import Image, sync_folder
 from taskqueue.store.layout import BOOT_KEY, CLEAN_KEY
 from taskqueue.store.rocks import RocksStore
 from taskqueue.store.still import Still
@@ -35,9 +36,6 @@ from taskqueue.store.still import Still
 SKIPPED_EPOCHS: Final = 1024
 """By a restored store: at most so often may a lost one have been started since it was copied. An epoch has 19 bits, so
 there is room for 500 restores."""
-
-LOCK: Final = "LOCK"
-"""RocksDB locks this file of a store that is open for writing, by fcntl."""
 
 
 def back_up(path: str, folder: str) -> int:
@@ -73,7 +71,7 @@ def restore(copy: str, path: str, aside: str | None) -> int:
     if not is_store(path):
         _refuse_filled(path)
     with closing(Image(copy)) as image, _partial(path) as partial, alone(path):
-        image.copy_to(partial)
+        image.copy_to(partial, trusted=False)
         epoch = _begin_anew(partial, path)
         _take_place(partial, path, aside)
         sync_folder(_above(path))
@@ -85,12 +83,12 @@ def alone(path: str) -> Iterator[None]:
     """Have the store in ``path`` for oneself, without opening it, so that no daemon starts on it.
 
     Raises:
-        StoreError: a daemon has it.
+        StoreError: a daemon has it, or what it would lock is no file.
     """
-    if not exists(join(path, LOCK)):
+    if not lexists(join(path, LOCK)):
         yield
         return
-    with open(join(path, LOCK), "r+b") as lock:
+    with closing(Folder(path)) as folder, folder.open(LOCK, os.O_RDWR) as lock:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -37,6 +37,8 @@ def failures(path: str, verb: str) -> Iterator[None]:
         yield
     except (DbClosedError, KeyError):
         raise StoreError(f"{path}: the store is closed; open another one there") from None
+    except StoreError:
+        raise
     except Exception as error:
         raise _told(path, verb, error) from error
 

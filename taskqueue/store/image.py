@@ -13,25 +13,26 @@ lock, no request, no pause. What makes it one moment:
    leaves, too, and is ignored when the image is opened. A log that is begun later has later writes only.
 
 So an image is what kill -9 would leave, and all that a checkpoint (https://github.com/facebook/rocksdb/wiki/Checkpoints)
-is, without a part of the daemon in it.
+is, without a part of the daemon in it. It is the same of a store that somebody else made, or broke: it leads to no file
+outside of its folder, see ``folder``, and RocksDB is let loose on links to open files only.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-import shutil
+import stat
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from errno import ENOENT
-from os.path import getsize, join
+from errno import ENXIO
+from os.path import join
 from typing import BinaryIO, Final
 
 from taskqueue.errors import StoreError
+from taskqueue.store.folder import CURRENT, LOG, TABLE, Folder, is_store
 
-CURRENT: Final = "CURRENT"
-TABLE: Final = ".sst"
-LOG: Final = ".log"
 HOLD_TRIES: Final = 1000
+CHUNK_BYTES: Final = 1 << 20
 
 
 class Image:
@@ -46,7 +47,8 @@ class Image:
         """Take one.
 
         Raises:
-            StoreError: there is no store, or its files change faster than they can be opened.
+            StoreError: there is no store, its files change faster than they can be opened, or they are not as RocksDB
+                makes them.
             OSError: they can't be read.
         """
         self.path = path
@@ -54,18 +56,23 @@ class Image:
         self.logs: dict[str, BinaryIO] = {}
         self._stack = ExitStack()
         self._manifest_name = ""
-        self._manifest = b""
+        self._manifest_bytes = 0
         if not is_store(path):
             raise StoreError(f"{path}: there is no store here; name another one with --store or --config")
         _lift_file_limit()
-        if not any(self._try_hold() for _ in range(HOLD_TRIES)):
-            raise StoreError(f"{path}: the files of the store change too fast to be held; try again")
+        self._folder = Folder(path)
+        try:
+            if not any(self._try_hold() for _ in range(HOLD_TRIES)):
+                raise StoreError(f"{path}: the files of the store change too fast to be held; try again")
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def file_bytes(self) -> int:
         """Of all its files."""
         files = [*self.tables.values(), *self.logs.values()]
-        return len(self._manifest) + sum(os.fstat(file.fileno()).st_size for file in files)
+        return self._manifest_bytes + sum(os.fstat(file.fileno()).st_size for file in files)
 
     @property
     def log_bytes(self) -> int:
@@ -78,62 +85,56 @@ class Image:
             os.symlink(f"/proc/self/fd/{file.fileno()}", join(folder, name))
         self._put_manifest(folder)
 
-    def copy_to(self, folder: str) -> None:
+    def copy_to(self, folder: str, *, trusted: bool = True) -> None:
         """Fill a folder with the files, safe from a power cut.
 
         Tables become hard links, which cost neither time nor space, where the file system allows that.
+
+        Args:
+            trusted: also those that somebody else could write to later.
 
         Raises:
             OSError: it could not be written.
         """
         for name, file in self.tables.items():
-            self._link_or_copy(name, file, join(folder, name))
+            if not ((trusted or _is_ours(file)) and _link(file, join(folder, name))):
+                _copy(file, join(folder, name))
         for name, file in self.logs.items():
             _copy(file, join(folder, name))
         self._put_manifest(folder)
-        shutil.copymode(self.path, folder)
+        os.chmod(folder, self._folder.mode())
         sync_folder(folder)
 
     def close(self) -> None:
         """Let go of the files."""
         self._stack.close()
+        self._folder.close()
 
     def _try_hold(self) -> bool:
         self._stack.close()
         self.tables, self.logs = {}, {}
         try:
-            name = _manifest_name(self.path)
-            before = getsize(join(self.path, name))
+            name = self._folder.manifest_name()
+            self._manifest = self._stack.enter_context(self._folder.open(name))
+            self._manifest_name, self._manifest_bytes = name, _size(self._manifest)
             self._open_files()
-            with open(join(self.path, name), "rb") as file:
-                manifest = file.read()
-            self._manifest_name, self._manifest = name, manifest
-            return before == len(manifest) and _manifest_name(self.path) == name
+            return self._manifest_bytes == _size(self._manifest) and self._folder.manifest_name() == name
         except FileNotFoundError:
             return False
 
     def _open_files(self) -> None:
-        for name in os.listdir(self.path):
-            if name.endswith((TABLE, LOG)):
-                kind = self.tables if name.endswith(TABLE) else self.logs
-                file = open(join(self.path, name), "rb")  # noqa: SIM115
-                kind[name] = self._stack.enter_context(file)
-
-    def _link_or_copy(self, name: str, file: BinaryIO, to: str) -> None:
-        # It may be gone, on another disk, or on one that has no links.
-        with suppress(OSError):
-            os.link(join(self.path, name), to)
-            return
-        _copy(file, to)
+        for name in self._folder.names():
+            kind = self.tables if TABLE.fullmatch(name) else self.logs if LOG.fullmatch(name) else None
+            if kind is not None:
+                kind[name] = self._stack.enter_context(self._folder.open(name))
 
     def _put_manifest(self, folder: str) -> None:
-        _put(join(folder, self._manifest_name), self._manifest)
-        _put(join(folder, CURRENT), f"{self._manifest_name}\n".encode())
-
-
-def is_store(path: str) -> bool:
-    """There is a store in the folder."""
-    return os.path.isfile(join(path, CURRENT))
+        # It only grows, and what came later names files that are not held.
+        _copy(self._manifest, join(folder, self._manifest_name), self._manifest_bytes)
+        with open(join(folder, CURRENT), "xb") as file:
+            file.write(f"{self._manifest_name}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def sync_folder(path: str) -> None:
@@ -145,27 +146,50 @@ def sync_folder(path: str) -> None:
         os.close(folder)
 
 
-def _manifest_name(path: str) -> str:
-    with open(join(path, CURRENT), encoding="ascii") as file:
-        name = file.read().strip()
-    if not name:
-        raise FileNotFoundError(ENOENT, "names no manifest", join(path, CURRENT))
-    return name
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
-def _copy(file: BinaryIO, to: str) -> None:
-    file.seek(0)
-    with open(to, "wb") as target:
-        shutil.copyfileobj(file, target, 1 << 20)
+def _is_ours(file: BinaryIO) -> bool:
+    """Nobody else may write to it."""
+    status = os.fstat(file.fileno())
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _link(file: BinaryIO, to: str) -> bool:
+    """Another name for an open file, whatever has its old name by now; False: it has none, or none can be here."""
+    with suppress(OSError):
+        # With a descriptor (which is not looked at, because the path is absolute) it links to what the link leads to.
+        os.link(f"/proc/self/fd/{file.fileno()}", to, src_dir_fd=file.fileno())
+        return True
+    return False
+
+
+def _copy(file: BinaryIO, to: str, length: int | None = None) -> None:
+    """Copy a file, or its first so many bytes; what was never written takes no room in the copy either."""
+    end = _size(file) if length is None else length
+    with open(to, "xb") as target:
+        for at in _written(file.fileno(), end):
+            target.seek(at)
+            target.write(os.pread(file.fileno(), min(CHUNK_BYTES, end - at), at))
+        target.truncate(end)
         target.flush()
         os.fsync(target.fileno())
 
 
-def _put(path: str, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _written(descriptor: int, end: int) -> Iterator[int]:
+    """Where each chunk begins that has something in it."""
+    at = 0
+    while at < end:
+        try:
+            at = os.lseek(descriptor, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == ENXIO:  # nothing is behind it
+                return
+            raise
+        if at < end:
+            yield at
+        at += CHUNK_BYTES
 
 
 def _lift_file_limit() -> None:

@@ -12,7 +12,7 @@ How it is tuned: ``tuning``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from os import PathLike, fspath, makedirs
 from os.path import exists, join
 from typing import Final, cast
@@ -23,6 +23,7 @@ from taskqueue.errors import StoreError, TaskQueueError
 from taskqueue.store import engine, tuning
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
+from taskqueue.store.folder import Folder
 from taskqueue.store.format import META, Migrations, bring_up, refuse_newer
 from taskqueue.store.layout import FAMILIES, IDS
 from taskqueue.store.migrations import MIGRATIONS
@@ -154,6 +155,8 @@ class RocksStore:
         """Open the families that are there and no others, so that a store that is refused stays as it is."""
         with engine.failures(self._path, "open"):
             makedirs(self._path, exist_ok=True)
+            with closing(Folder(self._path)) as folder:
+                folder.refuse_foreign()
             is_new = not exists(join(self._path, "CURRENT"))
             families = FAMILIES if is_new else Rdict.list_cf(self._path)
             return Rdict(self._path, tuning.database(), {family: self._options_of(family) for family in families})
