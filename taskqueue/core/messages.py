@@ -39,6 +39,9 @@ MAX_CAPACITY: Final = 100_000
 MAX_BATCH: Final = 10_000
 """Most items in one ``new-task``, ``done``, ``extend`` or ``release``."""
 
+MAX_FOLLOWERS: Final = 2 * MAX_BATCH
+"""Most new tasks in one ``done``, of all its outcomes together."""
+
 MAX_WISHES: Final = 1000
 """Most projects that a fetcher can name; one that wants more names none, and gets any project's tasks."""
 

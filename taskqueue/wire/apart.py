@@ -1,6 +1,7 @@
 """Batches taken apart: ``new-task`` and ``done`` item by item, so that a malformed one spoils no other.
 
-Slow next to decoding at once, so only what failed that way comes here.
+Slow next to decoding at once, so only what failed that way comes here. To say what is wrong with an item takes as long
+as to decode ten, so only the first FULL_REASONS of a message are told exactly.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from msgspec.structs import replace
 
 from taskqueue.core.messages import MAX_BATCH, Finished, NewTask, ProjectName
 from taskqueue.core.requests import Done, Flaws, NewTasks, Request
-from taskqueue.wire.flaws import is_too_long, item_name, long_reason
+from taskqueue.wire.flaws import check_finished, check_total, is_too_long, item_name, long_reason
 from taskqueue.wire.reasons import MALFORMED, reason_of
 
 Items = Annotated[list[Raw], Meta(max_length=MAX_BATCH)]
+
+FULL_REASONS: Final = 128
+"""Items of a message whose reason says what is wrong with them."""
+BRIEF_REASON: Final = f"malformed; what is wrong is told of the first {FULL_REASONS} items of a message"
 
 NO_ITEMS: Final = Raw(b"\x90")
 """MessagePack's empty array."""
@@ -56,50 +61,67 @@ def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list
     """Decode each item; a malformed one is None and a flaw."""
     tasks: list[NewTask | None] = []
     for index, item in enumerate(items):
-        task, reason = _one_new_task(item, item_name((*parent, index)))
+        task: NewTask | None = None
+        try:
+            task = _new_task.decode(item)
+        except MALFORMED as error:
+            flaws[*parent, index] = _reason(error, (*parent, index), flaws)
+        if task is not None and is_too_long(task.taskid):
+            flaws[*parent, index] = long_reason(f"{item_name((*parent, index))}.taskid")
+            task = None
         tasks.append(task)
-        if reason:
-            flaws[*parent, index] = reason
     return tasks
 
 
-def _one_new_task(item: Raw, name: str) -> tuple[NewTask | None, str]:
-    try:
-        task = _new_task.decode(item)
-    except MALFORMED as error:
-        return None, reason_of(error, name)
-    if is_too_long(task.taskid):
-        return None, long_reason(f"{name}.taskid")
-    return task, ""
-
-
 def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
-    """Decode a ``done``; raises one of MALFORMED if more than items of it is wrong."""
+    """Decode a ``done``; raises one of MALFORMED if more than items of it is wrong.
+
+    Raises:
+        Rejected: it has too many new tasks.
+    """
     apart = _done.decode(frame)
     flaws: Flaws = {}
-    items = [_one_finished(item, index, flaws) for index, item in enumerate(apart.tasks)]
+    items: list[Finished | None] = []
+    new = 0
+    for index, item in enumerate(apart.tasks):
+        finished = _one_finished(item, index, new, flaws)
+        new += len(finished.new) if finished else 0
+        check_total(new)
+        items.append(finished)
     return Done(session=apart.session, n=apart.n, tasks=items), flaws
 
 
-def _one_finished(item: Raw, index: int, flaws: Flaws) -> Finished | None:
+def _one_finished(item: Raw, index: int, new_before: int, flaws: Flaws) -> Finished | None:
     """Decode one outcome; if only follow-ups of it are malformed, only they are refused."""
+    try:
+        finished = _finished.decode(item)
+    except MALFORMED as error:
+        if b"new" in bytes(item):
+            return _one_by_new(item, index, new_before, flaws)
+        flaws[index,] = _reason(error, (index,), flaws)
+        return None
+    return check_finished(finished, index, flaws)
+
+
+def _one_by_new(item: Raw, index: int, new_before: int, flaws: Flaws) -> Finished | None:
+    """Decode one outcome without its follow-ups, and these one by one."""
     try:
         fields = _fields.decode(item)
         new = fields.pop("new", NO_ITEMS)
         finished = _finished.decode(_encoder.encode(fields))
     except MALFORMED as error:
-        flaws[index,] = reason_of(error, item_name((index,)))
+        flaws[index,] = _reason(error, (index,), flaws)
         return None
-    if is_too_long(finished.taskid):
-        flaws[index,] = long_reason(f"{item_name((index,))}.taskid")
-        return None
-    return _with_new(finished, new, index, flaws)
-
-
-def _with_new(finished: Finished, new: Raw, index: int, flaws: Flaws) -> Finished | None:
     try:
         items = _items.decode(new)
     except MALFORMED as error:
-        flaws[index,] = reason_of(error, f"{item_name((index,))}.new")
+        flaws[index,] = _reason(error, (index,), flaws, ".new")
+        return None
+    check_total(new_before + len(items))
+    if check_finished(finished, index, flaws) is None:
         return None
     return replace(finished, new=_decode_new(items, (index,), flaws))
+
+
+def _reason(error: Exception, path: tuple[int, ...], flaws: Flaws, field: str = "") -> str:
+    return BRIEF_REASON if len(flaws) >= FULL_REASONS else reason_of(error, item_name(path) + field)

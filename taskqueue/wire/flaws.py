@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskqueue.core.messages import MAX_TASKID_BYTES, Finished, NewTask, TaskId
+from taskqueue.core.messages import MAX_FOLLOWERS, MAX_TASKID_BYTES, Finished, NewTask, TaskId
 from taskqueue.core.requests import AnyRequest, Done, Flaws, NewTasks, TaskCancel, TaskRetry, TaskShow, Why
 from taskqueue.errors import Rejected
 
@@ -21,13 +21,13 @@ def flaws_of(request: AnyRequest) -> Flaws:
     """Put None for items whose taskid is too many bytes; a None that the sender wrote is a flaw too.
 
     Raises:
-        Rejected: a request about named tasks names one whose taskid is too long.
+        Rejected: a request about named tasks names one whose taskid is too long; a ``done`` has too many new tasks.
     """
     flaws: Flaws = {}
     if isinstance(request, NewTasks):
         _check_new(request.tasks, (), flaws)
     elif isinstance(request, Done):
-        _check_finished(request.tasks, flaws)
+        _check_all_finished(request.tasks, flaws)
     elif isinstance(request, TaskShow | Why):
         _refuse_long([request.taskid or ""], "taskid")
     elif isinstance(request, TaskRetry | TaskCancel):
@@ -44,15 +44,35 @@ def _check_new(tasks: list[NewTask | None], parent: tuple[int, ...], flaws: Flaw
             tasks[index] = None
 
 
-def _check_finished(items: list[Finished | None], flaws: Flaws) -> None:
+def _check_all_finished(items: list[Finished | None], flaws: Flaws) -> None:
+    new = 0
     for index, item in enumerate(items):
         if item is None:
             flaws[index,] = f"{item_name((index,))}: expected map, got nil"
-        elif len(item.taskid) > SHORT_TASKID and is_too_long(item.taskid):
-            flaws[index,] = long_reason(f"{item_name((index,))}.taskid")
-            items[index] = None
-        elif item.new:
-            _check_new(item.new, (index,), flaws)
+        elif item.new or len(item.taskid) > SHORT_TASKID:
+            new += len(item.new)
+            check_total(new)
+            items[index] = check_finished(item, index, flaws)
+
+
+def check_finished(item: Finished, index: int, flaws: Flaws) -> Finished | None:
+    """The outcome, or None and a flaw; what is wrong with a follow-up is a flaw of that one only."""
+    if len(item.taskid) > SHORT_TASKID and is_too_long(item.taskid):
+        flaws[index,] = long_reason(f"{item_name((index,))}.taskid")
+        return None
+    if item.new:
+        _check_new(item.new, (index,), flaws)
+    return item
+
+
+def check_total(new: int) -> None:
+    """See to it that a ``done`` has not too many new tasks, of all its outcomes together.
+
+    Raises:
+        Rejected: it has.
+    """
+    if new > MAX_FOLLOWERS:
+        raise Rejected("too-large", f"tasks: more than {MAX_FOLLOWERS} new tasks in one message")
 
 
 def _refuse_long(taskids: Sequence[TaskId], field: str) -> None:

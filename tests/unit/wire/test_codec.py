@@ -8,11 +8,12 @@ import msgpack
 import msgspec
 import pytest
 
-from taskqueue.core.messages import MAX_TASKID_BYTES, Finished, Handed, NewTask, Schedule, Token
+from taskqueue.core.messages import MAX_FOLLOWERS, MAX_TASKID_BYTES, Finished, Handed, NewTask, Schedule, Token
 from taskqueue.core.replies import Select, Welcome
 from taskqueue.core.requests import Done, NewTasks, TaskCancel, Why
 from taskqueue.errors import Rejected
 from taskqueue.wire import decode_request, decode_said, encode, request_number
+from taskqueue.wire.apart import BRIEF_REASON, FULL_REASONS
 
 TASK = {"taskid": "a", "url": "http://a/"}
 
@@ -99,6 +100,30 @@ def test_a_malformed_outcome_spoils_no_other() -> None:
         (2,): "tasks[2]: expected map, got int",
         (3,): "tasks[3].new: expected array, got map",
     }
+
+
+def test_only_the_first_flaws_of_a_message_say_what_is_wrong_and_what_is_good_counts() -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1}
+    items = [{**finished, "token": "x"}] * (FULL_REASONS + 1) + [finished, {**finished, "new": [TASK, 5]}]
+
+    heard, flaws = decode_request(frame("done", tasks=items))
+
+    assert isinstance(heard, Done)
+    assert [item is None for item in heard.tasks] == [True] * (FULL_REASONS + 1) + [False, False]
+    assert flaws[FULL_REASONS - 1,] == f"tasks[{FULL_REASONS - 1}].token: expected int, got str"
+    assert flaws[FULL_REASONS,] == flaws[FULL_REASONS + 2, 1] == BRIEF_REASON
+    assert len(flaws) == FULL_REASONS + 2
+
+
+@pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
+@pytest.mark.parametrize("new", [TASK, None, 5])
+def test_a_done_with_too_many_new_tasks_altogether_is_refused(others: list[dict[str, int]], new: object) -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1, "new": [new] * (MAX_FOLLOWERS // 2)}
+    fits, too_many = [finished, finished, *others], [finished, finished, {**finished, "new": [new]}, *others]
+
+    decode_request(frame("done", tasks=fits))
+    with pytest.raises(Rejected, match="too-large: tasks: more than 20000 new tasks in one message"):
+        decode_request(frame("done", tasks=too_many))
 
 
 @pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
