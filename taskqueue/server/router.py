@@ -2,7 +2,8 @@
 
 A peer that has gone, or that does not read, is an ordinary event: what was meant for it is dropped and
 counted, and its next ``hello`` puts things right. A frame is one whole message; a peer that sends several
-parts gets an error.
+parts gets an error. The socket gives all parts of a message one after the other; if they are very many, dropping them
+is spread over turns, so that signals, deadlines and answers don't wait for the last one.
 
 Bounds, a peer:
 * RECEIVE_MARK messages received and not yet taken; beyond it the peer's own sends wait, by TCP.
@@ -34,6 +35,8 @@ SEND_MARK: Final = 2048
 """What is unread is mostly ``select`` messages, whose tasks a fetcher's capacity bounds. They may be small and many:
 timers that come due one by one, to a fetcher that pauses for a moment. One that could not be sent costs it its work
 until it says hello again."""
+PARTS_AT_ONCE: Final = 1000
+"""Dropped before the clock is looked at again."""
 LINGER_MS: Final = 1000
 """How long a stopping daemon tries to hand what it has said to the network."""
 ADDRESSES_MOST: Final = 16_384
@@ -71,6 +74,7 @@ class Router:
     def __init__(self, bind: str, max_message: int, meters: Meters) -> None:
         self._meters = meters
         self._addresses: dict[bytes, str] = {}
+        self._unfinished: Frame | None = None
         self._context = zmq.Context()
         self.socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._configure(bind, max_message)
@@ -96,7 +100,7 @@ class Router:
         """What is waiting, as far as the bounds of a turn go; the caller's own time counts too."""
         until, left = ticks() + DRAIN_SECONDS, DRAIN_BYTES
         for _ in range(DRAIN_FRAMES):
-            frame = self._receive() if left > 0 and ticks() < until else None
+            frame = self._receive(until) if left > 0 and ticks() < until else None
             if frame is None:
                 return
             left -= len(frame.payload)
@@ -121,27 +125,38 @@ class Router:
         self.socket.close()
         self._context.term()
 
-    def _receive(self) -> Frame | None:
+    def _receive(self, until: float) -> Frame | None:
+        """The next message; None if there is none, or if dropping its further parts takes longer than ``until``."""
+        if self._unfinished is not None:
+            return self._drop_parts(self._unfinished, until)
         try:
             peer = self.socket.recv(zmq.NOBLOCK)
         except zmq.Again:
             return None
+        message = self.socket.recv(0, False)
         address = self._addresses.get(peer)
         if address is None:
-            payload, address = self._receive_from(peer)
-        else:
-            payload = self.socket.recv()
-        parts = 1
-        while self.socket.getsockopt(zmq.RCVMORE):
-            self.socket.recv()
-            parts += 1
+            address = self._address_of(peer, message)
+        payload = message.bytes
         self._meters.frames_in += 1
         self._meters.bytes_in += len(payload)
-        return Frame(Peer(peer), payload, parts, address)
+        frame = Frame(Peer(peer), payload, 1, address)
+        return self._drop_parts(frame, until) if message.more else frame
 
-    def _receive_from(self, peer: bytes) -> tuple[bytes, str]:
-        """The payload, and where it came from: asking the message costs more than remembering it of each connection."""
-        message = self.socket.recv(copy=False)
+    def _drop_parts(self, frame: Frame, until: float) -> Frame | None:
+        """The message when its last part has been dropped; None: that goes on in the next turn."""
+        self._unfinished = None
+        receive, parts, more = self.socket.recv, frame.parts, True
+        while more:
+            more = receive(0, False).more
+            parts += 1
+            if parts % PARTS_AT_ONCE == 0 and more and ticks() >= until:
+                self._unfinished = frame._replace(parts=parts)
+                return None
+        return frame._replace(parts=parts)
+
+    def _address_of(self, peer: bytes, message: zmq.Frame) -> str:
+        """Where a message came from: asking it costs more than remembering it of each connection."""
         try:
             address = str(message.get("Peer-Address"))
         except zmq.ZMQError:
@@ -150,4 +165,4 @@ class Router:
             if len(self._addresses) >= ADDRESSES_MOST:
                 self._addresses.clear()
             self._addresses[peer] = address
-        return message.bytes, address
+        return address
