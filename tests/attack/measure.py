@@ -15,6 +15,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import zmq
@@ -24,6 +26,7 @@ from tests.attack.rows import Row
 from tests.attack.target import MIB, Target, target
 from tests.attack.waits import Listener, Waits, polite_client
 from tests.integration.conftest import Peer
+from tests.integration.small_disk import may_mount, mounted
 
 WARM_TASKS: Final = 20
 """Done by the polite client before anything is measured."""
@@ -42,6 +45,8 @@ LEFT_MOST_MIB: Final = 150
 """More than before, some seconds after the attackers are gone."""
 P50_MOST_MS: Final = 50.0
 STOP_MOST_SECONDS: Final = 5.0
+LEAST_FREE_MIB: Final = 384
+"""Three quarters of ``store.min_free``, below which only what ends tasks is written."""
 
 
 class Figures(Struct):
@@ -53,6 +58,7 @@ class Figures(Struct):
         ended: how the daemon ended before its time; empty: it did not.
         note: what the attackers had to tell.
         harm: they reached what they were after.
+        least_free: MiB of the disk, if the store has one of its own.
     """
 
     what: str
@@ -68,6 +74,7 @@ class Figures(Struct):
     ended: str
     note: str
     harm: bool
+    least_free: float | None = None
 
     def broken(self) -> list[str]:
         """The bounds that did not hold, in words."""
@@ -76,7 +83,8 @@ class Figures(Struct):
             (self.memory_peak > MEMORY_MOST_MIB, "memory"),
             (not self.ended and self.memory_left - self.memory_before > LEFT_MOST_MIB, "not given back"),
             (self.during.p50_ms > P50_MOST_MS, "slow"),
-            (not self.during.tasks, "no tasks"),
+            (not self.during.tasks and self.least_free is None, "no tasks"),
+            (self.least_free is not None and self.least_free < LEAST_FREE_MIB, "disk"),
             (not self.ended and self.after.p50_ms > P50_MOST_MS, "slow afterwards"),
             (not self.ended and self.newcomer_ms is None, "newcomers not served"),
             (not self.ended and (self.stop_seconds or STOP_MOST_SECONDS + 1) > STOP_MOST_SECONDS, "SIGTERM unheard"),
@@ -102,7 +110,8 @@ class Conditions(Struct):
 def measure(row: Row, under: Conditions) -> Figures:
     """Attack a new daemon."""
     with ExitStack() as stack:
-        it = stack.enter_context(target(under.command, under.kill_above, row.files, row.hard))
+        folder = stack.enter_context(_disk(row.disk)) if row.disk else None
+        it = stack.enter_context(target(under.command, under.kill_above, row.files, row.hard, folder))
         polite = stack.enter_context(polite_client(it.url))
         if not polite.wait_for_tasks(WARM_TASKS, PREPARE_SECONDS):
             raise SystemExit("the polite client is not served before there is an attack")
@@ -133,7 +142,16 @@ def measure(row: Row, under: Conditions) -> Figures:
             ended=ended,
             note=note.removeprefix("harm: "),
             harm=note.startswith("harm: "),
+            least_free=round(it.least_free_bytes / MIB) if row.disk else None,
         )
+
+
+@contextmanager
+def _disk(mib: int) -> Iterator[Path]:
+    if not may_mount():
+        raise SystemExit("a file system of its own can be mounted by root only")
+    with TemporaryDirectory(prefix="taskqueue-attack-disk-") as folder, mounted(Path(folder), mib):
+        yield Path(folder)
 
 
 def _mebibytes(count: int) -> float:

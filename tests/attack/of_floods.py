@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ URL: Final = "http://a/" + "a" * 2_000
 GLOB: Final = "*a" * 120 + "*b"
 """Much work for whoever tries to match it with URL."""
 MANY_PROJECTS: Final = 2_000
+SETTINGS_BYTES: Final = 60_000
 
 
 def hellos(attack: Attack) -> str:
@@ -109,6 +111,19 @@ def bulk(attack: Attack) -> str:
     attack.begin()
     fields = {"action": "retry", "project": PROJECT, "filter": {"states": ["ready"], "url": GLOB}, "dry_run": True}
     return attack.flood(lambda: attack.for_ever(lambda: ("bulk", fields)))
+
+
+def kept(attack: Attack) -> str:
+    """Changes of 60 kB of settings, from ever more sessions: outcomes that are kept, and entries of the log."""
+
+    def requests() -> Iterator[Request]:
+        while attack.goes_on():
+            settings = {"fetch": {"note": os.urandom(SETTINGS_BYTES)}}
+            yield "project-set", {"project": PROJECT, "settings": settings}
+
+    attack.project()
+    attack.begin()
+    return attack.flood(requests, one_session=False)
 
 
 def _some_tasks(attack: Attack, tasks: int) -> None:

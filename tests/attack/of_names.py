@@ -78,12 +78,13 @@ def _forced(taskid: str, number: int) -> dict[str, object]:
 
 
 def waits(attack: Attack) -> str:
-    """103,000 project-wait for a project that does not finish; no answer is read before all are asked."""
+    """103,000 project-wait from as many sessions, for a project that does not finish."""
     attack.project().push(PROJECT, "later", delay=86_400)
 
     def ask(_: int) -> None:
         peer = attack.peer()
         for _ in attack.count(WAITS // attack.connections):
+            peer.session, peer.n = name(), 0
             peer.send("project-wait", project=PROJECT, seconds=60.0)
         attack.rest()
         peer.close()

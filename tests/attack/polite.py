@@ -52,8 +52,10 @@ class Polite:
     def _one(self) -> None:
         taskid = uuid.uuid4().hex
         began = time.monotonic()
-        self._ask("new-task", project=PROJECT, tasks=[{"taskid": taskid, "url": f"http://polite/{taskid}"}])
+        answer = self._ask("new-task", project=PROJECT, tasks=[{"taskid": taskid, "url": f"http://polite/{taskid}"}])
         pushed = _tell("push", began)
+        if answer["type"] == "error":
+            return
         while not self._handed:
             if not self._receive():
                 self._hello()
@@ -63,15 +65,16 @@ class Polite:
         self._handed = []
         _tell("done", handed)
 
-    def _ask(self, kind: str, **fields: Any) -> None:
+    def _ask(self, kind: str, **fields: Any) -> Message:
         self._n += 1
         n, frame = self._n, self._frame(kind, fields)
         self._socket.send(frame)
         while (message := self._receive()) is None or message.get("n") != n:
             if message is None:
                 self._socket.send(frame)
-        if message["type"] == "error":
+        if message["type"] == "error" and message["code"] not in ("disk-full", "unavailable"):
             raise SystemExit(f"refused: {message}")
+        return message
 
     def _hello(self) -> None:
         self._n += 1

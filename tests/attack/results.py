@@ -66,6 +66,7 @@ def line(name: str, figures: Figures) -> str:
     cells += [_ms(figures.during.p50_ms), _ms(figures.during.max_ms), _ms(figures.after.p50_ms)]
     cells += [_seconds(figures), ", ".join(figures.broken()) or "all holds"]
     note = f"  ({figures.note})" if figures.note else ""
+    note += f"  {figures.least_free:,.0f} MiB free at least" if figures.least_free is not None else ""
     return f"{name:24}" + "".join(f"{cell:>10}" for cell in cells[:-1]) + f"  {cells[-1]}{note}"
 
 

@@ -21,6 +21,7 @@ class Row(NamedTuple):
         connections: over which it goes.
         files: that the daemon may open at first; 0: as many as this process.
         hard: it can't raise that.
+        disk: MiB of a file system for its store alone; 0: it lies among other files.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Row(NamedTuple):
     connections: int = 1
     files: int = 0
     hard: bool = False
+    disk: int = 0
 
     @property
     def what(self) -> str:
@@ -35,7 +37,8 @@ class Row(NamedTuple):
         said = (self.attack.__doc__ or "").strip().splitlines()[0].rstrip(".")
         over = f", over {self.connections} connections" if self.connections > 1 else ""
         limit = f"; the daemon may open {self.files:,} files" if self.files else ""
-        return said + over + limit + (" and can't raise that" if self.hard else "")
+        disk = f", on a disk of {self.disk} MiB" if self.disk else ""
+        return said + over + limit + (" and can't raise that" if self.hard else "") + disk
 
 
 _ONE: Final = [
@@ -59,6 +62,7 @@ _ONE: Final = [
     Row("status", of_floods.status),
     Row("globs", of_floods.globs),
     Row("bulk", of_floods.bulk),
+    Row("kept", of_floods.kept, disk=640),
     Row("leases", of_sessions.leases),
     Row("jump", of_sessions.jump),
     Row("tokens", of_sessions.tokens),

@@ -31,7 +31,6 @@ CONFIG: Final = """\
 bind = "tcp://127.0.0.1:*"
 [store]
 path = "{store}"
-{of_store}
 [defaults]
 rate = inf
 [projects.{project}]
@@ -47,14 +46,17 @@ class Target:
     Attributes:
         url: where it listens.
         peak_bytes: the most memory that it had so far.
+        least_free_bytes: of the disk of its store.
         killed: the watch had to kill it.
     """
 
-    def __init__(self, process: subprocess.Popen[str], url: str, kill_above: int) -> None:
+    def __init__(self, process: subprocess.Popen[str], url: str, kill_above: int, folder: Path) -> None:
         self.process = process
         self.url = url
         self.peak_bytes = 0
+        self.least_free_bytes = 1 << 62
         self.killed = False
+        self._folder = folder
         self._kill_above = kill_above
         self._end = Event()
         self._watch = Thread(target=self._look_again, daemon=True)
@@ -67,6 +69,13 @@ class Target:
         except OSError:
             return 0
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")), 0)
+
+    def comes_below(self, memory: int, seconds: float) -> bool:
+        """Wait until it has less than so many bytes in memory; False: it still has more after so many seconds."""
+        until = time.monotonic() + seconds
+        while self.memory() >= memory and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
+        return self.memory() < memory
 
     def alive(self) -> bool:
         """It runs."""
@@ -100,6 +109,8 @@ class Target:
         while not self._end.wait(LOOK_SECONDS) and self.alive():
             memory = self.memory()
             self.peak_bytes = max(self.peak_bytes, memory)
+            disk = os.statvfs(self._folder)
+            self.least_free_bytes = min(self.least_free_bytes, disk.f_bavail * disk.f_frsize)
             if memory > self._kill_above:
                 self.killed = True
                 self.process.kill()
@@ -107,7 +118,7 @@ class Target:
 
 @contextmanager
 def target(
-    command: str, kill_above: int, files: int = 0, hard: bool = False, of_store: str = "", folder: str | None = None
+    command: str, kill_above: int, files: int = 0, hard: bool = False, folder: Path | None = None
 ) -> Iterator[Target]:
     """A started daemon, in a folder that goes when it goes.
 
@@ -116,11 +127,11 @@ def target(
         kill_above: bytes of memory at which it is killed.
         files: that it may open at first; 0: as many as this process.
         hard: it can't raise that.
-        of_store: lines of its config.
+        folder: that its own is made in; None: where temporary files are.
     """
     with TemporaryDirectory(prefix="taskqueue-attack-", dir=folder) as made:
         config = Path(made) / "taskqueue.toml"
-        config.write_text(CONFIG.format(store=Path(made) / "store", of_store=of_store, project=PROJECT))
+        config.write_text(CONFIG.format(store=Path(made) / "store", project=PROJECT))
         limits = SHELL.format(
             files=files or os.sysconf("SC_OPEN_MAX"), hard="-H" if hard else "-S", space=ADDRESS_SPACE_KB
         )
@@ -133,7 +144,7 @@ def target(
             process.kill()
             process.wait()
             raise SystemExit(f"{command} did not start: {said}{(Path(made) / 'log').read_text()}")
-        it = Target(process, said.split(" listens on ")[1].split(",")[0], kill_above)
+        it = Target(process, said.split(" listens on ")[1].split(",")[0], kill_above, Path(made))
         try:
             yield it
         finally:

@@ -63,13 +63,13 @@ class QuotaDisk:
 
 
 @contextmanager
-def mounted(folder: Path) -> Iterator[None]:
-    """A file system of DISK_MIB in memory.
+def mounted(folder: Path, mib: int = DISK_MIB) -> Iterator[None]:
+    """A file system of so many MiB in memory.
 
     Raises:
         OSError: this user may not mount one.
     """
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         raise PermissionError(f"can't mount a file system on {folder}")
     try:
