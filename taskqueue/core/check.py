@@ -24,7 +24,7 @@ def check(state: State) -> list[str]:
         problems += [f"project {project.name}: {problem}" for problem in _check_project(state, project)]
     for session in state.sessions.values():
         problems += [f"session {session.id}: {problem}" for problem in _check_session(state, session)]
-    return [*problems, *_check_memory(state)]
+    return [*problems, *_check_memory(state), *_check_wishes(state)]
 
 
 def _check_memory(state: State) -> Iterator[str]:
@@ -33,6 +33,12 @@ def _check_memory(state: State) -> Iterator[str]:
     if (state.memory.leases, state.memory.leased) != (len(leased), sum(leased)):
         counted = f"{state.memory.leases} of {state.memory.leased} bytes"
         yield f"{len(leased)} tasks of {sum(leased)} bytes are leased, {counted} are counted"
+
+
+def _check_wishes(state: State) -> Iterator[str]:
+    stated = dict.fromkeys(session.interest for session in state.sessions.values() if session.interest)
+    if state.wishes.names != (names := sum(map(len, stated))):
+        yield f"fetchers name {names} projects, {state.wishes.names} are counted"
 
 
 def _check_project(state: State, project: Project) -> Iterator[str]:

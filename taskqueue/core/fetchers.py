@@ -45,10 +45,11 @@ def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
     """Take in what a fetcher says of itself."""
     if message.n > session.hello_n:
         _check_room(state, session, message)
+        session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())
         _give_back_lost(state, now, session, message)
         session.state(message)
         _send_unseen(state, now, session, message.seen)
-        _enrol(state, now, session)
+        _enrol(state, now, session, message.projects)
     config = state.config
     return Welcome(
         n=message.n,
@@ -105,7 +106,7 @@ def fall_silent(state: State, now: Now, session: Session) -> None:
     """
     session.capacity = 0
     session.ended.clear()
-    state.shares.dismiss(session)
+    state.dismiss(session)
     if session.crashed is None:
         session.crashed = crashes.blame(session)
     for token, task in list(session.leases.items()):
@@ -198,21 +199,21 @@ def _handed_bytes(task: Handed) -> int:
     return HANDED_BYTES + UTF8_MOST * texts + len(task.body)
 
 
-def _enrol(state: State, now: Now, session: Session) -> None:
+def _enrol(state: State, now: Now, session: Session, names: Sequence[str] | None) -> None:
     state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
     state.freed[session.id] = session
     if session.capacity == 0:
         state.shares.dismiss(session)
-    elif ring := state.shares.enrol(session):
-        for project in _wanted_by(state, session):
+    elif ring := state.shares.enrol(session, names):
+        for project in _wanted_by(state, names):
             if may_give(state, project, now):
                 ring.offer(project)
 
 
-def _wanted_by(state: State, session: Session) -> Iterable[Project]:
-    if session.interest is None:
+def _wanted_by(state: State, names: Sequence[str] | None) -> Iterable[Project]:
+    if names is None:
         return state.projects.values()
-    return [state.projects[name] for name in sorted(session.interest) if name in state.projects]
+    return [state.projects[name] for name in sorted(name for name in names if name in state.projects)]
 
 
 def _project(state: State, task: Task) -> Project:

@@ -55,6 +55,7 @@ class Session:
         slots: how many tasks it runs at once.
         crashed: since it has fallen silent, tokens of what it ran then, and whether the task is to blame; None: it is
             heard.
+        interest: the projects that it wants tasks of; empty, too, while it takes none; see ``wishes``.
         given_up: by how much it has lowered its capacity without having handed back as many tasks since.
         rest_until: boot-clock seconds until which it gets nothing; 0: it may have tasks now.
         rest_seconds: how long its last rest was; 0: a task that it has done has counted since.
@@ -78,7 +79,7 @@ class Session:
         self.hello_n = 0
         self.asked_for_hello: Peer | None = None
         self.capacity = 0
-        self.interest: Interest = None
+        self.interest: Interest = frozenset()
         self.number = 0
         self.leases: dict[int, Task] = {}
         self.done = 0
@@ -133,7 +134,6 @@ class Session:
         self.slots = hello.slots or max(1, hello.capacity)
         self.crashed = None
         self._state_ended(hello)
-        self.interest = None if hello.projects is None else frozenset(hello.projects)
         self.number = max(self.number, hello.seen)
 
     def hand_back(self, count: int, now: float) -> float:

@@ -13,6 +13,7 @@ is paused, leaves its ring when it is visited. A ring that nobody with free slot
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from typing import Final
 
 from taskqueue.core.project import Project
@@ -27,15 +28,17 @@ class Ring:
     """The projects that have work for one set of wishes, and the fetchers that have them.
 
     Attributes:
+        names: those in ``interest``; None stands for any project.
         members: ids of the sessions with these wishes, waiting or not.
         deficits: by number of a project that is in the ring.
         served: number of the last visit that gave it something; of rings that get work at once, the least comes first.
     """
 
-    __slots__ = ("deficits", "interest", "members", "projects", "served", "waiting")
+    __slots__ = ("deficits", "interest", "members", "names", "projects", "served", "waiting")
 
-    def __init__(self, interest: Interest) -> None:
+    def __init__(self, interest: Interest, names: Sequence[str] | None) -> None:
         self.interest = interest
+        self.names: tuple[str, ...] | tuple[None] = (None,) if names is None else tuple(dict.fromkeys(names))
         self.members: set[str] = set()
         self.projects: deque[Project] = deque()
         self.deficits: dict[int, float] = {}
@@ -111,13 +114,17 @@ class Shares:
             ring.remove(project)
             self.look(ring)
 
-    def enrol(self, session: Session) -> Ring | None:
-        """Put the fetcher where its present wishes belong; returns a ring that is new, and knows no project yet."""
+    def enrol(self, session: Session, names: Sequence[str] | None) -> Ring | None:
+        """Put the fetcher where its present wishes belong; returns a ring that is new, and knows no project yet.
+
+        Args:
+            names: those in the session's ``interest``, in an order that is the same in each run.
+        """
         ring = self._ring_of.get(session.id)
         if ring is not None and ring.interest == session.interest:
             return None
         self.dismiss(session)
-        made = self._make(session.interest) if session.interest not in self._rings else None
+        made = self._make(session.interest, names) if session.interest not in self._rings else None
         ring = self._rings[session.interest]
         ring.members.add(session.id)
         self._ring_of[session.id] = ring
@@ -168,20 +175,15 @@ class Shares:
         anybody = self._naming.get(None, {})
         return [*named.values(), *anybody.values()]
 
-    def _make(self, interest: Interest) -> Ring:
-        ring = self._rings[interest] = Ring(interest)
-        for name in _names(interest):
+    def _make(self, interest: Interest, names: Sequence[str] | None) -> Ring:
+        ring = self._rings[interest] = Ring(interest, names)
+        for name in ring.names:
             self._naming.setdefault(name, {})[interest] = ring
         return ring
 
     def _drop(self, ring: Ring) -> None:
         del self._rings[ring.interest]
-        for name in _names(ring.interest):
+        for name in ring.names:
             del self._naming[name][ring.interest]
             if not self._naming[name]:
                 del self._naming[name]
-
-
-def _names(interest: Interest) -> list[str] | list[None]:
-    """The keys under which a ring with these wishes is found; None stands for any project."""
-    return [None] if interest is None else sorted(interest)

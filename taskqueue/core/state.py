@@ -37,6 +37,7 @@ from taskqueue.core.shares import Shares
 from taskqueue.core.sums import Sums
 from taskqueue.core.task import ATTEMPTS_KEPT, PROCESSING, TASK_BYTES, Spec, Task, kept_error, size_of
 from taskqueue.core.views import Attempt
+from taskqueue.core.wishes import NOTHING, Wishes
 from taskqueue.errors import Corrupt, Rejected
 
 NO_PACE: Final = Pace(rate=0.0)
@@ -98,6 +99,7 @@ class State:
         self.epoch = loaded.epoch
         self.changes = Changes()
         self.shares = Shares()
+        self.wishes = Wishes()
         self.projects: dict[str, Project] = {}
         self.numbered: dict[int, Project] = {}
         self.names: list[str] = []
@@ -208,9 +210,15 @@ class State:
             session.saved_at = now.wall
             self.changes.kept.sessions.append(SessionRecord(session.id, now.wall))
 
+    def dismiss(self, session: Session) -> None:
+        """The session wants no tasks before it states anew what it wants."""
+        self.shares.dismiss(session)
+        self.wishes.let_go(session.interest)
+        session.interest = NOTHING
+
     def forget_session(self, session: Session) -> None:
         """Forget a session that holds nothing, with its kept outcomes."""
-        self.shares.dismiss(session)
+        self.dismiss(session)
         del self.sessions[session.id]
         self.freed.pop(session.id, None)
         self.silent.pop(session.id, None)
