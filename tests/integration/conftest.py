@@ -15,14 +15,17 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import msgpack
 import pytest
 import zmq
+
+from tests.faults.shim import Shim, build
 
 WAIT_SECONDS = 30
 """How long a test waits for something that must happen; it goes on as soon as it has."""
@@ -30,6 +33,8 @@ WAIT_SECONDS = 30
 ROOT = Path(__file__).parents[2]
 
 ENTRY = "import sys; from taskqueue.server.main import run; sys.exit(run(sys.argv[1]))"
+
+NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
 SECTION_OF = {
     "bind": "server", "max_message": "server", "log_level": "server", "auto_create": "server",
@@ -51,10 +56,14 @@ class Daemon:
         started_with: the line that it printed at its last start.
         process: the running one, or the last.
         entry: the program that it runs, which gets the name of the config file.
+        environment: variables that it gets beside those of the tests.
     """
 
-    def __init__(self, folder: Path, *, entry: str = ENTRY, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, *, entry: str = ENTRY, environment: Mapping[str, str] = NOTHING_SAID, **settings: Any
+    ) -> None:
         self.entry = entry
+        self.environment = environment
         self.config_file = folder / "taskqueue.toml"
         self.log_file = folder / "stderr"
         self.store_path = Path(settings.get("path", folder / "data"))
@@ -74,7 +83,10 @@ class Daemon:
         self.configure(bind=self.url)
         with self.log_file.open("a") as log:
             arguments = [sys.executable, "-c", self.entry, str(self.config_file)]
-            self.process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+            variables = {**os.environ, **self.environment}
+            self.process = subprocess.Popen(
+                arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env=variables
+            )
 
     def serving(self) -> Daemon:
         """Wait until it serves."""
@@ -222,12 +234,24 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonFactory]:
     """Start a daemon; at the end of the test those that still run are killed."""
     with ExitStack() as stack:
 
-        def start(*, entry: str = ENTRY, **settings: Any) -> Daemon:
-            it = Daemon(tmp_path_factory.mktemp("daemon"), entry=entry, **settings)
+        def start(**settings: Any) -> Daemon:
+            it = Daemon(tmp_path_factory.mktemp("daemon"), **settings)
             stack.callback(lambda: it.kill() if it.process and it.process.poll() is None else None)
             return it.start()
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def shim_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``Shim`` preloads; a test that needs it fails where there is no C compiler."""
+    return build(tmp_path_factory.mktemp("shim"))
+
+
+@pytest.fixture
+def shim(shim_library: Path, tmp_path: Path) -> Shim:
+    """Of a daemon that is started with its ``environment`` and with ``path=str(shim.store)``."""
+    return Shim(shim_library, tmp_path, tmp_path / "data")
 
 
 @pytest.fixture

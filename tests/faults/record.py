@@ -1,0 +1,135 @@
+"""What a shim wrote down: the calls of a process, in an order in which they happened.
+
+    began ── the call is made ── ended
+
+A call that is under way has begun only; ``ended`` comes before its caller knows. What was sent may be with its
+receiver before the sending has ended.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgpack
+
+from tests.faults.shim import CALLS, Call
+
+_HEAD: Final = struct.Struct("=IBBHiiqqQQ")
+
+_GREETING_BYTES: Final = 64
+_LONG: Final = 2
+_COMMAND: Final = 4
+
+Message = dict[str, Any]
+
+
+class Event(NamedTuple):
+    """A moment of a call.
+
+    Attributes:
+        name: of the file; "." is the folder; of a rename: the old and the new one, with a slash between; empty: a
+            socket.
+        result: what the call returned; when a sync began: the file's size; of an open: 1 if it made the file.
+        error: a number of errno; 0: it worked.
+        offset: where it wrote; of a truncation: the new size.
+        bytes: what was written, or, when a sending began, what was offered to a socket; as far as the shim was to
+            keep it.
+    """
+
+    call: Call
+    ended: bool
+    name: str
+    fd: int
+    result: int
+    error: int
+    offset: int
+    inode: int
+    seconds: float
+    bytes: bytes
+
+
+def events(record: Path) -> Iterator[Event]:
+    """All that was written down so far."""
+    raw = record.read_bytes()
+    at = 0
+    while at + _HEAD.size <= len(raw):
+        length, call, ended, name_length, fd, error, result, offset, inode, nanoseconds = _HEAD.unpack_from(raw, at)
+        name_at = at + _HEAD.size
+        name = raw[name_at : name_at + name_length].decode()
+        yield Event(
+            CALLS[call], bool(ended), name, fd, result, error, offset, inode, nanoseconds / 1e9,
+            raw[name_at + name_length : at + length],
+        )  # fmt: skip
+        at += length
+
+
+def log_writes(calls: Sequence[Event]) -> list[int]:
+    """Places of what was written to the engine's log."""
+    return [at for at, each in enumerate(calls) if _is_write(each) and each.name.endswith(".log")]
+
+
+def log_syncs(calls: Sequence[Event]) -> list[int]:
+    """Places at which syncs of the engine's log began."""
+    return [
+        at for at, each in enumerate(calls) if each.call == "sync" and each.name.endswith(".log") and not each.ended
+    ]
+
+
+def covered(calls: Sequence[Event]) -> dict[int, int]:
+    """By the place of each write: where the first sync that began after it, of the same file, has ended well.
+
+    A write that no sync has covered is not in it.
+    """
+    by: dict[int, int] = {}
+    written: dict[int, list[int]] = {}
+    syncing: dict[tuple[int, int], list[int]] = {}
+    for at, each in enumerate(calls):
+        if _is_write(each):
+            written.setdefault(each.inode, []).append(at)
+        elif each.call == "sync" and not each.ended:
+            syncing[each.inode, each.fd] = list(written.get(each.inode, ()))
+        elif each.call == "sync" and not each.error:
+            for place in syncing.pop((each.inode, each.fd)):
+                by.setdefault(place, at)
+    return by
+
+
+def sent(calls: Sequence[Event]) -> Iterator[tuple[int, Message]]:
+    """Every message that left by a socket, with the place where the call began that sent the first of it.
+
+    What leaves by a connection is a stream of ZMTP (RFC 23): a greeting of 64 bytes, then frames.
+    """
+    streams: dict[int, list[tuple[int, bytes]]] = {}
+    for at, each in enumerate(calls):
+        stream = streams.setdefault(each.fd, []) if each.call == "send" else []
+        if each.call == "send" and not each.ended:
+            stream.append((at, each.bytes))
+        elif each.call == "send":
+            began_at, offered = stream.pop()
+            stream.append((began_at, offered[: max(each.result, 0)]))
+    for pieces in streams.values():
+        yield from _messages(pieces)
+
+
+def _is_write(each: Event) -> bool:
+    return each.call in ("write", "pwrite") and each.ended and not each.error
+
+
+def _messages(pieces: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, Message]]:
+    stream = b"".join(piece for _, piece in pieces)
+    ends = list(accumulate(len(piece) for _, piece in pieces))
+    at = _GREETING_BYTES
+    while at < len(stream):
+        flags, began_at = stream[at], at
+        size_bytes = 8 if flags & _LONG else 1
+        at += 1 + size_bytes
+        length = int.from_bytes(stream[at - size_bytes : at], "big")
+        payload = stream[at : at + length]
+        at += length
+        if not flags & _COMMAND and at <= len(stream):
+            yield pieces[bisect_right(ends, began_at)][0], msgpack.unpackb(payload)

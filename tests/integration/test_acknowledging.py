@@ -1,0 +1,205 @@
+"""When an answer leaves, read from the calls of a real daemon: what it wrote, synced and sent, in their order.
+
+    commit      after a sync that began when the last write of its turn had returned
+    interval    after that write; a sync follows, at most one in INTERVAL_SECONDS
+    none        after that write; turns sync nothing
+    all         at a start nothing leaves before the new epoch and the mark of an unclean end are synced,
+                and a clean stop ends with everything synced, its mark the last
+
+A write is synced, or covered, by a sync of the same file that began after the write had returned, and ended well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from taskqueue.server.syncer import INTERVAL_SECONDS
+from tests.faults.record import Event, Message, covered, events, log_syncs, log_writes, sent
+from tests.faults.shim import WITH_BYTES, Shim
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
+
+DURABILITIES: Final = ("commit", "interval", "none")
+REQUESTS: Final = 20
+FETCHER_FIRST: Final = 1000
+"""Numbers of a fetcher's requests begin above all of the producer's, so that an answer's number is its request's."""
+LONG_ENOUGH: Final = 4 * INTERVAL_SECONDS
+"""A sync that no promise asks for would have begun by then."""
+
+Started = tuple["Daemon", Shim]
+
+
+@pytest.fixture
+def started(daemon: DaemonFactory, shim: Shim) -> Callable[[str], Started]:
+    """Start a daemon over a shim, with that durability."""
+
+    def start(durability: str) -> Started:
+        environment = {**shim.environment, **WITH_BYTES}
+        return daemon(environment=environment, path=str(shim.store), durability=durability), shim
+
+    return start
+
+
+class Requests:
+    """A producer that pushes, and a fetcher that reports with follow-ups.
+
+    Attributes:
+        named: by a request's number, the taskid that its turn writes, and no other.
+    """
+
+    def __init__(self, it: Daemon, peer: PeerFactory) -> None:
+        self.producer, self.fetcher = peer(it), peer(it)
+        self.named: dict[int, str] = {}
+        self.producer.push("news", *(f"page{n}" for n in range(2 * REQUESTS)))
+        self.fetcher.n = FETCHER_FIRST
+        self.fetcher.ask("hello", capacity=2 * REQUESTS)
+        self._tasks = self.fetcher.receive()["tasks"]
+
+    def send(self) -> None:
+        """REQUESTS of each, without waiting for an answer."""
+        for _ in range(REQUESTS):
+            task = self._tasks.pop()
+            pushed, follows = (f"{word}-{len(self.named):04}-" for word in ("pushed", "follows"))
+            report = {key: task[key] for key in ("project", "taskid", "token")} | {"new": [later_task(follows)]}
+            self.named[self.producer.send("new-task", project="news", tasks=[later_task(pushed)])] = pushed
+            self.named[self.fetcher.send("done", tasks=[report])] = follows
+
+    def receive(self) -> None:
+        """All answers to what was sent together."""
+        for peer in (self.producer, self.fetcher):
+            for _ in range(REQUESTS):
+                peer.receive()
+
+    def written(self, calls: list[Event]) -> dict[int, int]:
+        """By the number of each request that has been written: the place of the last write that has it."""
+        writes = log_writes(calls)
+        found = {n: [at for at in writes if taskid.encode() in calls[at].bytes] for n, taskid in self.named.items()}
+        return {n: places[-1] for n, places in found.items() if places}
+
+    def answered(self, calls: list[Event]) -> dict[int, int]:
+        """By the number of each request that has been answered: the place where its answer left."""
+        return {message["n"]: at for at, message in sent(calls) if message.get("n") in self.named}
+
+
+def later_task(taskid: str) -> Message:
+    return {"taskid": taskid, "url": "http://site/", "schedule": {"delay": 3600}}
+
+
+def wait_until(shim: Shim, client: Peer, condition: Callable[[list[Event]], object]) -> list[Event]:
+    """The calls, as soon as it holds for them. What is asked meanwhile changes nothing."""
+    while not condition(calls := list(events(shim.record))):
+        client.ask("status")
+    return calls
+
+
+def first_sent(calls: list[Event], after: int = 0) -> int:
+    """The place of the first call by which anything left, from a place on."""
+    return next(at for at, each in enumerate(calls) if each.call == "send" and at >= after)
+
+
+def test_with_commit_an_answer_leaves_after_a_sync_that_began_after_its_turns_last_write(
+    started: Callable[[str], Started], peer: PeerFactory
+) -> None:
+    it, shim = started("commit")
+    requests = Requests(it, peer)
+
+    shim.hold(["sync"], ".log")
+    requests.send()
+    wait_until(shim, peer(it), lambda calls: len(requests.written(calls)) == 2 * REQUESTS)
+    shim.heal()
+    requests.receive()
+    requests.send()
+    requests.receive()
+
+    calls = list(events(shim.record))
+    written, answered, by = requests.written(calls), requests.answered(calls), covered(calls)
+    assert written.keys() == answered.keys() == requests.named.keys()
+    assert [n for n, at in answered.items() if not by.get(written[n], len(calls)) < at] == []
+
+
+@pytest.mark.parametrize("durability", ["interval", "none"])
+def test_without_commit_an_answer_leaves_after_its_write_and_waits_for_no_sync(
+    started: Callable[[str], Started], peer: PeerFactory, durability: str
+) -> None:
+    it, shim = started(durability)
+    requests = Requests(it, peer)
+
+    shim.hold(["sync"], ".log")
+    requests.send()
+    requests.receive()
+    calls = list(events(shim.record))
+    shim.heal()
+
+    written, answered, by = requests.written(calls), requests.answered(calls), covered(calls)
+    assert written.keys() == answered.keys() == requests.named.keys()
+    assert [n for n, at in answered.items() if not written[n] < at] == []
+    assert set(written.values()) - by.keys()
+
+
+def test_with_interval_everything_is_synced_soon_and_not_more_often_than_promised(
+    started: Callable[[str], Started], peer: PeerFactory
+) -> None:
+    it, shim = started("interval")
+    requests = Requests(it, peer)
+    first = len(list(events(shim.record)))
+
+    for _ in range(2):
+        requests.send()
+        requests.receive()
+    calls = wait_until(shim, peer(it), lambda calls: set(log_writes(calls)) <= covered(calls).keys())
+
+    syncs = [calls[at].seconds for at in log_syncs(calls) if at > first]
+    assert syncs
+    assert min((later - sooner for sooner, later in pairwise(syncs)), default=1.0) >= INTERVAL_SECONDS
+
+
+def test_with_none_turns_sync_nothing(started: Callable[[str], Started], peer: PeerFactory) -> None:
+    it, shim = started("none")
+    requests = Requests(it, peer)
+
+    for _ in range(2):
+        requests.send()
+        requests.receive()
+    calls = wait_until(shim, peer(it), lambda calls: calls[-1].seconds > calls[first_sent(calls)].seconds + LONG_ENOUGH)
+
+    assert [at for at in log_syncs(calls) if at > first_sent(calls)] == []
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_clean_stop_ends_with_everything_synced_and_its_mark_the_last(
+    started: Callable[[str], Started], peer: PeerFactory, durability: str
+) -> None:
+    it, shim = started(durability)
+    requests = Requests(it, peer)
+    requests.send()
+    requests.receive()
+
+    assert it.stop() == 0
+
+    calls = list(events(shim.record))
+    writes, by = log_writes(calls), covered(calls)
+    assert b"clean" in calls[writes[-1]].bytes
+    assert set(writes) <= by.keys()
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_at_a_start_nothing_leaves_before_its_epoch_and_the_mark_of_an_unclean_end_are_synced(
+    started: Callable[[str], Started], peer: PeerFactory, durability: str
+) -> None:
+    it, shim = started(durability)
+    assert it.stop() == 0
+    before = len(list(events(shim.record)))
+    it.start()
+    peer(it).push("news", "task")
+
+    calls = list(events(shim.record))
+    sent_at = first_sent(calls, before)
+    early = [at for at in log_writes(calls) if before < at < sent_at]
+    by = covered(calls)
+    assert [word for word in (b"epoch", b"clean") if not any(word in calls[at].bytes for at in early)] == []
+    assert [at for at in early if not by.get(at, sent_at) < sent_at] == []
