@@ -7,6 +7,8 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
+import msgpack
+
 from tests.attack import zmtp
 from tests.attack.attack import PROJECT, Attack, big_body, frame
 
@@ -18,6 +20,8 @@ UNREAD_TIMES: Final = 3.0
 FRAME_BYTES: Final = 15_000_000
 REQUEST_BYTES: Final = 1_000_000
 IDLE: Final = 1_086
+_SIX_FIELDS: Final = b"\x86"
+"""The head of a map of so many."""
 AGAIN_SECONDS: Final = 0.05
 """Before a connection that was cut is made anew."""
 
@@ -94,13 +98,16 @@ def unread_requests(attack: Attack) -> str:
 
 def _frames(attack: Attack, size: int) -> str:
     sent = [0]
+    tasks = [{"taskid": "one", "url": "http://one/", "body": bytes(size)}]
+    tail = bytes(msgpack.packb({"tasks": tasks}))[1:]
 
     def send(index: int) -> None:
         while attack.goes_on():
             with suppress(OSError), zmtp.connect(attack.url) as connection:
                 for n in count(1):
-                    tasks = [{"taskid": "one", "url": "http://one/", "body": bytes(size)}]
-                    connection.sendall(zmtp.part(frame("new-task", f"frames-{index}", n, project=PROJECT, tasks=tasks)))
+                    head = _SIX_FIELDS + frame("new-task", f"frames-{index}", n, project=PROJECT)[1:]
+                    connection.sendall(zmtp.part_head(len(head) + len(tail)) + head)
+                    connection.sendall(tail)
                     sent[0] += 1
                     if not attack.goes_on():
                         return

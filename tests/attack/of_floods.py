@@ -109,7 +109,7 @@ def bulk(attack: Attack) -> str:
     """Operations on all tasks whose urls match a glob of 120 stars, again and again."""
     _some_tasks(attack, TASKS)
     attack.begin()
-    fields = {"action": "retry", "project": PROJECT, "filter": {"states": ["ready"], "url": GLOB}, "dry_run": True}
+    fields = {"action": "cancel", "project": PROJECT, "filter": {"states": ["ready"], "url": GLOB}, "dry_run": True}
     return attack.flood(lambda: attack.for_ever(lambda: ("bulk", fields)))
 
 

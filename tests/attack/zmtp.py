@@ -22,10 +22,13 @@ CONNECT_SECONDS: Final = 10.0
 
 def part(payload: bytes, *, more: bool = False) -> bytes:
     """A part of a message, the last one unless there are more."""
+    return part_head(len(payload), more=more) + payload
+
+
+def part_head(length: int, *, more: bool = False) -> bytes:
+    """What goes before a part of so many bytes."""
     flags = MORE if more else 0
-    if len(payload) < 256:
-        return pack(">BB", flags, len(payload)) + payload
-    return pack(">BQ", flags | LONG, len(payload)) + payload
+    return pack(">BB", flags, length) if length < 256 else pack(">BQ", flags | LONG, length)
 
 
 def connect(url: str) -> socket.socket:
