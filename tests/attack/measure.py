@@ -50,7 +50,7 @@ LEAST_FREE_MIB: Final = 384
 
 
 class Figures(Struct):
-    """What was measured. Memory in MiB, waits of the polite client's pushes in ms.
+    """What was measured. Memory in MiB, what the polite client waits for in ms.
 
     Attributes:
         newcomer_ms: of a new client that asks something in the midst of the attack; None: it got no answer.

@@ -55,7 +55,7 @@ def _commit(command: str) -> str:
 
 
 HEAD: Final = [
-    "attack", "peak, MiB", "left, MiB", "push p50, ms", "slowest, ms", "p50 afterwards, ms", "SIGTERM, s",
+    "attack", "peak, MiB", "left, MiB", "p50, ms", "slowest, ms", "p50 afterwards, ms", "SIGTERM, s",
     "does not hold",
 ]  # fmt: skip
 

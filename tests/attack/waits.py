@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """Of the pushes of a time: half of them took at most so many milliseconds, and the slowest one; and tasks done."""
+    """For answers and tasks: half of them at most so many milliseconds, the longest one; and tasks done meanwhile."""
 
     p50_ms: float
     max_ms: float
@@ -47,10 +47,10 @@ class Listener:
         inside = [step for step in steps if since <= step.ended < until]
         begun = max((step.ended for step in steps if step.ended < until), default=since)
         goes_on = until - max(begun, since)
-        pushes = [step.seconds for step in inside if step.name == "push"]
-        if goes_on > EVERY_SECONDS:
-            pushes.append(goes_on)
-        waits = corrected(pushes or [goes_on])
+        waited = [step.seconds for step in inside]
+        if goes_on > EVERY_SECONDS or not waited:
+            waited.append(goes_on)
+        waits = corrected(waited)
         tasks = sum(step.name == "done" for step in inside)
         return Waits(round(1000 * median(waits), 2), round(1000 * max(waits), 1), tasks)
 
