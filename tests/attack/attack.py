@@ -24,6 +24,8 @@ WINDOW: Final = 64
 """Requests of a flood that wait for their answers, a connection."""
 SILENCE_MS: Final = 2000
 """After which a flood goes on as if it had been answered."""
+TAIL_SECONDS: Final = 5.0
+"""How long a flood waits for the answers to its last window."""
 LONGER: Final = 6
 """An attack of a certain number of requests may take so many times as long as one that goes on for a time."""
 
@@ -104,8 +106,9 @@ class Attack:
             if waiting >= WINDOW:
                 yield _answer(peer)
                 waiting -= 1
+        last = time.monotonic() + TAIL_SECONDS
         for _ in range(waiting):
-            yield _answer(peer)
+            yield _answer(peer) if time.monotonic() < last else "unanswered"
         peer.close()
 
     def for_ever(self, request: Callable[[], Request]) -> Iterator[Request]:

@@ -10,6 +10,7 @@ from tests.attack.attack import PROJECT, Attack, Request, big_body
 
 HELLOS: Final = 6_501
 NAMES: Final = 1_000
+NAME: Final = 64
 MAPS: Final = 65_000
 FETCHES: Final = 560
 PROJECTS: Final = 64_000
@@ -18,8 +19,14 @@ WAITS: Final = 103_000
 
 
 def name() -> str:
-    """A random one of 64 characters."""
-    return os.urandom(32).hex()
+    """A random one of NAME characters."""
+    return names(1)[0]
+
+
+def names(count: int) -> list[str]:
+    """So many of them."""
+    chance = os.urandom(count * NAME // 2).hex()
+    return [chance[first : first + NAME] for first in range(0, len(chance), NAME)]
 
 
 def wishes(attack: Attack) -> str:
@@ -27,7 +34,7 @@ def wishes(attack: Attack) -> str:
 
     def hellos() -> Iterator[Request]:
         for _ in attack.count(HELLOS // attack.connections):
-            yield "hello", {"capacity": 1, "projects": [name() for _ in range(NAMES)]}
+            yield "hello", {"capacity": 1, "projects": names(NAMES)}
 
     attack.begin()
     return attack.flood(hellos, one_session=False)

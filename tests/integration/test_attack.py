@@ -23,7 +23,15 @@ LEFT_BYTES: Final = 150 * MIB
 TASKS: Final = 5
 
 
-@pytest.mark.parametrize(("name", "scale"), [("large-frames", 1.0), ("requests-1-mb", 1.0)])
+ROWS_AND_SCALES: Final = [
+    ("empty-parts", 0.1),
+    ("large-frames", 1.0),
+    ("requests-1-mb", 1.0),
+    ("wishes", 0.2),
+]
+
+
+@pytest.mark.parametrize(("name", "scale"), ROWS_AND_SCALES)
 def test_beside_a_bad_peer_others_are_served_and_memory_stays_bounded(name: str, scale: float) -> None:
     under = Conditions(COMMAND, SECONDS, MOST_BYTES, scale)
     with target(COMMAND, MOST_BYTES) as it, polite_client(it.url) as polite:
