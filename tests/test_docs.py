@@ -11,6 +11,7 @@ import click
 import pytest
 
 from taskqueue.cli.main import taskqueue
+from taskqueue.core.finishing import HOLDS_MOST
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -85,6 +86,14 @@ def test_each_error_code_is_in_the_protocol() -> None:
 
     assert codes
     assert not {code for code in codes if f"`{code}`" not in protocol}
+
+
+def test_the_protocol_and_the_code_agree_on_how_many_sessions_hold_a_project() -> None:
+    protocol = (ROOT / "docs/protocol.md").read_text()
+
+    said = re.findall(r"up to ([\d,]+) sessions may hold one project|a hold more than ([\d,]*\d)", protocol)
+
+    assert ["".join(each) for each in said] == [f"{HOLDS_MOST:,}"] * 2
 
 
 def test_each_rule_names_a_test_that_exists() -> None:
