@@ -164,3 +164,20 @@ def test_no_file_is_long(path: Path) -> None:
     lines = len(path.read_text().splitlines())
 
     assert lines <= MOST_LINES
+
+
+SHOWING = {"click.echo", "click.secho", "print", "Console", "Text.from_markup"}
+
+
+def test_nothing_is_shown_but_through_what_makes_it_visible() -> None:
+    """A terminal obeys what it is sent, and names, urls and errors are what anybody has sent."""
+    shown = [path for path in MODULES if path.parent.name != "terminal" and name_of(path) != "server/main.py"]
+
+    calls = [
+        f"{name_of(path)}:{node.lineno} {ast.unparse(node.func)}"
+        for path in shown
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in SHOWING
+    ]
+    cells = [name_of(path) for path in shown if "rich.text" in imported(path)]
+    assert calls + cells == []

@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from taskqueue.core.characters import visible
+
 
 def confirm(question: str, refusal: str) -> None:
     """Go on only if somebody says yes.
@@ -15,7 +17,7 @@ def confirm(question: str, refusal: str) -> None:
         click.ClickException: the answer was no; its message is ``refusal``.
     """
     need_somebody()
-    if not click.confirm(question):
+    if not click.confirm(visible(question)):
         raise click.ClickException(refusal)
 
 

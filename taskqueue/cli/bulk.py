@@ -17,6 +17,7 @@ from taskqueue.cli.asking import confirm, need_somebody, projects, tasks
 from taskqueue.cli.daemon import Daemon
 from taskqueue.cli.names import takes_group
 from taskqueue.cli.plain import print_object, takes_json
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
@@ -146,7 +147,7 @@ def _tell(view: OperationView, words: str, choice: Choice) -> None:
     if choice.as_json:
         print_object(view)
     else:
-        click.echo(words)
+        say(words)
 
 
 def _allowed(client: Client, project: str | None, choice: Choice, change: Change) -> bool:
@@ -190,12 +191,13 @@ def _bar(view: OperationView) -> Iterator[Callable[[OperationView], object] | No
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from taskqueue.terminal.screen import Screen
 
     text = "{task.completed:,} of {task.total:,} looked at, {task.fields[matched]:,} matched"
     columns = (BarColumn(), TextColumn(text), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Screen(err=True), transient=True) as bar:
         row = bar.add_task("", total=max(view.known, 1), matched=0)
         yield lambda seen: bar.update(row, completed=seen.seen, total=max(seen.known, seen.seen), matched=seen.matched)
 

@@ -7,6 +7,8 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
+from taskqueue.terminal.lines import say_lines
+
 SHELLS: Final = ("bash", "zsh", "fish")
 
 VARIABLE: Final = "_TASKQUEUE_COMPLETE"
@@ -32,4 +34,4 @@ def completion(shell: str) -> None:
 
     made_by = get_completion_class(shell)
     assert made_by is not None
-    click.echo(made_by(taskqueue, {}, "taskqueue", VARIABLE).source())
+    say_lines(made_by(taskqueue, {}, "taskqueue", VARIABLE).source())

@@ -6,6 +6,8 @@ from shlex import quote
 
 import click
 
+from taskqueue.terminal.lines import say, say_lines
+
 FILE = "taskqueue.toml"
 
 
@@ -35,14 +37,14 @@ def init(file: str) -> None:
     from taskqueue.server.config import shipped
 
     if file == "-":
-        click.echo(shipped(), nl=False)
+        say_lines(shipped().removesuffix("\n"))
         return
     try:
         with open(file, "x", encoding="utf-8") as written:
             written.write(shipped())
     except FileExistsError:
         raise click.ClickException(f"{file} is there already, and stays as it is; name another file") from None
-    click.echo(f"{file}: written; `taskqueue scheduler -c {quote(file)}` starts a daemon with it")
+    say(f"{file}: written; `taskqueue scheduler -c {quote(file)}` starts a daemon with it")
 
 
 @config.command()
@@ -58,4 +60,4 @@ def check(file: str) -> None:
 
     projects = sorted(load(file).projects)
     plural = "" if len(projects) == 1 else "s"
-    click.echo(f"{file}: good, {len(projects)} project{plural}: {', '.join(projects) or 'none'}")
+    say(f"{file}: good, {len(projects)} project{plural}: {', '.join(projects) or 'none'}")

@@ -11,6 +11,7 @@ from taskqueue.cli.daemon import Daemon, full_status, reaches_daemon
 from taskqueue.cli.names import project_name
 from taskqueue.cli.plain import as_plain, print_lines, takes_json_lines
 from taskqueue.cli.settings import json_of
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.core.views import ProjectView
@@ -93,7 +94,7 @@ def set_job(project: str, job: str, task_url: str, body: str | None, url: str, t
     with Daemon(url, timeout).client() as client:
         client.project(project)  # The daemon would make one that is unknown, after a slip of the pen.
         view = client.cron_set(project, job, url=task_url, body=sent, **said)
-    click.echo(f"{project}: {job} {_next(view, job)}")
+    say(f"{project}: {job} {_next(view, job)}")
 
 
 @cron.command()
@@ -109,7 +110,7 @@ def remove(project: str, job: str, url: str, timeout: float) -> None:
     """
     with Daemon(url, timeout).client() as client:
         view = client.cron_unset(project, job)
-    click.echo(f"{project}: {job} {_next(view, job)}")
+    say(f"{project}: {job} {_next(view, job)}")
 
 
 def _next(view: ProjectView, job: str) -> str:

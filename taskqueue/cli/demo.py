@@ -43,8 +43,8 @@ def demo(once: bool, site: Path | None, data: Path, rate: float) -> int:
       taskqueue demo
       taskqueue demo --once --site /usr/share/doc/python3/html
     """
-    from rich.console import Console
 
     from taskqueue.demo.show import Options, show
+    from taskqueue.terminal.screen import Screen
 
-    return show(Options(once, site, data, rate), Console())
+    return show(Options(once, site, data, rate), Screen())

@@ -11,6 +11,7 @@ from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name
 from taskqueue.cli.plain import print_object, takes_json, without_envelope
 from taskqueue.cli.times import ago, local
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,14 +65,13 @@ def failures(
 
     tables.show(of_failures(found, by))
     if found.groups:
-        click.echo(_summary(found, since), err=True)
+        say(_summary(found, since), err=True)
 
 
 def of_failures(found: FailuresReply, by: FailuresBy) -> Table:
     """A row a group: how many failures, which part of all, when and what the last one was."""
-    from rich.text import Text
-
     from taskqueue.cli.tables import bare_table
+    from taskqueue.terminal.screen import Text
 
     table = bare_table([], ["failures", "share"], [by, "last", "such as"])
     for group in found.groups:

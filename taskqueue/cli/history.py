@@ -15,9 +15,9 @@ from taskqueue.core.views import Point
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from rich.text import Text
 
     from taskqueue import Client
+    from taskqueue.terminal.screen import Text
 
 CELLS: Final = 40
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -95,7 +95,7 @@ def of_history(compared: Compared, span: Span) -> Table:
 
 
 def _row(name: str, counts: Sequence[float], most: float, span: Span, style: str = "") -> Iterator[Text]:
-    from rich.text import Text
+    from taskqueue.terminal.screen import Text
 
     count = sum(counts)
     numbers = f"{count:,.0f}", f"{count * 60 / span.seconds:,.1f}"

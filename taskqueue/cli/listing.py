@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import click
-
 from taskqueue.cli.plain import print_lines
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
@@ -61,7 +60,7 @@ def print_table(found: Iterable[TaskListReply]) -> None:
         following = page.next
     tables.show(task_tables.of_tasks(rows))
     if following:
-        click.echo("There are more; --limit shows them.", err=True)
+        say("There are more; --limit shows them.", err=True)
 
 
 def print_json(found: Iterable[TaskListReply]) -> None:

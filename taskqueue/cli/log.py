@@ -13,6 +13,7 @@ from taskqueue.cli.asking import tasks
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name
 from taskqueue.cli.plain import print_lines, takes_json_lines
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,19 +48,18 @@ def log(project: str | None, since: float | None, limit: int, as_json: bool, url
 
     tables.show(of_log(shown))
     if len(found) > limit:
-        click.echo("There are older ones; --limit shows them.", err=True)
+        say("There are older ones; --limit shows them.", err=True)
 
 
 def of_log(entries: Iterable[LogEntry]) -> Table:
     """A row a change: when, who, and what. Fits into 80 columns."""
-    from rich.text import Text
-
     from taskqueue.cli.tables import bare_table
+    from taskqueue.terminal.screen import Text
 
     table = bare_table(["when"], [], ["who", "change"])
     for entry in entries:
         cells = (times.local(entry.at), f"{entry.name} {entry.address}", _what(entry))
-        table.add_row(*(Text(_harmless(cell.strip())) for cell in cells))
+        table.add_row(*(Text(cell.strip()) for cell in cells))
     return table
 
 
@@ -69,8 +69,3 @@ def _what(entry: LogEntry) -> str:
     count = f", {tasks(entry.count)}" if entry.count else ""
     what = f"{entry.what} {entry.project}".strip() + group + count
     return f"{what}: {entry.detail}" if entry.detail else what
-
-
-def _harmless(text: str) -> str:
-    """Without what a terminal would obey: names are what clients say of themselves."""
-    return "".join(char if char.isprintable() else "?" for char in text)

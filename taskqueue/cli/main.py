@@ -13,6 +13,7 @@ them, so that ``taskqueue --help`` answers at once.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -24,6 +25,7 @@ import click
 
 from taskqueue.cli.completion import VARIABLE
 from taskqueue.errors import ConfigError, RequestRejected, TaskQueueError
+from taskqueue.terminal.lines import say, say_lines
 
 COMMANDS: Final = {
     "scheduler": "Run the scheduler, the daemon that decides which task runs next.",
@@ -57,6 +59,8 @@ DISTRIBUTION: Final = "taskqueue-scheduler"
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 WRONG_SETTING: Final = 2
+
+SPACE: Final = re.compile(r"[ \t\r\n]+")
 
 
 class Commands(click.Group):
@@ -108,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         return INTERRUPTED
     except KeyboardInterrupt:
-        click.echo(err=True)  # ends the line of the terminal's ^C
+        say("", err=True)  # ends the line of the terminal's ^C
         return INTERRUPTED
     except BrokenPipeError:
         return _leave_pipe()
@@ -117,14 +121,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _leave_pipe()
         raise
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        say_lines(error.format_message(), err=True)
         return error.exit_code
     except click.UsageError as error:
         return _complain(_where(error), [f"{error.format_message().rstrip('.')}. {_hint(error)}"], error.exit_code)
     except click.ClickException as error:
         return _complain("taskqueue", [error.format_message()], error.exit_code)
     except ConfigError as error:
-        return _complain("taskqueue", str(error).splitlines(), 1)
+        return _complain("taskqueue", str(error).split("\n"), 1)
     except (TaskQueueError, OSError) as error:
         return _complain("taskqueue", [_words(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
 
@@ -156,7 +160,7 @@ def _exit_status(returned: object) -> int:
 def _complain(where: str, problems: Sequence[str], status: int) -> int:
     """Say each problem on stderr, in one line whatever it holds."""
     for problem in problems:
-        click.echo(f"{where}: {' '.join(problem.split())}", err=True)
+        say(f"{where}: {SPACE.sub(' ', problem).strip()}", err=True)
     return status
 
 

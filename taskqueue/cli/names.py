@@ -57,7 +57,8 @@ class ProjectNameType(NameType):
                 page = client.status(_just_below(incomplete), PROJECTS_PAGE, fetchers=0).projects
         except (TaskQueueError, OSError):
             return []
-        return [CompletionItem(view.name) for view in page if view.name.startswith(incomplete)]
+        names = [view.name for view in page if PROJECT_NAME.fullmatch(view.name)]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def _just_below(beginning: str) -> str:

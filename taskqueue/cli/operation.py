@@ -76,8 +76,9 @@ def show(number: int, as_json: bool, url: str, timeout: float) -> None:
         print_object(view)
         return
     from taskqueue.cli import tables
+    from taskqueue.terminal.screen import Screen
 
-    tables.console().print(tables.of_fields(_fields(view)))
+    Screen().print(tables.of_fields(_fields(view)))
 
 
 def _fields(view: OperationView) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import click
 
 from taskqueue.cli import times
+from taskqueue.terminal.lines import say
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -55,7 +56,7 @@ def reload(pid_file: str, config: str | None) -> None:
     load(config)
     with closing(Running(pid_file)) as daemon:
         daemon.send(signal.SIGHUP)
-        click.echo(f"the daemon with pid {daemon.pid} reads its config again; its log says what came of it")
+        say(f"the daemon with pid {daemon.pid} reads its config again; its log says what came of it")
 
 
 @click.command()
@@ -86,4 +87,4 @@ def stop(pid_file: str, timeout: float) -> None:
             raise click.ClickException(
                 f"the daemon with pid {daemon.pid} was told to stop, and runs after {timeout:g} s"
             )
-        click.echo(f"the daemon with pid {daemon.pid} has stopped")
+        say(f"the daemon with pid {daemon.pid} has stopped")

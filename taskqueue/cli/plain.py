@@ -2,7 +2,8 @@
 
 A command that lists things prints an object a line, as it gets them; any other command one object. Each has every field
 of the daemon's own views, under the names that messages have; fields are added over time, never renamed. Times are unix
-seconds, infinite numbers are text, and what JSON can't hold of a task's body stands as ``{"$msgpack": "base64"}``.
+seconds, infinite numbers are text, and what JSON can't hold of a task's body stands as ``{"$msgpack": "base64"}``. All
+of it is ASCII: what a terminal would obey stands there as ``\\u001b`` or the like.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
+from taskqueue.core.characters import visible
 from taskqueue.core.replies import Reply
+from taskqueue.terminal.lines import say, say_lines
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
+
+DELETE: Final = b"\x7f"
 
 ENVELOPE: Final = ("type", *Reply.__struct_fields__)
 
@@ -35,13 +40,26 @@ def takes_json_lines(command: Command) -> Command:
 
 def print_object(value: object) -> None:
     """One object, over many lines."""
-    click.echo(json.dumps(as_plain(value), indent=2))
+    say_lines(json.dumps(as_plain(value), indent=2))
 
 
 def print_lines(values: Iterable[object]) -> None:
     """An object a line."""
     for value in values:
-        click.echo(json.dumps(as_plain(value)))
+        say(json.dumps(as_plain(value)))
+
+
+def visible_json(line: bytes) -> bytes:
+    """What says the same without what a terminal would obey, of JSON in UTF-8 that is no more than a line."""
+    if line.isascii() and DELETE not in line:
+        return line
+    text = line.decode()
+    return line if text.isprintable() else "".join(map(_visible, text)).encode()
+
+
+def _visible(char: str) -> str:
+    # The one character of ASCII that json leaves as it is.
+    return char if visible(char) == char else visible(json.dumps(char)[1:-1])
 
 
 def without_envelope(reply: Reply) -> dict[str, Any]:

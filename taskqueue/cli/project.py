@@ -14,6 +14,7 @@ from taskqueue.cli.names import project_name, takes_group
 from taskqueue.cli.plain import print_lines, print_object, takes_json, takes_json_lines
 from taskqueue.cli.settings import changes, parse, text
 from taskqueue.errors import RequestRejected
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
@@ -79,11 +80,12 @@ def show(name: str, as_json: bool, url: str, timeout: float) -> None:
         print_object(view)
         return
     from taskqueue.cli import tables
+    from taskqueue.terminal.screen import Screen
 
     parts = [tables.of_projects([view]), tables.of_fields(_fields(view))]
     if view.cron:
         parts.append(tables.of_cron([view]))
-    console = tables.console()
+    console = Screen()
     for part in (*parts, tables.of_settings(view)):
         console.print(part, "")
 
@@ -133,9 +135,9 @@ def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float)
         before = _settings(client, name)
         after = client.project_set(name, said).settings
     if before is None:
-        click.echo(f"{name}: made; {changes({}, {key: after[key] for key in said})}")
+        say(f"{name}: made; {changes({}, {key: after[key] for key in said})}")
     else:
-        click.echo(f"{name}: {changes(before, after)}")
+        say(f"{name}: {changes(before, after)}")
 
 
 @project.command()
@@ -154,7 +156,7 @@ def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
     with Daemon(url, timeout).client() as client:
         before = client.project(name).settings
         view = client.project_unset(name, keys)
-    click.echo(f"{name}: {changes(before, view.settings)}")
+    say(f"{name}: {changes(before, view.settings)}")
 
 
 def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
@@ -210,7 +212,7 @@ def _check(names: Sequence[str], group: str | None) -> None:
 def _act(client: Client, names: Iterable[str], group: str | None, action: Action, result: str) -> int:
     """Do it with each of them, and say so; exit status 1 if it could not be done with one that was named."""
     if group:
-        click.echo(outcome(client.group_do(group, action)))
+        say(outcome(client.group_do(group, action)))
         return 0
     return max([_act_on(client, name, action, result) for name in names])
 
@@ -219,10 +221,10 @@ def _act_on(client: Client, name: str, action: Action, result: str) -> int:
     try:
         view = client.project_do(name, action)
     except RequestRejected as error:
-        click.echo(f"taskqueue: {error}", err=True)
+        say(f"taskqueue: {error}", err=True)
         return 1
     pace = f", {_pace(view)}" if view is not None and action == "start" else ""
-    click.echo(f"{name}: {result}{pace}")
+    say(f"{name}: {result}{pace}")
     return 0
 
 

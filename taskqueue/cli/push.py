@@ -18,6 +18,7 @@ from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name
 from taskqueue.cli.packed import SUFFIX
 from taskqueue.cli.plain import print_object, takes_json
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.cli.lines import Lines
@@ -128,7 +129,7 @@ def push(
     if as_json:
         print_object(counts)
     else:
-        click.echo(", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name in ALWAYS))
+        say(", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name in ALWAYS))
     return 1 if pushed.rejected or lines.bad else 0
 
 
@@ -201,11 +202,12 @@ def _progress(source: Source) -> Iterator[Callable[[Pushed], object] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from taskqueue.terminal.screen import Screen
+
     columns = (BarColumn(), TextColumn("{task.fields[tasks]:,} tasks"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Screen(err=True), transient=True) as bar:
         row = bar.add_task("", total=source.total, tasks=0)
         yield lambda pushed: bar.update(row, completed=source.read(), tasks=pushed.total)
 
@@ -230,7 +232,7 @@ def _parted(error: str) -> tuple[int, str]:
 
 
 def _complain(problem: str) -> None:
-    click.echo(f"taskqueue push: {problem}", err=True)
+    say(f"taskqueue push: {problem}", err=True)
 
 
 def _tell_rejected(lines: Lines, pushed: Pushed) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from taskqueue import Client
     from taskqueue.core.views import ProjectStats, Totals, Window
+    from taskqueue.terminal.screen import Text
 
 WINDOWS: Final = {"5m": "minutes", "1h": "hour", "1d": "day"}
 """By their names on the wire, the fields of ``Windows``."""
@@ -100,10 +101,10 @@ def _show_history(daemon: Daemon, names: Sequence[str | None], since: float | No
         if as_json:
             print_object({"history": [ask(client, name, span, now) for name in names]})
             return
-        from taskqueue.cli import tables
+        from taskqueue.terminal.screen import Screen
 
         for name in names:
-            tables.console().print(of_history(compare(client, name, span), span))
+            Screen().print(of_history(compare(client, name, span), span))
 
 
 def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator[ProjectStats]:
@@ -125,12 +126,13 @@ def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator
 def of_stats(projects: Iterable[ProjectStats], window: str) -> Table:
     """A row a project. Fits into 80 columns."""
     from taskqueue.cli.tables import bare_table
+    from taskqueue.terminal.screen import Text
 
     durations = () if window == ALL else TIMES
     table = bare_table(["project"], [*EVENTS, *(name.partition("_")[0] for name in durations)])
     for project in projects:
         over = _over(project, window)
-        table.add_row(project.name, *_cells(over, EVENTS, "{:,}"), *_cells(over, durations, "{:,.1f}"))
+        table.add_row(Text(project.name), *_cells(over, EVENTS, "{:,}"), *_cells(over, durations, "{:,.1f}"))
     return table
 
 
@@ -140,8 +142,10 @@ def _over(project: ProjectStats, window: str) -> Totals | Window:
     return over
 
 
-def _cells(over: Totals | Window, names: Iterable[str], shape: str) -> Iterator[str]:
+def _cells(over: Totals | Window, names: Iterable[str], shape: str) -> Iterator[Text]:
     """A quiet dot where there is nothing."""
+    from taskqueue.terminal.screen import Text
+
     for name in names:
         value = getattr(over, name)
-        yield shape.format(value) if value else "[dim]·[/dim]"
+        yield Text(shape.format(value)) if value else Text("·", "dim")

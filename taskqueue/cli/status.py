@@ -9,6 +9,7 @@ import click
 from taskqueue.cli.daemon import Daemon, all_fetchers, full_status, reaches_daemon
 from taskqueue.cli.names import takes_group
 from taskqueue.cli.plain import print_object, takes_json
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -90,11 +91,11 @@ def status(
     if first is None:
         print_object({"url": url} | {key: getattr(reply, key) for key in JSON_KEYS})
     else:
-        from taskqueue.cli import tables
+        from taskqueue.terminal.screen import Screen
 
-        tables.console().print(_drawn(url, reply, first, choice))
+        Screen().print(_drawn(url, reply, first, choice))
     if verify:
-        click.echo("All invariants hold.", err=as_json)
+        say("All invariants hold.", err=as_json)
 
 
 def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice) -> RenderableType:

@@ -10,6 +10,7 @@ import click
 
 from taskqueue.cli.asking import tasks
 from taskqueue.cli.store_place import Place, moving, names_store, size
+from taskqueue.terminal.lines import say
 
 
 @click.command()
@@ -34,7 +35,7 @@ def backup(place: Place, folder: str) -> None:
         copied = back_up(place.path, folder)
     with closing(Still(folder)) as still:
         figures = figures_of(still, place.cache_bytes)
-    click.echo(f"{folder}: {tasks(figures.tasks)}, {size(copied)}, epoch {figures.epoch}")
+    say(f"{folder}: {tasks(figures.tasks)}, {size(copied)}, epoch {figures.epoch}")
 
 
 @click.command()
@@ -58,9 +59,9 @@ def restore(place: Place, copy: str, replace: bool) -> None:
     aside = _free(f"{place.path}.replaced") if replace else None
     moves = aside is not None and exists(place.path)
     epoch = copying.restore(copy, place.path, aside)
-    click.echo(f"{place.path}: restored from {copy}; its next epoch is {epoch + 1}")
+    say(f"{place.path}: restored from {copy}; its next epoch is {epoch + 1}")
     if moves:
-        click.echo(f"{aside}: the store that was there")
+        say(f"{aside}: the store that was there")
 
 
 @click.command()
@@ -80,7 +81,7 @@ def compact(place: Place) -> None:
     before = _file_bytes(place.path)  # which also sees that there is a store, because opening one would make it
     with closing(RocksStore(place.path, cache_bytes=place.cache_bytes)) as store, moving("compacting"):
         store.compact()
-    click.echo(f"{place.path}: {size(before)} before, {size(_file_bytes(place.path))} now")
+    say(f"{place.path}: {size(before)} before, {size(_file_bytes(place.path))} now")
 
 
 def _file_bytes(path: str) -> int:

@@ -13,7 +13,9 @@ from taskqueue.cli.asking import projects, tasks
 from taskqueue.cli.bulk import STATES
 from taskqueue.cli.names import project_name
 from taskqueue.cli.packed import SUFFIX
+from taskqueue.cli.plain import visible_json
 from taskqueue.cli.store_place import Place, moving, names_store
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.core.kept import ProjectRecord
@@ -54,11 +56,13 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
 
     named = named or ("msgpack" if str(getattr(output, "name", "")).endswith(SUFFIX) else "json")
     form = MESSAGEPACK if named == "msgpack" else JSON
+    if form is MESSAGEPACK and output.isatty():
+        raise click.UsageError("MessagePack is nothing for a terminal; name a file with -o")
     wanted = [STATE_NAMES.index(name) for name in states or STATES]
     history: History = "none" if states else "projects" if names else "all"
     with closing(Still(place.path)) as still, moving("tasks") as progress:
         for done, line in enumerate(lines_of(still, _records(still, names), wanted, form, history=history)):
-            output.write(line + form.end)
+            output.write((visible_json(line) if form is JSON else line) + form.end)
             progress(done)
 
 
@@ -94,7 +98,7 @@ def bring_in(place: Place, file: str, merge: bool) -> None:
         for brought in bring_in(store, parts, "skip" if merge else "refuse", Clock().now().boot, Calendar(), form):
             progress(brought.new + brought.known)
     known = f", {tasks(brought.known)} known already" if brought.known else ""
-    click.echo(f"{place.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
+    say(f"{place.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
 
 
 def _values(file: BufferedReader) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ import click
 from taskqueue.cli.asking import tasks
 from taskqueue.cli.plain import as_plain, print_object, takes_json
 from taskqueue.cli.store_place import Place, moving, names_store, size
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from taskqueue.store.figures import CacheFigures, StoreFigures
     from taskqueue.store.sizes import Sizes
     from taskqueue.store.still import Still
+    from taskqueue.terminal.screen import Text
 
 
 @click.command()
@@ -54,10 +56,10 @@ def stats(place: Place, by: str | None, as_json: bool) -> None:
         plain["cache"]["is_short"] = figures.cache.is_short
         print_object(plain)
         return
-    from taskqueue.cli import tables
+    from taskqueue.terminal.screen import Screen
 
     for part in _drawn(figures):
-        tables.console().print(part)
+        Screen().print(part)
 
 
 def _show_sizes(place: Place, as_json: bool) -> None:
@@ -69,9 +71,9 @@ def _show_sizes(place: Place, as_json: bool) -> None:
     if as_json:
         print_object(sizes)
         return
-    from taskqueue.cli import tables
+    from taskqueue.terminal.screen import Screen
 
-    tables.console().print(_sizes(sizes))
+    Screen().print(_sizes(sizes))
 
 
 @click.command()
@@ -96,14 +98,14 @@ def check(place: Place, show: int) -> int:
     with closing(Still(place.path)) as still, moving("entries", _entries(still)) as progress:
         findings = check_store(still, Findings(most=show), progress)
     for problem in findings.problems:
-        click.echo(str(problem))
+        say(str(problem))
     looked = f"{place.path}: looked at {findings.entries:,} entries of {tasks(findings.tasks)}"
     if not findings.found:
-        click.echo(f"{looked}: all agree")
+        say(f"{looked}: all agree")
         return 0
     rest = findings.found - len(findings.problems)
     more = f", {rest:,} more than shown" if rest else ""
-    click.echo(f"{looked}: {findings.found:,} do not agree{more}", err=True)
+    say(f"{looked}: {findings.found:,} do not agree{more}", err=True)
     return 1
 
 
@@ -118,10 +120,13 @@ def _entries(still: Still) -> int:
 
 
 def _drawn(figures: StoreFigures) -> Iterator[RenderableType]:
-    yield (
+    from taskqueue.terminal.screen import Text
+
+    yield Text(
         f"{figures.path}: {tasks(figures.tasks)}, {size(figures.file_bytes)} on disk ({size(figures.log_bytes)} of it "
-        f"log), format {figures.format}, epoch {figures.epoch}\n"
+        f"log), format {figures.format}, epoch {figures.epoch}"
     )
+    yield ""
     yield _projects(figures) if figures.projects else "No projects."
     yield ""
     yield _families(figures)
@@ -134,16 +139,18 @@ def _drawn(figures: StoreFigures) -> Iterator[RenderableType]:
 
 def _projects(figures: StoreFigures) -> Table:
     from taskqueue.cli.tables import STATES, bare_table
+    from taskqueue.terminal.screen import Text
 
     table = bare_table(["project", "state"], STATES)
     for project in figures.projects:
-        table.add_row(project.name, project.state, *(f"{getattr(project.counts, name):,}" for name in STATES))
+        table.add_row(Text(project.name), project.state, *(f"{getattr(project.counts, name):,}" for name in STATES))
     return table
 
 
 def _sizes(sizes: Sizes) -> Table:
     from taskqueue.cli.tables import bare_table
     from taskqueue.store import layout
+    from taskqueue.terminal.screen import Text
 
     parts = {"bodies": (layout.SPECS,), "ids": (layout.IDS,), "queues": tuple(layout.ORDERS.values())}
     parts["history"] = (layout.HISTORY,)
@@ -151,17 +158,18 @@ def _sizes(sizes: Sizes) -> Table:
     for project in sizes.projects:
         of_parts = [sum(project.families.get(name, 0) for name in names) for names in parts.values()]
         a_task = size(project.size_bytes // project.tasks) if project.tasks else ""
-        table.add_row(project.name, f"{project.tasks:,}", size(project.size_bytes), a_task, *map(size, of_parts))
-    table.add_row("[dim]of no project[/dim]", "", size(sizes.shared_bytes))
+        table.add_row(Text(project.name), f"{project.tasks:,}", size(project.size_bytes), a_task, *map(size, of_parts))
+    table.add_row(Text("of no project", "dim"), "", size(sizes.shared_bytes))
     return table
 
 
 def _families(figures: StoreFigures) -> Table:
     from taskqueue.cli.tables import bare_table
+    from taskqueue.terminal.screen import Text
 
     table = bare_table(["family"], ["keys", "tables", "log"])
     for family in figures.families:
-        table.add_row(family.name, f"{family.keys:,}", size(family.table_bytes), size(family.log_bytes))
+        table.add_row(Text(family.name), f"{family.keys:,}", size(family.table_bytes), size(family.log_bytes))
     return table
 
 
@@ -174,14 +182,17 @@ def _levels(figures: StoreFigures) -> Table:
     return table
 
 
-def _cache(cache: CacheFigures) -> str:
+def _cache(cache: CacheFigures) -> Text:
+    from taskqueue.terminal.screen import Text
+
     if not cache.id_bytes:
-        return f"cache: {size(cache.configured_bytes)}; what an id needs of it is known when ids are in tables"
+        return Text(f"cache: {size(cache.configured_bytes)}; what an id needs of it is known when ids are in tables")
     needs = f"index and filter of an id take {cache.id_bytes:.1f} B, so that {size(cache.needed_bytes)} do for all"
     if cache.is_short:
-        return (
-            f"[yellow]The cache is too short for the ids: {needs}, store.cache is {size(cache.configured_bytes)}. "
-            "Looking up known tasks reads them anew each time, which is ten times slower.[/yellow]"
+        return Text(
+            f"The cache is too short for the ids: {needs}, store.cache is {size(cache.configured_bytes)}. "
+            "Looking up known tasks reads them anew each time, which is ten times slower.",
+            "yellow",
         )
     rest = f"the ids themselves, {size(cache.table_bytes)}, should fit into the system's file cache"
-    return f"cache: {size(cache.configured_bytes)}, enough for the ids: {needs}; {rest}"
+    return Text(f"cache: {size(cache.configured_bytes)}, enough for the ids: {needs}; {rest}")

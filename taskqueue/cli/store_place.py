@@ -64,11 +64,12 @@ def moving(what: str, total: int | None = None) -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield lambda done: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
+    from taskqueue.terminal.screen import Screen
+
     columns = (TextColumn(what), BarColumn(), TextColumn("{task.completed:,}"), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Screen(err=True), transient=True) as bar:
         row = bar.add_task("", total=total)
         yield lambda done: bar.update(row, completed=done, total=None if total is None else max(total, done))

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
-from rich.console import Console
 from rich.table import Column, Table
-from rich.text import Text
 
 from taskqueue.cli.settings import flat, is_empty, text
 from taskqueue.cli.times import ago, duration, local
 from taskqueue.core.views import Counts, FetcherView, ProjectView
+from taskqueue.terminal.screen import Screen, Text
 
 STATES = Counts.__struct_fields__
 LIVE = ("ready", "delayed", "processing")
@@ -23,24 +22,15 @@ STYLES = {
     "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",
 }  # fmt: skip
 
-WIDE = 400
-"""Columns."""
-
 NAME_CHARS = 8
 """Of a shared bucket, in a table."""
 
 PAUSES_SHOWN = 5
 
 
-def console() -> Console:
-    """Standard output; where it is no terminal, wide enough to cut nothing."""
-    terminal = Console(highlight=False)
-    return terminal if terminal.is_terminal else Console(highlight=False, width=WIDE)
-
-
 def show(table: Table) -> None:
     """Print a list; one without rows as ``none``."""
-    console().print(table if table.row_count else "none")
+    Screen().print(table if table.row_count else "none")
 
 
 def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[int] = ()) -> Table:

@@ -14,6 +14,7 @@ from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name, taskids_of
 from taskqueue.cli.plain import as_plain, print_lines, takes_json_lines, without_envelope
 from taskqueue.cli.times import duration, local
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.core.choices import StateName
@@ -110,8 +111,9 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeou
 def _draw(found: Iterable[TaskReply]) -> None:
     from taskqueue.cli import tables
     from taskqueue.cli.task_tables import of_attempts
+    from taskqueue.terminal.screen import Screen
 
-    console = tables.console()
+    console = Screen()
     for task in found:
         console.print(tables.of_fields(_fields(task)), "", sep="\n")
         if task.history:
@@ -233,7 +235,7 @@ def _tell(choice: Choice, names: Sequence[str], outcomes: Sequence[str], done: s
         print_lines({"task": name, "outcome": outcome} for name, outcome in zip(names, outcomes, strict=True))
     else:
         for name, outcome, is_missing in zip(names, outcomes, missing, strict=True):
-            click.echo(f"{name}: {words[outcome]}", err=is_missing)
+            say(f"{name}: {words[outcome]}", err=is_missing)
     return 1 if any(missing) else 0
 
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from rich.table import Table
-from rich.text import Text
 
 from taskqueue.cli.tables import STYLES, bare_table
 from taskqueue.cli.times import ago, duration, local
 from taskqueue.client.task import default_taskid
 from taskqueue.core.views import Attempt, OperationView, TaskRow
+from taskqueue.terminal.screen import Text
 
 
 def of_tasks(rows: Sequence[TaskRow]) -> Table:

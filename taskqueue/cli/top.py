@@ -66,13 +66,13 @@ def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit:
     """
     from rich.live import Live
 
-    from taskqueue.cli import tables
     from taskqueue.cli.keys import Keys
     from taskqueue.cli.speeds import Watch
     from taskqueue.cli.top_screen import drawn, rows_that_fit
     from taskqueue.cli.top_view import View
+    from taskqueue.terminal.screen import Screen
 
-    console = tables.console()
+    console = Screen()
     if not (console.is_terminal and sys.stdin.isatty()):
         raise click.ClickException("top needs a terminal; use `taskqueue status`")
 

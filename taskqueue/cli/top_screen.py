@@ -18,7 +18,6 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from taskqueue.cli import tables
 from taskqueue.cli.speeds import Speeds
@@ -27,6 +26,7 @@ from taskqueue.cli.top_view import HELP, Rows, View
 from taskqueue.core.choices import FetcherSort, ProjectSort
 from taskqueue.core.replies import FetchersReply, StatusReply
 from taskqueue.core.views import FetcherView, ProjectView
+from taskqueue.terminal.screen import Text
 
 AROUND: Final = 7
 """Lines that are no rows of the list: three of the head, one empty, its own head, one empty, the foot."""

@@ -11,6 +11,7 @@ from taskqueue.cli import times
 from taskqueue.cli.asking import tasks
 from taskqueue.cli.daemon import TIMEOUT_SECONDS, Daemon, names_daemon
 from taskqueue.cli.names import project_name
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
@@ -48,17 +49,19 @@ def wait(project: str, patience: float | None, url: str) -> int:
         finished = _watch(client, project, patience) if sys.stderr.isatty() else client.wait_finished(project, patience)
         if not finished:
             left = client.project(project).unfinished
-            click.echo(f"taskqueue wait: {project} has not finished, {tasks(left)} to go", err=True)
+            say(f"taskqueue wait: {project} has not finished, {tasks(left)} to go", err=True)
     return 0 if finished else 1
 
 
 def _watch(client: Client, project: str, patience: float | None) -> bool:
     """Wait with a line on the terminal that says how many tasks are left."""
-    from rich.console import Console
+    from taskqueue.terminal.screen import Screen, Text
 
-    console = Console(stderr=True, highlight=False)
-    with console.status(project, refresh_per_second=REFRESHES_A_SECOND) as line:
-        finished = client.wait_finished(project, patience, lambda left: line.update(f"{project}: {tasks(left)} to go"))
+    screen = Screen(err=True)
+    with screen.status(Text(project), refresh_per_second=REFRESHES_A_SECOND) as line:
+        finished = client.wait_finished(
+            project, patience, lambda left: line.update(Text(f"{project}: {tasks(left)} to go"))
+        )
     if finished:
-        console.print(f"{project} has finished")
+        screen.print(Text(f"{project} has finished"))
     return finished

@@ -7,6 +7,7 @@ import click
 from taskqueue.cli.daemon import Daemon, reaches_daemon
 from taskqueue.cli.names import project_name, taskids_of
 from taskqueue.cli.plain import print_object, takes_json
+from taskqueue.terminal.lines import say
 
 
 @click.command()
@@ -28,4 +29,4 @@ def why(project: str, task: str | None, as_json: bool, url: str, timeout: float)
     if as_json:
         print_object({"project": project, "taskid": taskid, "sentence": sentence})
     else:
-        click.echo(sentence)
+        say(sentence)

@@ -17,6 +17,7 @@ import click
 from taskqueue.cli.daemon import names_daemon
 from taskqueue.cli.names import project_name
 from taskqueue.cli.times import seconds
+from taskqueue.terminal.log_lines import LogLines
 
 CONCURRENCY = 10
 
@@ -146,7 +147,7 @@ def _log_to_stderr(level: str) -> None:
     log.setLevel(level.upper())
     if not logging.getLogger().handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+        handler.setFormatter(LogLines())
         log.handlers[:] = [handler]
 
 

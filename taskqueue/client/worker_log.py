@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from taskqueue.client.handler import below_worker
 from taskqueue.client.task import Task
+from taskqueue.core.characters import visible
 
 SUMMARY_SECONDS: Final = 60.0
 """From the first run to the line about it and those that followed."""
@@ -84,7 +85,7 @@ class WorkerLog:
         log.error(
             "event=failed project=%s taskid=%s url=%r error='%s'",
             task.project,
-            task.taskid,
+            visible(task.taskid),
             task.url,
             kind,
             exc_info=(type(error), error, below_worker(error.__traceback__)),
@@ -100,7 +101,7 @@ class WorkerLog:
             "event=stale project=%s taskid=%s url=%r reason='it took longer than the %g s of its lease, or was taken "
             "away; a longer processing_timeout, or extend, lets it end'",
             task.project,
-            task.taskid,
+            visible(task.taskid),
             task.url,
             task.timeout,
         )

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from taskqueue.demo.page import Tell
+from taskqueue.terminal.screen import Text
 
 LINE_SECONDS = 1.0
 """Where there is no terminal, a line comes so often."""

@@ -14,9 +14,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from taskqueue.core.views import ProjectView
+from taskqueue.terminal.screen import Text
 
 SPEED_SECONDS = 3.0
 """Speed is the mean of so many seconds."""

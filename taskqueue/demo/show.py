@@ -20,7 +20,6 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 from rich.console import Console
-from rich.text import Text
 
 from taskqueue import Client
 from taskqueue.demo import run as runs
@@ -35,6 +34,7 @@ from taskqueue.demo.verdict import Claim, judge
 from taskqueue.demo.watch import Watcher, over
 from taskqueue.demo.webserver import site_of
 from taskqueue.errors import ConfigError, TaskQueueError
+from taskqueue.terminal.screen import Text
 
 INTERRUPTED = 130
 """Exit status, as of a program that Ctrl-C ended."""

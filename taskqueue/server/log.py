@@ -17,11 +17,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from taskqueue.core.characters import visible
 from taskqueue.core.events import Event
 from taskqueue.core.kept import Kept
 from taskqueue.core.requests import Heard, Request
 from taskqueue.core.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 from taskqueue.core.views import LogEntry
+from taskqueue.terminal.log_lines import LogLines
 
 log = logging.getLogger("taskqueue")
 
@@ -32,7 +34,7 @@ ENDS: Final = {PROCESSING: "select", SUCCESS: "done", FAILED: "failed", CANCELLE
 def set_up(level: str) -> None:
     """Send the log to stderr, from this level up."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    handler.setFormatter(LogLines())
     log.handlers[:] = [handler]
     log.propagate = False
     set_level(level)
@@ -114,4 +116,4 @@ def _events(old: int, task: Task) -> Iterator[str]:
 
 def shown(value: str) -> str:
     """A value as it stands in a line; in quotes if it could be taken for more than one."""
-    return value if value.isprintable() and not {" ", '"', "="} & set(value) else json.dumps(value)
+    return value if value.isprintable() and not {" ", '"', "="} & set(value) else visible(json.dumps(value))

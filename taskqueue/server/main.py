@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 import zmq
 
+from taskqueue.core.characters import visible
 from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.settings import CoreConfig
 from taskqueue.core.views import Counts
@@ -128,7 +129,7 @@ class Source:
         try:
             self.config, waiting = reloaded(before, self._read())
         except ConfigError as error:
-            for line in str(error).splitlines():
+            for line in str(error).split("\n"):
                 log.error("config-refused %s", line)
             log.error("config-kept file=%s; the old settings stay in force", self._path)
             return None
@@ -190,7 +191,7 @@ def _serve(source: Source) -> None:
 def _tell(line: str) -> None:
     """Say a line on stdout. Nobody can keep it if that is a file on a full disk, but that must not end the daemon."""
     try:
-        print(line, flush=True)
+        print(visible(line), flush=True)
     except OSError as error:
         log.error("stdout-lost error=%s line=%r", error.strerror, line)
         # What is still in its buffer would be tried again, and fail again, when the process ends.
@@ -243,6 +244,6 @@ def _known(projects: Iterable[ProjectRecord]) -> Counter[str]:
 
 
 def _failed(code: int, why: str) -> int:
-    for line in why.splitlines():
-        print(f"taskqueue: {line}", file=sys.stderr)
+    for line in why.split("\n"):
+        print(visible(f"taskqueue: {line}"), file=sys.stderr)
     return code

@@ -16,8 +16,8 @@ from taskqueue.cli.history import (
     earlier,
     of_history,
 )
-from taskqueue.cli.tables import console
 from taskqueue.core.views import Point
+from taskqueue.terminal.screen import Screen
 
 DAY = 86_400.0
 
@@ -53,7 +53,7 @@ def test_a_day_beside_the_day_before_fits_into_80_columns() -> None:
     hours = [Point(earlier(span).start + 3600 * n, new=60_000, success=100_000) for n in range(24)]
     compared = Compared(Told("a-project-with-a-name", "minute", minutes), Told(None, "hour", hours))
 
-    terminal = console()
+    terminal = Screen()
     with terminal.capture() as captured:
         terminal.print(of_history(compared, span))
     lines = captured.get().splitlines()
@@ -70,7 +70,7 @@ def test_an_hour_that_is_not_over_counts_for_the_time_that_it_has_lasted() -> No
     span = Span(0.0, 5400.0)
     told = Told(None, "hour", [Point(3600.0, new=900)])
 
-    terminal = console()
+    terminal = Screen()
     with terminal.capture() as captured:
         terminal.print(of_history(Compared(told, Told(None, "hour", [])), span))
 

@@ -1,0 +1,17 @@
+"""Lines on stdout and stderr."""
+
+from __future__ import annotations
+
+import click
+
+from taskqueue.core.characters import visible, visible_lines
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """A line, and no more than one, on stdout or stderr."""
+    click.echo(visible(line), err=err)
+
+
+def say_lines(text: str, *, err: bool = False) -> None:
+    """A text of our own of several lines, on stdout or stderr."""
+    click.echo(visible_lines(text), err=err)

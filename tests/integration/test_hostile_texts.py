@@ -1,0 +1,258 @@
+"""Every command, on a daemon whose every text from outside is meant for the terminal that shows it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from taskqueue.cli.main import taskqueue
+from taskqueue.client.task import default_taskid
+from tests.integration.conftest import ROOT, Daemon, DaemonFactory, PeerFactory
+
+WAIT_SECONDS = 120
+
+EVIL = "\x1b]0;owned\x07\x1b[4242m\x9b4243m\x7f\u202e\u2066\u200b\u2028[red]x[/red]:boom:"
+"""Sets the title, colours, turns round and hides what follows, begins a line, and is markup; short, for 128 bytes."""
+
+VISIBLE = r"\u001b]0;owned\u0007\u001b[4242m\u009b4243m\u007f\u202e\u2066\u200b\u2028[red]x[/red]:boom:"
+
+URL = f"http://site/{EVIL}"
+OWN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""What rich sends to a terminal for itself."""
+
+OBEYED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2028\u202a-\u202e\u2066-\u2069]")
+"""What must not be left then."""
+
+FILTER = {"states": ["failed"], "url": f"*{EVIL}*", "error": f"*{EVIL}*"}
+
+
+@pytest.fixture
+def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
+    """A daemon that has been told such texts wherever it takes any."""
+    daemon_ = daemon(log_level="debug", defaults={"retry_delay": [1000]})
+    fetcher = peer(daemon_)
+    settings = {
+        "fetch": {EVIL: EVIL}, "group": "papers", "retries": 0, "fail_pause_num": 2,
+        "cron": {"daily": {"every": "1d", "task": {"url": URL}}}, "on_finished": {"url": URL, "taskid": EVIL},
+    }  # fmt: skip
+    accepted(fetcher.ask("project-set", project="news", settings=settings, name=EVIL))
+    tasks = [{"taskid": taskid, "url": URL, "body": {"fetch": EVIL, EVIL: EVIL}} for taskid in (EVIL, "a", "b", "c")]
+    tasks.append({"taskid": default_taskid(URL), "url": URL})
+    accepted(fetcher.ask("new-task", project="news", tasks=tasks))
+    accepted(fetcher.ask("hello", capacity=3, name=EVIL, projects=["news"]))
+    (first, second, _) = fetcher.receive()["tasks"]
+    over = [{key: task[key] for key in ("project", "taskid", "token")} for task in (first, second)]
+    accepted(fetcher.ask("done", tasks=[task | {"ok": False, "error": EVIL} for task in over]))
+    accepted(fetcher.ask("bulk", action="retry", project="news", filter=FILTER, dry_run=True, name=EVIL))
+    return daemon_
+
+
+def accepted(answer: dict[str, Any]) -> None:
+    assert answer["type"] != "error", answer
+
+
+TASK = ["news", EVIL]
+
+WALK: dict[str, list[list[str]]] = {
+    "status": [[], ["--json"], ["--verify"], ["--filter", EVIL], ["--group", EVIL]],
+    "fetchers": [[], ["--json"], ["--filter", EVIL]],
+    "stats": [[], ["--json"], ["news", "--history"], [EVIL]],
+    "failures": [
+        *(["--by", by] for by in ("error", "host", "fetcher", "project")), ["news", "--json"], ["--since", EVIL],
+    ],
+    "why": [["news"], TASK, ["news", URL], ["news", URL, "--json"]],
+    "wait": [["news", "--timeout", "0"], [EVIL]],
+    "project list": [[], ["--json"]],
+    "project show": [["news"], ["news", "--json"], ["missing"]],
+    "project set": [["news", f"user_agent={EVIL}"], ["news", f'fetch={{"x": "{URL[12:20]}"}}'], ["news", EVIL]],
+    "project unset": [["news", "fetch.x"], ["news", EVIL]],
+    **{f"project {action}": [["news"], [EVIL], ["missing"]] for action in ("pause", "resume", "stop", "start")},
+    "cron list": [[], ["--json"]],
+    "cron set": [["news", EVIL, "--every", "1d"], ["news", "daily", "--every", EVIL], ["news", "x", "--every", "1d",
+                 "--task-url", URL]],
+    "cron remove": [["news", EVIL], ["news", "x"]],
+    "task list": [["news", "--state", state] for state in ("ready", "processing", "failed")]
+    + [["news", "--state", "failed", "--json"], ["news", "--state", EVIL]],
+    "task show": [TASK, [*TASK, "--json"], ["news", "a", "b"], ["news", "nobody-" + EVIL]],
+    "task retry": [TASK, [*TASK, "--json"], ["news", "--error-glob", EVIL, "--yes"]],
+    "task reprioritise": [["news", "--priority", "1", "--url-glob", EVIL, "--yes"], ["news", "--priority", EVIL]],
+    "task reschedule": [["news", "--delay", "1h", "--url-glob", EVIL, "--dry-run"], ["news", "--at", EVIL]],
+    "operation list": [[], ["--json"]],
+    "operation show": [["{operation}"], ["{operation}", "--json"], [EVIL]],
+    "log": [[], ["--json"], ["--since", EVIL]],
+    "push": [
+        ["news", URL], ["news", URL, "--any", "--taskid", EVIL], ["news", "--file", "{lines}"],
+        ["news", "--file", EVIL],
+        ["news", "--file", "{packed}"], ["news", URL, "--json"], [EVIL, URL],
+    ],
+    "task cancel": [TASK, ["news", "--error-glob", EVIL, "--yes"]],
+    "store stats": [["--store", "{copy}"], ["--by", "project", "--store", "{copy}"], ["--store", EVIL]],
+    "store check": [["--store", "{copy}"], ["--store", EVIL]],
+    "store backup": [["{copy}", "--store", "{store}"], [EVIL, "--store", EVIL]],
+    "store restore": [[EVIL, "--store", "{restored}"]],
+    "store compact": [["--store", EVIL]],
+    "store export": [["--store", "{copy}"], ["--format", "msgpack", "--store", EVIL], ["--project", EVIL]],
+    "store import": [["{lines}", "--store", "{restored}"], [EVIL]],
+    "config init": [["-"], [EVIL + "/x"]],
+    "config check": [["{config}"], [EVIL]],
+    "completion": [["bash"], [EVIL]],
+    "demo": [["--site", EVIL], ["--rate", EVIL]],
+    "work": [[EVIL], [f"{EVIL}:{EVIL}"], ["json:" + EVIL], ["broken:run"]],
+    "scheduler": [["-c", EVIL], ["--log-level", EVIL], ["-c", "{config}"]],
+    "reload": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
+    "stop": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
+    **{f"project {action}": [["news", "--yes"], [EVIL, "--yes"], ["missing", "--yes"]]
+       for action in ("clear", "reset", "delete")},
+    "top": [["--filter", EVIL], ["--sort", EVIL]],
+}  # fmt: skip
+"""What every command is called with, in this order; ``store backup`` first among those of the copy."""
+
+SHOWING = {
+    "status": VISIBLE, "fetchers": VISIBLE, "failures": VISIBLE, "why": VISIBLE, "project show": VISIBLE,
+    "task list": VISIBLE, "task show": VISIBLE, "operation list": VISIBLE, "operation show": VISIBLE, "log": VISIBLE,
+    "cron set": VISIBLE, "push": VISIBLE, "store stats": VISIBLE, "work": VISIBLE, "scheduler": VISIBLE,
+    "store export": "owned", "stop": VISIBLE, "config check": VISIBLE,
+}  # fmt: skip
+"""Commands that do show it, and how: seen, not left out."""
+
+
+def commands(group: click.Command, path: str = "") -> Iterator[str]:
+    """All that there are, by name."""
+    if not isinstance(group, click.Group):
+        yield path
+        return
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield from commands(command, f"{path} {name}".strip())
+
+
+def test_the_walk_has_every_command() -> None:
+    assert set(WALK) == set(commands(taskqueue))
+
+
+@pytest.fixture
+def calls(it: Daemon, tmp_path: Path) -> list[tuple[str, list[str]]]:
+    """What is run, with the name of its command."""
+    (tmp_path / "tasks.jsonl").write_text(
+        f"{EVIL}\n{json.dumps({EVIL: 1})}\n{json.dumps({'url': URL, 'taskid': EVIL * 9})}\n"
+    )
+    (tmp_path / "tasks.msgpack").write_bytes(b"\x81\xa5\x1b]0;o\x01")
+    (tmp_path / "bad.toml").write_text(f"[projects.news]\n{json.dumps(EVIL)} = 1\n")
+    (tmp_path / "broken.py").write_text(f"raise ValueError({EVIL!r})\n")
+    places = {
+        "lines": str(tmp_path / "tasks.jsonl"), "packed": str(tmp_path / "tasks.msgpack"),
+        "config": str(tmp_path / "bad.toml"), "copy": str(tmp_path / "copy"), "restored": str(tmp_path / "restored"),
+        "store": str(it.store_path), "operation": "1",
+    }  # fmt: skip
+    order = sorted(WALK, key=lambda name: (name.startswith("store") and name != "store backup", name == "top"))
+    return [
+        (name, [*name.split(), *(places.get(word.strip("{}"), word) for word in arguments)])
+        for name in order
+        for arguments in WALK[name]
+        if name != "top"
+    ]
+
+
+def environment(it: Daemon) -> dict[str, str]:
+    return os.environ | {"TASKQUEUE_URL": it.url, "PYTHONPATH": str(ROOT), "TERM": "xterm", "PYTHONUTF8": "1"}
+
+
+def run(it: Daemon, folder: Path, calls: list[tuple[str, list[str]]], **streams: Any) -> subprocess.Popen[bytes]:
+    program = [sys.executable, str(Path(__file__).with_name("walk_main.py")), json.dumps([call for _, call in calls])]
+    return subprocess.Popen(program, cwd=folder, env=environment(it), **streams)
+
+
+def by_command(text: str, calls: list[tuple[str, list[str]]]) -> dict[str, str]:
+    """What was written, by command."""
+    found: dict[str, str] = {}
+    parts = re.split(r"^### (\d+)\r?\n", text, flags=re.MULTILINE)
+    for number, part in zip(parts[1::2], parts[2::2], strict=True):
+        name = calls[int(number)][0]
+        found[name] = found.get(name, "") + part
+    return found
+
+
+def obeyed(text: str) -> str | None:
+    """The first place at which a terminal would do something that nobody here meant."""
+    clean = OWN.sub(lambda own: own[0] if "424" in own[0] else "", text)
+    found = OBEYED.search(clean)
+    return None if found is None else repr(clean[max(0, found.start() - 60) : found.end() + 20])
+
+
+def test_no_command_writes_what_a_terminal_would_obey_into_a_pipe(
+    it: Daemon, tmp_path: Path, calls: list[tuple[str, list[str]]]
+) -> None:
+    process = run(it, tmp_path, calls, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = (part.decode() for part in process.communicate(timeout=WAIT_SECONDS))
+
+    written = {name: by_command(out, calls)[name] + by_command(err, calls)[name] for name, _ in calls}
+    assert {name: where for name, text in written.items() if (where := obeyed(text))} == {}
+    assert {name: text for name, text in written.items() if "Traceback" in text} == {}
+    assert {name: written[name] for name, shown in SHOWING.items() if shown not in written[name]} == {}
+
+
+def test_no_command_writes_what_a_terminal_would_obey_to_a_terminal(
+    it: Daemon, tmp_path: Path, calls: list[tuple[str, list[str]]]
+) -> None:
+    outside, inside = pty.openpty()
+    fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 250, 0, 0))
+    process = run(it, tmp_path, calls, stdin=subprocess.DEVNULL, stdout=inside, stderr=inside)
+    os.close(inside)
+
+    text = read(outside)
+
+    process.wait(WAIT_SECONDS)
+    assert {name: where for name, part in by_command(text, calls).items() if (where := obeyed(part))} == {}
+    assert "owned" in text
+
+
+def test_top_obeys_nothing_that_it_shows(it: Daemon, tmp_path: Path) -> None:
+    outside, inside = pty.openpty()
+    fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 250, 0, 0))
+    command = [sys.executable, "-m", "taskqueue.cli.main", "top", "--interval", "0.2"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment(it), stdin=inside, stdout=inside, stderr=inside)
+    os.close(inside)
+
+    text = read(outside, until="owned", press=b"fq")
+
+    process.wait(WAIT_SECONDS)
+    assert VISIBLE[:20] in text
+    assert obeyed(text) is None
+
+
+def read(terminal: int, until: str = "", press: bytes = b"") -> str:
+    """All that is written to a terminal; keys are pressed as soon as some text is there."""
+    written = b""
+    try:
+        while part := os.read(terminal, 1 << 16):
+            written += part
+            if press and until.encode() in written:
+                os.write(terminal, press)
+                press = b""
+    except OSError:
+        pass  # nobody has it open any more
+    os.close(terminal)
+    return written.decode()
+
+
+def test_the_daemons_log_obeys_nothing_that_it_tells(it: Daemon) -> None:
+    it.stop()
+
+    log = it.log()
+    assert VISIBLE[:40] in log
+    assert obeyed(log) is None
