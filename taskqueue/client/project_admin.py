@@ -98,13 +98,14 @@ class ProjectAdmin:
         """Up to ``limit`` of those who want or hold tasks.
 
         Args:
-            after: fetchers whose sessions come after this one; who pages in the order of sessions goes on so.
+            after: fetchers whose pseudonyms come after this one; who pages in the order of these goes on so.
             limit: 1 to 500.
             project, group: those that may take tasks of it; empty: all.
             filter: those whose name or address contains it, in upper or lower case.
-            sort: by session or name, or those first that have the most (``capacity``, ``holds``, ``done``, ``failed``),
-                have held a task for longest (``oldest``) or have not been heard for longest (``silent``).
-            skip: so many of the first ones; who pages in another order than that of sessions goes on so.
+            sort: by pseudonym (``session``) or name, or those first that have the most (``capacity``, ``holds``,
+                ``done``, ``failed``), have held a task for longest (``oldest``) or have not been heard for longest
+                (``silent``).
+            skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
         """
         request = Fetchers(
             session="",
@@ -120,7 +121,7 @@ class ProjectAdmin:
         return await self._exchange.ask(request, FetchersReply)
 
     async def all_fetchers(self, project: str = "") -> AsyncGenerator[FetcherView, None]:
-        """All who want or hold tasks, or may take those of the project, by session, asked for page by page."""
+        """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
         page = await self.fetchers(limit=500, project=project)
         while True:
             for fetcher in page.fetchers:

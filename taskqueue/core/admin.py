@@ -323,7 +323,7 @@ def _tell_state(state: State, now: Now, task: Task, reply: TaskReply) -> None:
         reply.exetime = task.exetime
     elif task.lease is not None:
         reply.lease_seconds = max(0.0, task.lease.deadline - now.boot)
-        reply.session = task.lease.session
+        reply.session = state.sessions[task.lease.session].pseudonym
     elif task.state in (FAILED, SUCCESS, CANCELLED):
         reply.finished_at = key_time(task.key)
         reply.bare_since = task.exetime

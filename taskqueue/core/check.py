@@ -23,7 +23,7 @@ def check(state: State) -> list[str]:
     for project in state.projects.values():
         problems += [f"project {project.name}: {problem}" for problem in _check_project(state, project)]
     for session in state.sessions.values():
-        problems += [f"session {session.id}: {problem}" for problem in _check_session(state, session)]
+        problems += [f"session {session.label}: {problem}" for problem in _check_session(state, session)]
     return [*problems, *_check_memory(state), *_check_wishes(state)]
 
 
@@ -127,8 +127,8 @@ def _check_lease(state: State, project: Project, task: Task, name: str) -> Itera
 def _check_session(state: State, session: Session) -> Iterator[str]:
     for token, task in session.leases.items():
         if task.state != PROCESSING or task.token != token or task.lease is None:
-            yield f"holds token {token}, which is no lease"
+            yield f"holds task {task.taskid!r} by a token that is no lease"
         elif task.lease.session != session.id:
-            yield f"holds the lease of session {task.lease.session}"
+            yield f"holds task {task.taskid!r} by the lease of another session"
         if task.project not in state.numbered:
             yield f"holds task {task.taskid!r} of a project that is not known"

@@ -181,7 +181,7 @@ def _attempt(now: Now, project: Project, lease: Lease, session: Session, outcome
         session.done += 1
     else:
         session.failed += 1
-    return Attempt(now.wall, outcome, session.name or session.id, seconds, error)
+    return Attempt(now.wall, outcome, session.label, seconds, error)
 
 
 def _succeed(state: State, now: Now, project: Project, task: Task, attempt: Attempt) -> None:

@@ -27,7 +27,7 @@ class Failure(Struct, array_like=True, frozen=True, gc=False):
     Attributes:
         project: its number.
         host: of the task's url; "" if it has none.
-        fetcher: name of who ran it, or its session if it has none.
+        fetcher: name of who ran it, or its pseudonym if it has none.
         error: in a short line.
     """
 

@@ -87,8 +87,8 @@ def of_fetchers(state: State, now: Now, message: Fetchers) -> FetcherPage:
         found = [each for each in found if each.interest is None or not each.interest.isdisjoint(wanted)]
     if message.filter:
         part = message.filter.lower()
-        found = [each for each in found if part in (each.name or each.id).lower() or part in each.address]
-    left = [session for session in found if session.id > message.after] if message.after else found
+        found = [each for each in found if part in (each.label).lower() or part in each.address]
+    left = [session for session in found if session.pseudonym > message.after] if message.after else found
     end = message.skip + message.limit
     page = nsmallest(end, left, _order_of_fetchers(now, message.sort))[message.skip :]
     return FetcherPage(page, found, end < len(left))
@@ -122,21 +122,21 @@ def _number_of_project(state: State, now: Now, sort: ProjectSort) -> Callable[[s
 
 
 def _order_of_fetchers(now: Now, sort: FetcherSort) -> Callable[[Session], tuple[float | str, str]]:
-    """Equals by session, so that their rows stay where they are from look to look."""
+    """Equals by pseudonym, so that their rows stay where they are from look to look."""
     match sort:
         case "session":
-            return lambda session: (session.id, "")
+            return lambda session: (session.pseudonym, "")
         case "name":
-            return lambda session: (session.name or session.id, session.id)
+            return lambda session: (session.label, session.pseudonym)
         case "capacity":
-            return lambda session: (-session.capacity, session.id)
+            return lambda session: (-session.capacity, session.pseudonym)
         case "holds":
-            return lambda session: (-len(session.leases), session.id)
+            return lambda session: (-len(session.leases), session.pseudonym)
         case "oldest":
-            return lambda session: (-session.oldest_seconds(now.boot), session.id)
+            return lambda session: (-session.oldest_seconds(now.boot), session.pseudonym)
         case "done":
-            return lambda session: (-session.done, session.id)
+            return lambda session: (-session.done, session.pseudonym)
         case "failed":
-            return lambda session: (-session.failed, session.id)
+            return lambda session: (-session.failed, session.pseudonym)
         case "silent":
-            return lambda session: (session.heard_at, session.id)
+            return lambda session: (session.heard_at, session.pseudonym)

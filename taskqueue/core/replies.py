@@ -172,7 +172,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
         exetime: unix seconds: due (delayed), or 0.
         finished_at: unix seconds of the end (over), or 0.
         lease_seconds: until its lease runs out (processing).
-        session, fetcher: of the fetcher that has it, and its name, or its session if it has none (processing).
+        session, fetcher: pseudonym of the fetcher that has it, and its name, or the same if it has none (processing).
         error: of its last attempt, unless that was a success.
         depth: follow-ups between it and a task that was pushed by itself.
         history: its last attempts, the newest first; ATTEMPTS_KEPT at most.

@@ -58,12 +58,12 @@ class Fetchers(Request, tag="fetchers"):
     """Who fetches? A page of those that want or hold tasks.
 
     Attributes:
-        after: fetchers with sessions after this one; who pages in the order of sessions goes on so.
+        after: fetchers with pseudonyms after this one; who pages in the order of these goes on so.
         project, group: those who may take tasks of it; empty: all.
-        filter: those whose names (or sessions, if they have none) or addresses contain it.
-        sort: by session or name, or the most first; ``oldest``: who has held a task for longest, ``silent``: who has
-            not been heard for longest.
-        skip: so many of the first ones; who pages in another order than that of sessions goes on so.
+        filter: those whose names (or pseudonyms, if they have none) or addresses contain it.
+        sort: by pseudonym (``session``) or name, or the most first; ``oldest``: who has held a task for longest,
+            ``silent``: who has not been heard for longest.
+        skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
     """
 
     after: Annotated[str, Meta(max_length=64)] = ""

@@ -55,6 +55,7 @@ from taskqueue.core.kept import Found, Kept, KeptOutcome, Loaded, Needs
 from taskqueue.core.loading import configure, load
 from taskqueue.core.messages import Now
 from taskqueue.core.offering import offer
+from taskqueue.core.pseudonyms import pseudonym
 from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, NewTasksReply, Said, VerifyReply
 from taskqueue.core.requests import (
     Bulk,
@@ -192,6 +193,10 @@ class Scheduler:
         if problems:
             raise Corrupt("; ".join(problems))
 
+    def pseudonym(self, session: str) -> str:
+        """What people are shown in place of the session's id."""
+        return pseudonym(self._state.secret, session)
+
     # ------------------------------------------------------------------------------------ what is heard
 
     def _hear(self, heard: Heard, now: Now) -> None:
@@ -235,7 +240,7 @@ class Scheduler:
                 return outcome.reply
         reply = self._kept_outcomes(session).get(n)
         if reply is None:
-            raise Corrupt(f"session {session.id}: the outcome of request {n} was not kept")
+            raise Corrupt(f"session {session.label}: the outcome of request {n} was not kept")
         return reply
 
     def _kept_outcomes(self, session: Session) -> dict[int, AnyReply]:

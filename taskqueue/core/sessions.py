@@ -21,6 +21,7 @@ from typing import Final
 
 from taskqueue.core.kept import OUTCOME_WINDOW
 from taskqueue.core.messages import Peer
+from taskqueue.core.pseudonyms import pseudonym
 from taskqueue.core.requests import Hello
 from taskqueue.core.task import Task
 from taskqueue.core.views import SHOWN_WISHES, FetcherView
@@ -37,6 +38,8 @@ class Session:
     """One client process.
 
     Attributes:
+        id: as it chose; a secret between it and the daemon.
+        pseudonym: what people are shown in place of the id.
         peer: where it was last heard.
         address: of its machine then, for people.
         heard_at: when, on the boot clock.
@@ -63,12 +66,13 @@ class Session:
 
     __slots__ = (
         "address", "asked_for_hello", "capacity", "crashed", "done", "ended", "failed", "given_up", "heard_at",
-        "hello_n", "highest", "id", "interest", "leases", "name", "number", "numbers", "passed", "peer",
+        "hello_n", "highest", "id", "interest", "leases", "name", "number", "numbers", "passed", "peer", "pseudonym",
         "rest_seconds", "rest_until", "saved_at", "slots", "suspects",
     )  # fmt: skip
 
-    def __init__(self, session: str, heard_at: float) -> None:
+    def __init__(self, session: str, heard_at: float, secret: bytes) -> None:
         self.id = session
+        self.pseudonym = pseudonym(secret, session)
         self.peer = Peer(b"")
         self.address = ""
         self.name = ""
@@ -96,7 +100,7 @@ class Session:
     @property
     def label(self) -> str:
         """What people call it."""
-        return self.name or self.id
+        return self.name or self.pseudonym
 
     @property
     def free(self) -> int:
@@ -172,7 +176,7 @@ class Session:
     def view(self, now: float) -> FetcherView:
         """The fetcher as people see it."""
         return FetcherView(
-            session=self.id,
+            session=self.pseudonym,
             name=self.name,
             capacity=self.capacity,
             holds=len(self.leases),

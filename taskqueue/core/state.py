@@ -58,6 +58,7 @@ class State:
 
     Attributes:
         projects, numbered: by name, and by number; ``names`` are in order.
+        secret: the key of the pseudonyms of sessions.
         sessions: by id, the one that was silent for longest first.
         dirty: projects that this turn touched, by number.
         low: numbers of projects that have an order to be read further.
@@ -97,6 +98,7 @@ class State:
         self.config = config
         self.given = given
         self.epoch = loaded.epoch
+        self.secret = loaded.secret
         self.changes = Changes()
         self.shares = Shares()
         self.wishes = Wishes()
@@ -198,7 +200,7 @@ class State:
         """The session of that id, heard now; an unknown one is made."""
         session = self.sessions.get(name)
         if session is None:
-            session = self.sessions[name] = Session(name, now.boot)
+            session = self.sessions[name] = Session(name, now.boot, self.secret)
             self.boot.note(("forget", name), now.boot + self.config.session_timeout)
         self.sessions.move_to_end(name)
         session.heard_at = now.boot

@@ -167,6 +167,7 @@ class FetcherView(Struct, omit_defaults=True):
     """A fetcher as people see it.
 
     Attributes:
+        session: its pseudonym.
         silent_seconds: since it was last heard.
         projects: the first SHOWN_WISHES of those that it wants; None: any.
         address: of its machine; empty: not known.
@@ -194,7 +195,7 @@ class Attempt(Struct, array_like=True, frozen=True, gc=False):
 
     Attributes:
         at: unix seconds of its end.
-        fetcher: name of who ran it, or its session if it has none; empty: nobody (``expired``).
+        fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
         seconds: from hand-out to end.
     """
 
@@ -211,7 +212,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     Attributes:
         at: unix seconds: due (delayed), ended (over), handed out (processing); 0: ready.
         error: of its last attempt, unless that was a success.
-        fetcher: name of who has it, or had it last, or its session; not of a success.
+        fetcher: name of who has it, or had it last, or its pseudonym; not of a success.
         lease_seconds: until its lease runs out (processing).
     """
 
@@ -285,7 +286,8 @@ class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):
         number: of the entry; later ones are larger.
         at: unix seconds.
         what: as the command line calls it, such as ``project delete``.
-        name: who asked: the name that the client gave, or its session; ``SIGHUP``: whoever sent that signal.
+        name: who asked: the name that the client gave, or what its session is called; ``SIGHUP``: whoever sent that
+            signal.
         address: of the machine that it came from; empty: not known.
         project: that was changed; empty: it was not about one.
         group: that it belonged to, if all of the group were meant.

@@ -91,6 +91,10 @@ class Epoch:
         meters.keep_seconds += ticks() - decided
         return turn
 
+    def pseudonym(self, session: str) -> str:
+        """What people are shown in place of the session's id."""
+        return self._core.pseudonym(session)
+
     def next_event_at(self, now: Now) -> float:
         """Boot-clock seconds at which a turn is due even if nothing is heard; inf: never."""
         return self._core.next_event_at(now)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from taskqueue.core.characters import visible
@@ -45,11 +45,18 @@ def set_level(level: str) -> None:
     log.setLevel(level.upper())
 
 
-def turn_lines(heard: Sequence[Heard], kept: Kept, names: Mapping[int, str]) -> Iterator[str]:
-    """What a turn heard and what it changed; ``names`` are the projects' by number."""
+def turn_lines(
+    heard: Sequence[Heard], kept: Kept, names: Mapping[int, str], pseudonym: Callable[[str], str]
+) -> Iterator[str]:
+    """What a turn heard and what it changed.
+
+    Args:
+        names: of the projects, by number.
+        pseudonym: tells that of a session by its id, which nobody may read here.
+    """
     for message in heard:
         if isinstance(message.request, Request):
-            yield _heard_line(message.request)
+            yield _heard_line(message.request, pseudonym(message.request.session))
     errors = {(attempt.project, attempt.taskid): attempt.attempt.error for attempt in kept.attempts}
     for move in kept.moves:
         yield from _move_lines(move, errors, names)
@@ -81,9 +88,9 @@ def change_line(entry: LogEntry) -> str:
     return "change " + " ".join(f"{key}={shown(value)}" for key, value in pairs.items() if value)
 
 
-def _heard_line(request: Request) -> str:
+def _heard_line(request: Request, session: str) -> str:
     kind = request.__struct_config__.tag
-    return f"request type={kind} session={shown(request.session)} n={request.n}"
+    return f"request type={kind} session={session} n={request.n}"
 
 
 def _move_lines(move: Move, errors: Mapping[tuple[int, str], str], names: Mapping[int, str]) -> Iterator[str]:

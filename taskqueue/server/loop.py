@@ -179,7 +179,7 @@ class Loop:
         if log.isEnabledFor(logging.INFO):
             self._summary.note(turn.kept.projects, now.boot)
         if log.isEnabledFor(logging.DEBUG):
-            for line in turn_lines(heard, turn.kept, self._summary.names):
+            for line in turn_lines(heard, turn.kept, self._summary.names, self._epoch.pseudonym):
                 log.debug("%s", line)
         self._summary.forget(turn.kept.dropped_projects)
         if turn.kept.failures:

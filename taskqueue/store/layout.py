@@ -2,7 +2,7 @@
 
 | family | key | value |
 |---|---|---|
-| meta | name | format and epoch (the store's own), boot id, clean flag, numbers for the next project and log entry |
+| meta | name | format, epoch, boot id, clean flag, secret, numbers for the next project and log entry |
 | projects | project | ProjectRecord |
 | ids | project, taskid | record |
 | specs | project, seq | taskid, url, schedule, body |
@@ -101,7 +101,6 @@ ORDERS: Final[dict[int, Family]] = {
 
 OF_PROJECTS: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, COUNTERS)
 """Families whose keys begin with a project's number."""
-
 OF_LIVE: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
 """Those of them that have only live tasks; what is left of these elsewhere when they are dropped is swept later."""
 
@@ -113,6 +112,7 @@ BOOT_KEY: Final = b"boot"
 CLEAN_KEY: Final = b"clean"
 NEXT_PROJECT_KEY: Final = b"next_project"
 NEXT_LOG_KEY: Final = b"next_log"
+SECRET_KEY: Final = b"secret"
 
 UNREADABLE: Final = (PackingError, MsgspecError, ValueError)
 """What the decoders raise for bytes that they did not write; UnicodeDecodeError is a ValueError."""

@@ -11,11 +11,13 @@ What must never come in here: a decision, and how a particular store works.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from taskqueue.core.history import SECONDS
 from taskqueue.core.kept import Found, Kept, Loaded, Needs
+from taskqueue.core.pseudonyms import SECRET_BYTES
 from taskqueue.core.task import PROCESSING, Task
 from taskqueue.store import layout
 from taskqueue.store.changes import batch_of
@@ -50,28 +52,32 @@ class Ledger:
         self._epoch = 0
         self._boot = b""
 
-    def begin(self, boot_id: str) -> Loaded:
+    def begin(self, boot_id: str, make_secret: Callable[[int], bytes] = secrets.token_bytes) -> Loaded:
         """Begin an epoch, which fences every earlier one, and read what the core needs to start.
 
         Costs a sync, and reads that grow with projects, sessions and leases, not with tasks.
 
         Args:
             boot_id: names the run of the machine, so that boot-clock times of another one are not believed.
+            make_secret: bytes, as many as it is told, that nobody can guess; asked if the store has no secret yet.
 
         Raises:
             StoreError: the store failed.
             Corrupt: a record can't be read.
         """
         self._epoch = self._store.begin()
-        keys = [layout.BOOT_KEY, layout.CLEAN_KEY, layout.NEXT_PROJECT_KEY, layout.NEXT_LOG_KEY]
-        boot, clean, next_project, next_log = self._store.get(META, keys)
-        self._mark({layout.CLEAN_KEY: _NO})
+        keys = [layout.BOOT_KEY, layout.CLEAN_KEY, layout.NEXT_PROJECT_KEY, layout.NEXT_LOG_KEY, layout.SECRET_KEY]
+        boot, clean, next_project, next_log, secret = self._store.get(META, keys)
+        if secret is None or len(secret) != SECRET_BYTES:
+            secret = make_secret(SECRET_BYTES)
+        self._mark({layout.CLEAN_KEY: _NO, layout.SECRET_KEY: secret})
         # Until something is kept, the times in the store are still those of the boot that it names.
         self._boot = boot_id.encode() if boot != boot_id.encode() else b""
         return Loaded(
             epoch=self._epoch,
             same_boot=boot == boot_id.encode(),
             clean=clean != _NO,
+            secret=secret,
             projects=self._all(layout.PROJECTS, layout.decode_project),
             leased=self._leased(),
             sessions=self._all(layout.SESSIONS, layout.decode_session),

@@ -67,7 +67,9 @@ class Desk:
             self.boot += 1
             self._booted_at = self.at - reboot_to
         self._ledger = Ledger(MemoryStore(self._disk))
-        self._core = Scheduler(self._ledger.begin(f"boot-{self.boot}"), self._config, Calendar(), self._now())
+        self._core = Scheduler(
+            self._ledger.begin(f"boot-{self.boot}", make_secret=bytes), self._config, Calendar(), self._now()
+        )
 
     def request(self, session: str, type_: str, **fields: Any) -> Message:
         """The next request of a session; the same one may be heard twice."""

@@ -216,6 +216,10 @@ class World:
         self._fetchers[fetcher.session.encode()] = fetcher
         return fetcher
 
+    def pseudonym(self, session: str) -> str:
+        """What people are shown in place of a session's id."""
+        return self.scheduler.pseudonym(session)
+
     def show(self, taskid: str, project: str = "news") -> TaskReply:
         """What people are told of a task."""
         return self.ask(TaskReply, TaskShow(session="person", n=self.n(), project=project, taskid=taskid))
@@ -302,7 +306,7 @@ class World:
 
     def _start(self) -> None:
         self.ledger = Ledger(MemoryStore(self.disk))
-        loaded = self.ledger.begin(f"boot-{self._boots}")
+        loaded = self.ledger.begin(f"boot-{self._boots}", make_secret=bytes)
         self.scheduler = Scheduler(loaded, self.config, Calendar(), self.now)
 
     def _wake(self) -> None:
@@ -427,7 +431,8 @@ class Fetcher:
 
     def hello(self, **facts: Any) -> None:
         """State the facts, or, where keywords say otherwise, something else."""
-        stated = {"capacity": self.capacity, "projects": self.projects, "holds": self.holds, "seen": self.seen} | facts
+        known = {"capacity": self.capacity, "projects": self.projects, "holds": self.holds, "seen": self.seen}
+        stated = known | {"name": self.session} | facts
         hello = Hello(session=self.session, n=self.world.n(), **stated)
         self.world.answer(hello)
         self.heed(hello.n)

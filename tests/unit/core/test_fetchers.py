@@ -137,7 +137,7 @@ def test_what_is_under_way_is_not_lost(world: World) -> None:
     push(world, 1)
 
     fetcher.hello(seen=0, holds=[])
-    assert world.show("t00").session == "fetcher"
+    assert world.show("t00").session == world.pseudonym("fetcher")
     assert world.project().totals.selected == 1
 
 
@@ -377,7 +377,7 @@ def test_after_a_restart_a_fetcher_has_its_time_to_be_heard(world: World) -> Non
 
     world.restart()
     world.advance(59)
-    assert world.show("a").session == "fetcher"
+    assert world.show("a").session == world.pseudonym("fetcher")
     fetcher.hello(capacity=0)
     world.advance(1)
     assert (world.show("a").state, world.show("a").error) == ("ready", "timeout")

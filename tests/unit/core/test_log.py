@@ -72,7 +72,7 @@ def test_who_gives_no_name_is_known_by_that_of_its_session(world: World) -> None
     world.answer(ProjectDo(session="f1", n=world.n(), project="news", action="pause"))
     world.answer(ProjectDo(session="nobody", n=world.n(), project="news", action="resume"))
 
-    assert [entry.name for entry in page(world).entries] == ["nobody", "web1:4711"]
+    assert [entry.name for entry in page(world).entries] == [world.pseudonym("nobody"), "web1:4711"]
 
 
 def test_settings_are_told_but_not_what_their_tables_hold(world: World) -> None:

@@ -12,7 +12,7 @@ def waiting(*untils: float) -> Waiters:
     """So many sessions, each of which waits until then."""
     waiters = Waiters()
     for number, until in enumerate(untils):
-        waiters.add(Waiter(Session(f"s{number}", 0.0), number, until))
+        waiters.add(Waiter(Session(f"s{number}", 0.0, b""), number, until))
     return waiters
 
 
@@ -34,7 +34,7 @@ def test_all_leave_when_it_has_happened() -> None:
 
 def test_a_newer_request_of_a_session_takes_the_place_of_the_older_one() -> None:
     waiters = Waiters()
-    session = Session("s", 0.0)
+    session = Session("s", 0.0, b"")
     for n, until in enumerate((20.0, 10.0, 30.0)):
         waiters.add(Waiter(session, n, until))
 

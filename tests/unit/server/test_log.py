@@ -21,7 +21,7 @@ def lines(old: int, new: int, *, timed_out: bool = False, error: str = "", url: 
     task = Task(7, "a", new, key=1, seq=1, timed_out=timed_out, spec=Spec(url, Schedule(), NIL))
     attempts = [KeptAttempt(7, "a", 0, Attempt(1.0, "failed", error=error))] if error else []
     kept = Kept(moves=[(task, old, 1, 1, False, False)], attempts=attempts)
-    return list(turn_lines([], kept, {7: "news"}))
+    return list(turn_lines([], kept, {7: "news"}, str))
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,12 @@ def test_what_a_client_sends_stays_on_one_line() -> None:
     assert line.endswith(r'url="http://site/\nnew project=fake"')
 
 
-def test_a_request_is_told_with_its_session_and_number() -> None:
+def test_a_request_is_told_with_its_number_and_the_pseudonym_of_its_session() -> None:
     heard = Heard(Peer(b"p"), Hello(session="s1", n=4))
 
-    assert list(turn_lines([heard], Kept(), {})) == ["request type=hello session=s1 n=4"]
+    assert list(turn_lines([heard], Kept(), {}, "pseudonym of {}".format)) == [
+        "request type=hello session=pseudonym of s1 n=4"
+    ]
 
 
 # ---------------------------------------------------------------------------------------- summary

@@ -230,6 +230,17 @@ def test_a_restored_store_does_not_believe_its_clocks_and_buckets(crawl: Crawl, 
     assert not loaded.clean
 
 
+def test_a_copy_has_the_secret_of_the_store(crawl: Crawl, tmp_path: Path) -> None:
+    with closing(RocksStore(crawl.path)) as store:
+        secret = Ledger(store).begin("boot-1").secret
+    back_up(crawl.path, str(tmp_path / "copy"))
+
+    restore(str(tmp_path / "copy"), str(tmp_path / "new"), None)
+
+    with closing(RocksStore(tmp_path / "new")) as store:
+        assert Ledger(store).begin("boot-1").secret == secret
+
+
 def test_a_store_is_not_written_over(crawl: Crawl, tmp_path: Path) -> None:
     back_up(crawl.path, str(tmp_path / "copy"))
 

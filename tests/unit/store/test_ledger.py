@@ -28,6 +28,7 @@ from taskqueue.core.kept import (
 )  # fmt: skip
 from taskqueue.core.listed import ListRef
 from taskqueue.core.messages import NewTask, Schedule, Token
+from taskqueue.core.pseudonyms import SECRET_BYTES
 from taskqueue.core.replies import AnyReply, DoneReply, NewTasksReply
 from taskqueue.core.requests import TaskFilter
 from taskqueue.core.task import (
@@ -49,8 +50,10 @@ from taskqueue.core.task import (
 from taskqueue.core.views import Attempt, Counts, OperationView, Totals
 from taskqueue.errors import Corrupt, Fenced
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.layout import FAMILIES, decode_project, encode, encode_lease, encode_spec
+from taskqueue.store.format import META
+from taskqueue.store.layout import FAMILIES, SECRET_KEY, decode_project, encode, encode_lease, encode_spec
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.memory import Disk, MemoryStore
 
 P = 7
 BODY = Raw(b"\x81\xa5fetch\xc0")
@@ -137,6 +140,33 @@ def test_a_new_store_has_nothing_and_was_not_interrupted(ground: Ground) -> None
     assert (loaded.projects, loaded.leased, loaded.sessions, loaded.next_project) == ([], [], [], 1)
     assert loaded.clean
     assert not loaded.same_boot
+
+
+def test_a_store_makes_its_secret_once(ground: Ground) -> None:
+    secret = ground.open().begin("boot-1").secret
+
+    assert len(secret) == SECRET_BYTES
+    assert ground.open().begin("boot-2").secret == secret
+
+
+def test_each_store_has_a_secret_of_its_own() -> None:
+    secrets = {Ledger(MemoryStore(Disk())).begin("boot-1").secret for _ in range(2)}
+
+    assert len(secrets) == 2
+
+
+def test_the_secret_is_safe_from_a_power_cut_before_anything_was_said() -> None:
+    disk = Disk()
+    secret = Ledger(MemoryStore(disk)).begin("boot-1").secret
+    disk.power_cut()
+
+    assert Ledger(MemoryStore(disk)).begin("boot-2").secret == secret
+
+
+def test_a_secret_that_is_none_is_made_anew(ground: Ground) -> None:
+    ground.store.write(ground.store.begin(), Batch(puts={META: [(SECRET_KEY, b"x" * 99)]}))
+
+    assert len(ground.open().begin("boot-1").secret) == SECRET_BYTES
 
 
 def test_a_crash_is_told_from_an_orderly_end(ground: Ground) -> None:

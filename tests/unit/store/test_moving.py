@@ -27,6 +27,7 @@ from taskqueue.store.figures import project_records
 from taskqueue.store.findings import Findings
 from taskqueue.store.forms import JSON, MESSAGEPACK, Form, form_of
 from taskqueue.store.importing import BATCH_TASKS, BadLine, Brought, Known, bring_in
+from taskqueue.store.ledger import Ledger
 from taskqueue.store.lines import as_json, as_msgpack
 from taskqueue.store.rocks import RocksStore
 from taskqueue.store.still import Still
@@ -133,6 +134,21 @@ def test_even_a_body_in_a_form_that_json_knows_nothing_of_comes_back(packed: byt
 
 def test_a_plain_body_is_plain_json() -> None:
     assert as_json(msgpack.packb({"fetch": {"method": "GET"}, "n": 1.5})) == Raw(b'{"fetch":{"method":"GET"},"n":1.5}')
+
+
+def test_the_secret_of_a_store_is_not_exported(crawl: Crawl, tmp_path: Path) -> None:
+    secrets = []
+    for path in (crawl.path, str(tmp_path / "new")):
+        with closing(RocksStore(path)) as store:
+            secrets.append(Ledger(store).begin("boot").secret)
+    before, own = secrets
+
+    for form in (JSON, MESSAGEPACK):
+        assert not any(before in line or before.hex().encode() in line for line in exported(crawl.path, form=form))
+    brought(tmp_path / "new", exported(crawl.path))
+
+    with closing(RocksStore(tmp_path / "new")) as store:
+        assert Ledger(store).begin("boot").secret == own != before
 
 
 # ------------------------------------------------------------------------------------------------ import

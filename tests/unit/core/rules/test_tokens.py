@@ -96,7 +96,7 @@ def test_a_late_answer_changes_nothing_for_the_one_who_was_given_the_task_next(w
     assert other.taken == ["a"]
 
     assert fetcher.done("a") == "stale"
-    assert world.show("a").session == "other"
+    assert world.show("a").session == world.pseudonym("other")
     assert other.done("a") == "done"
     assert world.project().totals.success == 1
 
