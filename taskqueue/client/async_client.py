@@ -77,7 +77,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
     ) -> None:
         self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
         self.timeout = timeout
-        session = Session(secrets.token_hex(16), name or f"{socket.gethostname()}:{os.getpid()}")
+        session = Session(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
         self._exchange = Exchange(self.url, session, timeout, self._arrive, connect_timeout)
         self.reach = self._exchange.reach
         self._fetching = Fetching(session, self._exchange.pump, self._release_quietly)
@@ -353,6 +353,11 @@ async def _settle(
         pushed.add(each.result())
         if progress is not None:
             progress(pushed)
+
+
+def _new_session() -> str:
+    """The id of a session: 128 random bits, because whoever knows it can speak in it."""
+    return secrets.token_hex(16)
 
 
 def _chunks(tasks: Sequence[Task]) -> Iterator[list[LeaseRef]]:

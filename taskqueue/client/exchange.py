@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from taskqueue.client.attempts import MUTE
 from taskqueue.client.connection import Connection
 from taskqueue.client.reach import Reach
-from taskqueue.client.session import Answered, Event, Gap, HandedOut, Refused, Session, Unreadable, Welcomed
+from taskqueue.client.session import Answered, Event, Gap, HandedOut, Refused, Renewed, Session, Unreadable, Welcomed
 from taskqueue.core.replies import AnyReply, ErrorReply
 from taskqueue.core.requests import AnyRequest
 from taskqueue.errors import ClientError, Closed, RequestRejected, RequestTimeout
@@ -281,6 +281,8 @@ class Exchange:
                 self._welcome(restarted)
             case Refused(error):
                 self._refuse(error)
+            case Renewed(error):
+                log.warning("event=renewed url=%s code=%s reason=%r", self._url, error.code, error.reason)
             case Gap(expected, number):
                 log.info("event=gap expected=%d number=%d", expected, number)
             case Unreadable(reason):

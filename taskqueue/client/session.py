@@ -23,27 +23,33 @@ Rules:
    for as long as that. One that was passed on is held, but takes none.
 7. What waits for something is answered when that happens, or after the seconds that it names: only silence beyond those
    is a sign that it was lost. A new connection repeats it at once, like the others.
+8. Whoever is told that a number is too old, or too far, has company in its session: it goes on in another one, in which
+   the numbers go on, too, so that no answer is taken for another's. What was handed to the old one is reported still.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress
 from math import inf
 from typing import Final, NamedTuple
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
+from taskqueue.client.calls import Call, call_of
 from taskqueue.client.patience import silence, unavailable
 from taskqueue.core.kept import OUTCOME_WINDOW
 from taskqueue.core.messages import Handed
 from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, Select, TokensReply, Welcome
-from taskqueue.core.requests import AnyRequest, Change, Done, Hello, OperationShow, ProjectWait, Release
+from taskqueue.core.requests import AnyRequest, Change, Hello
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.wire import MAX_MESSAGE_BYTES, decode_said, encode
 
 REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
 """Requests unanswered at once; the rest of the window is for hellos."""
+
+IN_COMPANY: Final = ("too-old", "too-far")
+"""Codes of refusals that nobody gets who is alone in the session."""
 
 HEARTBEATS: Final = 3
 """Hellos per ``fetcher_timeout``."""
@@ -83,30 +89,19 @@ class Refused(NamedTuple):
     error: ErrorReply
 
 
+class Renewed(NamedTuple):
+    """A hello was refused because somebody else speaks in the session, so another session has taken its place."""
+
+    error: ErrorReply
+
+
 class Unreadable(NamedTuple):
     """A frame that is no message of this protocol."""
 
     reason: str
 
 
-Event = Answered | HandedOut | Welcomed | Gap | Refused | Unreadable
-
-
-class Call(Struct, gc=False):
-    """A request without an answer.
-
-    Attributes:
-        ends: tokens that its answer ends, those of a ``done`` or ``release``.
-        waits: seconds that the daemon may take on purpose.
-        due_at: when to send it, next.
-        tries: how often it was sent.
-    """
-
-    frame: bytes
-    ends: list[int]
-    waits: float = 0.0
-    due_at: float = -inf
-    tries: int = 0
+Event = Answered | HandedOut | Welcomed | Gap | Refused | Renewed | Unreadable
 
 
 class Session:
@@ -115,15 +110,19 @@ class Session:
     Args:
         session: random, and never used by another process.
         name: for people, such as host:pid.
+        another: makes the id of another session; None: there is only this one.
 
     Attributes:
+        id: of the session that it is now.
         seen: number of the last ``select`` taken.
         epoch: of the scheduler, 0 before the first welcome.
         max_message, fetcher_timeout: as the daemon told, or its defaults before the first welcome.
     """
 
-    def __init__(self, session: str, name: str = "") -> None:
+    def __init__(self, session: str, name: str = "", another: Callable[[], str] | None = None) -> None:
         self.id = session
+        self._another = another
+        self._first_n = 0
         self.name = name[:128]
         self.capacity = 0
         self.projects: list[str] | None = None
@@ -163,7 +162,7 @@ class Session:
         if len(frame) > self.max_message:
             raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon takes {self.max_message}")
         self._last_n = request.n
-        call = _call(request, frame)
+        call = call_of(request, frame)
         calls = self._waiting if call.waits else self._unanswered
         calls[request.n] = call
         return request.n
@@ -352,14 +351,29 @@ class Session:
         if call is None:
             return self._refused_hello(error, now) if error.n in (0, self._hello_n) else None
         if error.code != "unavailable":
+            if error.code in IN_COMPANY and error.n > self._first_n and self._renew():
+                self.say_hello()
             return self._answered(error, now)
         call.due_at = now + unavailable(call.tries - 1)
         return Refused(error)
 
-    def _refused_hello(self, error: ErrorReply, now: float) -> Refused:
+    def _refused_hello(self, error: ErrorReply, now: float) -> Refused | Renewed | None:
+        if error.code in IN_COMPANY and error.n <= self._first_n:
+            return None
+        if error.code in IN_COMPANY and self._renew():
+            self._hello_at = now + unavailable(self._hello_tries - 1)
+            return Renewed(error)
         if error.code == "unavailable" and self._hello_at > now:
             self._hello_at = now + unavailable(self._hello_tries - 1)
         return Refused(error)
+
+    def _renew(self) -> bool:
+        """Go on in another session; False: there is none."""
+        if self._another is None:
+            return False
+        self.id, self._first_n = self._another(), self._last_n
+        self.seen, self._gap_after = 0, -1
+        return True
 
     def _answered(self, reply: AnyReply, now: float) -> Answered | None:
         call = self._take_call(reply.n)
@@ -379,13 +393,3 @@ class Session:
         for token in tokens:
             self._leases.pop(token, None)
             self._passed.discard(token)
-
-
-def _call(request: AnyRequest, frame: bytes) -> Call:
-    if isinstance(request, Done):
-        return Call(frame, [item.token if item else 0 for item in request.tasks])
-    if isinstance(request, Release):
-        return Call(frame, [ref.token for ref in request.leases])
-    if isinstance(request, ProjectWait | OperationShow):
-        return Call(frame, [], request.seconds)
-    return Call(frame, [])

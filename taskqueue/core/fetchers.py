@@ -42,7 +42,15 @@ FETCH_BYTES: Final = 80
 
 
 def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
-    """Take in what a fetcher says of itself."""
+    """Take in what a fetcher says of itself.
+
+    Raises:
+        Rejected: a later one has been heeded. One that was late on its way may be told so, too: its fetcher has said a
+            newer one meanwhile, and minds the answer to that. Whoever is told so of the newest it has said must learn
+            that somebody else speaks in its session.
+    """
+    if message.n < session.hello_n:
+        raise Rejected("too-old", f"n: {message.n} is too old; hello {session.hello_n} of this session has been heeded")
     if message.n > session.hello_n:
         _check_room(state, session, message)
         session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())

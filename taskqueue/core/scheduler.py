@@ -202,10 +202,13 @@ class Scheduler:
     def _hear(self, heard: Heard, now: Now) -> None:
         request = heard.request
         session = self._state.session(request.session, now)
-        session.peer = heard.peer
-        session.address = heard.address
         if session.numbers is None:
             session.learn(self._kept_outcomes(session))
+        if not session.follows(request.n) and (isinstance(request, Hello) or not isinstance(request, READS)):
+            self._refuse_jump(session, heard)
+            return
+        session.peer = heard.peer
+        session.address = heard.address
         if isinstance(request, READS):
             self._answer(session, self._try(session, heard, now), kept=False)
         elif session.has_done(request.n):
@@ -217,6 +220,12 @@ class Scheduler:
             self._answer(session, ErrorReply(n=request.n, code="too-old", reason=reason), kept=True)
         if not session.hello_n and session.asked_for_hello != heard.peer:
             self._want_hello(session, heard)
+
+    def _refuse_jump(self, session: Session, heard: Heard) -> None:
+        """Say so to whoever sent it, who need not be the session's own client: that one stays where it was heard."""
+        n = heard.request.n
+        reason = f"n: {n} is too far after {session.latest}, the last number of this session; choose a new session"
+        self._state.said.append(Said(heard.peer, ErrorReply(n=n, code="too-far", reason=reason), False, session.id))
 
     def _want_hello(self, session: Session, heard: Heard) -> None:
         """Ask who seems to be a fetcher for a hello, once at each address; producers say none, and need none."""

@@ -34,6 +34,11 @@ REST_SECONDS: Final = 0.125
 REST_MOST_SECONDS: Final = 10.0
 
 
+JUMP_MOST: Final = 2**20
+"""By which a number may be greater than all that are known of its session. Who counts as the protocol says never comes
+near; who says 2^63 in somebody's session must not make all that this one says too old."""
+
+
 class Session:
     """One client process.
 
@@ -47,6 +52,7 @@ class Session:
         numbers: of the requests that have a kept outcome, by number modulo the window, as in the store; None: it has
             not been asked for them yet. The outcomes themselves are read again for the rare repeat.
         highest: greatest of them.
+        latest: greatest number that is known of it, that of a hello or of what only reads included; 0: none.
         hello_n: number of the last hello heeded; older ones that arrive late are not.
         asked_for_hello: the address at which it was asked to say one, because it had said none since the start.
         number: of the last ``select`` sent.
@@ -66,8 +72,8 @@ class Session:
 
     __slots__ = (
         "address", "asked_for_hello", "capacity", "crashed", "done", "ended", "failed", "given_up", "heard_at",
-        "hello_n", "highest", "id", "interest", "leases", "name", "number", "numbers", "passed", "peer", "pseudonym",
-        "rest_seconds", "rest_until", "saved_at", "slots", "suspects",
+        "hello_n", "highest", "id", "interest", "latest", "leases", "name", "number", "numbers", "passed", "peer",
+        "pseudonym", "rest_seconds", "rest_until", "saved_at", "slots", "suspects",
     )  # fmt: skip
 
     def __init__(self, session: str, heard_at: float, secret: bytes) -> None:
@@ -80,6 +86,7 @@ class Session:
         self.saved_at = 0.0
         self.numbers: dict[int, int] | None = None
         self.highest = 0
+        self.latest = 0
         self.hello_n = 0
         self.asked_for_hello: Peer | None = None
         self.capacity = 0
@@ -113,6 +120,14 @@ class Session:
         """Take in of which requests the store has kept the outcome."""
         self.numbers = {n % OUTCOME_WINDOW: n for n in outcomes}
         self.highest = max(self.numbers.values(), default=0)
+        self.latest = max(self.latest, self.highest)
+
+    def follows(self, n: int) -> bool:
+        """Number ``n`` is not too far above all that are known of this session, and is one of them from now on."""
+        if self.latest and n > self.latest + JUMP_MOST:
+            return False
+        self.latest = max(self.latest, n)
+        return True
 
     def has_done(self, n: int) -> bool:
         """Request ``n`` has been done, and its outcome is kept."""

@@ -1,11 +1,16 @@
-"""The id of a session is a secret of its client and the daemon: nothing that people can ask for, or read, has it."""
+"""The id of a session is a secret of its client and the daemon: nothing that people can ask for, or read, has it.
+
+Who knows it all the same can't silence the session for good.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from taskqueue import AsyncClient
 from taskqueue.cli.main import main
 from tests.integration.conftest import DaemonFactory, PeerFactory
 
@@ -56,3 +61,44 @@ def test_no_command_and_no_line_of_the_log_has_the_id_of_a_session(
     assert f"request type=hello session={shown['session']} n=2" in it.log()
     assert fetcher.session not in printed
     assert fetcher.session not in it.log()
+
+
+def test_a_hello_with_a_number_far_away_does_not_silence_the_worker_whose_session_it_is(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon()
+    worker, producer = peer(it), peer(it)
+    attacker = peer(it, session=worker.session)
+    worker.ask("hello", capacity=1)
+
+    for kind, fields in (("hello", {}), ("new-task", {"project": "news", "tasks": []})):
+        attacker.n = 2**63 - 2
+        assert attacker.ask(kind, **fields)["code"] == "too-far"
+    worker.ask("hello", capacity=1)
+    producer.push("news", "a")
+    (task,) = worker.receive()["tasks"]
+
+    report = {key: task[key] for key in ("project", "taskid", "token")}
+    assert worker.ask("done", tasks=[report])["outcomes"] == ["done"]
+
+
+def test_a_worker_in_whose_session_somebody_else_speaks_goes_on_in_another(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(fetcher_timeout=3)
+
+    async def work() -> list[str]:
+        async with AsyncClient(it.url) as worker, AsyncClient(it.url) as producer:
+            tasks = worker.tasks(capacity=1)
+            await producer.push("news", "http://a/1")
+            first = await anext(tasks)
+            attacker = peer(it, session=worker._exchange._session.id)
+            attacker.n = 1000
+            assert attacker.ask("hello", capacity=0)["type"] == "welcome"
+            finish = await worker.done(first)
+            await producer.push("news", "http://a/2")
+            second = await asyncio.wait_for(anext(tasks), 60)
+            await worker.done(second)
+            return [finish.outcome, second.url]
+
+    assert asyncio.run(work()) == ["done", "http://a/2"]

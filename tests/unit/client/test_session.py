@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count, pairwise
 from math import inf
 
 import pytest
@@ -13,6 +14,7 @@ from taskqueue.client.session import (
     Gap,
     HandedOut,
     Refused,
+    Renewed,
     Session,
     Unreadable,
     Welcomed,
@@ -249,6 +251,72 @@ def test_a_refused_hello_is_an_event_of_its_own() -> None:
     error = ErrorReply(n=hello.n, code="version", reason="x")
 
     assert answer(session, error) == Refused(error)
+
+
+def session_with_others() -> Session:
+    """One whose first hello was answered at 0, and which may go on in the sessions s1, s2, …"""
+    numbers = count(1)
+    session = Session("s", "me", lambda: f"s{next(numbers)}")
+    session.want(1, None)
+    welcome(session, hellos(session, 0.0)[0].n, 0.0)
+    return session
+
+
+def refusal(n: int, code: str = "too-old") -> ErrorReply:
+    return ErrorReply(n=n, code=code, reason="somebody else")
+
+
+@pytest.mark.parametrize("code", ["too-old", "too-far"])
+def test_a_fetcher_whose_hello_is_too_old_goes_on_in_another_session(code: str) -> None:
+    session = session_with_others()
+    select(session, 1, 11)
+    session.say_hello()
+    (old,) = hellos(session, 1.0)
+
+    assert isinstance(answer(session, refusal(old.n, code), 1.0), Renewed)
+
+    assert hellos(session, 1.5) == []
+    (new,) = hellos(session, 2.0)
+    assert (old.session, new.session, new.n) == ("s", "s1", old.n + 1)
+    assert (new.capacity, new.seen, new.holds) == (1, 0, [11])
+    assert isinstance(select(session, 1, 12), HandedOut)
+
+
+def test_sessions_that_are_all_in_company_are_left_ever_more_slowly() -> None:
+    session, now, times = session_with_others(), 10.0, []
+    session.say_hello()
+    for _ in range(5):
+        now = max(now, session.next_at())
+        times.append(now)
+        answer(session, refusal(hellos(session, now)[0].n), now)
+
+    assert [after - before for before, after in pairwise(times)] == [1, 2, 4, 5]
+
+
+@pytest.mark.parametrize("code", ["too-old", "too-far"])
+def test_a_request_that_is_too_old_is_refused_once_and_later_ones_go_to_another_session(code: str) -> None:
+    session = session_with_others()
+    first, second = session.submit(verify()), session.submit(verify())
+    heard(session, 1.0)
+
+    assert answer(session, refusal(first, code), 1.0) == Answered(first, refusal(first, code))
+    assert answer(session, refusal(second, code), 1.0) == Answered(second, refusal(second, code))
+
+    session.submit(verify())
+    assert {(request.session, request.n) for request in heard(session, 1.0)} == {("s1", second + 1), ("s1", second + 2)}
+
+
+def test_a_refusal_of_an_older_hello_means_nothing() -> None:
+    session = session_with_others()
+    session.say_hello()
+    (late,) = hellos(session, 1.0)
+    session.say_hello()
+    (newest,) = hellos(session, 1.0)
+
+    assert answer(session, refusal(late.n), 1.0) is None
+    welcome(session, newest.n, 1.0)
+
+    assert session.id == "s"
 
 
 def test_a_hello_to_a_daemon_that_is_unwell_is_followed_by_another_soon() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.core.messages import Peer
-from taskqueue.core.replies import HelloWanted, Said, Select, TokensReply, Welcome
+from taskqueue.core.replies import ErrorReply, HelloWanted, Said, Select, TokensReply, Welcome
 from taskqueue.core.requests import AnyRequest, Extend, Hello, LeaseRef, Release, Verify
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
@@ -180,12 +180,12 @@ def test_a_repeated_hello_does_no_harm(world: World) -> None:
     assert fetcher.taken == ["t00"]
 
 
-def test_a_late_hello_is_answered_but_not_heeded(world: World) -> None:
+def test_a_late_hello_is_refused_and_changes_nothing(world: World) -> None:
     late = Hello(session="fetcher", n=world.n(), capacity=100)
     push(world, 3)
     fetcher = world.fetcher(capacity=1)
 
-    world.ask(Welcome, late)
+    assert world.ask(ErrorReply, late).code == "too-old"
     assert fetcher.taken == ["t00"]
     assert world.show("t00").state == "processing"
 

@@ -1,19 +1,23 @@
-"""Who knows the id of a session can speak in it, so nobody is told one."""
+"""Who knows the id of a session can speak in it, so nobody is told one; and who guesses one can do little."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.replies import FetchersReply
+from taskqueue.core.messages import Peer
+from taskqueue.core.replies import ErrorReply, FetchersReply, VerifyReply
 from taskqueue.core.requests import (
     AnyRequest,
     Bulk,
     Failures,
     Fetchers,
+    Heard,
+    Hello,
     Log,
+    NewTasks,
     OperationList,
     ProjectDo,
     ProjectHold,
@@ -27,10 +31,11 @@ from taskqueue.core.requests import (
     Why,
 )
 from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.sessions import JUMP_MOST
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory import Disk, MemoryStore
 from taskqueue.wire import encode
-from tests.unit.core.conftest import MakeWorld, World, task
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 ID = "0123456789abcdef0123456789abcdef"
 """Of a fetcher that has no name."""
@@ -103,3 +108,88 @@ def test_each_store_gives_its_own_pseudonyms(world: World) -> None:
     other = Scheduler(loaded, world.config, Calendar(), world.now)
 
     assert other.pseudonym(ID) != world.pseudonym(ID)
+
+
+# ---------------------------------------------------------------------------------------- numbers that jump
+
+
+FAR = 2**63 - 1
+
+
+@pytest.fixture
+def victim(world: World) -> Fetcher:
+    """A fetcher that has done a task and would have more."""
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.done("a")
+    return fetcher
+
+
+def hello(n: int) -> Hello:
+    return Hello(session="fetcher", n=n)
+
+
+def push(n: int) -> NewTasks:
+    return NewTasks(session="fetcher", n=n, project="news", tasks=[task("forged")])
+
+
+@pytest.mark.parametrize("says", [hello, push])
+def test_a_number_that_jumps_too_far_is_refused_and_leaves_the_session_as_it_was(
+    world: World, victim: Fetcher, says: Callable[[int], AnyRequest]
+) -> None:
+    for n in (FAR, world.n() + JUMP_MOST + 1):
+        assert world.ask(ErrorReply, says(n)).code == "too-far"
+    victim.hello()
+    world.push("news", task("b"))
+
+    assert victim.done("b") == "done"
+    assert world.counts().success == 2
+
+
+@pytest.mark.parametrize("says", [hello, push])
+def test_numbers_may_be_skipped(world: World, victim: Fetcher, says: Callable[[int], AnyRequest]) -> None:
+    last = world.n()
+    world.answer(Verify(session="fetcher", n=last))
+
+    assert not isinstance(world.answer(says(last + JUMP_MOST)), ErrorReply)
+    assert not isinstance(world.answer(says(last + 2 * JUMP_MOST)), ErrorReply)
+
+
+@pytest.mark.parametrize("says", [hello, push])
+def test_a_session_of_which_nothing_is_known_begins_with_any_number(
+    world: World, says: Callable[[int], AnyRequest]
+) -> None:
+    assert not isinstance(world.answer(says(FAR - 1)), ErrorReply)
+    assert not isinstance(world.answer(says(FAR)), ErrorReply)
+
+
+def test_what_only_reads_is_answered_whatever_its_number_and_takes_none_along(world: World, victim: Fetcher) -> None:
+    world.ask(VerifyReply, Verify(session="fetcher", n=FAR))
+
+    assert world.ask(ErrorReply, push(FAR)).code == "too-far"
+    victim.hello()
+
+
+def test_what_is_kept_of_a_session_bounds_its_numbers_after_a_restart(world: World, victim: Fetcher) -> None:
+    world.restart()
+
+    assert world.ask(ErrorReply, hello(FAR)).code == "too-far"
+    victim.hello()
+
+
+def test_a_refusal_goes_to_whoever_sent_the_number_and_tasks_to_whom_they_went_before(
+    world: World, victim: Fetcher
+) -> None:
+    attack = [Heard(Peer(b"elsewhere"), hello(FAR))]
+    found = world.ledger.find(world.scheduler.needs(world.now, attack))
+    (refusal,) = world.scheduler.step(world.now, attack, found).said
+    world.push("news", task("b"))
+
+    assert refusal.peer == b"elsewhere"
+    assert list(victim.held) == ["b"]
+
+
+def test_a_fetcher_in_whose_session_somebody_else_has_said_hello_is_told_so(world: World, victim: Fetcher) -> None:
+    world.answer(hello(world.n() + 1000))
+
+    assert world.ask(ErrorReply, Hello(session="fetcher", n=world.n(), capacity=1)).code == "too-old"
