@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from taskqueue.core.agenda import Agenda
-from taskqueue.core.replies import ErrorReply, NewTasksReply, StatusReply
+from taskqueue.core.replies import ErrorReply, NewTasksReply, Select, StatusReply
 from taskqueue.core.requests import Hello, ProjectSet, Status, TaskCancel, TaskShow
 from taskqueue.core.scheduler import Turn
 from taskqueue.core.settings import CoreConfig, Layer, Pace
@@ -189,6 +189,19 @@ def test_an_unseen_task_whose_lease_has_run_out_is_not_sent_again_before_it_is_g
     world.elapsed += 6
     fetcher.hello()
     assert fetcher.taken == ["a"]
+
+
+def test_leases_that_have_run_out_but_could_not_be_ended_yet_are_not_sent_again() -> None:
+    world = World(config(fetcher_timeout=10_000, turn_tasks=3))
+    fetcher = world.fetcher()
+    fetcher.deaf = True
+    world.push("news", *[task(f"t{number}", timeout=5) for number in range(20)])
+
+    world.elapsed += 6
+    world.turn(Hello(session=fetcher.session, n=world.n(), capacity=100))
+
+    told = [each.message for each in world.said if isinstance(each.message, Select)]
+    assert {handed.timeout for message in told for handed in message.tasks} == {5}
 
 
 def test_a_shorter_fetcher_timeout_holds_for_fetchers_that_are_silent_already() -> None:

@@ -312,6 +312,16 @@ def test_a_late_success_of_a_task_that_waits_for_its_retry_counts(world: World) 
     assert world.show("a").state == "success"
 
 
+def test_a_late_success_uses_up_its_token(world: World) -> None:
+    world.push("news", task("a", age=HOUR, auto_recrawl=True))
+    fetcher = world.fetcher()
+    token = fetcher.held["a"].token
+    run_out(world, fetcher)
+
+    assert [fetcher.forge("a", token) for _ in range(2)] == ["done", "stale"]
+    assert world.project().totals.success == 1
+
+
 def test_a_late_answer_changes_nothing_for_the_one_who_was_given_the_task_next(world: World) -> None:
     world.push("news", task("a"))
     first = world.fetcher(name="first")
