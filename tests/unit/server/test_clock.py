@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from datetime import timedelta
 
 import pytest
@@ -67,6 +68,22 @@ def test_boot_time_never_goes_back() -> None:
     times = [boot_seconds() for _ in range(1000)]
 
     assert times == sorted(times)
+
+
+def test_boot_time_counts_what_the_machine_was_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = {time.CLOCK_BOOTTIME: 5000.0, time.CLOCK_MONOTONIC: 1000.0}
+    monkeypatch.setattr(time, "clock_gettime", shown.__getitem__)
+
+    assert boot_seconds() == 5000.0
+
+
+def test_a_step_of_the_wall_clock_does_not_move_the_uptime() -> None:
+    with freeze_time(NOON) as frozen:
+        clock = Clock()
+
+        frozen.tick(timedelta(days=1))
+
+        assert 0 <= clock.uptime() < 3600
 
 
 def test_the_boot_has_a_name_that_stays() -> None:

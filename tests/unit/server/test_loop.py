@@ -23,6 +23,7 @@ import zmq
 
 from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import Corrupt, Fenced, StoreError
+from taskqueue.server import outbox
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.disk import Disk
 from taskqueue.server.epoch import Epoch
@@ -36,6 +37,7 @@ from taskqueue.store.rocks import RocksStore
 
 UNASKED_MS = 15_000
 REPEAT_MS = 100
+SOON_MS = 200
 REPEATS = 300
 SLOW_SECONDS = 0.2
 
@@ -48,6 +50,9 @@ class Trouble:
         self.stop_comes = False
         self.over = Event()
         self.over.set()
+        self.sync_begun = Event()
+        self.synced = Event()
+        self.synced.set()
 
     def let_fail(self, what: str, *errors: Exception) -> None:
         self.coming.setdefault(what, []).extend(errors)
@@ -55,6 +60,11 @@ class Trouble:
     def let_hang(self) -> None:
         """Writes wait until it is over."""
         self.over.clear()
+
+    def let_syncs_hang(self) -> None:
+        """Syncs wait until ``synced`` is set; ``sync_begun`` says that one does."""
+        self.sync_begun.clear()
+        self.synced.clear()
 
     def let_stop(self) -> None:
         """At the next sync, which is a slow one, the daemon is told to stop."""
@@ -65,6 +75,9 @@ class Trouble:
             raise self.coming[what].pop(0)
         if what == "write":
             self.over.wait()
+        if what == "sync":
+            self.sync_begun.set()
+            self.synced.wait()
         if what == "sync" and self.stop_comes:
             self.stop_comes = False
             os.kill(os.getpid(), signal.SIGTERM)
@@ -142,6 +155,15 @@ class Client:
         assert self._socket.poll(UNASKED_MS), "nothing came"
         return dict(msgpack.unpackb(self._socket.recv()))
 
+    def until(self, kind: str, milliseconds: int = UNASKED_MS) -> list[str]:
+        """The types of what comes, up to one that is of this kind; empty: none of this kind comes in time."""
+        types: list[str] = []
+        while self._socket.poll(milliseconds):
+            types.append(msgpack.unpackb(self._socket.recv())["type"])
+            if types[-1] == kind:
+                return types
+        return []
+
     def push(self, taskid: str) -> list[str]:
         task = {"taskid": taskid, "url": "http://site/"}
         return list(self.ask("new-task", project="news", tasks=[task])["outcomes"])
@@ -162,6 +184,7 @@ def serve(
     *,
     ends_itself: bool = False,
     disk: Disk | None = None,
+    reload: Callable[[], tuple[CoreConfig, Sequence[str]] | None] = lambda: None,
 ) -> None:
     """Run a loop while the client follows its script; then stop it by SIGTERM, unless it ends by itself."""
     clock, meters = Clock(), Meters()
@@ -175,6 +198,8 @@ def serve(
             try:
                 script(client)
             finally:
+                trouble.over.set()
+                trouble.synced.set()
                 if not ends_itself:
                     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -185,7 +210,7 @@ def serve(
     ):
         config = CoreConfig(auto_create=True)
         room = disk or Disk(str(path), min_free=0)
-        loop = Loop(router, signals, clock, meters, begin, lambda: None, lambda events: None, room, config)
+        loop = Loop(router, signals, clock, meters, begin, reload, lambda events: None, room, config)
         loop.start()
         script_run = pool.submit(follow, router.endpoint)
         loop.run()
@@ -220,6 +245,66 @@ def test_after_a_failed_sync_nothing_unsafe_was_acknowledged_and_the_repeat_is_a
         status = client.ask("status")
         assert status["counts"] == {"ready": 2}
         assert status["shell"]["reloads"] == 1
+
+    serve(tmp_path, trouble, script)
+
+
+def test_after_a_failed_sync_answers_wait_for_syncs_that_began_after_it(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        for number in range(10):
+            client.push(f"before{number}")
+        trouble.let_fail("sync", StoreError("i/o error"))
+        client.push("b")
+        trouble.let_syncs_hang()
+        client.send("project-do", project="news", action="stop")
+        client.send("status")
+
+        # What keeps nothing needn't wait: so it comes before what was said before it.
+        before = client.until("status-reply")
+        trouble.synced.set()
+
+        assert "project-reply" not in before
+        assert client.until("project-reply")
+
+    serve(tmp_path, trouble, script)
+
+
+def test_a_config_that_was_read_again_is_in_force_after_the_store_has_failed(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def push_to(client: Client, project: str) -> list[str]:
+        tasks = [{"taskid": "a", "url": "http://site/"}]
+        return list(client.ask("new-task", project=project, tasks=tasks)["outcomes"])
+
+    def script(client: Client) -> None:
+        client.push("a")
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert any(push_to(client, f"project{n}") == ["rejected"] for n in range(REPEATS))
+        trouble.let_fail("write", StoreError("no space left"))
+        client.push("b")
+
+        assert client.ask("status")["shell"]["reloads"] == 1
+        assert push_to(client, "another") == ["rejected"]
+
+    serve(tmp_path, trouble, script, reload=lambda: (CoreConfig(auto_create=False), ["server.auto_create"]))
+
+
+def test_while_too_much_waits_for_the_disk_nothing_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MAX_WAITING_BYTES", 1)
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        client.push("a")
+        trouble.let_syncs_hang()
+        client.send("project-do", project="news", action="stop")
+        trouble.sync_begun.wait()
+        client.send("status")
+        assert client.until("status-reply", SOON_MS) == []
+        trouble.synced.set()
+
+        assert "project-reply" in client.until("status-reply")
 
     serve(tmp_path, trouble, script)
 

@@ -86,6 +86,37 @@ def test_what_is_cleared_never_leaves() -> None:
     assert wire.sent == [(A, b"3")]
 
 
+def test_after_it_was_cleared_the_syncs_of_before_cover_nothing() -> None:
+    wire = Wire()
+    wire.outbox.cover(5)
+
+    wire.outbox.clear()
+    wire.outbox.put(A, b"1", 1)
+    before = list(wire.sent)
+    wire.outbox.cover(1)
+
+    assert (before, wire.sent) == ([], [(A, b"1")])
+
+
+def test_what_was_cleared_takes_no_room() -> None:
+    wire = Wire()
+    wire.outbox.put(A, bytes(MAX_WAITING_BYTES), 1)
+
+    wire.outbox.clear()
+
+    assert not wire.outbox.full
+
+
+def test_replies_of_one_write_leave_in_the_order_in_which_they_were_said() -> None:
+    wire = Wire()
+    wire.outbox.put(A, b"1", 1)
+    wire.outbox.put(A, b"2", 1)
+
+    wire.outbox.cover(1)
+
+    assert wire.sent == [(A, b"1"), (A, b"2")]
+
+
 def test_what_was_to_leave_at_once_and_could_not_is_told() -> None:
     wire = Wire()
     assert wire.outbox.put(A, b"sent", None)

@@ -178,6 +178,17 @@ def test_a_crash_is_told_from_an_orderly_end(ground: Ground) -> None:
     assert ground.open().begin("boot-1").clean
 
 
+def test_an_orderly_end_is_known_after_a_power_cut() -> None:
+    disk = Disk()
+    ledger = Ledger(MemoryStore(disk))
+    ledger.begin("boot-1")
+    ledger.stop()
+
+    disk.power_cut()
+
+    assert Ledger(MemoryStore(disk)).begin("boot-2").clean
+
+
 def test_another_run_of_the_machine_is_told_from_the_same(ground: Ground) -> None:
     first = ground.open()
     first.begin("boot-1")
