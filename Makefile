@@ -55,8 +55,9 @@ properties: ## the real thing beside a naive model
 simulation: ## hours of faults from one seed, 200 seeds
 integration: ## real sockets, processes and disk
 
-mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation must catch
+mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation or a test must notice
 	@$(BIN)/python -m tests.simulation.mutants
+	@$(BIN)/python -m tests.mutants
 
 # Some gigabytes of memory are used if a bound does not hold; a daemon that takes more than 6 GiB is killed.
 ATTACKS := tests/attack/results

@@ -1,0 +1,366 @@
+"""Bugs in the shell: threads, waiting, what leaves when, clocks, the socket."""
+
+from __future__ import annotations
+
+import time
+from math import floor
+from typing import Any, Final
+
+import zmq
+
+from taskqueue.core.messages import Peer
+from taskqueue.errors import StoreError
+from taskqueue.server import backoff, clock, disk, sleeper
+from taskqueue.server.clock import Clock
+from taskqueue.server.epoch import Epoch
+from taskqueue.server.loop import Loop
+from taskqueue.server.outbox import Outbox
+from taskqueue.server.router import Router
+from taskqueue.server.sleeper import Sleeper
+from taskqueue.server.syncer import Syncer
+from tests.mutants.mutant import Mutant, Replace
+
+# ---------------------------------------------------------------------------------------- syncer
+
+
+def _sync_covers_what_came_later(replace: Replace) -> None:
+    def progress(self: Syncer, ticket: int) -> None:
+        original(self, self.written)
+
+    original = replace(Syncer, "_progress", progress)
+
+
+def _failed_sync_repeated(replace: Replace) -> None:
+    def init(self: Syncer, sync: Any, *args: Any) -> None:
+        def again() -> None:
+            try:
+                sync()
+            except StoreError:
+                sync()
+
+        original(self, again, *args)
+
+    original = replace(Syncer, "__init__", init)
+
+
+def _finish_does_not_wait(replace: Replace) -> None:
+    replace(Syncer, "finish", lambda self: None)
+
+
+def _interval_is_never_synced(replace: Replace) -> None:
+    def wrote(self: Syncer) -> None:
+        if self._durability == "interval":
+            self.written += 1
+        else:
+            original(self)
+
+    original = replace(Syncer, "wrote", wrote)
+
+
+# ---------------------------------------------------------------------------------------- outbox
+
+
+def _covered_by_the_epoch_before(replace: Replace) -> None:
+    def clear(self: Outbox) -> None:
+        covered = self.covered
+        original(self)
+        self.covered = covered
+
+    original = replace(Outbox, "clear", clear)
+
+
+def _cleared_bytes_still_counted(replace: Replace) -> None:
+    def clear(self: Outbox) -> None:
+        bytes_ = self._bytes
+        original(self)
+        self._bytes = bytes_
+
+    original = replace(Outbox, "clear", clear)
+
+
+def _select_waits_behind_replies(replace: Replace) -> None:
+    def put(self: Outbox, peer: Peer, payload: bytes, ticket: int | None) -> bool:
+        if ticket is None and self._batches:
+            ticket = self._batches[-1].ticket
+        return bool(original(self, peer, payload, ticket))
+
+    original = replace(Outbox, "put", put)
+
+
+def _last_said_first(replace: Replace) -> None:
+    def leave(self: Outbox, batch: Any) -> None:
+        batch.messages.reverse()
+        original(self, batch)
+
+    original = replace(Outbox, "_leave", leave)
+
+
+# ---------------------------------------------------------------------------------------- loop
+
+
+def _forgets_a_reload_after_a_failure(replace: Replace) -> None:
+    def start(self: Loop) -> None:
+        first, begin = self._config, self._begin
+        self._begin = lambda config: begin(first)
+        original(self)
+
+    original = replace(Loop, "start", start)
+
+
+def _waiting_replies_survive_a_failure(replace: Replace) -> None:
+    replace(Outbox, "clear", lambda self: None)
+
+
+def _undelivered_forgotten(replace: Replace) -> None:
+    def turn(self: Loop, *args: Any) -> None:
+        self._undelivered = []
+        original(self, *args)
+
+    original = replace(Loop, "_turn", turn)
+
+
+def _stop_without_a_mark(replace: Replace) -> None:
+    replace(Epoch, "stop", lambda self: None)
+
+
+def _last_words_not_kept(replace: Replace) -> None:
+    replace(Epoch, "finish", lambda self: self.syncer.finish())
+
+
+def _hears_while_full(replace: Replace) -> None:
+    replace(Outbox, "full", property(lambda self: False))
+
+
+def _pauses_do_not_grow(replace: Replace) -> None:
+    replace(backoff, "LONGEST_SECONDS", backoff.FIRST_SECONDS)
+
+
+# ---------------------------------------------------------------------------------------- clock, sleeper, disk
+
+
+def _boot_time_stands_still_in_suspend(replace: Replace) -> None:
+    replace(clock, "boot_seconds", lambda: time.clock_gettime(time.CLOCK_MONOTONIC))
+
+
+def _follows_each_step_back(replace: Replace) -> None:
+    replace(clock, "SMALL_STEP_SECONDS", -1.0)
+
+
+def _never_follows(replace: Replace) -> None:
+    replace(clock, "SMALL_STEP_SECONDS", 1e9)
+
+
+def _uptime_by_the_wall_clock(replace: Replace) -> None:
+
+    def init(self: Clock) -> None:
+        original(self)
+        self.started_at = time.time()
+
+    original = replace(Clock, "__init__", init)
+    replace(Clock, "uptime", lambda self: time.time() - self.started_at)
+
+
+def _wakes_up_too_early(replace: Replace) -> None:
+    replace(sleeper, "ceil", floor)
+
+
+def _sleeps_longer_than_an_int(replace: Replace) -> None:
+    replace(sleeper, "MAX_SLEEP_SECONDS", 1e12)
+
+
+def _misses_progress_as_it_falls_asleep(replace: Replace) -> None:
+    def sleep(self: Sleeper, seconds: float, deaf: bool = False) -> None:
+        if self._syncer is not None:
+            self._syncer.sleeping = True
+        self._poll(deaf, int(1000 * min(seconds, sleeper.MAX_SLEEP_SECONDS)) + 1)
+        if self._syncer is not None:
+            self._syncer.sleeping = False
+
+    replace(Sleeper, "sleep", sleep)
+
+
+def _woken_for_ever(replace: Replace) -> None:
+    replace(Syncer, "quiet", lambda self: None)
+
+
+def _full_disk_not_looked_at_again(replace: Replace) -> None:
+    replace(disk, "FULL_LOOK_SECONDS", 1e9)
+
+
+def _flaps_around_its_limit(replace: Replace) -> None:
+    replace(disk, "SLACK", 1.0)
+
+
+# ---------------------------------------------------------------------------------------- router
+
+
+def _old_peer_keeps_its_name(replace: Replace) -> None:
+    def configure(self: Router, *args: Any) -> None:
+        original(self, *args)
+        self.socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
+
+    original = replace(Router, "_configure", configure)
+
+
+def _no_bound_on_messages(replace: Replace) -> None:
+    def configure(self: Router, *args: Any) -> None:
+        original(self, *args)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, -1)
+
+    original = replace(Router, "_configure", configure)
+
+
+def _gone_peers_not_noticed(replace: Replace) -> None:
+    def configure(self: Router, *args: Any) -> None:
+        original(self, *args)
+        self.socket.setsockopt(zmq.ROUTER_MANDATORY, 0)
+
+    original = replace(Router, "_configure", configure)
+
+
+MUTANTS: Final = (
+    Mutant(
+        "a sync covers what was written while it was under way",
+        _sync_covers_what_came_later,
+        ("unit/server/test_syncer.py::test_what_is_written_during_a_sync_is_covered_by_the_next_one_all_together",),
+    ),
+    Mutant(
+        "a failed sync is repeated",
+        _failed_sync_repeated,
+        ("unit/server/test_syncer.py::test_a_failed_sync_is_raised_where_the_loop_looks",),
+    ),
+    Mutant(
+        "a stop does not wait for the last sync",
+        _finish_does_not_wait,
+        ("unit/server/test_loop.py::test_a_stop_waits_for_the_disk_and_sends_what_waited_for_it",),
+    ),
+    Mutant(
+        "with interval nothing is ever synced",
+        _interval_is_never_synced,
+        (
+            "unit/server/test_syncer.py::test_with_interval_a_write_is_synced_without_further_ado_and_nobody_is_woken_up",
+        ),
+    ),
+    Mutant(
+        "after a failure replies are covered by the syncs of before",
+        _covered_by_the_epoch_before,
+        ("unit/server/test_outbox.py::test_after_it_was_cleared_the_syncs_of_before_cover_nothing",),
+    ),
+    Mutant(
+        "what was dropped still takes room in the outbox",
+        _cleared_bytes_still_counted,
+        ("unit/server/test_outbox.py::test_what_was_cleared_takes_no_room",),
+    ),
+    Mutant(
+        "a select waits behind replies",
+        _select_waits_behind_replies,
+        ("unit/server/test_outbox.py::test_what_need_not_wait_overtakes_what_waits_and_replies_keep_their_order",),
+    ),
+    Mutant(
+        "of the replies of a turn the last leaves first",
+        _last_said_first,
+        ("unit/server/test_outbox.py::test_replies_of_one_write_leave_in_the_order_in_which_they_were_said",),
+    ),
+    Mutant(
+        "a failure takes a reloaded config back",
+        _forgets_a_reload_after_a_failure,
+        ("unit/server/test_loop.py::test_a_config_that_was_read_again_is_in_force_after_the_store_has_failed",),
+    ),
+    Mutant(
+        "what waited for a failed sync is said all the same",
+        _waiting_replies_survive_a_failure,
+        ("unit/server/test_loop.py::test_after_a_failed_sync_answers_wait_for_syncs_that_began_after_it",),
+    ),
+    Mutant(
+        "what could not be sent is forgotten",
+        _undelivered_forgotten,
+        (
+            "integration/test_daemon.py::test_what_could_not_be_sent_to_a_peer_that_has_gone_does_not_wait_for_its_silence",
+        ),
+    ),
+    Mutant(
+        "an orderly stop is not marked",
+        _stop_without_a_mark,
+        ("unit/server/test_loop.py::test_a_stop_is_marked_as_a_clean_one",),
+    ),
+    Mutant(
+        "what is kept at the end is not kept",
+        _last_words_not_kept,
+        ("integration/test_daemon.py::test_after_a_clean_stop_everything_is_there_again",),
+    ),
+    Mutant(
+        "requests are taken while too much waits for the disk",
+        _hears_while_full,
+        ("unit/server/test_loop.py::test_while_too_much_waits_for_the_disk_nothing_is_heard",),
+    ),
+    Mutant(
+        "a store that stays unwell is tried again at once",
+        _pauses_do_not_grow,
+        ("unit/server/test_backoff.py::test_pauses_double_up_to_five_seconds",),
+    ),
+    Mutant(
+        "boot time does not count suspends",
+        _boot_time_stands_still_in_suspend,
+        ("unit/server/test_clock.py::test_boot_time_counts_what_the_machine_was_suspended",),
+    ),
+    Mutant(
+        "wall time follows each step back",
+        _follows_each_step_back,
+        ("unit/server/test_clock.py::test_after_a_small_step_back_wall_time_waits_until_the_clock_has_caught_up",),
+    ),
+    Mutant(
+        "wall time follows no step back",
+        _never_follows,
+        ("unit/server/test_clock.py::test_a_large_step_back_is_followed_and_reported",),
+    ),
+    Mutant(
+        "uptime goes by the wall clock",
+        _uptime_by_the_wall_clock,
+        ("unit/server/test_clock.py::test_a_step_of_the_wall_clock_does_not_move_the_uptime",),
+    ),
+    Mutant(
+        "the loop wakes up before something is due",
+        _wakes_up_too_early,
+        ("unit/server/test_sleeper.py::test_it_never_wakes_up_before_the_time",),
+    ),
+    Mutant(
+        "the loop wants to sleep longer than an int",
+        _sleeps_longer_than_an_int,
+        ("unit/server/test_sleeper.py::test_it_may_be_told_to_sleep_for_ever",),
+    ),
+    Mutant(
+        "progress is missed by a loop that falls asleep",
+        _misses_progress_as_it_falls_asleep,
+        ("unit/server/test_sleeper.py::test_what_was_synced_before_it_falls_asleep_keeps_it_awake",),
+    ),
+    Mutant(
+        "a loop that was woken up does not come to rest",
+        _woken_for_ever,
+        ("unit/server/test_syncer.py::test_a_sleeping_loop_is_woken_up_until_it_says_that_it_is_awake",),
+    ),
+    Mutant(
+        "a full disk is not looked at again",
+        _full_disk_not_looked_at_again,
+        ("unit/server/test_loop.py::test_on_a_disk_that_is_nearly_full_it_looks_again_by_itself_and_goes_on",),
+    ),
+    Mutant(
+        "a disk has room and has none in turns",
+        _flaps_around_its_limit,
+        ("unit/server/test_disk.py::test_after_it_was_full_a_tenth_more_must_be_free",),
+    ),
+    Mutant(
+        "an old connection keeps its routing id",
+        _old_peer_keeps_its_name,
+        ("integration/test_daemon.py::test_a_peer_that_comes_back_under_its_old_routing_id_takes_it_over",),
+    ),
+    Mutant(
+        "a message may have any length",
+        _no_bound_on_messages,
+        ("integration/test_daemon.py::test_an_absurdly_long_message_costs_its_sender_the_connection_and_nobody_else",),
+    ),
+    Mutant(
+        "nobody notices that a peer has gone",
+        _gone_peers_not_noticed,
+        ("integration/test_daemon.py::test_what_is_meant_for_a_peer_that_has_gone_is_counted_and_offered_again",),
+    ),
+)

@@ -1,0 +1,178 @@
+"""Bugs in how the store is kept, copied and put back."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import Any, Final
+
+from taskqueue.store import copying, engine, image, layout
+from taskqueue.store.contract import Batch
+from taskqueue.store.format import META
+from taskqueue.store.image import Image
+from taskqueue.store.ledger import Ledger
+from taskqueue.store.rocks import RocksStore
+from tests.mutants.mutant import Mutant, Replace
+
+
+def _never_synced(replace: Replace) -> None:
+    def sync(self: RocksStore) -> None:
+        with engine.failures(self._path, "sync"):
+            self._db.flush_wal(False)
+
+    replace(RocksStore, "sync", sync)
+
+
+def _clean_mark_not_synced(replace: Replace) -> None:
+    def stop(self: Ledger) -> None:
+        self._store.write(self._epoch, Batch(puts={META: [(layout.CLEAN_KEY, b"1")]}))
+
+    replace(Ledger, "stop", stop)
+
+
+def _mark_of_an_unclean_end_not_synced(replace: Replace) -> None:
+    def mark(self: Ledger, marks: dict[bytes, bytes]) -> None:
+        self._store.write(self._epoch, Batch(puts={META: list(marks.items())}))
+
+    replace(Ledger, "_mark", mark)
+
+
+def _restore_skips_one_epoch(replace: Replace) -> None:
+    replace(copying, "SKIPPED_EPOCHS", 1)
+
+
+def _restored_store_believes_its_boot(replace: Replace) -> None:
+    replace(copying, "BOOT_KEY", b"another key")
+
+
+def _copy_not_synced(replace: Replace) -> None:
+    replace(image, "os", _Without(os, "fsync"))
+
+
+def _name_not_synced(replace: Replace) -> None:
+    replace(copying, "sync_folder", lambda folder: None)
+
+
+def _copies_while_files_change(replace: Replace) -> None:
+    def try_hold(self: Image) -> bool:
+        original(self)
+        return bool(self._manifest)
+
+    original = replace(Image, "_try_hold", try_hold)
+
+
+def _restored_over_a_live_store(replace: Replace) -> None:
+    replace(fcntl, "lockf", lambda *args: None)
+
+
+def _place_not_given_back(replace: Replace) -> None:
+    def take(partial: str, path: str, aside: str | None) -> None:
+        if aside is not None and os.path.exists(path):
+            os.rename(path, aside)
+        os.rename(partial, path)
+
+    replace(copying, "_take_place", take)
+
+
+def _broken_scan_taken_for_its_end(replace: Replace) -> None:
+    replace(engine, "_go_behind", lambda cursor, entries, start, backwards: None)
+
+
+def _puts_before_deletes(replace: Replace) -> None:
+    def native(self: RocksStore, batch: Batch) -> Any:
+        from rocksdict import WriteBatch
+
+        filled = WriteBatch(raw_mode=True)
+        for family, entries in batch.puts.items():
+            for key, value in entries:
+                filled.put(key, value, self._handles[family])
+        for family, start, end in batch.drops:
+            filled.delete_range(start, end, self._handles[family])
+        for family, keys in batch.deletes.items():
+            for key in keys:
+                filled.delete(key, self._handles[family])
+        return filled
+
+    replace(RocksStore, "_native", native)
+
+
+class _Without:
+    """A module with one function that does nothing."""
+
+    def __init__(self, module: Any, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda *args: None) if name == self._name else getattr(self._module, name)
+
+
+MUTANTS: Final = (
+    Mutant(
+        "nothing is ever synced",
+        _never_synced,
+        (
+            "integration/test_acknowledging.py::test_with_commit_an_answer_leaves_after_a_sync_that_began_after_its_turns_last_write",
+        ),
+    ),
+    Mutant(
+        "restore skips 1 epoch",
+        _restore_skips_one_epoch,
+        ("unit/store/test_copying.py::test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used",),
+    ),
+    Mutant(
+        "a restored store believes its boot clock",
+        _restored_store_believes_its_boot,
+        ("unit/store/test_copying.py::test_a_restored_store_does_not_believe_its_clocks_and_buckets",),
+    ),
+    Mutant(
+        "a copy is not synced",
+        _copy_not_synced,
+        ("unit/store/test_copying.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",),
+    ),
+    Mutant(
+        "the name of a copy is not synced",
+        _name_not_synced,
+        (
+            "unit/store/test_copying.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",
+            "unit/store/test_copying.py::test_a_restored_store_is_on_the_disk_before_it_has_its_place_and_its_name_after_that",
+        ),
+    ),
+    Mutant(
+        "files are held that do not belong together",
+        _copies_while_files_change,
+        ("unit/store/test_copying.py::test_files_that_change_while_they_are_being_held_are_held_anew",),
+    ),
+    Mutant(
+        "a store is restored over one that is in use",
+        _restored_over_a_live_store,
+        ("integration/test_store_commands.py::test_what_needs_the_store_alone_says_that_a_daemon_has_it",),
+    ),
+    Mutant(
+        "a store that could not be replaced stays aside",
+        _place_not_given_back,
+        ("unit/store/test_copying.py::test_a_store_whose_place_can_not_be_taken_gets_it_back",),
+    ),
+    Mutant(
+        "a scan that can't be read on is taken for its end",
+        _broken_scan_taken_for_its_end,
+        ("contract/test_store.py::test_a_scan_that_can_not_be_read_on_is_an_error_and_no_end_and_holds_nothing",),
+    ),
+    Mutant(
+        "in a batch deletes win over puts",
+        _puts_before_deletes,
+        ("contract/test_store.py::test_in_a_batch_puts_win_over_deletes_and_over_drops",),
+    ),
+    Mutant(
+        "the clean mark is not synced",
+        _clean_mark_not_synced,
+        ("unit/store/test_ledger.py::test_an_orderly_end_is_known_after_a_power_cut",),
+    ),
+    Mutant(
+        "the mark of an unclean end is not synced",
+        _mark_of_an_unclean_end_not_synced,
+        (
+            "integration/test_acknowledging.py::test_at_a_start_nothing_leaves_before_its_epoch_and_the_mark_of_an_unclean_end_are_synced",
+        ),
+    ),
+)
