@@ -35,6 +35,7 @@ from taskqueue.core import (
     failures,
     fetchers,
     finishing,
+    full_disk,
     intake,
     listing,
     log,
@@ -236,11 +237,14 @@ class Scheduler:
     def _do(self, session: Session, heard: Heard, now: Now) -> None:
         """Do a request that changes something; its outcome is kept with what it changed."""
         reply = self._try(session, heard, now)
-        if reply is not None and not isinstance(reply, ErrorReply):
+        if reply is not None and not isinstance(reply, ErrorReply) and self._is_kept(reply):
             session.note_done(reply.n)
             self._state.changes.kept.outcomes.append(KeptOutcome(session.id, reply.n, reply))
             self._state.save_session(session, now)
         self._answer(session, reply, kept=True)
+
+    def _is_kept(self, reply: AnyReply) -> bool:
+        return self._state.config.has_room or full_disk.is_kept(reply)
 
     def _recall(self, session: Session, n: int) -> AnyReply:
         """The kept answer to a repeat: of this very turn, or looked up for it."""
@@ -257,6 +261,8 @@ class Scheduler:
 
     def _try(self, session: Session, heard: Heard, now: Now) -> AnyReply | None:
         try:
+            if not self._state.config.has_room:
+                full_disk.refuse(heard.request)
             return _HANDLERS[type(heard.request)](self._state, now, session, heard)
         except Rejected as rejected:
             return ErrorReply(n=heard.request.n, code=rejected.code, reason=rejected.reason)
@@ -311,8 +317,6 @@ READS: Final = (
 FETCHERS_SAY: Final = (Done, Extend, Release)
 """Requests of fetchers, and of those to whom they have passed tasks on."""
 
-DISK_FULL: Final = "the disk of the store is nearly full: make room, or lower store.min_free, and push again"
-
 PROBLEMS_SHOWN: Final = 100
 """In one verify reply: one broken invariant may show in every task."""
 
@@ -320,8 +324,6 @@ PROBLEMS_SHOWN: Final = 100
 def _new_tasks(state: State, now: Now, session: Session, heard: Heard) -> NewTasksReply:
     request = heard.request
     assert isinstance(request, NewTasks)
-    if not state.config.has_room:
-        raise Rejected("disk-full", DISK_FULL)
     outcomes, errors = intake.take_batch(state, now, request.project, request.tasks, heard.flaws)
     return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors)
 

@@ -7,8 +7,8 @@ from math import inf
 import msgspec
 import pytest
 
-from taskqueue.core.replies import DoneReply, ErrorReply, WhyReply
-from taskqueue.core.requests import Why
+from taskqueue.core.replies import DoneReply, ErrorReply, TasksReply, WhyReply
+from taskqueue.core.requests import ProjectSet, TaskCancel, Why
 from taskqueue.core.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, World, task
 
@@ -59,3 +59,19 @@ def test_when_there_is_room_again_everything_goes_on(world: World, fetcher: Fetc
     world.settle()
     assert fetcher.taken == ["a", "b"]
     assert world.push("news", task("c")) == ["new"]
+
+
+def test_what_lets_the_store_grow_is_refused_and_what_makes_room_is_done(world: World, fetcher: Fetcher) -> None:
+    grows = ProjectSet(session="person", n=world.n(), project="news", settings={"rate": 1.0})
+    assert world.ask(ErrorReply, grows).code == "disk-full"
+
+    cancel = TaskCancel(session="person", n=world.n(), project="news", taskids=["b"])
+    assert world.ask(TasksReply, cancel).outcomes == ["done"]
+
+
+def test_a_repeat_is_answered_if_it_ended_a_lease_and_else_done_again(world: World, fetcher: Fetcher) -> None:
+    done = fetcher.answers(fetcher.finished("a"))
+    cancel = TaskCancel(session="person", n=world.n(), project="news", taskids=["b"])
+
+    assert [world.ask(DoneReply, done).outcomes for _ in range(2)] == [["done"], ["done"]]
+    assert [world.ask(TasksReply, cancel).outcomes for _ in range(2)] == [["done"], ["ignored"]]
