@@ -61,6 +61,10 @@ class FormatError(StoreError):
     """The store was written in a format that this version can't open; the message says what to do."""
 
 
+class Damaged(StoreError):
+    """The store has lost changes that were safe; the message says which, in lines, and what to do."""
+
+
 class Corrupt(TaskQueueError):
     """An invariant is broken: a bug. Continuing could lose tasks, so nothing continues."""
 

@@ -31,6 +31,9 @@ import click
     envvar="TASKQUEUE_PID_FILE",
     help="Say there which process this is, for `taskqueue reload` and `taskqueue stop`.",
 )
+@click.option(
+    "--accept-damage", is_flag=True, help="Start on a store that has lost tasks by damage, without them, once."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log each event of each task: --log-level debug.")
 def scheduler(
     config: str | None,
@@ -39,6 +42,7 @@ def scheduler(
     durability: str | None,
     log_level: str | None,
     pid_file: str | None,
+    accept_damage: bool,
     verbose: bool,
 ) -> int:
     """Run the scheduler, the daemon that decides which task runs next.
@@ -68,4 +72,5 @@ def scheduler(
         log_level=level,
         environ=os.environ,
         pid_path=pid_file,
+        accept_damage=accept_damage,
     )

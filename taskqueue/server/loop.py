@@ -10,7 +10,7 @@ Rules:
 2. Nothing that a peer sends can raise in here; what can't be taken is answered with an error and counted.
 3. Crash only: after a StoreError the waiting replies are dropped and a new epoch is begun from the store,
    with a growing pause between attempts, during which requests are answered ``unavailable``. Fenced,
-   FormatError and Corrupt end the loop, because no repetition helps.
+   FormatError, Damaged and Corrupt end the loop, because no repetition helps.
 4. At a start, too, it waits for a disk that has no room or does not work; any other StoreError ends it, because
    whoever starts it can mend a wrong path.
 """
@@ -28,7 +28,7 @@ from taskqueue.core.messages import Now
 from taskqueue.core.replies import ErrorReply, Said, Select, StatusReply
 from taskqueue.core.requests import Heard
 from taskqueue.core.settings import CoreConfig
-from taskqueue.errors import DiskError, Fenced, FormatError, Rejected, StoreError
+from taskqueue.errors import Damaged, DiskError, Fenced, FormatError, Rejected, StoreError
 from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, ticks
 from taskqueue.server.disk import Disk
@@ -130,7 +130,7 @@ class Loop:
         try:
             self._cover()
             self._hear_and_turn()
-        except (Fenced, FormatError):
+        except (Damaged, Fenced, FormatError):
             raise
         except StoreError as error:
             trouble = _Trouble.of(error)
@@ -278,7 +278,7 @@ class Loop:
         """None: it worked."""
         try:
             self._epoch = self._load()
-        except (Fenced, FormatError):
+        except (Damaged, Fenced, FormatError):
             raise
         except passing as error:
             log.error("store-still-fails error=%s", error)

@@ -4,8 +4,9 @@
     exit 1    could not start, or stopped while the store could not be used (it waits for a disk that is full)
     exit 3    another scheduler has taken over the store
     exit 4    an invariant is broken: a bug, and going on could lose tasks
+    exit 5    the store is damaged: tasks that were acknowledged are lost, and whoever starts it has to decide
 
-Each of the last three says why in one line on stderr.
+Each but the first says why on stderr, in one line, and of damage what and where in some more.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from taskqueue.core.characters import visible
 from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.settings import CoreConfig
 from taskqueue.core.views import Counts
-from taskqueue.errors import ConfigError, Corrupt, Fenced, StoreError
+from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, StoreError
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config import Config, anchored, changed, core_config, load, override, reloaded
 from taskqueue.server.disk import Disk
@@ -37,12 +38,12 @@ from taskqueue.server.epoch import Epoch
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
+from taskqueue.server.opening import Opening
 from taskqueue.server.pid_file import pid_file
 from taskqueue.server.router import Router
 from taskqueue.server.signals import Signals
 from taskqueue.server.webhook import Webhook
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.rocks import RocksStore
 
 log = logging.getLogger("taskqueue")
 
@@ -50,6 +51,7 @@ EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_FENCED: Final = 3
 EXIT_CORRUPT: Final = 4
+EXIT_DAMAGED: Final = 5
 
 SWITCH_SECONDS: Final = 0.0001
 """How long the loop may keep the GIL when the sync thread wants it back. Measured with a busy loop and fdatasync:
@@ -70,6 +72,7 @@ def run(
     log_level: str | None = None,
     environ: Mapping[str, str] = MappingProxyType({}),
     pid_path: str | None = None,
+    accept_damage: bool = False,
 ) -> int:
     """Run a daemon in this process, which must call from its main thread, until a signal ends it.
 
@@ -78,6 +81,7 @@ def run(
         bind, store_path, durability, log_level: said instead of what the file and the environment say.
         environ: variables that may say settings; see ``environment``.
         pid_path: of a file that says which process this is; see ``pid_file``.
+        accept_damage: start on a damaged store, without what it has lost.
 
     Returns:
         The process's exit code; see the module.
@@ -88,11 +92,13 @@ def run(
     }, environ)  # fmt: skip
     try:
         with pid_file(pid_path):
-            _serve(source)
+            _serve(source, accept_damage)
     except ConfigError as error:
         return _failed(EXIT_FAILED, str(error))
     except Fenced as error:
         return _failed(EXIT_FENCED, f"another scheduler has taken over the store: {error}")
+    except Damaged as error:
+        return _failed(EXIT_DAMAGED, str(error))
     except StoreError as error:
         return _failed(EXIT_FAILED, str(error))
     except Corrupt as error:
@@ -158,15 +164,17 @@ def software_version() -> str:
         return ""
 
 
-def _serve(source: Source) -> None:
+def _serve(source: Source, accept_damage: bool) -> None:
     config = source.read()
     set_up(config.server.log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
     meters, clock = Meters(), Clock()
     disk = Disk(config.store.path, config.store.min_free)
 
+    opening = Opening(accept_damage)
+
     def begin(core: CoreConfig) -> Epoch:
-        return _begin(source.config, core, clock, meters)
+        return _begin(source.config, core, clock, meters, opening)
 
     def reload() -> tuple[CoreConfig, list[str]] | None:
         read = source.read_again()
@@ -207,8 +215,8 @@ def _router(config: Config, meters: Meters) -> Router:
         raise ConfigError(f"can't listen on {bind}: {zmq.strerror(error.errno or 0)}{hint}") from None
 
 
-def _begin(config: Config, core: CoreConfig, clock: Clock, meters: Meters) -> Epoch:
-    ledger = Ledger(RocksStore(config.store.path, cache_bytes=config.store.cache))
+def _begin(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: Opening) -> Epoch:
+    ledger = Ledger(opening.open(config))
     try:
         epoch = Epoch(ledger, boot_id(), core, clock.now(), config.store.durability, meters)
     except BaseException:

@@ -5,37 +5,26 @@
 
 A copy is a store like any other: what looks at stores can look at it.
 
-A store that was put back does not know what was done after the copy was made, but fetchers do: they may hold tokens of
-epochs that it has not had. No token may be given twice, so it skips SKIPPED_EPOCHS epochs, above its own and above
-that of the store whose place it takes: as if it had been started so often. A number is ``epoch | n``, so that
-everything it gives from then on is new. It also forgets which boot it knew, so that buckets start empty and leases get
-the time that they get after a power cut: what was handed out since the copy is unknown.
+A store that was put back does not know what was done after the copy was made, so it skips epochs (``skipping``), above
+its own and above that of the store whose place it takes.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from os.path import exists, join, lexists
+from os.path import exists
 from tempfile import mkdtemp
-from typing import Final
 
 from taskqueue.errors import FormatError, StoreError
-from taskqueue.store.contract import Batch
-from taskqueue.store.epoch import EPOCH_KEY, next_epoch
-from taskqueue.store.folder import LOCK, Folder, is_store
-from taskqueue.store.format import META
+from taskqueue.store.folder import is_store
 from taskqueue.store.image import Image, sync_folder
-from taskqueue.store.layout import BOOT_KEY, CLEAN_KEY
+from taskqueue.store.lock import alone
 from taskqueue.store.rocks import RocksStore
+from taskqueue.store.skipping import skip_epochs
 from taskqueue.store.still import Still
-
-SKIPPED_EPOCHS: Final = 1024
-"""By a restored store: at most so often may a lost one have been started since it was copied. An epoch has 19 bits, so
-there is room for 500 restores."""
 
 
 def back_up(path: str, folder: str) -> int:
@@ -78,24 +67,6 @@ def restore(copy: str, path: str, aside: str | None) -> int:
         return epoch
 
 
-@contextmanager
-def alone(path: str) -> Iterator[None]:
-    """Have the store in ``path`` for oneself, without opening it, so that no daemon starts on it.
-
-    Raises:
-        StoreError: a daemon has it, or what it would lock is no file.
-    """
-    if not lexists(join(path, LOCK)):
-        yield
-        return
-    with closing(Folder(path)) as folder, folder.open(LOCK, os.O_RDWR) as lock:
-        try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StoreError(f"{path}: a scheduler holds this store; stop it first") from None
-        yield
-
-
 def _take_place(partial: str, path: str, aside: str | None) -> None:
     """Give the copy its name; what has that name goes aside, and comes back if the copy doesn't get it."""
     if aside is None or not exists(path):
@@ -112,13 +83,7 @@ def _take_place(partial: str, path: str, aside: str | None) -> None:
 def _begin_anew(folder: str, replaced: str) -> int:
     """Open the copy, which shows that it can be, and have it skip what may have been used."""
     with closing(RocksStore(folder)) as store:
-        epoch = store.begin()
-        last = max(epoch, _epoch_of(replaced)) + SKIPPED_EPOCHS
-        next_epoch(last, folder)
-        entries = [(EPOCH_KEY, b"%d" % last), (CLEAN_KEY, b"0")]
-        store.write(epoch, Batch(puts={META: entries}, deletes={META: [BOOT_KEY]}))
-        store.sync()
-    return last
+        return skip_epochs(store, folder, _epoch_of(replaced))
 
 
 def _epoch_of(path: str) -> int:

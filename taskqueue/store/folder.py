@@ -96,6 +96,19 @@ class Folder:
             os.close(looked)
         return os.fdopen(opened, "r+b" if flags & os.O_RDWR else "rb")
 
+    def open_or_make(self, name: str) -> int:
+        """Open a file of it to read and write, which is made if it is not there; returns its descriptor.
+
+        Raises:
+            StoreError: it is no regular file, or larger than it should be.
+            OSError: it can't be opened, or not be made.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with suppress(FileExistsError):
+            return os.open(name, flags, 0o644, dir_fd=self._descriptor)
+        with self.open(name, os.O_RDWR) as file:
+            return os.dup(file.fileno())
+
     def manifest_name(self) -> str:
         """What CURRENT names.
 

@@ -21,18 +21,25 @@ from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch
 
 from taskqueue.errors import StoreError, TaskQueueError
 from taskqueue.store import engine, tuning
+from taskqueue.store.accepting import look
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
 from taskqueue.store.folder import Folder
 from taskqueue.store.format import META, Migrations, bring_up, refuse_newer
 from taskqueue.store.layout import FAMILIES, IDS
+from taskqueue.store.mark import Marker, fresh_mark
 from taskqueue.store.migrations import MIGRATIONS
+from taskqueue.store.skipping import skip_epochs
 
 CACHE_BYTES: Final = 128 << 20
 
 
 class RocksStore:
-    """A Store in a directory; see ``contract`` for what its methods promise."""
+    """A Store in a directory; see ``contract`` for what its methods promise.
+
+    Attributes:
+        damage: that was found in its logs when it was opened, and cut out of them.
+    """
 
     def __init__(
         self,
@@ -40,14 +47,21 @@ class RocksStore:
         *,
         cache_bytes: int = CACHE_BYTES,
         migrations: Migrations = MIGRATIONS,
+        boot_id: str = "",
+        has_failed: bool = False,
+        accept_damage: bool = False,
     ) -> None:
         """Open the store in a directory, which is made if it is not there.
 
         Args:
             cache_bytes: memory for blocks, indexes and filters.
+            boot_id: names this run of the machine; empty: not known.
+            has_failed: it is opened again because a write of this process has failed.
+            accept_damage: go on without what a damaged log has lost.
 
         Raises:
             StoreError: it can't be opened; for instance, another process has it.
+            Damaged: its logs have lost what was safe; nothing is changed.
             DiskError: the disk does not let it, at the moment.
             FormatError: it has a format that can't be opened.
         """
@@ -55,13 +69,18 @@ class RocksStore:
         self._cache = Cache(cache_bytes)
         self._families: dict[Family, Rdict] = {}
         self._handles: dict[Family, ColumnFamily] = {}
-        self._db = self._open()
+        self._marker: Marker | None = None
+        self._db = self._open(boot_id, has_failed=has_failed, accept_damage=accept_damage)
         try:
+            self._opened_seq = self._db.latest_sequence_number()
             self._bind()
             refuse_newer(self, self._path)
             self._add_families()
             self._epoch = self._stored_epoch()
             bring_up(self, self._path, migrations)
+            if self.damage is not None and self.damage.is_told:
+                skip_epochs(self, self._path)
+            self._mark(boot_id)
         except TaskQueueError:
             with suppress(StoreError):
                 self.close()
@@ -94,7 +113,10 @@ class RocksStore:
 
     def sync(self) -> None:
         with engine.failures(self._path, "sync"):
+            seq = self._db.latest_sequence_number()
             self._db.flush_wal(True)
+        if self._marker is not None:
+            self._marker.move_to(seq)
 
     def is_busy(self) -> bool:
         """RocksDB is flushing or compacting in the background, or about to."""
@@ -120,6 +142,8 @@ class RocksStore:
         # RocksDB gives its lock back only when the last reference to any of its families is gone.
         self._handles.clear()
         self._families.clear()
+        if self._marker is not None:
+            self._marker.close()
         with engine.failures(self._path, "close"):
             self._db.close()
 
@@ -151,13 +175,14 @@ class RocksStore:
 
     # -------------------------------------------------------------------------------------------- opening
 
-    def _open(self) -> Rdict:
+    def _open(self, boot_id: str, *, has_failed: bool, accept_damage: bool) -> Rdict:
         """Open the families that are there and no others, so that a store that is refused stays as it is."""
         with engine.failures(self._path, "open"):
             makedirs(self._path, exist_ok=True)
             with closing(Folder(self._path)) as folder:
                 folder.refuse_foreign()
             is_new = not exists(join(self._path, "CURRENT"))
+            self.damage = None if is_new else look(self._path, boot_id, has_failed=has_failed, accept=accept_damage)
             families = FAMILIES if is_new else Rdict.list_cf(self._path)
             return Rdict(self._path, tuning.database(), {family: self._options_of(family) for family in families})
 
@@ -166,6 +191,11 @@ class RocksStore:
             for family in Rdict.list_cf(self._path):
                 self._families[family] = self._db.get_column_family(family)
                 self._handles[family] = self._db.get_column_family_handle(family)
+
+    def _mark(self, boot_id: str) -> None:
+        """What was there when it was opened is in tables by now, which are safe."""
+        with engine.failures(self._path, "open"):
+            self._marker = Marker(self._path, fresh_mark(self._path, self._opened_seq, boot_id))
 
     def _add_families(self) -> None:
         """Make those that the format in the directory did not have yet."""

@@ -14,13 +14,14 @@ import pytest
 from taskqueue.core.task import Task
 from taskqueue.errors import FormatError, StoreError
 from taskqueue.store.contract import Batch, Family
-from taskqueue.store.copying import SKIPPED_EPOCHS, back_up, restore
+from taskqueue.store.copying import back_up, restore
 from taskqueue.store.epoch import EPOCH_BITS, EPOCH_KEY
 from taskqueue.store.findings import Findings
 from taskqueue.store.format import FORMAT_KEY, META
 from taskqueue.store.image import Image
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.rocks import RocksStore
+from taskqueue.store.skipping import SKIPPED_EPOCHS
 from taskqueue.store.still import Still
 
 

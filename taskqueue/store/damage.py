@@ -1,0 +1,178 @@
+"""Is a store damaged? Its logs are read strictly, and compared with its MANIFEST and its mark.
+
+    mark      everything up to change 900 was safe
+    MANIFEST  tables have changes up to 820; logs are needed from 000012.log on
+    logs      000012.log 1 … 500, 000014.log 501 … 640
+
+Here 260 changes are lost, and the tables are ahead of the logs: some of their families lack what others have.
+
+A torn end behind the mark is what a power cut leaves, or a write that failed, and is no damage. A gap behind the mark
+is, as far as nothing explains it: a power cut does (the machine has been started since), because a disk may have kept
+later bytes without earlier ones; so does a write that failed a moment ago, in this process. What follows it must not
+be replayed all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os.path import join
+from time import localtime, strftime
+from typing import Final
+
+from msgspec import Struct
+
+from taskqueue.store.folder import LOG, Folder
+from taskqueue.store.log_chain import Chain, Flaw, follow
+from taskqueue.store.manifest import Manifest, read_manifest
+from taskqueue.store.mark import Mark, read_mark
+from taskqueue.store.write_log import WriteLog, read_log
+
+SHOWN_FLAWS: Final = 10
+
+
+class Damage(Struct):
+    """What is wrong with the logs of a store.
+
+    Attributes:
+        flaws: where.
+        kept: number of the last change before the damage.
+        known: number of the last change that there was, as far as is known.
+        logs: all that are needed.
+        stop: the log and the byte up to which logs may be replayed; None: none of them may.
+        is_told: changes are lost that nothing explains; else it is what a power cut leaves.
+        tables_ahead: tables have changes after ``kept``, so that logs up to there don't go with them.
+        marked_at: unix seconds of the newest mark; 0: there is none.
+        more_flaws: that are not among ``flaws``.
+        aside: the folder where its logs are kept, if it was cut out of them.
+    """
+
+    flaws: list[Flaw]
+    kept: int
+    known: int
+    logs: list[str]
+    stop: tuple[str, int] | None
+    is_told: bool = True
+    tables_ahead: bool = False
+    marked_at: float = 0.0
+    more_flaws: int = 0
+    aside: str = ""
+
+    @property
+    def lost(self) -> int:
+        """Changes, at most."""
+        return max(0, self.known - self.kept)
+
+    def lines(self) -> list[str]:
+        """What is wrong and what is lost, for people."""
+        when = f"; it was known to be whole at {_time(self.marked_at)}" if self.marked_at else ""
+        more = [f"{self.more_flaws:,} further places can't be read"] if self.more_flaws else []
+        loss = f"lost: at most {self.lost:,} of the {self.known:,} changes that are known of{when}"
+        return [*map(str, self.flaws), *more, loss]
+
+
+def find_damage(path: str, boot_id: str, *, has_failed: bool = False) -> Damage | None:
+    """Look at a store that nobody else has open; None: its logs are whole, or torn as a crash leaves them.
+
+    Args:
+        boot_id: names this run of the machine; empty: not known.
+        has_failed: a write of this process has failed, which explains gaps.
+
+    Raises:
+        StoreError: it has files that are not RocksDB's, or a MANIFEST that can't be read.
+        OSError: a file can't be read.
+    """
+    folder = Folder(path)
+    try:
+        name = folder.manifest_name()
+        mark = read_mark(folder)
+        with folder.open(name) as file:
+            manifest = read_manifest(join(path, name), file)
+        logs: list[WriteLog] = []
+        for log_name in sorted(filter(LOG.fullmatch, folder.names()), key=number_of):
+            if number_of(log_name) >= manifest.first_log:
+                with folder.open(log_name) as file:
+                    logs.append(read_log(log_name, file))
+    finally:
+        folder.close()
+    return judge(name, manifest, logs, mark, explained=has_failed or _was_off(mark, boot_id))
+
+
+def judge(
+    name: str, manifest: Manifest, logs: Sequence[WriteLog], mark: Mark | None, *, explained: bool
+) -> Damage | None:
+    """Compare what logs have with what was known of them.
+
+    Args:
+        name: of the MANIFEST.
+        logs: in the order of their numbers.
+        explained: gaps behind the mark are what a power cut leaves.
+    """
+    chain = follow(logs)
+    beginning = _missing_beginning(name, manifest, logs, chain, mark)
+    last = manifest.last_seq if chain.first is None else chain.last
+    marked = 0 if mark is None else mark.seq
+    if beginning is None and last >= marked and not chain.has_gap:
+        return None
+    kept, stop, flaws = last, chain.stop, chain.flaws
+    ahead = manifest.largest_seq > kept
+    if beginning is not None or chain.first is None:
+        kept, stop = manifest.largest_seq, None
+        ahead = _has_uneven_tables(name, manifest, mark)
+    if beginning is not None and not any(flaw.name == beginning.name for flaw in flaws):
+        flaws = [beginning, *flaws]
+    if not flaws:
+        end = logs[-1] if logs else WriteLog(f"{manifest.first_log:06d}.log", manifest.first_log, [], 0)
+        flaws = [Flaw(end.name, end.size, f"it ends with change {last:,}, and {marked:,} was safe")]
+    return Damage(
+        flaws=flaws[:SHOWN_FLAWS],
+        more_flaws=len(flaws[SHOWN_FLAWS:]),
+        kept=kept,
+        known=max(chain.known, manifest.last_seq, marked),
+        logs=[log.name for log in logs],
+        stop=None if stop is None else (stop[0].name, stop[1]),
+        is_told=beginning is not None or last < marked or ahead or not explained,
+        tables_ahead=ahead,
+        marked_at=0.0 if mark is None else mark.at,
+    )
+
+
+def _has_uneven_tables(name: str, manifest: Manifest, mark: Mark | None) -> bool:
+    """Some families have tables from after the opening, which puts all that there is into tables; others may not."""
+    if mark is not None and mark.manifest == name:
+        return manifest.largest_seq > mark.opened_seq
+    return bool(manifest.tables) and any(number > manifest.first_log for number in manifest.log_numbers.values())
+
+
+def number_of(name: str) -> int:
+    """Of a log, by the name of its file."""
+    return int(name.partition(".")[0])
+
+
+def _missing_beginning(
+    name: str, manifest: Manifest, logs: Sequence[WriteLog], chain: Chain, mark: Mark | None
+) -> Flaw | None:
+    """Logs are deleted from the first one on, and the MANIFEST says first up to which one; so is that one there?
+
+    When a store has just been opened, it says the number after that of the last log before, which no file need have:
+    which one was begun then says the mark, if it is of that opening.
+    """
+    there = logs[0].number if logs else None
+    if mark is not None and mark.manifest == name:
+        needed = max(manifest.first_log, mark.first_log)
+        if there is None or there > needed:
+            return Flaw(f"{needed:06d}.log", 0, "it is missing")
+        if chain.first is None and (len(logs) > 1 or (there == mark.first_log and mark.seq > mark.opened_seq)):
+            return Flaw(logs[0].name, 0, "it has lost what was in it")
+    if chain.first is not None and chain.first > manifest.last_seq + 1:
+        missing = f"changes {manifest.last_seq + 1:,} to {chain.first - 1:,} are missing before it"
+        return Flaw(logs[0].name, 0, missing)
+    return None
+
+
+def _was_off(mark: Mark | None, boot_id: str) -> bool:
+    """The machine has been started since the mark was written."""
+    return mark is not None and bool(mark.boot_id) and bool(boot_id) and mark.boot_id != boot_id
+
+
+def _time(at: float) -> str:
+    return strftime("%Y-%m-%d %H:%M:%S", localtime(at))

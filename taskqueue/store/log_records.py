@@ -1,0 +1,152 @@
+"""Records in a file of RocksDB's log format, which its logs and its MANIFEST have: each with its checksum looked at.
+
+    file     blocks of 32 KiB
+    block    records, and less than 7 bytes of zeros at its end
+    record   checksum (CRC-32C, masked) 4, length 2, type 1, data; no record crosses the end of a block, so data that
+             is longer comes in parts: first, middle …, last
+
+Source: https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format. RocksDB itself stops at the first record
+that it can't read and does not say whether anything came after it. What comes after is what tells damage from the torn
+end that a crash leaves, so here reading goes on at the next block.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
+
+import google_crc32c
+
+BLOCK: Final = 32 << 10
+BLOCKS_READ: Final = 32
+"""At a time."""
+
+HEADER: Final = struct.Struct("<IHB")
+_HEADER_BYTES: Final = HEADER.size
+FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+"""Types of records; those of others, which say things about the file, are read over."""
+
+_NONE, _ZEROS = -1, -2
+_MASK_DELTA: Final = 0xA282EAD8
+
+Part = tuple[int, int, bytes]
+"""Where a part of a record begins, its type, its data; type _NONE: it can't be read, and why, in UTF-8; type _ZEROS:
+nothing but zeros comes from there on in its block."""
+
+
+class Record(NamedTuple):
+    """One that can be read.
+
+    Attributes:
+        at, end: where its first part begins and its last one ends: bytes from the start of the file.
+        data: of all its parts.
+    """
+
+    at: int
+    end: int
+    data: bytes
+
+
+class Unreadable(NamedTuple):
+    """A place where a record can't be read.
+
+    Attributes:
+        at: bytes from the start of the file.
+        reason: for people.
+    """
+
+    at: int
+    reason: str
+
+
+def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
+    """All records, from the start of the file; what is zeros up to the end of the file is no record, and no flaw."""
+    parts: list[bytes] = []
+    began, lost = 0, False
+    for at, kind, data in _parts(file):
+        if kind in (FULL, FIRST) and parts:
+            yield Unreadable(began, "a record without its end")
+        lost = lost and kind not in (FULL, FIRST)
+        if kind == FULL:
+            parts = []
+            yield Record(at, at + _HEADER_BYTES + len(data), data)
+        elif kind == FIRST:
+            parts, began = [data], at
+        elif kind == _NONE:
+            parts, lost = [], True
+            yield Unreadable(at, data.decode())
+        elif not parts:
+            # What is left of a record that has just been told of is not one more flaw.
+            if not lost:
+                yield Unreadable(at, "a record without its beginning")
+        elif kind == MIDDLE:
+            parts.append(data)
+        else:
+            yield Record(began, at + _HEADER_BYTES + len(data), b"".join([*parts, data]))
+            parts = []
+    if parts:
+        yield Unreadable(began, "a record without its end")
+
+
+def record_bytes(data: bytes, at: int) -> bytes:
+    """Data as records, to be put behind ``at`` bytes of a file."""
+    written = bytearray()
+    kind = FULL
+    while True:
+        room = BLOCK - (at + len(written)) % BLOCK - _HEADER_BYTES
+        if room < 0:
+            written += bytes(room + _HEADER_BYTES)
+            continue
+        part, data = data[:room], data[room:]
+        whole, more = (FULL, FIRST) if kind == FULL else (LAST, MIDDLE)
+        kind = more if data else whole
+        written += HEADER.pack(_masked(google_crc32c.value(bytes([kind]) + part)), len(part), kind) + part
+        if not data:
+            return bytes(written)
+
+
+def _parts(file: BinaryIO) -> Iterator[Part]:
+    """All parts of records; zeros only if something comes after them."""
+    start = 0
+    zeros: Part | None = None
+    while chunk := file.read(BLOCK * BLOCKS_READ):
+        for block_at in range(0, len(chunk), BLOCK):
+            for part in _parts_of(chunk[block_at : block_at + BLOCK], start + block_at):
+                if part[1] == _ZEROS:
+                    zeros = zeros or (part[0], _NONE, b"zeros where a record should be")
+                    continue
+                if zeros is not None:
+                    yield zeros
+                    zeros = None
+                yield part
+        start += len(chunk)
+
+
+def _parts_of(block: bytes, start: int) -> list[Part]:
+    """Those of one block, up to the first one that can't be read: after it nothing says where the next one begins."""
+    parts: list[Part] = []
+    at, size = 0, len(block)
+    unpack, crc32c = HEADER.unpack_from, google_crc32c.value
+    while at + _HEADER_BYTES <= size:
+        checksum, length, kind = unpack(block, at)
+        end = at + _HEADER_BYTES + length
+        if not kind and not length and not any(block[at:]):
+            return [*parts, (start + at, _ZEROS, b"")]
+        if end > size:
+            return [*parts, (start + at, _NONE, b"a record that goes on behind the end of its block")]
+        # The checksum covers the type, too.
+        crc = crc32c(block[at + _HEADER_BYTES - 1 : end])
+        if ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF != checksum:
+            return [*parts, (start + at, _NONE, b"a record whose checksum does not match")]
+        if FULL <= kind <= LAST:
+            parts.append((start + at, kind, block[at + _HEADER_BYTES : end]))
+        at = end
+    if at < size < BLOCK and any(block[at:]):
+        parts.append((start + at, _NONE, b"a part of a record"))
+    return parts
+
+
+def _masked(crc: int) -> int:
+    """As it is stored: a checksum of data that has checksums in it says little."""
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
