@@ -56,8 +56,11 @@ def check(file: str) -> None:
     Example:
       taskqueue config check taskqueue.toml
     """
+    from taskqueue.server import budget
     from taskqueue.server.config import load
 
-    projects = sorted(load(file).projects)
+    read = load(file)
+    budget.check(read)
+    projects = sorted(read.projects)
     plural = "" if len(projects) == 1 else "s"
     say(f"{file}: good, {len(projects)} project{plural}: {', '.join(projects) or 'none'}")

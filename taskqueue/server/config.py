@@ -77,8 +77,13 @@ class StoreSection(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """[limits]. See core.settings.CoreConfig."""
+    """[limits]. Attributes that are not explained here are in core.settings.CoreConfig.
 
+    Attributes:
+        memory: bytes of the process, in all; it takes less where the machine has less.
+    """
+
+    memory: Annotated[int, Meta(ge=1 << 20, le=1 << 50, extra=SIZE)] = 1 << 30
     head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 16_384
     head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 16 << 20
     memory_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
@@ -141,6 +146,7 @@ RESTART_ONLY: Final = (
     ("store", "path"),
     ("store", "durability"),
     ("store", "cache"),
+    ("limits", "memory"),
 )
 """Settings whose change waits for the next start."""
 

@@ -19,6 +19,7 @@ from taskqueue.core.requests import (
     StatsHistory,
     Status,
     TaskList,
+    TaskShow,
     Verify,
 )
 from taskqueue.errors import Rejected
@@ -29,6 +30,7 @@ COST_MOST: Final = 10.0
 """Milliseconds that the slow requests of a turn may take together; the rest is heard in the next one."""
 
 SLOW: Final[Mapping[type, float]] = {
+    TaskShow: 2.5,
     TaskList: 5.0,
     Status: 5.0,
     Fetchers: COST_MOST,
@@ -41,7 +43,8 @@ SLOW: Final[Mapping[type, float]] = {
     ProjectDo: 0.2,
     Verify: COST_MOST,
 }
-"""What requests take that look at much, or drop much: milliseconds, at ten thousand projects, at their worst."""
+"""What requests take that look at much, drop much or are told much: milliseconds, at ten thousand projects, at their
+worst."""
 
 
 def cost(request: AnyRequest) -> float:

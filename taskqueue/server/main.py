@@ -30,13 +30,16 @@ from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.settings import CoreConfig
 from taskqueue.core.views import Counts
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, StoreError
+from taskqueue.server import budget
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config import Config, anchored, changed, core_config, load, override, reloaded
 from taskqueue.server.disk import Disk
 from taskqueue.server.environment import with_environment
 from taskqueue.server.epoch import Epoch
+from taskqueue.server.files import connections_most, raise_limit
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
+from taskqueue.server.memory import machine_bytes
 from taskqueue.server.meters import Meters
 from taskqueue.server.opening import Opening
 from taskqueue.server.pid_file import pid_file
@@ -153,6 +156,7 @@ class Source:
         config = with_environment(load(self._path), self._environ)
         for (section, key), value in self._said.items():
             config = override(config, section, key, value)
+        budget.check(config)
         return anchored(config, os.getcwd())
 
 
@@ -209,10 +213,19 @@ def _tell(line: str) -> None:
 def _router(config: Config, meters: Meters) -> Router:
     bind = config.server.bind
     try:
-        return Router(bind, config.server.max_message, meters)
+        connections = connections_most(raise_limit())
+        return Router(bind, config.server.max_message, meters, memory_of(config), connections)
     except zmq.ZMQError as error:
         hint = "; is another daemon running?" if error.errno == zmq.EADDRINUSE else ""
         raise ConfigError(f"can't listen on {bind}: {zmq.strerror(error.errno or 0)}{hint}") from None
+
+
+def memory_of(config: Config) -> int:
+    """Bytes that the process may take: what the config says, or what the machine has."""
+    there = machine_bytes()
+    if budget.needed_bytes(config) > there:
+        log.warning("memory-small machine_bytes=%d; lower limits.memory_bytes or store.cache", there)
+    return min(config.limits.memory, there)
 
 
 def _begin(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: Opening) -> Epoch:

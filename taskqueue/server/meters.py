@@ -15,6 +15,7 @@ class Meters(Struct):
         frames_in, frames_out, bytes_in, bytes_out: messages received and sent.
         malformed, unavailable: messages answered with an error by the shell: no request in them, or no store.
         undelivered: messages whose peer had gone or did not read.
+        cut: connections that were ended because they made the daemon hold too much, or were too many.
         writes, syncs: batches written; syncs of the log that were done.
         reloads: times the core was loaded again after the store had failed.
         hear_seconds, find_seconds, step_seconds, keep_seconds, reply_seconds: spent in the parts of a turn:
@@ -30,6 +31,7 @@ class Meters(Struct):
     malformed: int = 0
     unavailable: int = 0
     undelivered: int = 0
+    cut: int = 0
     writes: int = 0
     syncs: int = 0
     reloads: int = 0

@@ -7,9 +7,10 @@ is spread over turns, so that signals, deadlines and answers don't wait for the 
 
 Bounds, a peer:
 * RECEIVE_MARK messages received and not yet taken; beyond it the peer's own sends wait, by TCP.
-* SEND_MARK messages that it hasn't read; beyond it they are dropped.
+* SEND_MARK messages that it hasn't read, and so many bytes as ``connections`` says; beyond it they are dropped.
 * twice ``max_message`` bytes a message; libzmq cuts the connection that sends more. Between the two the peer
   gets an error reply, which tells more than a connection that breaks.
+What all peers together make the process hold is bounded by ``watcher``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import zmq
 
 from taskqueue.core.messages import Peer
 from taskqueue.server.clock import ticks
+from taskqueue.server.connections import Connections
 from taskqueue.server.meters import Meters
+from taskqueue.server.watcher import Watcher
 
 DRAIN_BYTES: Final = 4 << 20
 DRAIN_FRAMES: Final = 1024
@@ -29,8 +32,8 @@ DRAIN_FRAMES: Final = 1024
 DRAIN_SECONDS: Final = 0.010
 """Spent on receiving and decoding in one turn, at most; the last message may exceed it."""
 
-RECEIVE_MARK: Final = 64
-"""As many requests as a session may have unanswered."""
+RECEIVE_MARK: Final = 8
+"""Of any length up to the longest; enough for the socket's own thread to go on while the loop takes them."""
 SEND_MARK: Final = 2048
 """What is unread is mostly ``select`` messages, whose tasks a fetcher's capacity bounds. They may be small and many:
 timers that come due one by one, to a fetcher that pauses for a moment. One that could not be sent costs it its work
@@ -39,10 +42,6 @@ PARTS_AT_ONCE: Final = 1000
 """Dropped before the clock is looked at again."""
 LINGER_MS: Final = 1000
 """How long a stopping daemon tries to hand what it has said to the network."""
-ADDRESSES_MOST: Final = 16_384
-"""Of peers, remembered; beyond it they are learned anew."""
-CHOSEN_BY_US: Final = b"\0"
-"""What routing ids begin with that the socket gave, one to a connection; a peer may have chosen another one."""
 KEEPALIVE_IDLE_SECONDS: Final = 60
 """Silence after which the kernel probes a connection, so that those of vanished machines are closed."""
 
@@ -64,6 +63,12 @@ class Frame(NamedTuple):
 class Router:
     """Binds at once.
 
+    Args:
+        bind: address; a port of * is a free one.
+        max_message: bytes; see the module.
+        memory: bytes of the whole process, beyond most of which connections are cut.
+        connections: that may be open.
+
     Attributes:
         endpoint: what it listens on, with the port that was chosen if the address left that open.
 
@@ -71,13 +76,21 @@ class Router:
         zmq.ZMQError: the address can't be used.
     """
 
-    def __init__(self, bind: str, max_message: int, meters: Meters) -> None:
+    def __init__(
+        self,
+        bind: str,
+        max_message: int,
+        meters: Meters,
+        memory: int = 1 << 30,
+        connections: int = 1 << 20,
+    ) -> None:
         self._meters = meters
-        self._addresses: dict[bytes, str] = {}
+        self._connections = Connections(meters)
         self._unfinished: Frame | None = None
         self._context = zmq.Context()
         self.socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._configure(bind, max_message)
+        self._watcher = Watcher(self._context, self.socket, self._connections, memory, connections)
         try:
             self.socket.bind(bind)
         except zmq.ZMQError:
@@ -98,6 +111,7 @@ class Router:
 
     def drain(self) -> Iterator[Frame]:
         """What is waiting, as far as the bounds of a turn go; the caller's own time counts too."""
+        self._connections.forget_gone()
         until, left = ticks() + DRAIN_SECONDS, DRAIN_BYTES
         for _ in range(DRAIN_FRAMES):
             frame = self._receive(until) if left > 0 and ticks() < until else None
@@ -108,6 +122,9 @@ class Router:
 
     def send(self, peer: Peer, payload: bytes) -> bool:
         """Send now or never; False: nobody is there, or nobody reads."""
+        if not self._connections.open_to(peer):
+            self._meters.undelivered += 1
+            return False
         try:
             self.socket.send(peer, zmq.SNDMORE | zmq.NOBLOCK)
             self.socket.send(payload, zmq.NOBLOCK)
@@ -118,10 +135,12 @@ class Router:
             return False
         self._meters.frames_out += 1
         self._meters.bytes_out += len(payload)
+        self._connections.sent(peer, len(payload))
         return True
 
     def close(self) -> None:
         """Let go of the address, after LINGER_MS at most."""
+        self._watcher.close()
         self.socket.close()
         self._context.term()
 
@@ -134,9 +153,7 @@ class Router:
         except zmq.Again:
             return None
         message = self.socket.recv(0, False)
-        address = self._addresses.get(peer)
-        if address is None:
-            address = self._address_of(peer, message)
+        address = self._connections.heard(peer, message).address
         payload = message.bytes
         self._meters.frames_in += 1
         self._meters.bytes_in += len(payload)
@@ -153,16 +170,5 @@ class Router:
             if parts % PARTS_AT_ONCE == 0 and more and ticks() >= until:
                 self._unfinished = frame._replace(parts=parts)
                 return None
+        self._connections.caught_up(frame.peer)
         return frame._replace(parts=parts)
-
-    def _address_of(self, peer: bytes, message: zmq.Frame) -> str:
-        """Where a message came from: asking it costs more than remembering it of each connection."""
-        try:
-            address = str(message.get("Peer-Address"))
-        except zmq.ZMQError:
-            address = ""
-        if peer.startswith(CHOSEN_BY_US):
-            if len(self._addresses) >= ADDRESSES_MOST:
-                self._addresses.clear()
-            self._addresses[peer] = address
-        return address

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgpack
+import pytest
 import zmq
 
+from tests.zmtp import connected, frame, raw
+
 if TYPE_CHECKING:
-    from tests.integration.conftest import DaemonFactory, PeerFactory
+    from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
 
 PARTS = 300_000
 """Of a message; to drop them takes many turns."""
+MEGABYTE = bytes(1 << 20)
+LITTLE = {"memory": "320 MiB", "memory_bytes": "16 MiB", "cache": "16 MiB", "max_leases": 1000}
+LITTLE_KIB = 320 << 10
+ENDLESS = 1500
+"""Megabytes that somebody sends, or has sent to him: many times what the daemon may take."""
+
+FEW_FILES = """
+import resource, sys
+from taskqueue.server.main import run
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, {hard}))
+sys.exit(run(sys.argv[1]))
+"""
+IDLE = 400
+
+
+def peak_kib(it: Daemon) -> int:
+    """The most memory that the daemon has had."""
+    assert it.process is not None
+    lines = Path(f"/proc/{it.process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def test_a_message_of_very_many_parts_is_dropped_in_steps_between_which_the_daemon_lives(
@@ -30,3 +57,51 @@ def test_a_message_of_very_many_parts_is_dropped_in_steps_between_which_the_daem
     assert refused["reason"] == f"a message is one frame after the routing id, not {PARTS + 1}"
     assert polite.shell()["malformed"] - before["malformed"] == 1
     assert it.stop() == 0
+
+
+def test_who_sends_a_message_without_end_is_cut_before_the_memory_is_used_up(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(**LITTLE)
+    polite = peer(it)
+
+    with connected(it.url) as hostile, suppress(ConnectionError):
+        for _ in range(ENDLESS):
+            hostile.sendall(frame(MEGABYTE, more=True))
+
+    it.wait_for_log("connection-cut address=127.0.0.1 why=memory bytes=")
+    assert polite.push("news", "a") == ["new"]
+    assert peak_kib(it) < LITTLE_KIB
+    assert polite.shell()["cut"] == 1
+
+
+def test_replies_that_nobody_reads_are_dropped_and_a_stop_does_not_wait_for_them(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(**LITTLE, projects={"big": {"rate": 0}})
+    polite = peer(it)
+    tasks = [{"taskid": "a", "url": "http://a/", "body": {"save": MEGABYTE * 7}}]
+    assert polite.ask("new-task", project="big", tasks=tasks)["outcomes"] == ["new"]
+
+    with connected(it.url) as hostile:
+        for n in range(ENDLESS // 7):
+            show = {"type": "task-show", "v": 1, "session": "hostile", "n": n + 1, "project": "big", "taskid": "a"}
+            hostile.sendall(frame(msgpack.packb(show)))
+        while polite.shell()["undelivered"] < 5:
+            assert polite.push("news", "a") in (["new"], ["ignored"], ["merged"])
+
+        assert peak_kib(it) < LITTLE_KIB
+        assert it.stop() == 0
+
+
+@pytest.mark.parametrize("hard", [4096, 1024])
+def test_idle_connections_use_up_no_files_that_others_need(daemon: DaemonFactory, peer: PeerFactory, hard: int) -> None:
+    it = daemon(entry=FEW_FILES.format(hard=hard))
+
+    with ExitStack() as idle:
+        for _ in range(IDLE):
+            idle.enter_context(raw(it.url))
+        polite = peer(it)
+
+        assert polite.push("news", "a") == ["new"]
+        assert polite.shell()["cut"] == (0 if hard == 4096 else IDLE + 1 - hard // 4)

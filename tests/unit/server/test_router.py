@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 import zmq
 
+from taskqueue.core.messages import Peer
+from taskqueue.server.connections import UNREAD_BYTES, UNREAD_BYTES_ALL
+from taskqueue.server.memory import Memory
 from taskqueue.server.meters import Meters
 from taskqueue.server.router import Frame, Router
+from tests.zmtp import connected, frame, raw
 
 PARTS = 200_000
 """Of a message; to drop so many takes many times as long as a turn receives."""
 WAIT_MS = 30_000
 
 
+MEGABYTE = bytes(1 << 20)
+KERNEL_BYTES = 16 << 20
+"""What the kernels of both ends hold of a connection, at most."""
+ROOM_BYTES = 100 << 20
+ENDLESS = 1 << 30
+
+
 @pytest.fixture
-def router() -> Iterator[Router]:
-    with closing(Router("tcp://127.0.0.1:*", 1 << 20, Meters())) as router:
+def meters() -> Meters:
+    return Meters()
+
+
+@pytest.fixture
+def router(meters: Meters) -> Iterator[Router]:
+    with closing(Router("tcp://127.0.0.1:*", 1 << 20, meters)) as router:
         yield router
 
 
@@ -62,3 +79,101 @@ def test_the_parts_of_an_endless_message_are_dropped_over_many_turns(router: Rou
 
     assert len(turns) > 3
     assert [(frame.payload, frame.parts) for frame in turns[-1]] == [(b"", PARTS)]
+
+
+# ---------------------------------------------------------------------------------------- what connections make it hold
+
+
+def test_what_a_peer_does_not_read_is_bounded_and_what_it_reads_makes_room(router: Router, meters: Meters) -> None:
+    with greeted(router) as hostile:
+        (heard,) = drained(router)
+
+        while router.send(heard.peer, MEGABYTE):
+            assert meters.bytes_out <= UNREAD_BYTES + KERNEL_BYTES
+        sent, read = meters.bytes_out, 0
+        while read < sent:
+            read += len(hostile.recv(1 << 20))
+
+        assert sent > UNREAD_BYTES // 2
+        assert meters.undelivered == 1
+        assert router.send(heard.peer, MEGABYTE)
+
+
+def test_one_message_may_always_wait_however_long(router: Router) -> None:
+    with greeted(router):
+        (heard,) = drained(router)
+
+        assert router.send(heard.peer, MEGABYTE * (2 * UNREAD_BYTES // len(MEGABYTE)))
+        assert not router.send(heard.peer, b"next")
+
+
+def test_when_too_much_is_unread_altogether_the_peer_with_most_is_cut(
+    router: Router, meters: Meters, peer: zmq.Socket[bytes]
+) -> None:
+    hostile = [greeted(router) for _ in range(2 * UNREAD_BYTES_ALL // UNREAD_BYTES)]
+    names: list[Peer] = []
+    while len(names) < len(hostile):
+        names += [heard.peer for heard in drained(router)]
+
+    for name in names:
+        while meters.cut == 0 and router.send(name, MEGABYTE):
+            pass
+    peer.send(b"polite")
+    (polite,) = drained(router)
+
+    assert meters.cut == 1
+    assert router.send(polite.peer, b"answer")
+    assert peer.recv() == b"answer"
+    for connection in hostile:
+        connection.close()
+
+
+def test_a_peer_that_has_gone_counts_no_more(router: Router, meters: Meters) -> None:
+    for _ in range(2 * UNREAD_BYTES_ALL // UNREAD_BYTES):
+        with greeted(router):
+            (heard,) = drained(router)
+            while router.send(heard.peer, MEGABYTE):
+                pass
+
+    assert meters.cut == 0
+
+
+def test_a_connection_that_sends_without_end_is_cut_before_the_memory_is_full(meters: Meters) -> None:
+    memory = Memory()
+    most = (memory.resident() + ROOM_BYTES) * 10 // 8
+    with closing(Router("tcp://127.0.0.1:*", 8 << 20, meters, memory=most)) as router, greeted(router) as hostile:
+        drained(router)
+
+        with suppress(ConnectionError):
+            for _ in range(ENDLESS // len(MEGABYTE)):
+                hostile.sendall(frame(MEGABYTE, more=True))
+                assert memory.resident() < most
+
+        assert meters.cut == 1
+    memory.close()
+
+
+def test_when_connections_are_too_many_the_oldest_that_said_nothing_goes(meters: Meters) -> None:
+    with (
+        closing(Router("tcp://127.0.0.1:*", 1 << 20, meters, connections=3)) as router,
+        greeted(router),
+        raw(router.endpoint) as silent,
+        raw(router.endpoint),
+    ):
+        drained(router)
+        with greeted(router) as last:
+            while silent.recv(1000):
+                pass
+
+            (heard,) = drained(router)
+
+            assert router.send(heard.peer, b"x")
+            assert last.recv(3) == b"\x00\x01x"
+            assert meters.cut == 1
+
+
+def greeted(router: Router) -> socket.socket:
+    """A connection that has sent one message."""
+    connection = connected(router.endpoint)
+    connection.sendall(frame(b"hello"))
+    return connection
