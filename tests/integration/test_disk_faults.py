@@ -1,0 +1,185 @@
+"""Calls of the engine that fail, on a real daemon: it says so, answers ``unavailable``, reads the store again, goes on.
+
+Nothing acknowledged is lost, not even by a power cut after it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from errno import EIO, ENOSPC
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Final, get_args
+
+import pytest
+
+from taskqueue import Client
+from taskqueue.core.choices import StateName
+from tests.faults.power import Power
+from tests.faults.shim import FOR_EVER, SHORT, Call, Shim
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
+
+ASK_AGAIN_MS: Final = 300
+TASKS: Final = 10
+
+FAULTS: Final[list[tuple[Call, str, int]]] = [
+    ("write", ".log", EIO),
+    ("write", ".log", ENOSPC),
+    ("sync", ".log", EIO),
+    ("sync", ".log", ENOSPC),
+    ("write", ".sst", EIO),
+    ("sync", ".sst", ENOSPC),
+    ("open", ".sst", EIO),
+    ("open", "CURRENT", EIO),
+    ("open", ".log", ENOSPC),
+    ("write", "MANIFEST", EIO),
+    ("sync", "MANIFEST", EIO),
+    ("rename", "CURRENT", EIO),
+    ("rename", "CURRENT", ENOSPC),
+    ("sync-folder", "", EIO),
+]
+
+
+class Pusher:
+    """A client that pushes, and knows what was acknowledged.
+
+    Attributes:
+        acknowledged: taskids.
+    """
+
+    def __init__(self, it: Daemon, peer: PeerFactory) -> None:
+        self.acknowledged: set[str] = set()
+        self._url = it.url
+        self._peer = peer(it)
+        self._numbers = count()
+
+    def push(self) -> dict[str, object] | None:
+        """Push TASKS once; returns the reply, None if there is none soon."""
+        taskids = [f"task{next(self._numbers)}" for _ in range(TASKS)]
+        n = self._peer.send(
+            "new-task", project="news", tasks=[{"taskid": each, "url": "http://site/"} for each in taskids]
+        )
+        while self._peer.has_message(ASK_AGAIN_MS):
+            reply = self._peer.receive()
+            if reply.get("n") == n:
+                if "outcomes" in reply:
+                    self.acknowledged.update(taskids)
+                return reply
+        return None
+
+    def push_until_answered(self) -> None:
+        """Push until it is acknowledged."""
+        known = len(self.acknowledged)
+        while len(self.acknowledged) == known:
+            self.push()
+
+    def push_until_unavailable(self) -> str:
+        """Push until the daemon says that it can't; returns why."""
+        while (reply := self.push()) is None or reply.get("code") != "unavailable":
+            pass
+        return str(reply["reason"])
+
+    def lost(self) -> set[str]:
+        """What was acknowledged and is not there."""
+        with Client(self._url) as client:
+            return self.acknowledged - {
+                row.taskid for state in get_args(StateName) for row in client.all_tasks("news", state)
+            }
+
+
+def start(daemon: DaemonFactory, shim: Shim) -> Daemon:
+    return daemon(environment=shim.environment, path=str(shim.store), min_free=0)
+
+
+def assert_words_in_order(log: str, words: Sequence[str]) -> None:
+    at = 0
+    for word in words:
+        assert word in log[at:], f"no {word} at its place in\n{log}"
+        at = log.index(word, at)
+
+
+@pytest.mark.parametrize(("call", "part", "error"), FAULTS)
+def test_a_fault_is_said_and_gone_through_and_a_power_cut_after_it_loses_nothing_acknowledged(
+    daemon: DaemonFactory, peer: PeerFactory, shim: Shim, call: Call, part: str, error: int
+) -> None:
+    it = start(daemon, shim)
+    power = Power(shim)
+    pusher = Pusher(it, peer)
+    pusher.push_until_answered()
+
+    # All but the log is used when the store is read again, for which a failed write is the reason.
+    shim.fail([call], error, part, count=FOR_EVER)
+    shim.fail(["write"], error, ".log")
+    reason = pusher.push_until_unavailable()
+    shim.heal()
+    pusher.push_until_answered()
+
+    assert os.strerror(error) in reason
+    assert_words_in_order(it.log(), ["store-failed", "store-read-again"])
+    assert "Traceback" not in it.log()
+    assert pusher.lost() == set()
+
+    it.kill()
+    power.cut(Random(1))
+    it.start()
+    assert pusher.lost() == set()
+    pusher.push_until_answered()
+    assert it.stop() == 0
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_one_fault_of_the_log_costs_one_reading_of_the_store(
+    daemon: DaemonFactory, peer: PeerFactory, shim: Shim, times: int
+) -> None:
+    it = start(daemon, shim)
+    pusher = Pusher(it, peer)
+
+    for _ in range(times):
+        shim.fail(["sync"], EIO, ".log")
+        pusher.push_until_answered()
+
+    assert it.log().count("store-failed") == it.log().count("store-read-again") == times
+    assert pusher.lost() == set()
+
+
+def test_a_short_write_is_written_on_and_a_full_disk_after_it_is_gone_through(
+    daemon: DaemonFactory, peer: PeerFactory, shim: Shim
+) -> None:
+    it = start(daemon, shim)
+    power = Power(shim)
+    pusher = Pusher(it, peer)
+
+    shim.fail(["write"], SHORT, ".log", count=3)
+    pusher.push_until_answered()
+    assert "store-failed" not in it.log()
+    shim.fail(["write"], SHORT, ".log")
+    shim.fail(["write"], ENOSPC, ".log", skip=1)
+    pusher.push_until_answered()
+    pusher.push_until_answered()
+    assert it.log().count("store-read-again") == 1
+
+    it.kill()
+    power.cut(Random(2))
+    it.start()
+    assert pusher.lost() == set()
+
+
+def test_at_a_stop_a_mark_that_can_not_be_synced_is_said_and_loses_nothing(
+    daemon: DaemonFactory, peer: PeerFactory, shim: Shim
+) -> None:
+    it = start(daemon, shim)
+    power = Power(shim)
+    pusher = Pusher(it, peer)
+    pusher.push_until_answered()
+
+    shim.fail(["sync"], EIO, ".log", count=FOR_EVER)
+    assert it.stop() == 1
+    assert "could not sync the store" in it.log()
+
+    shim.heal()
+    power.cut(Random(3))
+    it.start()
+    assert pusher.lost() == set()
