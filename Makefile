@@ -12,7 +12,7 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types unit contract properties simulation integration mutants attack bench bench-full clean
+.PHONY: help setup run test lint types unit contract properties simulation integration mutants attack chaos bench bench-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,9 @@ ATTACKS := tests/attack/results
 attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an hour, and the table of what it bears
 	-$(BIN)/python -m tests.attack --compare $(ATTACKS)/before.json --json $(ATTACKS)/after.json
 	$(BIN)/python -m tests.attack --report
+
+chaos: $(STAMP) ## kills, stops, power cuts and a failing disk beneath a real daemon, ten minutes, and the ledger of it
+	$(BIN)/python -m tests.chaos --write
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "installing what the benchmarks compare with …"

@@ -2,7 +2,7 @@
 
 Plain zmq and msgpack, apart from the package: what is proved with it holds for any client that keeps to the protocol.
 A request is sent again, with its number and its bytes, until it is answered; so is everything unanswered whenever the
-daemon has been silent for a while.
+daemon has been silent for a while. That its store can't be used at the moment is as good as silence.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Line:
         """The next message; None: there was silence, and what is unanswered has been sent again."""
         try:
             message: Message = msgpack.unpackb(self._socket.recv())
+            while message.get("code") == "unavailable":
+                message = msgpack.unpackb(self._socket.recv())
         except zmq.Again:
             for frame in self.unanswered.values():
                 self._socket.send(frame)

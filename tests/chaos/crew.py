@@ -1,0 +1,122 @@
+"""Producers and fetchers around a daemon that troubles befall, and what was acknowledged to them.
+
+They are processes of their own that keep to the protocol and write down every answer, so that what was acknowledged
+is known whatever becomes of the daemon.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from tests.integration.conftest import ROOT
+
+PROJECT: Final = "news"
+FETCHERS: Final = 2
+CAPACITY: Final = 100
+PATIENCE_SECONDS: Final = 30
+"""A crew that gets nothing done for so long waits for what has been lost."""
+
+
+class Ledger(NamedTuple):
+    """What was acknowledged.
+
+    Attributes:
+        pushed: taskids of answered pushes.
+        done: taskids, with how often each was answered as done.
+        started: taskids, with how often each was handed out.
+        tokens: with how often each was handed out, of which none may be twice.
+    """
+
+    pushed: set[str]
+    done: Counter[str]
+    started: Counter[str]
+    tokens: Counter[str]
+
+    @property
+    def lost(self) -> int:
+        """Tasks that were acknowledged and never done, and dones that were acknowledged and forgotten."""
+        return len(self.pushed - self.done.keys()) + sum(times - 1 for times in self.done.values())
+
+    @property
+    def twice(self) -> int:
+        """Hand-outs of tasks that had been handed out; no fetcher dies, so the daemon's troubles are the reason."""
+        return sum(times - 1 for times in self.started.values())
+
+
+class Crew:
+    """Of one daemon; a context that ends with all of them killed.
+
+    Attributes:
+        counted: tasks that were answered as done, as the fetchers have told so far.
+    """
+
+    def __init__(self, url: str, folder: Path, seed: int) -> None:
+        self.counted = 0
+        self._url = url
+        self._folder = folder
+        self._pushes = 0
+        self._producers: list[subprocess.Popen[bytes]] = []
+        self._read_end, self._write_end = os.pipe()
+        self._told = b""
+        self._fetchers = [self._start("fetcher", CAPACITY, folder / f"fetched-{n}", seed + n) for n in range(FETCHERS)]
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (*self._producers, *self._fetchers):
+            process.kill()
+            process.wait()
+        os.close(self._read_end)
+        os.close(self._write_end)
+
+    def push(self, count: int) -> None:
+        """Start a producer of so many tasks."""
+        name = f"p{len(self._producers)}"
+        self._pushes += count
+        self._producers.append(self._start("producer", name, count, self._folder / f"pushed-{name}"))
+
+    def wait_until_done(self, count: int) -> bool:
+        """Until so many tasks have been answered as done; False: nothing was for PATIENCE_SECONDS."""
+        while self.counted < count:
+            if not select.select([self._read_end], [], [], PATIENCE_SECONDS)[0]:
+                return False
+            lines = (self._told + os.read(self._read_end, 1 << 16)).split(b"\n")
+            self._told = lines.pop()
+            self.counted += sum(map(int, lines))
+        return True
+
+    def finish(self) -> Ledger:
+        """Wait until everything that was pushed is done, if it ever is; returns what was acknowledged."""
+        self.wait_until_done(self._pushes)
+        for process in self._fetchers:
+            process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            for process in (*self._producers, *self._fetchers):
+                process.wait(PATIENCE_SECONDS)
+        return self.ledger()
+
+    def ledger(self) -> Ledger:
+        """What was acknowledged so far."""
+        pushed = [line.split() for path in self._folder.glob("pushed-*") for line in path.read_text().splitlines()]
+        fetched = [line.split() for path in self._folder.glob("fetched-*") for line in path.read_text().splitlines()]
+        return Ledger(
+            pushed={line[0] for line in pushed},
+            done=Counter(line[1] for line in fetched if line[0] == "done" and line[2] == "done"),
+            started=Counter(line[1] for line in fetched if line[0] == "start"),
+            tokens=Counter(line[2] for line in fetched if line[0] == "start"),
+        )
+
+    def _start(self, what: str, *arguments: object) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"tests.integration.{what}_main", self._url, PROJECT, *map(str, arguments)]
+        return subprocess.Popen(command, cwd=ROOT, stdout=self._write_end)

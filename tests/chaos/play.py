@@ -1,0 +1,65 @@
+"""Trouble after trouble for one daemon under load, and what its ledger says in the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.chaos.crew import PROJECT, Ledger
+from tests.chaos.troubles import TROUBLES, Scene
+from tests.integration.conftest import ROOT, Peer
+
+CHECK: Final = (sys.executable, "-m", "taskqueue.cli.main", "store", "check", "--store")
+
+
+class Played(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        problems: each in a line; empty: all is well.
+    """
+
+    ledger: Ledger
+    failures: int
+    problems: list[str]
+
+
+def play(name: str, library: Path, folder: Path, seed: int, rounds: int, tasks: int) -> Played:
+    """So many rounds of a trouble, each of which befalls while so many tasks are pushed and done.
+
+    Raises:
+        AssertionError: the daemon ended, or did not start again.
+    """
+    scene = Scene(library, folder, seed)
+    try:
+        for n in range(rounds):
+            scene.crew.push(tasks)
+            if not scene.crew.wait_until_done(n * tasks + scene.chance.randrange(tasks * 4 // 5)):
+                break
+            TROUBLES[name](scene)
+        ledger = scene.crew.finish()
+        return Played(ledger, scene.failures(), _problems(scene, ledger))
+    finally:
+        scene.close()
+
+
+def _problems(scene: Scene, ledger: Ledger) -> list[str]:
+    client = Peer(scene.daemon.url)
+    found = [f"verify: {each}" for each in client.ask("verify")["problems"]]
+    counts = client.ask("project-show", project=PROJECT)["project"]["counts"]
+    client.close()
+    if counts != {"success": len(ledger.pushed)}:
+        found.append(f"{len(ledger.pushed)} tasks were acknowledged, the daemon counts {counts}")
+    if twice := [token for token, times in ledger.tokens.items() if times > 1]:
+        found.append(f"tokens handed out twice: {twice[:5]}")
+    log = scene.daemon.log()
+    if "Traceback" in log:
+        found.append(log[log.index("Traceback") :][:2000])
+    if code := scene.daemon.stop():
+        found.append(f"it stopped with exit code {code}:\n{log[-1000:]}")
+    checked = subprocess.run([*CHECK, str(scene.shim.store)], cwd=ROOT, capture_output=True, text=True, check=False)
+    if checked.returncode:
+        found.append(f"store check:\n{checked.stdout}{checked.stderr}")
+    return found
