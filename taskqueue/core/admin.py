@@ -12,7 +12,7 @@ from taskqueue.core.log import Who
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.pages import of_fetchers, of_projects, that_fit
 from taskqueue.core.project import Project
-from taskqueue.core.projects import make_project, remove_project, use_settings
+from taskqueue.core.projects import check_settings, make_project, remove_project, use_settings
 from taskqueue.core.replies import FetchersReply, ProjectReply, StatusReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
     Action,
@@ -118,7 +118,7 @@ def set_project(state: State, now: Now, by: Who, message: ProjectSet) -> Project
     project = state.projects.get(message.project)
     overrides = dict(project.overrides) if project else {}
     overlay(overrides, message.settings)
-    state.check_settings(message.project, overrides)
+    check_settings(state, message.project, overrides)
     if project is None:
         project = make_project(state, message.project, now, overrides)
     else:

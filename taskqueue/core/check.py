@@ -24,7 +24,7 @@ def check(state: State) -> list[str]:
         problems += [f"project {project.name}: {problem}" for problem in _check_project(state, project)]
     for session in state.sessions.values():
         problems += [f"session {session.label}: {problem}" for problem in _check_session(state, session)]
-    return [*problems, *_check_memory(state), *_check_wishes(state)]
+    return [*problems, *_check_memory(state), *_check_wishes(state), *_check_connections(state)]
 
 
 def _check_memory(state: State) -> Iterator[str]:
@@ -39,6 +39,15 @@ def _check_wishes(state: State) -> Iterator[str]:
     stated = dict.fromkeys(session.interest for session in state.sessions.values() if session.interest)
     if state.wishes.names != (names := sum(map(len, stated))):
         yield f"fetchers name {names} projects, {state.wishes.names} are counted"
+
+
+def _check_connections(state: State) -> Iterator[str]:
+    for session in state.sessions.values():
+        if session.peer and not state.connections.has(session):
+            yield f"session {session.label} is not known at its connection"
+    held = sum(map(state.connections.held, dict.fromkeys(session.peer for session in state.sessions.values())))
+    if held != (counted := sum(len(session.leases) for session in state.sessions.values() if session.peer)):
+        yield f"connections hold {held} leases, their sessions {counted}"
 
 
 def _check_project(state: State, project: Project) -> Iterator[str]:

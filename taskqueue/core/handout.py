@@ -12,9 +12,10 @@ from typing import Final
 
 from msgspec import Raw
 
+from taskqueue.core.connections import most_at_one
 from taskqueue.core.crashes import may_try
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST
-from taskqueue.core.messages import PLAIN, Handed, Now, Schedule
+from taskqueue.core.messages import PLAIN, Handed, Now, Peer, Schedule
 from taskqueue.core.offering import allowance, may_give, recall, take_tokens
 from taskqueue.core.project import Project
 from taskqueue.core.replies import Select
@@ -59,12 +60,16 @@ ASIDE_MOST: Final = 256
 class HandOut:
     """The hand-outs of one turn."""
 
-    __slots__ = ("_heavy_bytes", "_left", "_messages", "_now", "_passed_over", "_refused", "_room", "_state")
+    __slots__ = (
+        "_at_one", "_heavy_bytes", "_held", "_left", "_messages", "_now", "_passed_over", "_refused", "_room", "_state",
+    )  # fmt: skip
 
     def __init__(self, state: State, now: Now) -> None:
         self._state = state
         self._now = now
         self._left = min(state.config.turn_tasks, state.config.max_leases - state.memory.leases)
+        self._at_one = most_at_one(state.config.max_leases)
+        self._held: dict[Peer, int] = {}
         self._heavy_bytes = 0
         self._messages: dict[str, Select] = {}
         self._room: dict[str, int] = {}
@@ -100,15 +105,31 @@ class HandOut:
 
     def _visit(self, ring: Ring) -> int:
         project, session, count = ring.visit()
+        if self._state.memory.leases + count > self._at_one:
+            count = self._most_for(session, count)
+            if not count:
+                ring.pass_over(session)
+                self._state.connections.set_aside(session)
+                self._state.shares.look(ring)
+                return 0
         allowed = allowance(self._state, project, self._now)
         taken = self._give(project, session, int(min(count, allowed, self._left)))
         self._left -= taken
+        if session.peer in self._held:
+            self._held[session.peer] += taken
         more = not await_body(self._state, project) and may_give(self._state, project, self._now)
         if self._passed_over and not taken:
             more = more and not self._is_barred(ring, project)
         ring.settle(taken, more=more)
         self._state.shares.look(ring)
         return taken
+
+    def _most_for(self, session: Session, count: int) -> int:
+        """How many of so many tasks the session may have, with what all sessions of its connection hold."""
+        held = self._held.get(session.peer)
+        if held is None:
+            held = self._held[session.peer] = self._state.connections.held(session.peer)
+        return min(count, max(0, self._at_one - held))
 
     def _is_barred(self, ring: Ring, project: Project) -> bool:
         """All who wait have other suspects already, and may not have those that are the project's first tasks."""

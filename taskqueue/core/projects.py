@@ -10,11 +10,12 @@ from msgspec.structs import astuple
 
 from taskqueue.core import timetable
 from taskqueue.core.bucket import Bucket
-from taskqueue.core.jobs import CronJob
+from taskqueue.core.jobs import NO_JOBS, CronJob
+from taskqueue.core.layer_size import check_size
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.project import Project, new_record
 from taskqueue.core.replies import ErrorReply
-from taskqueue.core.settings import Layer, merge
+from taskqueue.core.settings import Layer, check, merge
 from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.state import NO_PACE, State
 from taskqueue.core.task import DELAYED, READY
@@ -44,6 +45,20 @@ def make_project(state: State, name: str, now: Now, overrides: Layer = NOTHING_S
     plan_cron(state, project, now, {})
     state.touch(project)
     return project
+
+
+def check_settings(state: State, name: str, overrides: Layer) -> None:
+    """See that a project could have these overrides.
+
+    Raises:
+        Rejected: with the code ``setting``.
+    """
+    settings = merge(*state.layers(name), overrides)
+    project = state.projects.get(name)
+    check(settings, state.given, project.settings.cron if project else NO_JOBS)
+    check_size(overrides, state.given)
+    if settings.bucket and settings.bucket not in state.config.buckets:
+        raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
 
 
 def in_group(state: State, group: str) -> list[Project]:

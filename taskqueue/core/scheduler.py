@@ -208,7 +208,8 @@ class Scheduler:
         if not session.follows(request.n) and (isinstance(request, Hello) or not isinstance(request, READS)):
             self._refuse_jump(session, heard)
             return
-        session.peer = heard.peer
+        if session.peer != heard.peer:
+            self._state.hear_at(session, heard.peer)
         session.address = heard.address
         if isinstance(request, READS):
             self._answer(session, self._try(session, heard, now), kept=False)
@@ -276,6 +277,8 @@ class Scheduler:
 
     def _offer(self, now: Now) -> None:
         state = self._state
+        if state.connections.crowded:
+            state.call_crowded()
         for session in state.freed.values():
             state.shares.weigh(session)
         if state.freed and state.barred:

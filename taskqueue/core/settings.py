@@ -114,7 +114,8 @@ class CoreConfig(Struct, frozen=True):
         max_sessions: kept at once; above it the one silent for longest is forgotten.
         head_tasks, head_bytes: what each order of a project holds in memory, at most.
         memory_bytes: what the orders of all projects hold in memory together; see ``memory``.
-        max_leases: tasks that fetchers have at once, at most, of all projects together.
+        max_leases: tasks that fetchers have at once, at most, of all projects together; those of one connection have
+            half of them at most.
         turn_tasks: most tasks promoted, expired or handed out in one turn.
         select_bytes: about the size at which a select message is full.
         has_room: the disk has room; if not, nothing that lets the store grow is taken and nothing is handed out, but

@@ -74,6 +74,10 @@ class Ring:
         if session.free > 0:
             self.waiting[name] = session
 
+    def pass_over(self, session: Session) -> None:
+        """The fetcher whose turn it was gets nothing for now."""
+        del self.waiting[session.id]
+
     def remove(self, project: Project) -> None:
         """The project is no more."""
         if self.deficits.pop(project.number, None) is not None:

@@ -16,22 +16,21 @@ from msgspec.structs import replace
 
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
+from taskqueue.core.connections import Connections, most_at_one
 from taskqueue.core.events import Event, EventKind
 from taskqueue.core.failure_groups import FailureCount
 from taskqueue.core.failure_log import FailureLog
 from taskqueue.core.given import Given
 from taskqueue.core.history import History
-from taskqueue.core.jobs import NO_JOBS
 from taskqueue.core.kept import Loaded, SessionRecord, SpecRef
-from taskqueue.core.layer_size import check_size
 from taskqueue.core.listed import FoundList, ListRef
 from taskqueue.core.memory import Memory
-from taskqueue.core.messages import Now, Token
+from taskqueue.core.messages import Now, Peer, Token
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.replies import AnySaid, Said
 from taskqueue.core.sessions import Session
-from taskqueue.core.settings import CoreConfig, Layer, Pace, check, merge
+from taskqueue.core.settings import CoreConfig, Layer, Pace
 from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.shares import Shares
 from taskqueue.core.sums import Sums
@@ -102,6 +101,7 @@ class State:
         self.changes = Changes()
         self.shares = Shares()
         self.wishes = Wishes()
+        self.connections = Connections()
         self.projects: dict[str, Project] = {}
         self.numbered: dict[int, Project] = {}
         self.names: list[str] = []
@@ -177,19 +177,6 @@ class State:
         self.changes.kept.next_project = self.next_project
         return self.next_project - 1
 
-    def check_settings(self, name: str, overrides: Layer) -> None:
-        """See that a project could have these overrides.
-
-        Raises:
-            Rejected: with the code ``setting``.
-        """
-        settings = merge(*self.layers(name), overrides)
-        project = self.projects.get(name)
-        check(settings, self.given, project.settings.cron if project else NO_JOBS)
-        check_size(overrides, self.given)
-        if settings.bucket and settings.bucket not in self.config.buckets:
-            raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
-
     def touch(self, project: Project) -> None:
         """This turn changes something of the project or of its tasks."""
         self.dirty[project.number] = project
@@ -206,6 +193,18 @@ class State:
         session.heard_at = now.boot
         return session
 
+    def hear_at(self, session: Session, peer: Peer) -> None:
+        """The session is heard at another connection than before."""
+        if self.connections.is_crowded(session):
+            self.freed[session.id] = session
+        self.connections.hear(session, peer)
+
+    def call_crowded(self) -> None:
+        """Let those have tasks again whose connections have room for more."""
+        called, more = self.connections.call(most_at_one(self.config.max_leases))
+        self.freed.update((session.id, session) for session in called)
+        self.more |= more
+
     def save_session(self, session: Session, now: Now) -> None:
         """Let the store know about when the session was last heard: once a minute is exact enough."""
         if not session.saved_at <= now.wall < session.saved_at + 60:
@@ -221,6 +220,7 @@ class State:
     def forget_session(self, session: Session) -> None:
         """Forget a session that holds nothing, with its kept outcomes."""
         self.dismiss(session)
+        self.connections.forget(session)
         del self.sessions[session.id]
         self.freed.pop(session.id, None)
         self.silent.pop(session.id, None)

@@ -14,6 +14,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.admin import history_of, spec_of
+from taskqueue.core.connections import most_at_one
 from taskqueue.core.messages import Now
 from taskqueue.core.project import Project
 from taskqueue.core.replies import WhyReply
@@ -182,6 +183,9 @@ def _look_at_fetchers(state: State, now: Now, project: Project) -> Iterator[str]
         yield "has tasks to hand out, but no fetcher is connected"
     elif not asking:
         yield "has tasks to hand out, but no fetcher asks for them"
+    elif any(state.connections.is_crowded(session) for session in asking):
+        most = most_at_one(state.config.max_leases)
+        yield f"waits for a task to be done: its fetchers' connection has {most}, half of limits.max_leases"
     elif all(session.free <= 0 for session in asking):
         held = sum(len(session.leases) for session in asking)
         slots = sum(session.capacity for session in asking)

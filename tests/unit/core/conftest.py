@@ -104,6 +104,7 @@ class World:
         inbox: every reply so far, in order.
         happened: everything so far that people are told.
         unreachable: peers that nothing can be sent to.
+        connections: by session, the one that it uses; each has its own if nothing is said.
     """
 
     def __init__(self, config: CoreConfig) -> None:
@@ -118,8 +119,9 @@ class World:
         self.inbox: list[AnyReply] = []
         self.happened: list[Event] = []
         self.unreachable: list[bytes] = []
+        self.connections: dict[str, str] = {}
         self._undelivered: list[Said] = []
-        self._fetchers: dict[bytes, Fetcher] = {}
+        self._fetchers: dict[str, Fetcher] = {}
         self._numbers = count(1)
         self._boots = 1
         self._booted_at = -BOOT
@@ -180,7 +182,7 @@ class World:
 
     def heard(self, *requests: AnyRequest) -> list[Heard]:
         """The requests as a turn hears them."""
-        return [Heard(Peer(each.session.encode()), each) for each in requests]
+        return [Heard(Peer(self.connections.get(each.session, each.session).encode()), each) for each in requests]
 
     def answer(self, request: AnyRequest, flaws: Flaws | None = None) -> AnyReply:
         """The answer to a request that has a turn of its own, whatever it is."""
@@ -213,7 +215,7 @@ class World:
 
     def know(self, fetcher: Fetcher) -> Fetcher:
         """Deliver to the fetcher what is sent to it."""
-        self._fetchers[fetcher.session.encode()] = fetcher
+        self._fetchers[fetcher.session] = fetcher
         return fetcher
 
     def pseudonym(self, session: str) -> str:
@@ -314,7 +316,7 @@ class World:
         self.turn()
 
     def _deliver(self, said: Said) -> bool:
-        fetcher = self._fetchers.get(said.peer)
+        fetcher = self._fetchers.get(said.session)
         if fetcher is None or said.peer in self.unreachable or not isinstance(said.message, Select):
             return False
         fetcher.hear(said.message)
