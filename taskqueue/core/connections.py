@@ -38,11 +38,13 @@ class Connections:
         self._sessions: dict[Peer, dict[str, Session]] = {}
         self.crowded: dict[Peer, dict[str, Session]] = {}
 
-    def hear(self, session: Session, peer: Peer) -> None:
-        """The session is there from now on."""
+    def hear(self, session: Session, peer: Peer) -> bool:
+        """The session, which was elsewhere, is there from now on; True: it was set aside, and may try again."""
+        was_crowded = self.is_crowded(session)
         self.forget(session)
         session.peer = peer
         self._sessions.setdefault(peer, {})[session.id] = session
+        return was_crowded
 
     def forget(self, session: Session) -> None:
         """The session is nowhere."""

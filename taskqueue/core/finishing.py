@@ -15,6 +15,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
+from taskqueue.core import answering
 from taskqueue.core.intake import push
 from taskqueue.core.kept import Needs, TaskRef
 from taskqueue.core.messages import Now
@@ -78,7 +79,7 @@ def wait(state: State, now: Now, session: Session, request: ProjectWait) -> Wait
     """Answer at once if there is nothing to wait for; else later."""
     project = state.project(request.project)
     if request.seconds and (project.armed or not project.is_done(now.wall)):
-        project.waiters.add(Waiter(session, request.n, now.boot + request.seconds))
+        state.waits.add(project.waiters, Waiter(session, request.n, now.boot + request.seconds))
         state.boot.note(("wait", project.number), now.boot + request.seconds)
         return None
     return reply(project, request.n, now)
@@ -86,8 +87,7 @@ def wait(state: State, now: Now, session: Session, request: ProjectWait) -> Wait
 
 def answer(state: State, project: Project, now: Now, until: float = inf) -> None:
     """Tell those who wait, no longer than ``until`` (boot-clock seconds)."""
-    for waiter in project.waiters.take(until):
-        state.say(waiter.session, reply(project, waiter.n, now), kept=True)
+    answering.answer(state, project.waiters, lambda n: reply(project, n, now), until)
 
 
 def reply(project: Project, n: int, now: Now) -> WaitReply:

@@ -57,6 +57,13 @@ ASIDE_MOST: Final = 256
 """Suspects that one look at a queue passes over."""
 
 
+def call_crowded(state: State) -> None:
+    """Let those have tasks again whose connections have room for more."""
+    called, more = state.connections.call(most_at_one(state.config.max_leases))
+    state.freed.update((session.id, session) for session in called)
+    state.more |= more
+
+
 class HandOut:
     """The hand-outs of one turn."""
 

@@ -19,7 +19,7 @@ from copy import copy
 from math import inf
 from typing import Final
 
-from taskqueue.core import bulk, group_actions, log
+from taskqueue.core import answering, bulk, group_actions, log
 from taskqueue.core.intake import UTF8_MOST
 from taskqueue.core.kept import Needs, OperationRecord
 from taskqueue.core.log import Who
@@ -94,7 +94,7 @@ def show(state: State, now: Now, session: Session, request: OperationShow) -> Op
     if operation is None:
         raise Rejected("unknown-operation", f"id: there is no operation {request.id}, or it was forgotten")
     if request.seconds and operation.running:
-        operation.waiters.add(Waiter(session, request.n, now.boot + request.seconds))
+        state.waits.add(operation.waiters, Waiter(session, request.n, now.boot + request.seconds))
         state.boot.note(("watch", request.id), now.boot + request.seconds)
         return None
     return OperationReply(n=request.n, operation=copy(operation.record.view))
@@ -115,8 +115,8 @@ def list_all(state: State, now: Now, request: OperationList) -> OperationsReply:
 
 def answer(state: State, operation: Operation, until: float) -> None:
     """Tell those who wait no longer than ``until`` (boot-clock seconds)."""
-    for waiter in operation.waiters.take(until):
-        state.say(waiter.session, OperationReply(n=waiter.n, operation=copy(operation.record.view)), kept=True)
+    view = operation.record.view
+    answering.answer(state, operation.waiters, lambda n: OperationReply(n=n, operation=copy(view)), until)
 
 
 def _meant(view: OperationView) -> str:

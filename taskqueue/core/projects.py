@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import astuple
 
 from taskqueue.core import timetable
+from taskqueue.core.answering import answer
 from taskqueue.core.bucket import Bucket
 from taskqueue.core.jobs import NO_JOBS, CronJob
 from taskqueue.core.layer_size import check_size
@@ -126,8 +127,7 @@ def remove_project(state: State, project: Project) -> None:
     leave_shared(project)
     state.changes.kept.dropped_projects.append(project.number)
     reason = f'project: "{project.name}" has been deleted'
-    for waiter in project.waiters.take():
-        state.say(waiter.session, ErrorReply(n=waiter.n, code="unknown-project", reason=reason), kept=True)
+    answer(state, project.waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
 
 
 def leave_shared(project: Project) -> None:

@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from taskqueue.core import (
     admin,
+    answering,
     counting,
     cron,
     endings,
@@ -51,7 +52,7 @@ from taskqueue.core.appointments import keep_appointments
 from taskqueue.core.check import check
 from taskqueue.core.events import Event
 from taskqueue.core.given import Given
-from taskqueue.core.handout import HandOut
+from taskqueue.core.handout import HandOut, call_crowded
 from taskqueue.core.kept import Found, Kept, KeptOutcome, Loaded, Needs
 from taskqueue.core.loading import configure, load
 from taskqueue.core.messages import Now
@@ -145,6 +146,7 @@ class Scheduler:
         state = self._state
         state.changes.begin(found)
         state.said, state.events, state.more = [], [], False
+        answering.begin(state)
         lookups.absorb(state, found)
         finishing.finish(state, now)
         cron.tick(state, now)
@@ -208,8 +210,8 @@ class Scheduler:
         if not session.follows(request.n) and (isinstance(request, Hello) or not isinstance(request, READS)):
             self._refuse_jump(session, heard)
             return
-        if session.peer != heard.peer:
-            self._state.hear_at(session, heard.peer)
+        if session.peer != heard.peer and self._state.connections.hear(session, heard.peer):
+            self._state.freed[session.id] = session
         session.address = heard.address
         if isinstance(request, READS):
             self._answer(session, self._try(session, heard, now), kept=False)
@@ -278,7 +280,7 @@ class Scheduler:
     def _offer(self, now: Now) -> None:
         state = self._state
         if state.connections.crowded:
-            state.call_crowded()
+            call_crowded(state)
         for session in state.freed.values():
             state.shares.weigh(session)
         if state.freed and state.barred:
@@ -302,6 +304,7 @@ class Scheduler:
             counting.note(state, project, now)
             state.changes.kept.projects.append(project.record())
         trimming.relieve(state)
+        state.more |= bool(state.waits.late)
         operations.list_leases(state)
         state.changes.kept.buckets += [shared.record() for shared in state.drawn.values()]
         state.drawn.clear()

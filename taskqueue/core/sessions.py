@@ -68,12 +68,13 @@ class Session:
         given_up: by how much it has lowered its capacity without having handed back as many tasks since.
         rest_until: boot-clock seconds until which it gets nothing; 0: it may have tasks now.
         rest_seconds: how long its last rest was; 0: a task that it has done has counted since.
+        waits: requests of it that are to be answered later; see ``waiting``.
     """
 
     __slots__ = (
         "address", "asked_for_hello", "capacity", "crashed", "done", "ended", "failed", "given_up", "heard_at",
         "hello_n", "highest", "id", "interest", "latest", "leases", "name", "number", "numbers", "passed", "peer",
-        "pseudonym", "rest_seconds", "rest_until", "saved_at", "slots", "suspects",
+        "pseudonym", "rest_seconds", "rest_until", "saved_at", "slots", "suspects", "waits",
     )  # fmt: skip
 
     def __init__(self, session: str, heard_at: float, secret: bytes) -> None:
@@ -103,6 +104,7 @@ class Session:
         self.given_up = 0
         self.rest_until = 0.0
         self.rest_seconds = 0.0
+        self.waits = 0
 
     @property
     def label(self) -> str:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
-from taskqueue.core.connections import Connections, most_at_one
+from taskqueue.core.connections import Connections
 from taskqueue.core.events import Event, EventKind
 from taskqueue.core.failure_groups import FailureCount
 from taskqueue.core.failure_log import FailureLog
@@ -25,7 +25,7 @@ from taskqueue.core.history import History
 from taskqueue.core.kept import Loaded, SessionRecord, SpecRef
 from taskqueue.core.listed import FoundList, ListRef
 from taskqueue.core.memory import Memory
-from taskqueue.core.messages import Now, Peer, Token
+from taskqueue.core.messages import Now, Token
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.replies import AnySaid, Said
@@ -36,6 +36,7 @@ from taskqueue.core.shares import Shares
 from taskqueue.core.sums import Sums
 from taskqueue.core.task import ATTEMPTS_KEPT, PROCESSING, TASK_BYTES, Spec, Task, kept_error, size_of
 from taskqueue.core.views import Attempt
+from taskqueue.core.waiting import Waits
 from taskqueue.core.wishes import NOTHING, Wishes
 from taskqueue.errors import Corrupt, Rejected
 
@@ -89,6 +90,7 @@ class State:
         failures: which failed attempts the store has.
         failure_counts: requests for them that are under way, by session and number, in the order of their turns;
             ``counted`` is the one whose next page was looked up for this turn.
+        waits: requests that are to be answered later.
         said, events: what this turn says, to clients and to whoever minds the daemon.
         more: this turn left work undone because it was long enough.
     """
@@ -144,6 +146,7 @@ class State:
         self.failure_counts: OrderedDict[tuple[str, int], FailureCount] = OrderedDict()
         self.counted: FailureCount | None = None
         self.events: list[Event] = []
+        self.waits = Waits()
         self.said: list[Said] = []
         self.more = False
         self._n = Token(loaded.epoch << EPOCH_SHIFT)
@@ -192,18 +195,6 @@ class State:
         self.sessions.move_to_end(name)
         session.heard_at = now.boot
         return session
-
-    def hear_at(self, session: Session, peer: Peer) -> None:
-        """The session is heard at another connection than before."""
-        if self.connections.is_crowded(session):
-            self.freed[session.id] = session
-        self.connections.hear(session, peer)
-
-    def call_crowded(self) -> None:
-        """Let those have tasks again whose connections have room for more."""
-        called, more = self.connections.call(most_at_one(self.config.max_leases))
-        self.freed.update((session.id, session) for session in called)
-        self.more |= more
 
     def save_session(self, session: Session, now: Now) -> None:
         """Let the store know about when the session was last heard: once a minute is exact enough."""
