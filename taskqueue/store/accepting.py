@@ -51,8 +51,9 @@ def look(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> Damage |
 def remedy(path: str, damage: Damage) -> str:
     """What to do about a damage that is told."""
     if damage.tables_ahead:
+        why = "its tables have later changes than what is left of its logs, so " if damage.known else ""
         return (
-            "its tables have later changes than what is left of its logs, so it can't go on as it is; save what can "
+            f"{why}it can't go on as it is; save what can "
             f"be saved into a new store: taskqueue store repair {path} NEW; or put a backup back: taskqueue store "
             "restore"
         )

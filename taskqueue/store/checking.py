@@ -18,12 +18,14 @@ from typing import Final, TypeVar
 
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.task import ATTEMPTS_KEPT, DELAYED, KEY_BYTES, PROCESSING, READY, STATE_NAMES, SUCCESS, Task
+from taskqueue.errors import StoreError
 from taskqueue.store import layout
 from taskqueue.store.contract import Family
 from taskqueue.store.epoch import EPOCH_KEY
 from taskqueue.store.findings import Findings, Tally
 from taskqueue.store.format import META
 from taskqueue.store.gaps import is_left, may_be_unlisted
+from taskqueue.store.soundness import is_damage
 from taskqueue.store.still import Reads, pages
 from taskqueue.store.strays import find_strays
 
@@ -79,15 +81,23 @@ class _Check:
         self._each(layout.HISTORY, self._history)
         for family, decode in SMALL.items():
             self._each(family, partial(self._small, family, decode))
+        if self._findings.unreadable:
+            return
         self._next_project()
         for tally in self._tallies.values():
             self._compare(tally)
 
     def _each(self, family: Family, look: Callable[[Sequence[Entry]], None]) -> None:
-        for page in pages(self._store, family):
-            look([entry for entry in page if self._has_project(family, entry[0])])
-            self._findings.entries += len(page)
-            self._progress(self._findings.entries)
+        """A table that can't be read ends the look at this family, and what is counted means nothing any more."""
+        try:
+            for page in pages(self._store, family):
+                look([entry for entry in page if self._has_project(family, entry[0])])
+                self._findings.entries += len(page)
+                self._progress(self._findings.entries)
+        except StoreError as error:
+            if not is_damage(error):
+                raise
+            self._findings.note_unreadable(error)
 
     # ------------------------------------------------------------------------------------------ projects
 

@@ -14,20 +14,22 @@ be replayed all the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from os.path import join
 from time import localtime, strftime
-from typing import Final
+from typing import BinaryIO, Final, NamedTuple
 
 from msgspec import Struct
 
-from taskqueue.store.folder import LOG, Folder
+from taskqueue.store.folder import LOG, TABLE, Folder
 from taskqueue.store.log_chain import Chain, Flaw, follow
 from taskqueue.store.manifest import Manifest, read_manifest
 from taskqueue.store.mark import Mark, read_mark
 from taskqueue.store.write_log import WriteLog, read_log
 
 SHOWN_FLAWS: Final = 10
+TABLE_END: Final = ".sst"
 
 
 class Damage(Struct):
@@ -40,7 +42,8 @@ class Damage(Struct):
         logs: all that are needed.
         stop: the log and the byte up to which logs may be replayed; None: none of them may.
         is_told: changes are lost that nothing explains; else it is what a power cut leaves.
-        tables_ahead: tables have changes after ``kept``, so that logs up to there don't go with them.
+        tables_ahead: tables have changes after ``kept``, so that logs up to there don't go with them; or it is not the
+            logs that are damaged.
         marked_at: unix seconds of the newest mark; 0: there is none.
         more_flaws: that are not among ``flaws``.
         aside: the folder where its logs are kept, if it was cut out of them.
@@ -65,6 +68,8 @@ class Damage(Struct):
     def lines(self) -> list[str]:
         """What is wrong and what is lost, for people."""
         when = f"; it was known to be whole at {_time(self.marked_at)}" if self.marked_at else ""
+        if not self.known:
+            return list(map(str, self.flaws)) + ([f"{self.more_flaws:,} further files"] if self.more_flaws else [])
         more = [f"{self.more_flaws:,} further places can't be read"] if self.more_flaws else []
         loss = f"lost: at most {self.lost:,} of the {self.known:,} changes that are known of{when}"
         return [*map(str, self.flaws), *more, loss]
@@ -78,27 +83,97 @@ def find_damage(path: str, boot_id: str, *, has_failed: bool = False) -> Damage 
         has_failed: a write of this process has failed, which explains gaps.
 
     Raises:
-        StoreError: it has files that are not RocksDB's, or a MANIFEST that can't be read.
+        StoreError: it has files that are not RocksDB's, or a MANIFEST of an unknown kind.
         OSError: a file can't be read.
     """
-    folder = Folder(path)
-    try:
-        name = folder.manifest_name()
+    with ExitStack() as stack:
+        folder = stack.enter_context(closing(Folder(path)))
         mark = read_mark(folder)
-        with folder.open(name) as file:
-            manifest = read_manifest(join(path, name), file)
-        logs: list[WriteLog] = []
-        for log_name in sorted(filter(LOG.fullmatch, folder.names()), key=number_of):
-            if number_of(log_name) >= manifest.first_log:
-                with folder.open(log_name) as file:
-                    logs.append(read_log(log_name, file))
-    finally:
-        folder.close()
-    return judge(name, manifest, logs, mark, explained=has_failed or _was_off(mark, boot_id))
+        names = folder.names()
+        try:
+            name = folder.manifest_name()
+            manifest = stack.enter_context(folder.open(name))
+        except FileNotFoundError as error:
+            reason = f"{error.filename} is missing, though there are files of a store"
+            return _broken([Flaw(error.filename, 0, reason)]) if any(map(TABLE.fullmatch, names)) else None
+        try:
+            tables = {table: folder.size(table) for table in names if TABLE.fullmatch(table)}
+            logs = {log: stack.enter_context(folder.open(log)) for log in names if LOG.fullmatch(log)}
+        except FileNotFoundError:
+            return None  # somebody else is at work in it
+        explained = has_failed or _was_off(mark, boot_id)
+        return examine(Files(path, name, manifest, tables, logs), mark, explained=explained)
+
+
+class Files(NamedTuple):
+    """Of a store.
+
+    Attributes:
+        path: of the store.
+        name: of the MANIFEST.
+        manifest: open, to be read from its start.
+        tables: bytes of each, by name.
+        logs: by name, open, to be read from their starts.
+    """
+
+    path: str
+    name: str
+    manifest: BinaryIO
+    tables: Mapping[str, int]
+    logs: Mapping[str, BinaryIO]
+
+
+def examine(files: Files, mark: Mark | None, *, explained: bool) -> Damage | None:
+    """Look at these files.
+
+    Args:
+        mark: as it was before the files were opened.
+        explained: gaps behind the mark are what a power cut leaves.
+
+    Raises:
+        StoreError: the MANIFEST is of an unknown kind.
+        OSError: a file can't be read.
+    """
+    manifest = read_manifest(join(files.path, files.name), files.manifest)
+    flaws = list(_table_flaws(manifest, files.tables))
+    if manifest.flaw is not None:
+        flaws = [Flaw(files.name, *manifest.flaw)]
+    elif mark is not None and mark.manifest == files.name and manifest.last_seq < mark.opened_seq:
+        flaws = [Flaw(files.name, files.manifest.tell(), "it ends before what the store had when it was opened")]
+    if flaws:
+        return _broken(flaws)
+    needed = sorted((log for log in files.logs if number_of(log) >= manifest.first_log), key=number_of)
+    logs = [read_log(log, files.logs[log]) for log in needed]
+    known = {number for _, number in manifest.tables}
+    strange = any(number_of(table) not in known for table in files.tables)
+    return judge(files.name, manifest, logs, mark, explained=explained, strange_tables=strange)
+
+
+def _table_flaws(manifest: Manifest, tables: Mapping[str, int]) -> Iterator[Flaw]:
+    sizes = {number_of(name): size for name, size in tables.items()}
+    for (family, number), table in sorted(manifest.tables.items()):
+        found, name = sizes.get(number), f"{number:06d}{TABLE_END}"
+        of = f"a table of {manifest.families.get(family, family)}"
+        if found is None:
+            yield Flaw(name, 0, f"it is missing, {of}")
+        elif found != table.file_bytes:
+            yield Flaw(name, found, f"it ends, but should have {table.file_bytes:,} bytes, {of}")
+
+
+def _broken(flaws: list[Flaw]) -> Damage:
+    """What can't be cut out of logs."""
+    shown, more = flaws[:SHOWN_FLAWS], len(flaws[SHOWN_FLAWS:])
+    return Damage(flaws=shown, more_flaws=more, kept=0, known=0, logs=[], stop=None, tables_ahead=True)
 
 
 def judge(
-    name: str, manifest: Manifest, logs: Sequence[WriteLog], mark: Mark | None, *, explained: bool
+    name: str,
+    manifest: Manifest,
+    logs: Sequence[WriteLog],
+    mark: Mark | None,
+    *,
+    explained: bool,
+    strange_tables: bool = False,
 ) -> Damage | None:
     """Compare what logs have with what was known of them.
 
@@ -106,6 +181,7 @@ def judge(
         name: of the MANIFEST.
         logs: in the order of their numbers.
         explained: gaps behind the mark are what a power cut leaves.
+        strange_tables: there are tables that the MANIFEST does not name, so that it may be what is damaged.
     """
     chain = follow(logs)
     beginning = _missing_beginning(name, manifest, logs, chain, mark)
@@ -117,7 +193,7 @@ def judge(
     ahead = manifest.largest_seq > kept
     if beginning is not None or chain.first is None:
         kept, stop = manifest.largest_seq, None
-        ahead = _has_uneven_tables(name, manifest, mark)
+        ahead = _has_uneven_tables(name, manifest, mark) or strange_tables
     if beginning is not None and not any(flaw.name == beginning.name for flaw in flaws):
         flaws = [beginning, *flaws]
     if not flaws:
@@ -144,7 +220,7 @@ def _has_uneven_tables(name: str, manifest: Manifest, mark: Mark | None) -> bool
 
 
 def number_of(name: str) -> int:
-    """Of a log, by the name of its file."""
+    """Of a log or a table, by the name of its file."""
     return int(name.partition(".")[0])
 
 

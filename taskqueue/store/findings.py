@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.task import STATE_NAMES
+from taskqueue.errors import StoreError
 from taskqueue.store.contract import Family
 
 SHOWN_PROBLEMS: Final = 100
@@ -46,6 +47,7 @@ class Findings(Struct):
         found: how many there are.
         entries: that were looked at.
         tasks: that are known.
+        unreadable: what the engine said of tables that it could not read, each once.
     """
 
     most: int = SHOWN_PROBLEMS
@@ -53,6 +55,13 @@ class Findings(Struct):
     found: int = 0
     entries: int = 0
     tasks: int = 0
+    unreadable: list[StoreError] = field(default_factory=list)
+
+    def note_unreadable(self, error: StoreError) -> None:
+        """Add that a table can't be read."""
+        if str(error) not in map(str, self.unreadable):
+            self.found += 1
+            self.unreadable.append(error.with_traceback(None))
 
     def note(self, family: Family, project: str, taskid: str, key: bytes, reason: str) -> None:
         """Add a problem."""

@@ -96,6 +96,14 @@ class Folder:
             os.close(looked)
         return os.fdopen(opened, "r+b" if flags & os.O_RDWR else "rb")
 
+    def size(self, name: str) -> int:
+        """Bytes of a file of it.
+
+        Raises:
+            OSError: it is not there.
+        """
+        return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_size
+
     def open_or_make(self, name: str) -> int:
         """Open a file of it to read and write, which is made if it is not there; returns its descriptor.
 

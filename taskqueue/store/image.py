@@ -29,7 +29,9 @@ from os.path import join
 from typing import BinaryIO, Final
 
 from taskqueue.errors import StoreError
+from taskqueue.store.damage import Damage, Files, examine
 from taskqueue.store.folder import CURRENT, LOG, TABLE, Folder, is_store
+from taskqueue.store.mark import Mark
 
 HOLD_TRIES: Final = 1000
 CHUNK_BYTES: Final = 1 << 20
@@ -78,6 +80,19 @@ class Image:
     def log_bytes(self) -> int:
         """Of its logs."""
         return sum(os.fstat(file.fileno()).st_size for file in self.logs.values())
+
+    def damage(self, mark: Mark | None) -> Damage | None:
+        """What of its files is damaged, by the mark that the store had before the image was taken.
+
+        Raises:
+            StoreError: the MANIFEST is of an unknown kind.
+            OSError: they can't be read.
+        """
+        for file in (self._manifest, *self.logs.values()):
+            file.seek(0)
+        sizes = {name: _size(file) for name, file in self.tables.items()}
+        files = Files(self.path, self._manifest_name, self._manifest, sizes, self.logs)
+        return examine(files, mark, explained=False)
 
     def link_to(self, folder: str) -> None:
         """Fill a folder with links to the files, good as long as this image is open, in this process."""

@@ -59,6 +59,16 @@ class Unreadable(NamedTuple):
     at: int
     reason: str
 
+    @property
+    def is_torn(self) -> bool:
+        """It is no more than the beginning of a record."""
+        return self.reason in (_NO_END, _LONG, _PART)
+
+
+_NO_END: Final = "a record without its end"
+_LONG: Final = "a record that goes on behind the end of its block"
+_PART: Final = "a part of a record"
+
 
 def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
     """All records, from the start of the file; what is zeros up to the end of the file is no record, and no flaw."""
@@ -66,7 +76,7 @@ def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
     began, lost = 0, False
     for at, kind, data in _parts(file):
         if kind in (FULL, FIRST) and parts:
-            yield Unreadable(began, "a record without its end")
+            yield Unreadable(began, _NO_END)
         lost = lost and kind not in (FULL, FIRST)
         if kind == FULL:
             parts = []
@@ -86,7 +96,7 @@ def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
             yield Record(began, at + _HEADER_BYTES + len(data), b"".join([*parts, data]))
             parts = []
     if parts:
-        yield Unreadable(began, "a record without its end")
+        yield Unreadable(began, _NO_END)
 
 
 def record_bytes(data: bytes, at: int) -> bytes:
@@ -134,7 +144,7 @@ def _parts_of(block: bytes, start: int) -> list[Part]:
         if not kind and not length and not any(block[at:]):
             return [*parts, (start + at, _ZEROS, b"")]
         if end > size:
-            return [*parts, (start + at, _NONE, b"a record that goes on behind the end of its block")]
+            return [*parts, (start + at, _NONE, _LONG.encode())]
         # The checksum covers the type, too.
         crc = crc32c(block[at + _HEADER_BYTES - 1 : end])
         if ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF != checksum:
@@ -143,7 +153,7 @@ def _parts_of(block: bytes, start: int) -> list[Part]:
             parts.append((start + at, kind, block[at + _HEADER_BYTES : end]))
         at = end
     if at < size < BLOCK and any(block[at:]):
-        parts.append((start + at, _NONE, b"a part of a record"))
+        parts.append((start + at, _NONE, _PART.encode()))
     return parts
 
 

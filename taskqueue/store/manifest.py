@@ -39,7 +39,7 @@ class Manifest(Struct):
         first_log: RocksDB deletes those with a smaller number, and only those.
         last_seq: number of the last change of the store when it was written.
         tables: by family and number.
-        flaw: why it could not be read to its end, for people.
+        flaw: where it can't be read, though it goes on, and why, for people.
     """
 
     families: dict[int, str] = field(default_factory=lambda: {0: "default"})
@@ -47,7 +47,7 @@ class Manifest(Struct):
     first_log: int = 0
     last_seq: int = 0
     tables: dict[Place, Table] = field(default_factory=dict)
-    flaw: str = ""
+    flaw: tuple[int, str] | None = None
 
     @property
     def largest_seq(self) -> int:
@@ -75,7 +75,8 @@ def read_manifest(path: str, file: BinaryIO) -> Manifest:
     manifest = Manifest()
     for record in records_of(file):
         if isinstance(record, Unreadable):
-            manifest.flaw = manifest.flaw or f"at byte {record.at:,}: {record.reason}"
+            if not record.is_torn:
+                manifest.flaw = manifest.flaw or (record.at, record.reason)
             continue
         try:
             _Edit(record.data).apply(manifest)

@@ -182,7 +182,7 @@ class RocksStore:
             with closing(Folder(self._path)) as folder:
                 folder.refuse_foreign()
             is_new = not exists(join(self._path, "CURRENT"))
-            self.damage = None if is_new else look(self._path, boot_id, has_failed=has_failed, accept=accept_damage)
+            self.damage = look(self._path, boot_id, has_failed=has_failed, accept=accept_damage)
             families = FAMILIES if is_new else Rdict.list_cf(self._path)
             return Rdict(self._path, tuning.database(), {family: self._options_of(family) for family in families})
 
