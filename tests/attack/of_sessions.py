@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 from tests.attack.attack import PROJECT, Attack
@@ -9,6 +10,9 @@ from tests.integration.conftest import Peer
 
 LEASES: Final = 100_000
 BATCH: Final = 10_000
+FAILING: Final = 20_000
+AT_ONCE: Final = 2_000
+ERROR_CHARACTERS: Final = 2_048
 FOREIGN: Final = 50
 AROUND: Final = 50
 JUMP: Final = 2**63 - 1
@@ -36,6 +40,30 @@ def leases(attack: Attack) -> str:
             _greedy(peer, wanted, held)
     attack.rest()
     return f"{len(held):,} taken"
+
+
+def histories(attack: Attack) -> str:
+    """Attempts that fail with errors of 2,048 characters, of 20,000 tasks over and over: histories that are kept."""
+    fetcher, failed = attack.project(), 0
+    for first in range(0, round(FAILING * attack.scale), BATCH):
+        fetcher.push(PROJECT, *(f"t{first + each}" for each in range(BATCH)))
+    attack.begin()
+    fetcher.send("hello", capacity=AT_ONCE, projects=[PROJECT])
+    while attack.goes_on() and fetcher.has_message(WAIT_MS):
+        message = fetcher.receive()
+        if message["type"] == "select":
+            fetcher.send("done", tasks=[_failure(task) for task in message["tasks"]])
+            failed += len(message["tasks"])
+            if message["number"] % HELLO_EVERY == 0:
+                fetcher.send("hello", capacity=AT_ONCE, projects=[PROJECT], seen=fetcher.seen)
+    attack.rest()
+    return f"{failed:,} failed"
+
+
+def _failure(task: dict[str, Any]) -> dict[str, Any]:
+    error = os.urandom(ERROR_CHARACTERS // 2).hex()
+    of = {"project": PROJECT, "taskid": task["taskid"], "token": task["token"]}
+    return of | {"ok": False, "error": error, "retry_after": 0.0}
 
 
 def _greedy(peer: Peer, wanted: int, held: list[int]) -> None:

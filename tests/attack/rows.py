@@ -63,6 +63,7 @@ _ONE: Final = [
     Row("globs", of_floods.globs),
     Row("bulk", of_floods.bulk),
     Row("kept", of_floods.kept, disk=640),
+    Row("histories", of_sessions.histories, disk=640),
     Row("leases", of_sessions.leases),
     Row("jump", of_sessions.jump),
     Row("tokens", of_sessions.tokens),

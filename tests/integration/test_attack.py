@@ -25,6 +25,7 @@ TASKS: Final = 5
 
 ROWS_AND_SCALES: Final = [
     ("empty-parts", 0.1),
+    ("jump", 1.0),
     ("large-frames", 1.0),
     ("requests-1-mb", 1.0),
     ("wishes", 0.2),
