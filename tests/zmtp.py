@@ -1,37 +1,64 @@
-"""Connections that speak as much ZMTP 3.0 as they like (rfc.zeromq.org/spec/23)."""
+"""Connections that speak as much ZMTP 3.0 (rfc.zeromq.org/spec/23) as they like: what no ZeroMQ library would send."""
 
 from __future__ import annotations
 
 import socket
 import struct
+from typing import Final
 
-WAIT_SECONDS = 30
+WAIT_SECONDS: Final = 30
+MORE: Final = 1
+LONG: Final = 2
+
+EMPTY_PART: Final = b"\x01\x00"
+"""A part of no bytes that others follow."""
+LAST_PART: Final = b"\x00\x00"
 
 
-def raw(url: str) -> socket.socket:
+def raw(url: str, wait_seconds: float = WAIT_SECONDS) -> socket.socket:
     """A connection that says nothing."""
-    return socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), WAIT_SECONDS)
+    return socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), wait_seconds)
 
 
-def connected(url: str) -> socket.socket:
-    """A connection of a DEALER that has sent nothing yet, and reads when it is told to."""
-    connection = raw(url)
-    connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 1 + 31))
-    exactly(connection, 64)
-    ready = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x00"
-    connection.sendall(b"\x04" + bytes([len(ready)]) + ready)
-    exactly(connection, exactly(connection, 2)[1])
+def connected(url: str, wait_seconds: float = WAIT_SECONDS) -> socket.socket:
+    """A connection of a DEALER that has sent nothing yet, and reads when it is told to.
+
+    Raises:
+        OSError: nobody is there, or whoever is there doesn't greet.
+    """
+    connection = raw(url, wait_seconds)
+    try:
+        connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 1 + 31))
+        exactly(connection, 64)
+        ready = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x00"
+        connection.sendall(b"\x04" + bytes([len(ready)]) + ready)
+        exactly(connection, exactly(connection, 2)[1])
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 
 def frame(payload: bytes, more: bool = False) -> bytes:
     """A message, or a part of one that has more."""
-    return bytes([2 + more]) + struct.pack(">Q", len(payload)) + payload
+    return head(len(payload), more) + payload
+
+
+def head(length: int, more: bool = False) -> bytes:
+    """What goes before a message, or a part, of so many bytes."""
+    return struct.pack(">BQ", LONG | (MORE if more else 0), length)
 
 
 def exactly(connection: socket.socket, length: int) -> bytes:
-    """So many bytes, as soon as they have come."""
+    """So many bytes, as soon as they have come.
+
+    Raises:
+        ConnectionResetError: the connection ended before.
+    """
     received = b""
     while len(received) < length:
-        received += connection.recv(length - len(received))
+        piece = connection.recv(length - len(received))
+        if not piece:
+            raise ConnectionResetError(f"it ended after {len(received)} of {length} bytes")
+        received += piece
     return received

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgpack
 
-from tests.attack import zmtp
+from tests import zmtp
 from tests.attack.attack import PROJECT, Attack, big_body, frame
 
 PART_BYTES: Final = 1 << 20
@@ -22,13 +22,14 @@ REQUEST_BYTES: Final = 1_000_000
 IDLE: Final = 1_086
 _SIX_FIELDS: Final = b"\x86"
 """The head of a map of so many."""
+CONNECT_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 0.05
 """Before a connection that was cut is made anew."""
 
 
 def endless_parts(attack: Attack) -> str:
     """One message of endless parts of 1 MiB each."""
-    return _endless(attack, zmtp.part(bytes(PART_BYTES), more=True))
+    return _endless(attack, zmtp.frame(bytes(PART_BYTES), more=True))
 
 
 def endless_empty_parts(attack: Attack) -> str:
@@ -41,7 +42,7 @@ def _endless(attack: Attack, piece: bytes) -> str:
 
     def send(_: int) -> None:
         while attack.goes_on():
-            with suppress(OSError), zmtp.connect(attack.url) as connection:
+            with suppress(OSError), zmtp.connected(attack.url, CONNECT_SECONDS) as connection:
                 while attack.goes_on():
                     connection.sendall(piece)
                     sent[0] += len(piece)
@@ -59,7 +60,7 @@ def empty_parts(attack: Attack) -> str:
     message = zmtp.EMPTY_PART * round(EMPTY_PARTS * attack.scale) + zmtp.LAST_PART
 
     def send(_: int) -> None:
-        with suppress(OSError), zmtp.connect(attack.url) as connection:
+        with suppress(OSError), zmtp.connected(attack.url, CONNECT_SECONDS) as connection:
             connection.sendall(message)
             attack.rest()
 
@@ -75,10 +76,10 @@ def unread(attack: Attack) -> str:
     )
 
     def ask(index: int) -> None:
-        with suppress(OSError), zmtp.connect(attack.url) as connection:
+        with suppress(OSError), zmtp.connected(attack.url, CONNECT_SECONDS) as connection:
             for n in attack.count(SHOWS):
                 show = frame("task-show", f"unread-{index}", n + 1, project=PROJECT, taskid="big")
-                connection.sendall(zmtp.part(show))
+                connection.sendall(zmtp.frame(show))
             attack.rest(UNREAD_TIMES)
 
     attack.begin()
@@ -103,10 +104,10 @@ def _frames(attack: Attack, size: int) -> str:
 
     def send(index: int) -> None:
         while attack.goes_on():
-            with suppress(OSError), zmtp.connect(attack.url) as connection:
+            with suppress(OSError), zmtp.connected(attack.url, CONNECT_SECONDS) as connection:
                 for n in count(1):
                     head = _SIX_FIELDS + frame("new-task", f"frames-{index}", n, project=PROJECT)[1:]
-                    connection.sendall(zmtp.part_head(len(head) + len(tail)) + head)
+                    connection.sendall(zmtp.head(len(head) + len(tail)) + head)
                     connection.sendall(tail)
                     sent[0] += 1
                     if not attack.goes_on():
@@ -125,7 +126,7 @@ def idle(attack: Attack) -> str:
     attack.begin()
     for _ in attack.count(IDLE):
         with suppress(OSError):
-            connections.append(zmtp.connect(attack.url))
+            connections.append(zmtp.connected(attack.url, CONNECT_SECONDS))
         if not attack.goes_on():
             break
     attack.rest()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack import zmtp
 from tests.attack.measure import Figures
 from tests.attack.results import Results, load, save, table
 from tests.attack.rows import ROWS
@@ -25,12 +24,6 @@ def figures(**others: object) -> Figures:
 def test_a_wait_stands_for_those_that_would_have_begun_during_it() -> None:
     assert corrected([0.04]) == [0.04]
     assert corrected([0.12]) == [pytest.approx(each) for each in (0.12, 0.07, 0.02)]
-
-
-def test_a_part_says_its_length_and_whether_others_follow() -> None:
-    assert zmtp.part(b"ab", more=True) == b"\x01\x02ab"
-    assert zmtp.part(b"", more=True) == zmtp.EMPTY_PART
-    assert zmtp.part(bytes(256))[:10] == b"\x02\0\0\0\0\0\0\x01\0\0"
 
 
 def test_figures_within_the_bounds_break_none() -> None:
