@@ -31,6 +31,7 @@ CONFIG: Final = """\
 bind = "tcp://127.0.0.1:*"
 [store]
 path = "{store}"
+{settings}
 [defaults]
 rate = inf
 [projects.{project}]
@@ -118,7 +119,7 @@ class Target:
 
 @contextmanager
 def target(
-    command: str, kill_above: int, files: int = 0, hard: bool = False, folder: Path | None = None
+    command: str, kill_above: int, files: int = 0, hard: bool = False, folder: Path | None = None, settings: str = ""
 ) -> Iterator[Target]:
     """A started daemon, in a folder that goes when it goes.
 
@@ -128,10 +129,11 @@ def target(
         files: that it may open at first; 0: as many as this process.
         hard: it can't raise that.
         folder: that its own is made in; None: where temporary files are.
+        settings: lines of its config, of [store] or with their sections.
     """
     with TemporaryDirectory(prefix="taskqueue-attack-", dir=folder) as made:
         config = Path(made) / "taskqueue.toml"
-        config.write_text(CONFIG.format(store=Path(made) / "store", project=PROJECT))
+        config.write_text(CONFIG.format(store=Path(made) / "store", project=PROJECT, settings=settings))
         limits = SHELL.format(
             files=files or os.sysconf("SC_OPEN_MAX"), hard="-H" if hard else "-S", space=ADDRESS_SPACE_KB
         )

@@ -1,4 +1,5 @@
-"""The attacks of ``make attack`` in a short form: what doesn't depend on how fast this machine is."""
+"""The attacks of ``make attack`` in a short form, on a daemon with little memory: what doesn't depend on how fast this
+machine is."""
 
 from __future__ import annotations
 
@@ -12,38 +13,52 @@ from tests.attack.measure import Conditions, attacker
 from tests.attack.rows import ROWS
 from tests.attack.target import MIB, STOP_SECONDS, target
 from tests.attack.waits import polite_client
-from tests.integration.conftest import WAIT_SECONDS
+from tests.integration.conftest import WAIT_SECONDS, Peer
 
 COMMAND: Final = str(Path(sys.executable).parent / "taskqueue")
 SECONDS: Final = 1.0
-MOST_BYTES: Final = 500 * MIB
-"""Each attack would take more, if nothing bounded it."""
-LEFT_BYTES: Final = 150 * MIB
+SETTINGS: Final = """\
+cache = "16 MiB"
+[limits]
+memory = "512 MiB"
+memory_bytes = "32 MiB"
+max_leases = 2000
+"""
+MOST_BYTES: Final = 700 * MIB
+"""More than it may have, for the watch of a busy machine may be late."""
+LEFT_BYTES: Final = 256 * MIB
 """More than before, when the attacker has gone."""
 TASKS: Final = 5
 
-
 ROWS_AND_SCALES: Final = [
     ("empty-parts", 0.1),
+    ("endless-parts", 1.0),
+    ("idle-hard", 1.0),
     ("jump", 1.0),
     ("large-frames", 1.0),
+    ("leases", 0.02),
     ("requests-1-mb", 1.0),
-    ("wishes", 0.2),
+    ("unread", 0.1),
+    ("waits", 0.2),
+    ("wishes", 0.1),
 ]
 
 
 @pytest.mark.parametrize(("name", "scale"), ROWS_AND_SCALES)
 def test_beside_a_bad_peer_others_are_served_and_memory_stays_bounded(name: str, scale: float) -> None:
-    under = Conditions(COMMAND, SECONDS, MOST_BYTES, scale)
-    with target(COMMAND, MOST_BYTES) as it, polite_client(it.url) as polite:
+    under, row = Conditions(COMMAND, SECONDS, MOST_BYTES, scale), ROWS[name]
+    with target(COMMAND, MOST_BYTES, row.files, row.hard, settings=SETTINGS) as it, polite_client(it.url) as polite:
         assert polite.wait_for_tasks(TASKS, WAIT_SECONDS)
         before = it.memory()
 
-        with attacker(ROWS[name], it, under) as attacking:
+        with attacker(row, it, under) as attacking:
             attacking.begin()
+            newcomer = Peer(it.url)
+            assert newcomer.ask("hello")["type"] == "welcome"
             served = polite.wait_for_tasks(TASKS, WAIT_SECONDS)
             note = attacking.wait(SECONDS)
 
+        newcomer.close()
         assert not it.killed, f"{it.peak_bytes / MIB:.0f} MiB"
         assert served
         assert not note.startswith(("harm", "the attacker failed", "cut off")), note
