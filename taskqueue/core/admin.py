@@ -12,7 +12,7 @@ from taskqueue.core.log import Who
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.pages import of_fetchers, of_projects, that_fit
 from taskqueue.core.project import Project
-from taskqueue.core.projects import check_settings, make_project, remove_project, use_settings
+from taskqueue.core.projects import check_settings, make_another, remove_project, use_settings
 from taskqueue.core.replies import FetchersReply, ProjectReply, StatusReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
     Action,
@@ -120,7 +120,7 @@ def set_project(state: State, now: Now, by: Who, message: ProjectSet) -> Project
     overlay(overrides, message.settings)
     check_settings(state, message.project, overrides)
     if project is None:
-        project = make_project(state, message.project, now, overrides)
+        project = make_another(state, message.project, now, overrides)
     else:
         use_settings(state, project, project.layers, overrides, now)
     what = "cron set" if list(message.settings) == ["cron"] else "project set"
@@ -145,7 +145,7 @@ def act_on_project(state: State, now: Now, by: Who, message: ProjectDo) -> Proje
     """Pause, resume, stop, start, clear, reset or delete."""
     is_new = message.action == "start" and message.project not in state.projects
     if is_new:
-        make_project(state, message.project, now)
+        make_another(state, message.project, now)
     project = act(state, now, by, state.project(message.project), message.action, detail="made" if is_new else "")
     return ProjectReply(n=message.n, project=project.view(now) if project else None)
 

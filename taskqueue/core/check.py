@@ -24,7 +24,7 @@ def check(state: State) -> list[str]:
         problems += [f"project {project.name}: {problem}" for problem in _check_project(state, project)]
     for session in state.sessions.values():
         problems += [f"session {session.label}: {problem}" for problem in _check_session(state, session)]
-    return [*problems, *_check_memory(state), *_check_wishes(state), *_check_connections(state)]
+    return [*problems, *_check_memory(state), *_check_wishes(state), *_check_said(state), *_check_connections(state)]
 
 
 def _check_memory(state: State) -> Iterator[str]:
@@ -33,6 +33,12 @@ def _check_memory(state: State) -> Iterator[str]:
     if (state.memory.leases, state.memory.leased) != (len(leased), sum(leased)):
         counted = f"{state.memory.leases} of {state.memory.leased} bytes"
         yield f"{len(leased)} tasks of {sum(leased)} bytes are leased, {counted} are counted"
+
+
+def _check_said(state: State) -> Iterator[str]:
+    said = sum(project.said_bytes for project in state.projects.values())
+    if state.said_bytes != said:
+        yield f"what was said of projects takes {said} bytes, {state.said_bytes} are counted"
 
 
 def _check_wishes(state: State) -> Iterator[str]:

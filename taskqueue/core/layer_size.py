@@ -17,6 +17,17 @@ from taskqueue.errors import Rejected
 MAX_LAYER_BYTES: Final = 64 << 10
 """All that one layer says, packed."""
 
+MAX_LAYER_MEMORY: Final = 1 << 20
+"""The same in memory: an empty map is one byte packed, and 72 there."""
+
+SAID_MOST: Final = 16 << 20
+"""What ``project-set`` has said of all projects, in memory."""
+
+VALUE_BYTES: Final = 56
+"""Of a value in memory, besides its text; of a map or a list besides its places."""
+PAIR_BYTES: Final = 48
+PLACE_BYTES: Final = 16
+
 
 def check_size(layer: Layer, given: Given) -> None:
     """See that a layer is not too long in all.
@@ -36,6 +47,29 @@ def too_long(layer: Layer, given: Given) -> Iterator[str]:
         longest = max(sizes, key=sizes.__getitem__)
         said = f"{sizes[longest]} of {total} bytes that are said here"
         yield f"{longest}: {said}; in all at most {MAX_LAYER_BYTES} are taken"
+        return
+    takes = {key: memory_bytes(value) for key, value in layer.items()}
+    if sum(takes.values()) > MAX_LAYER_MEMORY:
+        largest = max(takes, key=takes.__getitem__)
+        yield f"{largest}: {takes[largest]} bytes in memory; in all at most {MAX_LAYER_MEMORY} are taken"
+
+
+def memory_bytes(value: object) -> int:
+    """About what a setting, or a map of them, takes in memory with all that is in it."""
+    total, left = 0, [value]
+    while left:
+        each = left.pop()
+        total += VALUE_BYTES
+        if isinstance(each, dict):
+            total += PAIR_BYTES * len(each)
+            left += each
+            left += each.values()
+        elif isinstance(each, list | tuple):
+            total += PLACE_BYTES * len(each)
+            left += each
+        elif isinstance(each, str | bytes):
+            total += len(each)
+    return total
 
 
 def _packed_bytes(value: object, given: Given) -> int:

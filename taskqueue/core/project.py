@@ -22,6 +22,7 @@ from taskqueue.core.counters import Counters
 from taskqueue.core.given import Given, Hours
 from taskqueue.core.keeping import keeps_of, lows_of, old_at, packed_lows
 from taskqueue.core.kept import CronRecord, ProjectRecord
+from taskqueue.core.layer_size import memory_bytes
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.pause import Pause
 from taskqueue.core.requests import Action
@@ -74,12 +75,13 @@ class Project:
         keeps: seconds for which success, failed and cancelled are kept; empty: for ever.
         cron, ticks: by job: how it stands, and when it runs next (unix seconds).
         waiters: for its end.
+        said_bytes: what its overrides take in memory.
     """
 
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "cron", "fetch", "finished", "finisher",
-        "has_limits", "holds", "hours", "keeps", "layers", "name", "number", "overrides", "pause", "queue", "save_at",
-        "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
+        "has_limits", "holds", "hours", "keeps", "layers", "name", "number", "overrides", "pause", "queue",
+        "said_bytes", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, changes: Changes, layers: Sequence[Layer], now: float) -> None:
@@ -87,6 +89,7 @@ class Project:
         self.name = record.name
         self.state: ProjectState = record.state
         self.overrides = dict(record.overrides)
+        self.said_bytes = memory_bytes(self.overrides)
         self.layers = layers
         self.settings = merge(*layers, self.overrides)
         self.totals = record.totals
@@ -125,6 +128,7 @@ class Project:
         settings = merge(*layers, overrides)
         self.layers = layers
         self.overrides = dict(overrides)
+        self.said_bytes = memory_bytes(self.overrides)
         self._use(settings, now)
 
     def _use(self, settings: Settings, now: float) -> None:

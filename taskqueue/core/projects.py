@@ -12,7 +12,7 @@ from taskqueue.core import timetable
 from taskqueue.core.answering import answer
 from taskqueue.core.bucket import Bucket
 from taskqueue.core.jobs import NO_JOBS, CronJob
-from taskqueue.core.layer_size import check_size
+from taskqueue.core.layer_size import SAID_MOST, check_size, memory_bytes
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.project import Project, new_record
 from taskqueue.core.replies import ErrorReply
@@ -32,8 +32,21 @@ def project_for_push(state: State, name: str, now: Now) -> Project:
         Rejected: it is unknown.
     """
     if name not in state.projects and state.config.auto_create:
-        return make_project(state, name, now)
+        return make_another(state, name, now)
     return state.project(name)
+
+
+def make_another(state: State, name: str, now: Now, overrides: Layer = NOTHING_SAID) -> Project:
+    """Make a project that somebody asks for.
+
+    Raises:
+        Rejected: there are ``max_projects`` already.
+    """
+    most = state.config.max_projects
+    if len(state.projects) >= most:
+        hint = "delete some with: taskqueue project delete NAME"
+        raise Rejected("full", f"project: there are {len(state.projects)}, and limits.max_projects is {most}; {hint}")
+    return make_project(state, name, now, overrides)
 
 
 def make_project(state: State, name: str, now: Now, overrides: Layer = NOTHING_SAID) -> Project:
@@ -58,6 +71,13 @@ def check_settings(state: State, name: str, overrides: Layer) -> None:
     project = state.projects.get(name)
     check(settings, state.given, project.settings.cron if project else NO_JOBS)
     check_size(overrides, state.given)
+    before = project.said_bytes if project is not None else 0
+    if before < (said := memory_bytes(overrides)) and state.said_bytes - before + said > SAID_MOST:
+        raise Rejected(
+            "full",
+            f"settings: what was said of all projects takes {state.said_bytes} bytes in memory, "
+            f"this would take {said}, and {SAID_MOST} are the most; unset some",
+        )
     if settings.bucket and settings.bucket not in state.config.buckets:
         raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
 
@@ -78,6 +98,7 @@ def add_project(state: State, project: Project, now: Now) -> None:
     """Know a project."""
     state.projects[project.name] = project
     state.numbered[project.number] = project
+    state.said_bytes += project.said_bytes
     insort(state.names, project.name)
     state.sums.note(project)
     if project.cleared:
@@ -95,7 +116,9 @@ def use_settings(
         Rejected: they don't fit; nothing has changed.
     """
     before = project.settings.cron
+    state.said_bytes -= project.said_bytes
     project.apply(layers, overrides, now.boot)
+    state.said_bytes += project.said_bytes
     _adopt(state, project, now)
     plan_cron(state, project, now, before)
     state.touch(project)
@@ -113,6 +136,7 @@ def remove_project(state: State, project: Project) -> None:
         state.revoke(task)
     del state.projects[project.name]
     del state.numbered[project.number]
+    state.said_bytes -= project.said_bytes
     del state.names[bisect_left(state.names, project.name)]
     state.dirty.pop(project.number, None)
     state.low.pop(project.number, None)

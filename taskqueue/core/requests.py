@@ -121,7 +121,7 @@ class ProjectUnset(Change, tag="project-unset"):
     """
 
     project: ProjectName
-    keys: list[str] = field(default_factory=list)
+    keys: Annotated[list[str], Meta(max_length=1000)] = field(default_factory=list)
 
 
 Action = Literal["pause", "resume", "stop", "start", "clear", "reset", "delete"]

@@ -114,6 +114,7 @@ class CoreConfig(Struct, frozen=True):
         max_sessions: kept at once; above it the one silent for longest is forgotten.
         head_tasks, head_bytes: what each order of a project holds in memory, at most.
         memory_bytes: what the orders of all projects hold in memory together; see ``memory``.
+        max_projects: at which no further one is made; those that the config names are.
         max_leases: tasks that fetchers have at once, at most, of all projects together; those of one connection have
             half of them at most.
         turn_tasks: most tasks promoted, expired or handed out in one turn.
@@ -134,6 +135,7 @@ class CoreConfig(Struct, frozen=True):
     head_tasks: int = 16_384
     head_bytes: int = 16 << 20
     memory_bytes: int = 256 << 20
+    max_projects: int = 20_000
     max_leases: int = 100_000
     turn_tasks: int = 2048
     select_bytes: int = 1 << 20

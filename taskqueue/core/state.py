@@ -58,6 +58,7 @@ class State:
 
     Attributes:
         projects, numbered: by name, and by number; ``names`` are in order.
+        said_bytes: that what was said of their settings takes, of all together.
         secret: the key of the pseudonyms of sessions.
         sessions: by id, the one that was silent for longest first.
         dirty: projects that this turn touched, by number.
@@ -107,6 +108,7 @@ class State:
         self.projects: dict[str, Project] = {}
         self.numbered: dict[int, Project] = {}
         self.names: list[str] = []
+        self.said_bytes = 0
         self.sums = Sums()
         self.next_project = loaded.next_project
         self.next_log = loaded.next_log

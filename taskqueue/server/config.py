@@ -87,6 +87,7 @@ class Limits(Struct, frozen=True):
     head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 16_384
     head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 16 << 20
     memory_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
+    max_projects: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
     max_leases: Annotated[int, Meta(ge=1, le=100_000_000)] = 100_000
     turn_tasks: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048
     select_bytes: Annotated[int, Meta(ge=1, le=1 << 30, extra=SIZE)] = 1 << 20
@@ -209,6 +210,7 @@ def core_config(config: Config, version: str) -> CoreConfig:
         head_tasks=limits.head_tasks,
         head_bytes=limits.head_bytes,
         memory_bytes=limits.memory_bytes,
+        max_projects=limits.max_projects,
         max_leases=limits.max_leases,
         turn_tasks=limits.turn_tasks,
         # No message of the daemon's is to be longer than it would take itself.

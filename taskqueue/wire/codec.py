@@ -19,14 +19,14 @@ What must never come in here: what a message means, and sockets.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Union, get_args
 
 from msgspec import Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from taskqueue.core.messages import NIL, PROTOCOL
+from taskqueue.core.messages import NIL, PROTOCOL, ProjectName, Setting
 from taskqueue.core.replies import AnySaid
-from taskqueue.core.requests import AnyRequest, Flaws
+from taskqueue.core.requests import AnyRequest, Change, Flaws, ProjectSet
 from taskqueue.errors import Rejected
 from taskqueue.wire.apart import done_by_item, new_tasks_by_item
 from taskqueue.wire.flaws import flaws_of
@@ -43,6 +43,10 @@ SHALLOW_BYTES: Final = 300
 """So short a frame can't nest so deep that it matters: each level takes a byte."""
 
 
+SETTINGS_BYTES: Final = 128 << 10
+"""Of the settings in a message, at most: decoded they may take seventy times as much, so longer ones are not."""
+
+
 class Envelope(Struct):
     """What can be read of any message, whatever else is wrong with it."""
 
@@ -51,8 +55,24 @@ class Envelope(Struct):
     n: Raw = NIL
 
 
+class ProjectSetAsSent(Change, tag="project-set"):
+    """A ``project-set`` whose settings are not decoded yet."""
+
+    project: ProjectName
+    settings: Raw
+
+
+class Settings(Struct):
+    """What ``project-set`` says."""
+
+    settings: dict[str, Setting]
+
+
 _encoder = Encoder()
-_request: Decoder[AnyRequest] = Decoder(AnyRequest)
+_request: Decoder[AnyRequest | ProjectSetAsSent] = Decoder(
+    Union[(ProjectSetAsSent, *(kind for kind in get_args(AnyRequest) if kind is not ProjectSet))]
+)
+_settings: Decoder[Settings] = Decoder(Settings)
 _said: Decoder[AnySaid] = Decoder(AnySaid)
 _envelope: Decoder[Envelope] = Decoder(Envelope)
 _anything: Decoder[Raw] = Decoder(Raw)
@@ -89,9 +109,20 @@ def decode_request(frame: bytes, max_message: int = MAX_MESSAGE_BYTES) -> tuple[
         _check_depth(frame)
     try:
         request = _request.decode(frame)
+        if isinstance(request, ProjectSetAsSent):
+            return _with_settings(request), {}
     except MALFORMED as error:
         return _decode_apart(frame, error)
     return request, flaws_of(request)
+
+
+def _with_settings(request: ProjectSetAsSent) -> ProjectSet:
+    if len(request.settings) > SETTINGS_BYTES:
+        raise Rejected("too-large", f"settings: {len(request.settings)} bytes, at most {SETTINGS_BYTES} are taken")
+    said = _settings.decode(b"\x81\xa8settings" + bytes(request.settings))
+    return ProjectSet(
+        session=request.session, n=request.n, name=request.name, project=request.project, settings=said.settings
+    )
 
 
 def request_number(frame: bytes) -> int:

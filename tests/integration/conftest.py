@@ -41,7 +41,7 @@ SECTION_OF = {
     "fetcher_timeout": "server", "session_timeout": "server", "max_sessions": "server",
     "path": "store", "durability": "store", "cache": "store", "min_free": "store",
     "head_tasks": "limits", "head_bytes": "limits", "turn_tasks": "limits", "select_bytes": "limits",
-    "memory": "limits", "memory_bytes": "limits", "max_leases": "limits",
+    "memory": "limits", "memory_bytes": "limits", "max_leases": "limits", "max_projects": "limits",
 }  # fmt: skip
 
 Message = dict[str, Any]

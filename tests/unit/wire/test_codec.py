@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import msgpack
@@ -10,7 +11,7 @@ import pytest
 
 from taskqueue.core.messages import MAX_FOLLOWERS, MAX_TASKID_BYTES, Finished, Handed, NewTask, Schedule, Token
 from taskqueue.core.replies import Select, Welcome
-from taskqueue.core.requests import Done, NewTasks, TaskCancel, Why
+from taskqueue.core.requests import Done, NewTasks, ProjectSet, TaskCancel, Why
 from taskqueue.errors import Rejected
 from taskqueue.wire import decode_request, decode_said, encode, request_number
 from taskqueue.wire.apart import BRIEF_REASON, FULL_REASONS
@@ -265,6 +266,28 @@ def test_a_message_over_the_limit_is_refused_unread() -> None:
 
     assert caught.value.code == "too-large"
     assert "101 bytes, at most 100" in caught.value.reason
+
+
+@pytest.mark.parametrize("later", [{}, {"type": "verify"}])
+def test_long_settings_are_refused_before_they_are_decoded(later: dict[str, Any]) -> None:
+    fields = frame("project-set", project="p", settings={"fetch": {"x": [{}] * 200_000}})[1:]
+    again = b"".join(msgpack.packb(part) for pair in later.items() for part in pair)
+    tracemalloc.start()
+
+    error = rejection(bytes([0x86 + len(later)]) + fields + again)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert error.code == "malformed" if later else error.code == "too-large"
+    assert most < 5_000_000
+
+
+def test_settings_come_out_as_they_went_in() -> None:
+    sent = ProjectSet(session="s", n=7, project="p", name="anna", settings={"rate": 2.5, "fetch": {"a": [b"x", None]}})
+    assert decode_request(encode(sent)) == (sent, {})
+
+
+def test_settings_that_are_no_map_are_refused_by_their_name() -> None:
+    assert "settings" in rejection(frame("project-set", project="p", settings=[1])).reason
 
 
 def test_a_message_of_just_the_limit_is_taken() -> None:
