@@ -159,9 +159,11 @@ static int opened(int fd, const char *name, int is_new) {
 
 static int open_it(int at, const char *path, int flags, mode_t mode) {
     if (boot_id && path && !strcmp(path, "/proc/sys/kernel/random/boot_id")) path = boot_id;
-    const char *name = name_of(path);
+    const char *name = name_of(path), *where = open_name(at);
+    if (!name && where && path && *path && !strcmp(where, ".") && !strchr(path, '/')) name = path;
+    if (!name && path && !strncmp(path, "/proc/self/fd/", 14)) name = open_name(atoi(path + 14));
     if (!name) return syscall(SYS_openat, at, path, flags, mode);
-    int is_new = (flags & O_CREAT) && syscall(SYS_faccessat, AT_FDCWD, path, F_OK);
+    int is_new = (flags & O_CREAT) && syscall(SYS_faccessat, at, path, F_OK);
     int error = fate(OPEN, name);
     if (error > 0) {
         note(OPEN, ENDED, -1, name, 0, 0, 0, error, NULL, 0);
@@ -198,6 +200,27 @@ int close(int fd) {
     REAL(int, close, int);
     return real_close(fd);
 }
+
+static int control(int fd, int command, long argument) {
+    REAL(int, fcntl, int, int, ...);
+    int result = real_fcntl(fd, command, argument);
+    if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && result >= 0 && result < FILES && open_name(fd)) {
+        memcpy(names[result], names[fd], NAME);
+        inodes[result] = inodes[fd];
+    }
+    return result;
+}
+
+#define FCNTL_CALL(name)                               \
+    int name(int fd, int command, ...) {               \
+        va_list more;                                  \
+        va_start(more, command);                       \
+        long argument = va_arg(more, long);            \
+        va_end(more);                                  \
+        return control(fd, command, argument);         \
+    }
+FCNTL_CALL(fcntl)
+FCNTL_CALL(fcntl64)
 
 /* A file that is about to lose its name stays, by its inode, in the other folder. */
 static uint64_t bury(const char *path) {
