@@ -65,7 +65,7 @@ attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an
 	-$(BIN)/python -m tests.attack --compare $(ATTACKS)/before.json --json $(ATTACKS)/after.json
 	$(BIN)/python -m tests.attack --report
 
-chaos: $(STAMP) ## kills, stops, power cuts and a failing disk beneath a real daemon, ten minutes, and the ledger of it
+chaos: $(STAMP) ## kills, power cuts, a failing disk and damage beneath a real daemon, ten minutes, and its ledger
 	$(BIN)/python -m tests.chaos --write
 
 $(BENCH_STAMP): $(STAMP)

@@ -1,4 +1,4 @@
-"""What befalls a daemon under load, again and again: kills, stops, power cuts, and a disk that fails.
+"""What befalls a daemon under load, again and again: kills, stops, power cuts, a disk that fails, damage.
 
 Each is a function of a scene that leaves a daemon that serves, or is about to.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from taskqueue.server.main import EXIT_DAMAGED
 from tests.chaos.crew import Crew
 from tests.faults.power import Power
 from tests.faults.shim import FOR_EVER, SHORT, Call, Shim
@@ -164,6 +165,42 @@ def _blow(scene: Scene) -> None:
     scene.wait_until(lambda: scene.failures() >= failures + wanted)
 
 
+def damage(scene: Scene) -> None:
+    """Killed, and a log loses bytes that were safe, or is gone: a start says so and ends; then they are put back.
+
+    A log that is no longer needed may be damaged without harm; whether it was is seen by the ledger.
+    """
+    scene.daemon.kill()
+    log = max(scene.shim.store.glob("*.log"), key=lambda path: path.stat().st_size)
+    whole = log.read_bytes()
+    _spoil(log, scene.chance)
+    scene.daemon.launch()
+    try:
+        scene.daemon.serving()
+    except AssertionError:
+        assert scene.daemon.ended() == EXIT_DAMAGED, scene.daemon.log()[-2000:]
+        assert log.name in scene.daemon.log()
+        log.write_bytes(whole)
+        scene.daemon.start()
+
+
+def _spoil(log: Path, chance: Random) -> None:
+    """Damage the first half of a log, all of which a sync covered long ago, or take it away."""
+    content = bytearray(log.read_bytes())
+    at = chance.randrange(max(1, len(content) // 2))
+    how = chance.randrange(4)
+    if how == 0:
+        log.unlink()
+        return
+    if how == 1:
+        content[at : at + 1] = bytes([content[at] ^ 0x10])
+    elif how == 2:
+        content[at : at + 64] = bytes(64)
+    else:
+        del content[at:]
+    log.write_bytes(content)
+
+
 TROUBLES: Final[dict[str, Trouble]] = {
     "kill -9": kill,
     "stops": stop,
@@ -172,4 +209,5 @@ TROUBLES: Final[dict[str, Trouble]] = {
     "faults, power cuts": fault_and_cut,
     "storms of faults": storm,
     "storms, power cuts": storm_and_cut,
+    "damage": damage,
 }
