@@ -48,7 +48,7 @@ KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
 class Lines:
     """The tasks of lines, in order; those that are none are complained about, counted and skipped.
 
-    Iterated once. Memory holds no more than the places at which lines were skipped.
+    Iterated once. Memory holds no more than a line, and the places at which lines were skipped.
 
     Args:
         name: what stands before the number of a line, such as "tasks.jsonl:".
@@ -75,7 +75,8 @@ class Lines:
         self._defaults = defaults
         self._complain = complain
         self._any_scheme = any_scheme
-        self._after_skip: list[int] = []
+        self._skipped_at: list[int] = []
+        self._skipped: list[int] = []
         self.bad = 0
 
     def __iter__(self) -> Iterator[NewTask]:
@@ -83,13 +84,13 @@ class Lines:
             yield from self._tasks()
         except BrokenStream as error:
             self.bad += 1
-            self._complain(f"{self._name.removesuffix('task ')}{error}")
+            self._complain(f"{self._name.removesuffix('task ').rstrip()} {error}")
 
     def _tasks(self) -> Iterator[NewTask]:
         place = 0
         for number, line in enumerate(self._source, 1):
             if (task := self._task(number, line.strip() if isinstance(line, str) else line)) is None:
-                self._after_skip.append(place)
+                self._skip(place, number - place)
                 continue
             place += 1
             yield task
@@ -104,9 +105,18 @@ class Lines:
             self._complain(f"{self._name}{number}: {error}")
             return None
 
+    def _skip(self, place: int, skipped: int) -> None:
+        """So many lines up to here are none of the first ``place`` tasks."""
+        if self._skipped_at and self._skipped_at[-1] == place:
+            self._skipped[-1] = skipped
+        else:
+            self._skipped_at.append(place)
+            self._skipped.append(skipped)
+
     def where(self, place: int) -> str:
         """The line of the task that was the ``place``-th one, from 0."""
-        return f"{self._name}{place + 1 + bisect_right(self._after_skip, place)}"
+        found = bisect_right(self._skipped_at, place)
+        return f"{self._name}{place + 1 + (self._skipped[found - 1] if found else 0)}"
 
 
 def parse(line: str | bytes, defaults: Mapping[str, Any], *, any_scheme: bool = False) -> NewTask:

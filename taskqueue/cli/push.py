@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader, TextIOWrapper
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from taskqueue.client.pushing import Pushed
 
 STDIN: Final = "-"
+
+COMPLAINT_CHARS: Final = 1000
+"""Of what is said about a line; what it quotes may be as long as the line."""
+
 OUTCOMES: Final = ("new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected")
 UNKNOWN: Final = "project: "
 """What a reason begins with that is about the project, not about a task of it."""
@@ -180,9 +184,11 @@ def _source(urls: tuple[str, ...], file: str | None) -> Iterator[Source]:
 
 
 def _of_packed(file: str, tasks: BufferedReader) -> Source:
-    from taskqueue.wire.stream import values
+    from taskqueue.wire import MAX_MESSAGE_BYTES
+    from taskqueue.wire.stream import READ_BYTES, values
 
-    return Source(f"{file}: task ", values(tasks), os.fstat(tasks.fileno()).st_size or None, tasks.tell)
+    longest = MAX_MESSAGE_BYTES + READ_BYTES
+    return Source(f"{file}: task ", values(tasks, longest), os.fstat(tasks.fileno()).st_size or None, tasks.tell)
 
 
 def _of_file(file: str, lines: BufferedReader) -> Source:
@@ -191,9 +197,17 @@ def _of_file(file: str, lines: BufferedReader) -> Source:
     return Source(f"{file}:", _text(lines), size, lines.raw.tell) if size else Source(f"{file}:", _text(lines))
 
 
-def _text(lines: BinaryIO) -> Iterable[str]:
+def _text(file: BinaryIO) -> Iterator[str]:
     """Lines, without the mark that some editors begin files with; what is no utf-8 is complained about in its place."""
-    return TextIOWrapper(lines, encoding="utf-8-sig", errors="surrogateescape")
+    from taskqueue.wire import MAX_MESSAGE_BYTES
+    from taskqueue.wire.stream import LONGEST_TIMES, lines
+
+    text = TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape")
+    try:
+        yield from lines(text, LONGEST_TIMES * MAX_MESSAGE_BYTES)
+    finally:
+        with suppress(ValueError):  # whoever opened the file has closed it
+            text.detach()
 
 
 @contextmanager
@@ -232,7 +246,8 @@ def _parted(error: str) -> tuple[int, str]:
 
 
 def _complain(problem: str) -> None:
-    say(f"taskqueue push: {problem}", err=True)
+    said = problem if len(problem) <= COMPLAINT_CHARS else f"{problem[:COMPLAINT_CHARS]} …"
+    say(f"taskqueue push: {said}", err=True)
 
 
 def _tell_rejected(lines: Lines, pushed: Pushed) -> None:

@@ -19,6 +19,7 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.core.kept import ProjectRecord
+    from taskqueue.store.forms import Form
     from taskqueue.store.still import Still
 
 STDIN: Final = 0
@@ -83,7 +84,7 @@ def bring_in(place: Place, file: str, merge: bool) -> None:
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
-    from taskqueue.store.forms import MESSAGEPACK, form_of
+    from taskqueue.store.forms import form_of
     from taskqueue.store.importing import Brought, bring_in
     from taskqueue.store.rocks import RocksStore
 
@@ -94,26 +95,30 @@ def bring_in(place: Place, file: str, merge: bool) -> None:
         moving("tasks") as progress,
     ):
         form = form_of(lines.peek(1))
-        parts = _values(lines) if form is MESSAGEPACK else lines
+        parts = _parts(lines, form, place.message_bytes)
         for brought in bring_in(store, parts, "skip" if merge else "refuse", Clock().now().boot, Calendar(), form):
             progress(brought.new + brought.known)
     known = f", {tasks(brought.known)} known already" if brought.known else ""
     say(f"{place.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
 
 
-def _values(file: BufferedReader) -> Iterator[bytes]:
-    """The maps of a file.
+def _parts(file: BufferedReader, form: Form, message_bytes: int) -> Iterator[bytes]:
+    """The lines of a file, or its maps. What is in a store came in a message, so it is not longer than one may be.
 
     Raises:
         BadLine: it can't be read any further.
     """
+    from taskqueue.store.forms import MESSAGEPACK
     from taskqueue.store.importing import BadLine
-    from taskqueue.wire.stream import BrokenStream, values
+    from taskqueue.wire.stream import LONGEST_TIMES, BrokenStream, lines, values
 
+    read = values if form is MESSAGEPACK else lines
     try:
-        yield from values(file)
+        yield from read(file, LONGEST_TIMES * message_bytes)
     except BrokenStream as error:
-        raise BadLine(f"{error}; import the whole export again") from None
+        raise BadLine(
+            f"{error}; import the whole export again, with the config of its daemon if that says a server.max_message"
+        ) from None
 
 
 def _records(still: Still, names: Sequence[str]) -> list[ProjectRecord]:

@@ -21,10 +21,11 @@ Progress = Callable[[int], object]
 
 
 class Place(NamedTuple):
-    """A store: its folder, and the cache that its daemon has, in bytes."""
+    """A store: its folder; the cache that its daemon has, and the longest message that it takes, in bytes."""
 
     path: str
     cache_bytes: int
+    message_bytes: int
 
 
 def names_store(command: Callable[..., T]) -> Callable[..., T]:
@@ -45,8 +46,8 @@ def _place(config: str | None, store: str | None) -> Place:
     from taskqueue.server.config import load
     from taskqueue.server.environment import with_environment
 
-    section = with_environment(load(config), os.environ).store
-    return Place(store or section.path, section.cache)
+    found = with_environment(load(config), os.environ)
+    return Place(store or found.store.path, found.store.cache, found.server.max_message)
 
 
 def size(count: float) -> str:

@@ -99,4 +99,9 @@ def ago(at: float) -> str:
 
 def local(at: float) -> str:
     """Unix seconds in the time of this machine: ``2026-11-22 02:00:00 UTC``; "" for never."""
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if at else ""
+    if not at:
+        return ""
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    except (ValueError, OverflowError, OSError):  # a store, or a daemon, may say anything
+        return f"{at:g}"

@@ -39,7 +39,7 @@ from taskqueue.core.task import (
     ready_key,
     time_key,
 )
-from taskqueue.errors import Rejected, StoreError
+from taskqueue.errors import MAX_REASON_CHARS, Rejected, StoreError
 from taskqueue.store import layout
 from taskqueue.store.changes import batch_of
 from taskqueue.store.contract import Store
@@ -48,7 +48,7 @@ from taskqueue.store.format import META
 from taskqueue.store.forms import JSON, Form
 from taskqueue.store.gaps import is_left
 from taskqueue.store.ledger import FIRST_PROJECT
-from taskqueue.store.lines import READABLE, ProjectLine, SliceLine, TaskLine
+from taskqueue.store.lines import READABLE, ProjectLine, SliceLine, TaskLine, check_numbers
 from taskqueue.store.lookup import find
 from taskqueue.store.slices import puts_of
 from taskqueue.store.still import pages
@@ -58,6 +58,12 @@ T = TypeVar("T")
 BATCH_TASKS: Final = 1000
 BATCH_BYTES: Final = 8 << 20
 """Of lines; a batch ends with the task that reaches it."""
+
+RECORD_BYTES: Final = 128 << 10
+"""Of a project: its settings may have 64 KiB, and the record is written in each turn that touches the project."""
+
+PROJECTS_MOST: Final = 100_000
+"""In one export; memory holds them all."""
 
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 """What lines may raise: those that are none, bytes that are not UTF-8, numbers too large to be kept, deep nesting."""
@@ -122,6 +128,8 @@ def _first_line(numbered: Iterator[tuple[int, bytes]], form: Form) -> list[Proje
         _refuse(form, number, f"no export begins like this: {error}")
     if first.taskqueue not in READABLE:
         _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here are 1 and 2")
+    if len(first.projects) > PROJECTS_MOST:
+        _refuse(form, number, f"{len(first.projects):,} projects; there may be {PROJECTS_MOST:,}")
     return first.projects
 
 
@@ -167,7 +175,8 @@ def _decoded(number: int, line: bytes, form: Form, decode: Callable[[bytes], T])
 
 
 def _refuse(form: Form, number: int, reason: str) -> NoReturn:
-    raise BadLine(f"{form.unit} {number:,}: {reason}")
+    said = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
+    raise BadLine(f"{form.unit} {number:,}: {said}")
 
 
 class _Inflow:
@@ -269,12 +278,14 @@ def _has_tasks(record: ProjectRecord) -> bool:
 
 
 def _record(line: ProjectLine, number: int, boot: float, given: Given, form: Form) -> ProjectRecord:
+    check_numbers(line)
     record = ProjectRecord(number, line.name, line.state, _overrides(line, given, form), bucket_at=boot)
     record.totals = line.totals or record.totals
     record.cron = line.cron
     record.finished = line.finished
     record.pause = line.pause or record.pause
-    layout.encode(record)  # Only this shows that all of its numbers can be kept.
+    if len(layout.encode(record)) > RECORD_BYTES:
+        raise ValueError(f"it is more than {RECORD_BYTES:,} bytes")
     return record
 
 

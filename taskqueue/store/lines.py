@@ -53,6 +53,18 @@ READABLE: Final = (1, VERSION)
 PACKED: Final = "$msgpack"
 INF: Final = "inf"
 
+COUNTED_MOST: Final = 2**53 - 1
+"""Of anything that is counted: what every reader of JSON has exactly, and far from where counting on would fail."""
+
+HAPPENED_MOST: Final = 2**40 - 1
+"""In an hour, to a project: so that their sum can be kept, too, however many projects there are."""
+
+LATEST: Final = 1e11
+"""Unix seconds; as ``EpochSeconds``."""
+
+Counted = Annotated[int, Meta(ge=0, le=COUNTED_MOST)]
+Happened = Annotated[int, Meta(ge=0, le=HAPPENED_MOST)]
+
 ABSENT: Final = Raw()
 NEVER: Final = 0.0
 """Use this very value: it is left out, but not others that equal it."""
@@ -72,7 +84,7 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     totals: Totals | None = None
     pause: PauseRecord | None = None
     cron: dict[str, CronRecord] = msgspec.field(default_factory=dict)
-    finished: Number = 0
+    finished: Counted = 0
 
 
 class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,6 +92,20 @@ class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):
 
     taskqueue: int
     projects: list[ProjectLine]
+
+
+def check_numbers(line: ProjectLine) -> None:
+    """See that a scheduler can go on counting from what a project's line says.
+
+    Raises:
+        ValueError: it is more than anything can have come to.
+    """
+    records = {"totals": line.totals, "pause": line.pause} | {f"cron.{job}": each for job, each in line.cron.items()}
+    for name, record in records.items():
+        for field, value in ({} if record is None else msgspec.structs.asdict(record)).items():
+            most = LATEST if isinstance(value, float) else COUNTED_MOST
+            if isinstance(value, int | float) and not 0 <= value <= most:
+                raise ValueError(f"{name}.{field}: expected a number from 0 to {most:,}")
 
 
 class DeferredLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -120,8 +146,12 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     deferred: DeferredLine | None = None
 
 
-Events = tuple[Number, Number, Number, Number, Number, Number]
+Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]
 """New, selected, success, failed, retried, timeout."""
+
+
+Sums = tuple[Counted, Counted, Counted, Counted, Counted, Counted]
+"""The same of all projects."""
 
 
 class SliceLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -137,7 +167,7 @@ class SliceLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     history: Resolution
     at: Annotated[int, Meta(ge=0, le=2**32 - 1)]
     projects: dict[ProjectName, Events]
-    all: Events | None = None
+    all: Sums | None = None
 
 
 class LastLine(Struct, frozen=True, forbid_unknown_fields=True):

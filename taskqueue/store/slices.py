@@ -13,7 +13,7 @@ from typing import cast
 from taskqueue.core.history import NO_EVENTS, SECONDS
 from taskqueue.store import layout
 from taskqueue.store.contract import Batch
-from taskqueue.store.lines import Events, SliceLine
+from taskqueue.store.lines import Events, SliceLine, Sums
 from taskqueue.store.points import LATEST, slice_range
 from taskqueue.store.reading import read
 from taskqueue.store.still import Reads, pages
@@ -33,7 +33,7 @@ def slices_of(store: Reads, names: Mapping[int, str], *, whole: bool) -> Iterato
                 _, *events = read(layout.POINTS, key, layout.decode_slice, value)
                 projects = dict(_points(store, slice_range(resolution, at), names))
                 if projects or whole:
-                    yield SliceLine(resolution, at * seconds, projects, cast(Events, tuple(events)) if whole else None)
+                    yield SliceLine(resolution, at * seconds, projects, cast(Sums, tuple(events)) if whole else None)
 
 
 def _points(store: Reads, keys: tuple[bytes, bytes], names: Mapping[int, str]) -> Iterator[tuple[str, Events]]:

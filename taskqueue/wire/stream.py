@@ -1,4 +1,4 @@
-"""MessagePack values one after the other in a file, each as the bytes that it is.
+"""MessagePack values one after the other in a file, each as the bytes that it is; lines no longer than they may be.
 
 msgspec decodes one whole value; where in a file a value ends it does not say. msgpack's Unpacker does: it steps over a
 value without making anything of it, and goes on where it was when the next piece of the file has come. So memory holds
@@ -8,7 +8,8 @@ one piece, READ_BYTES, and the value that is longer than that, if there is one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, Final
+from itertools import count
+from typing import IO, AnyStr, BinaryIO, Final
 
 from msgpack import BufferFull, OutOfData, Unpacker
 
@@ -17,8 +18,28 @@ LONGEST_BYTES: Final = (1 << 30) + READ_BYTES
 """Of a value: the longest message that a daemon can be set to take, and what may be around its body."""
 
 
+LONGEST_TIMES: Final = 6
+"""So many times as long as in MessagePack may a value be as JSON: a byte of text may stand as ``\\u0000``."""
+
+
 class BrokenStream(ValueError):
-    """From here on the file is no MessagePack, or it ends within a value; what came before is good."""
+    """From here on the file is no MessagePack, it ends within a value, or a value or line is longer than one may be;
+    what came before is good."""
+
+
+def lines(file: IO[AnyStr], longest: int) -> Iterator[AnyStr]:
+    """The lines of a file, or of a pipe, with their ends; ``longest`` is what one may take, in bytes or characters.
+
+    Raises:
+        BrokenStream: one is longer, and was not read to its end.
+    """
+    for number in count(1):
+        line = file.readline(longest + 1)
+        if len(line) > longest:
+            raise BrokenStream(f"line {number:,} is longer than {longest:,}")
+        if not line:
+            return
+        yield line
 
 
 def values(file: BinaryIO, longest: int = LONGEST_BYTES) -> Iterator[bytes]:
