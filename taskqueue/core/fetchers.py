@@ -133,8 +133,11 @@ def go_on_silent(state: State, now: Now) -> None:
     """Take from silent fetchers what could not be taken from them in the turn before; one that was heard keeps it."""
     silent, state.silent = state.silent, {}
     for session in silent.values():
-        if session.crashed is not None:
+        if session.heard_at < now.boot:
             fall_silent(state, now, session)
+        else:
+            session.crashed = None
+            state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
 
 
 def miss(state: State, now: Now, said: Said) -> None:

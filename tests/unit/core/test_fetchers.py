@@ -383,6 +383,22 @@ def test_after_a_restart_a_fetcher_has_its_time_to_be_heard(world: World) -> Non
     assert (world.show("a").state, world.show("a").error) == ("ready", "timeout")
 
 
+def test_what_a_silent_fetcher_has_extended_before_it_could_be_taken_is_its_own(world: World) -> None:
+    push(world, 2)
+    fetcher = world.fetcher()
+    world.restart()
+    world.elapsed += 60
+    world.turn()  # what it holds must be read before it can be taken from it
+
+    (reply,) = world.turn(Extend(session=fetcher.session, n=world.n(), leases=fetcher.leases("t00"), seconds=600))
+    world.settle()
+
+    assert reply == TokensReply(n=reply.n, counted=1)
+    assert world.counts().processing == 2
+    world.advance(60)
+    assert world.counts().ready == 2
+
+
 def test_after_a_restart_an_unheard_fetcher_gives_back_what_it_held(world: World) -> None:
     push(world, 2)
     world.fetcher()
