@@ -119,6 +119,8 @@ def use_settings(
     state.said_bytes -= project.said_bytes
     project.apply(layers, overrides, now.boot)
     state.said_bytes += project.said_bytes
+    if project.cap_wait(now.wall):
+        state.wall.note(("check", project.number), project.check_at())
     _adopt(state, project, now)
     plan_cron(state, project, now, before)
     state.touch(project)

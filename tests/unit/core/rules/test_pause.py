@@ -282,6 +282,16 @@ def test_the_length_of_the_pause_is_a_setting(make_world: MakeWorld) -> None:
     assert extra(fetcher) == 3 or len(fetcher.held) == 3
 
 
+def test_a_shorter_pause_time_holds_for_the_pause_that_is_under_way(make_world: MakeWorld) -> None:
+    world, _ = pause(make_world)
+
+    world.set(pause_time=40.0)
+
+    assert world.project().check_at == pytest.approx(world.now.wall + 40)
+    world.restart()
+    assert world.project().check_at == pytest.approx(world.now.wall + 40)
+
+
 @pytest.mark.parametrize("failures", [0, 2])
 def test_a_success_resumes_a_project_that_checks(make_world: MakeWorld, failures: int) -> None:
     world, fetcher = begin_checks(make_world)
