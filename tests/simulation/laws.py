@@ -126,6 +126,7 @@ class Judge:
         self._wall = 0.0
         self._config: CoreConfig | None = None
         self._reset: dict[str, int] = {}
+        self._set: dict[str, int] = {}
         self._deleted: set[str] = set()
         self._missed: dict[str, None] = {}
 
@@ -136,6 +137,7 @@ class Judge:
         self._may_be, self._tokens = {}, {}
         self._wall = turn.now.wall
         self._reset.clear()
+        self._set.clear()
         self._deleted.clear()
         self.leases.end_by_time()
         self.crowds.looked(turn.now)
@@ -348,6 +350,9 @@ class Judge:
                 self._may_be[name] = frozenset((become,))
                 self.crowds.fed(name.project)
 
+    def _hear_settings(self, request: Message, reply: Message) -> None:
+        self._set[request["project"]] = self._set.get(request["project"], 0) + 1
+
     def _hear_action(self, request: Message, reply: Message) -> None:
         self._act(request["project"], request["action"])
 
@@ -544,6 +549,9 @@ class Judge:
             self.paces.made(name, facts)
         else:
             self.paces.changed(name, facts)
+        is_new = before is None or before.number != facts.number
+        if is_new + self._set.get(name, 0) > 1:
+            self.paces.went_through_others(facts)
 
     def _write_task(self, name: Name, move: Move, now: Now, greatest: int) -> None:
         task, old_state, old_key, *_ = move
@@ -557,13 +565,19 @@ class Judge:
             self.paces.pay(name)
             self.leases.begin(name, task)
             self.handed += 1
-            self._journal.drop(self.truth.deferred, name)
+            self._apply_deferred(name)
         elif _class(task.state) not in may_be:
             self._fail("S3", name.taskid, f"it is {_class(task.state)} now, but it was {_words(may_be)}")
         if task.state != PROCESSING:
-            self._journal.drop(self.truth.deferred, name)
+            self._apply_deferred(name)
         held = Held(task.project, task.state, task.token, task.key, crashes=task.crashes)
         self._put(self.truth.tasks, name, held)
+
+    def _apply_deferred(self, name: Name) -> None:
+        """The lease that an update waited for has ended: it is work from now on, whatever has finished meanwhile."""
+        if name in self.truth.deferred:
+            self._journal.drop(self.truth.deferred, name)
+            self.crowds.fed(name.project)
 
     def _write_old(self, name: Name, task: Task, turn: Round) -> None:
         """All of a task goes, or all but that it was."""
@@ -613,6 +627,8 @@ _HEAR: Final = {
     "release": Judge._hear_tokens,
     "task-cancel": Judge._hear_tasks,
     "task-retry": Judge._hear_tasks,
+    "project-set": Judge._hear_settings,
+    "project-unset": Judge._hear_settings,
     "project-do": Judge._hear_action,
     "group-do": Judge._hear_group,
     "project-hold": Judge._hear_hold,

@@ -7,11 +7,14 @@ below nothing. A second one, its *floor*, is what the project is surely granted:
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from taskqueue.core.settings import CoreConfig
 from tests.simulation.truth import EPSILON, Facts, Name, Pace, Truth
 from tests.simulation.world import Violation, World
+
+LEAST_BURST: Final = 1.0
+"""Of any project, in tokens."""
 
 
 class Paces:
@@ -44,6 +47,11 @@ class Paces:
         rate, burst = self._settings(name, facts)
         for pace in self._of(facts.number):
             pace.change(rate, burst, self._world.clock.now)
+
+    def went_through_others(self, facts: Facts) -> None:
+        """A project has had several settings in one turn: of its tokens those are surely left that any burst leaves."""
+        _, floor = self._of(facts.number)
+        floor.level = min(floor.level, LEAST_BURST)
 
     def configured(self, config: CoreConfig) -> None:
         """Another config is in force from now on."""
