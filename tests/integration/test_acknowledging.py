@@ -11,6 +11,7 @@ A write is synced, or covered, by a sync of the same file that began after the w
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from taskqueue.server.syncer import INTERVAL_SECONDS
+from taskqueue.store.mark import NAME as MARK
 from tests.faults.record import Event, Message, covered, events, log_syncs, log_writes, sent
 from tests.faults.shim import WITH_BYTES, Shim
 
@@ -86,6 +88,18 @@ class Requests:
         return {message["n"]: at for at, message in sent(calls) if message.get("n") in self.named}
 
 
+def last_change(write: Event) -> int:
+    """The number of the last change in a batch that was written to the log in one piece: what precedes it there is a
+    checksum, a length and a type, and it begins with its first number and how many it has."""
+    first, count = struct.unpack_from("<QI", write.bytes, 7)
+    return int(first + count - 1)
+
+
+def mark_seq(write: Event) -> int:
+    """The number in a mark: it is behind a word of eight bytes."""
+    return int(struct.unpack_from("<Q", write.bytes, 8)[0])
+
+
 def later_task(taskid: str) -> Message:
     return {"taskid": taskid, "url": "http://site/", "schedule": {"delay": 3600}}
 
@@ -120,6 +134,25 @@ def test_with_commit_an_answer_leaves_after_a_sync_that_began_after_its_turns_la
     written, answered, by = requests.written(calls), requests.answered(calls), covered(calls)
     assert written.keys() == answered.keys() == requests.named.keys()
     assert [n for n, at in answered.items() if not by.get(written[n], len(calls)) < at] == []
+
+
+def test_the_mark_is_never_ahead_of_what_is_synced(started: Callable[[str], Started], peer: PeerFactory) -> None:
+    it, shim = started("commit")
+    requests = Requests(it, peer)
+    first = len(list(events(shim.record)))
+
+    shim.hold(["sync"], ".log")
+    requests.send()
+    wait_until(shim, peer(it), lambda calls: len(requests.written(calls)) == 2 * REQUESTS)
+    shim.heal()
+    requests.receive()
+
+    calls = list(events(shim.record))
+    by, last = covered(calls), {at: last_change(calls[at]) for at in log_writes(calls)}
+    marks = {at: mark_seq(calls[at]) for at in range(first, len(calls)) if calls[at].name == MARK and calls[at].bytes}
+    synced = {at: max(change for write, change in last.items() if by.get(write, at) < at) for at in marks}
+    assert marks
+    assert [(mark, synced[at]) for at, mark in marks.items() if mark > synced[at]] == []
 
 
 @pytest.mark.parametrize("durability", ["interval", "none"])

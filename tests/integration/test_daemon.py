@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgpack
 import pytest
+import zmq
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, PeerFactory
@@ -165,10 +166,12 @@ def test_an_absurdly_long_message_costs_its_sender_the_connection_and_nobody_els
 ) -> None:
     it = daemon(max_message=MAX_MESSAGE)
     bad, good = peer(it), peer(it)
+    with bad.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED) as monitor:
+        bad.send_raw(bytes(100 * MAX_MESSAGE))
 
-    bad.send_raw(bytes(100 * MAX_MESSAGE))
-
-    assert good.push("news", "a") == ["new"]
+        assert good.push("news", "a") == ["new"]
+        assert zmq.select([monitor, bad.socket], [], [])[0] == [monitor]
+        bad.socket.disable_monitor()
     assert good.shell()["frames_in"] == 2
 
 
@@ -258,6 +261,19 @@ def test_after_a_clean_stop_everything_is_there_again(daemon: DaemonFactory, pee
     it.start()
 
     assert peer(it).push("news", "a", "c") == ["ignored", "new"]
+
+
+def test_after_a_clean_stop_the_windows_are_as_they_were(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    client = peer(it)
+    client.push("news", "a", "b")
+    before = client.ask("stats")["projects"][0]["windows"]
+
+    it.stop()
+    it.start()
+
+    assert before["5m"]["new"] == 2
+    assert peer(it).ask("stats")["projects"][0]["windows"] == before
 
 
 def test_a_reload_changes_the_rate_and_keeps_every_task(daemon: DaemonFactory, peer: PeerFactory) -> None:

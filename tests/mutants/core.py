@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace as changed
 
-from taskqueue.core import endings, fetchers, intake
+from taskqueue.core import check, endings, fetchers, full_disk, intake, sessions, wishes
 from taskqueue.core.handout import HandOut
 from taskqueue.core.messages import Finished, Now, Token
 from taskqueue.core.project import Project
@@ -14,6 +14,8 @@ from taskqueue.core.replies import DoneOutcome
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING, Task
+from taskqueue.core.wishes import Wishes
+from taskqueue.wire import apart
 from tests.mutants.mutant import Mutant, Replace
 
 
@@ -65,6 +67,41 @@ def _ended_lease_sent_again(replace: Replace) -> None:
     original = replace(fetchers, "_send_unseen", send)
 
 
+def _numbers_may_jump(replace: Replace) -> None:
+    replace(sessions, "JUMP_MOST", 1 << 62)
+
+
+def _names_without_end(replace: Replace) -> None:
+    replace(wishes, "NAMES_MOST", 1 << 40)
+
+
+def _wishes_never_forgotten(replace: Replace) -> None:
+    replace(Wishes, "let_go", lambda self, wished: None)
+    replace(check, "_check_wishes", lambda state: [])
+
+
+def _all_outcomes_kept_on_a_full_disk(replace: Replace) -> None:
+    replace(full_disk, "is_kept", lambda reply: True)
+
+
+def _each_malformed_item_explained(replace: Replace) -> None:
+    replace(apart, "FULL_REASONS", 1 << 40)
+
+
+def _heard_but_taken_for_silent(replace: Replace) -> None:
+    def go_on(state: State, now: Now) -> None:
+        silent, state.silent = state.silent, {}
+        for session in silent.values():
+            if session.crashed is not None:
+                fetchers.fall_silent(state, now, session)
+
+    replace(fetchers, "go_on_silent", go_on)
+
+
+def _longer_pause_kept(replace: Replace) -> None:
+    replace(Project, "cap_wait", lambda self, now: False)
+
+
 MUTANTS: Final = (
     Mutant(
         "a hand-out ignores the leases in force",
@@ -98,5 +135,44 @@ MUTANTS: Final = (
         "a lease past its deadline is sent again",
         _ended_lease_sent_again,
         ("unit/core/test_bounds.py::test_leases_that_have_run_out_but_could_not_be_ended_yet_are_not_sent_again",),
+    ),
+    Mutant(
+        "the number of a hello may jump",
+        _numbers_may_jump,
+        (
+            "unit/core/rules/test_session_ids.py::test_a_number_that_jumps_too_far_is_refused_and_leaves_the_session_as_it_was",
+        ),
+    ),
+    Mutant(
+        "fetchers may name any number of projects",
+        _names_without_end,
+        (
+            "unit/core/test_wishes.py::test_beyond_the_names_that_all_fetchers_may_name_a_hello_is_refused_and_says_what_helps",
+        ),
+    ),
+    Mutant(
+        "wishes outlive the fetchers that had them",
+        _wishes_never_forgotten,
+        ("unit/core/test_wishes.py::test_names_are_forgotten_with_the_last_fetcher_that_wants_them",),
+    ),
+    Mutant(
+        "all outcomes are kept on a full disk",
+        _all_outcomes_kept_on_a_full_disk,
+        ("unit/core/test_room.py::test_a_repeat_is_answered_if_it_ended_a_lease_and_else_done_again",),
+    ),
+    Mutant(
+        "it is said of each malformed item what is wrong",
+        _each_malformed_item_explained,
+        ("unit/wire/test_codec.py::test_only_the_first_flaws_of_a_message_say_what_is_wrong_and_what_is_good_counts",),
+    ),
+    Mutant(
+        "a fetcher that was heard is still taken for silent",
+        _heard_but_taken_for_silent,
+        ("unit/core/test_fetchers.py::test_what_a_silent_fetcher_has_extended_before_it_could_be_taken_is_its_own",),
+    ),
+    Mutant(
+        "a pause goes on though pause_time is shorter",
+        _longer_pause_kept,
+        ("unit/core/rules/test_pause.py::test_a_shorter_pause_time_holds_for_the_pause_that_is_under_way",),
     ),
 )

@@ -10,7 +10,7 @@ import zmq
 
 from taskqueue.core.messages import Peer
 from taskqueue.errors import StoreError
-from taskqueue.server import backoff, clock, disk, sleeper
+from taskqueue.server import backoff, clock, disk, router, sleeper
 from taskqueue.server.clock import Clock
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.loop import Loop
@@ -218,6 +218,10 @@ def _gone_peers_not_noticed(replace: Replace) -> None:
     original = replace(Router, "_configure", configure)
 
 
+def _all_parts_dropped_at_once(replace: Replace) -> None:
+    replace(router, "PARTS_AT_ONCE", 1 << 40)
+
+
 MUTANTS: Final = (
     Mutant(
         "a sync covers what was written while it was under way",
@@ -286,7 +290,7 @@ MUTANTS: Final = (
     Mutant(
         "what is kept at the end is not kept",
         _last_words_not_kept,
-        ("integration/test_daemon.py::test_after_a_clean_stop_everything_is_there_again",),
+        ("integration/test_daemon.py::test_after_a_clean_stop_the_windows_are_as_they_were",),
     ),
     Mutant(
         "requests are taken while too much waits for the disk",
@@ -362,5 +366,10 @@ MUTANTS: Final = (
         "nobody notices that a peer has gone",
         _gone_peers_not_noticed,
         ("integration/test_daemon.py::test_what_is_meant_for_a_peer_that_has_gone_is_counted_and_offered_again",),
+    ),
+    Mutant(
+        "the parts of a message are dropped all at once",
+        _all_parts_dropped_at_once,
+        ("unit/server/test_router.py::test_the_parts_of_an_endless_message_are_dropped_over_many_turns",),
     ),
 )

@@ -6,11 +6,12 @@ import fcntl
 import os
 from typing import Any, Final
 
-from taskqueue.store import copying, engine, image, layout
+from taskqueue.store import accepting, copying, engine, folder, image, layout, rocks, skipping
 from taskqueue.store.contract import Batch
 from taskqueue.store.format import META
 from taskqueue.store.image import Image
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.mark import Marker
 from taskqueue.store.rocks import RocksStore
 from tests.mutants.mutant import Mutant, Replace
 
@@ -38,11 +39,11 @@ def _mark_of_an_unclean_end_not_synced(replace: Replace) -> None:
 
 
 def _restore_skips_one_epoch(replace: Replace) -> None:
-    replace(copying, "SKIPPED_EPOCHS", 1)
+    replace(skipping, "SKIPPED_EPOCHS", 1)
 
 
 def _restored_store_believes_its_boot(replace: Replace) -> None:
-    replace(copying, "BOOT_KEY", b"another key")
+    replace(skipping, "BOOT_KEY", b"another key")
 
 
 def _copy_not_synced(replace: Replace) -> None:
@@ -94,6 +95,38 @@ def _puts_before_deletes(replace: Replace) -> None:
         return filled
 
     replace(RocksStore, "_native", native)
+
+
+def _mark_ahead_of_its_sync(replace: Replace) -> None:
+    def sync(self: RocksStore) -> None:
+        with engine.failures(self._path, "sync"):
+            self._db.flush_wal(True)
+            seq = self._db.latest_sequence_number()
+        if self._marker is not None:
+            self._marker.move_to(seq)
+
+    replace(RocksStore, "sync", sync)
+
+
+def _mark_left_where_it_was(replace: Replace) -> None:
+    replace(Marker, "move_to", lambda self, seq: None)
+
+
+def _accepted_damage_skips_nothing(replace: Replace) -> None:
+    replace(rocks, "skip_epochs", lambda store, path: None)
+
+
+def _damage_forgotten_when_cut_off(replace: Replace) -> None:
+    class NoMarker:
+        def __init__(self, *args: Any) -> None: ...
+        def sync(self) -> None: ...
+        def close(self) -> None: ...
+
+    replace(accepting, "Marker", NoMarker)
+
+
+def _links_followed(replace: Replace) -> None:
+    replace(folder, "_KINDS", {})
 
 
 class _Without:
@@ -174,5 +207,33 @@ MUTANTS: Final = (
         (
             "integration/test_acknowledging.py::test_at_a_start_nothing_leaves_before_its_epoch_and_the_mark_of_an_unclean_end_are_synced",
         ),
+    ),
+    Mutant(
+        "the mark is ahead of what is synced",
+        _mark_ahead_of_its_sync,
+        ("integration/test_acknowledging.py::test_the_mark_is_never_ahead_of_what_is_synced",),
+    ),
+    Mutant(
+        "the mark stays where it was",
+        _mark_left_where_it_was,
+        (
+            "unit/store/test_mark.py::test_a_sync_moves_the_mark_to_all_that_was_written_and_a_write_does_not",
+            "unit/store/test_accepting.py::test_nothing_explains_the_loss_of_what_was_safe",
+        ),
+    ),
+    Mutant(
+        "accepted damage skips no epochs",
+        _accepted_damage_skips_nothing,
+        ("unit/store/test_accepting.py::test_damage_is_refused_until_it_is_accepted",),
+    ),
+    Mutant(
+        "damage is forgotten when its acceptance is cut off",
+        _damage_forgotten_when_cut_off,
+        ("unit/store/test_accepting.py::test_what_is_accepted_and_cut_off_has_to_be_accepted_again",),
+    ),
+    Mutant(
+        "links out of the folder of a store are followed",
+        _links_followed,
+        ("unit/cli/test_foreign_store.py::test_a_link_to_a_file_outside_is_not_followed",),
     ),
 )
