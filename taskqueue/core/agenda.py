@@ -45,6 +45,10 @@ class Agenda(Generic[K]):
                 self._heap = [(at, key) for key, at in self._at.items()]
                 heapify(self._heap)
 
+    def drop(self, key: K) -> None:
+        """The thing behind ``key`` is no more; nothing of it is left to be found out when its time comes."""
+        self._at.pop(key, None)
+
     def next_at(self) -> float:
         """When the first thing is really due; inf if nothing is."""
         while self._heap:

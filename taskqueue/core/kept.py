@@ -9,6 +9,7 @@ a ``new-task`` of one task in one turn see each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -22,21 +23,10 @@ from taskqueue.core.log_ref import LogRef
 from taskqueue.core.messages import Setting
 from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import Move, Spec, Task
+from taskqueue.core.task_refs import LeaseAnswer as LeaseAnswer
+from taskqueue.core.task_refs import SpecRef as SpecRef
+from taskqueue.core.task_refs import TaskRef as TaskRef
 from taskqueue.core.views import Attempt, Counts, LogEntry, OperationView, ProjectState, Totals
-
-
-class TaskRef(NamedTuple):
-    """A task by its identity: project number, taskid."""
-
-    project: int
-    taskid: str
-
-
-class SpecRef(NamedTuple):
-    """A task's spec in the store: project number, seq."""
-
-    project: int
-    seq: int
 
 
 class OrderRef(NamedTuple):
@@ -92,6 +82,7 @@ class Needs(Struct):
     Attributes:
         tasks: by taskid, without their specs.
         whole: by taskid, with their specs.
+        answered: by taskid, with their specs if their tokens are those that are said.
         specs: of hollow tasks in memory.
         orders: the next entries of orders that ran low.
         sessions: whose kept outcomes are wanted.
@@ -105,6 +96,7 @@ class Needs(Struct):
 
     tasks: list[TaskRef] = field(default_factory=list)
     whole: list[TaskRef] = field(default_factory=list)
+    answered: list[LeaseAnswer] = field(default_factory=list)
     specs: list[SpecRef] = field(default_factory=list)
     orders: list[OrderRef] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
@@ -163,8 +155,8 @@ class Found(Struct):
     """What was looked up. What the store doesn't know is not in the maps.
 
     Attributes:
-        tasks: answers ``Needs.tasks`` and ``Needs.whole``, by TaskRef. What it says of a task that is processing is
-            older than its lease, which is in memory.
+        tasks: answers ``Needs.tasks``, ``whole`` and ``answered``, by TaskRef. Of a task that is processing it is older
+            than its lease, which is in memory.
         sessions: outcomes by request number; a session the store doesn't know has an empty map.
         histories: last attempts, by their slots.
         lists, pages, old, failures, old_failures: in the order in which they were asked for.
@@ -296,6 +288,13 @@ class SessionRecord(Struct, array_like=True):
     heard_at: float
 
 
+class DroppedSession(NamedTuple):
+    """A session of which nothing is to be left; ``slots`` are those of its outcomes that may be filled."""
+
+    session: str
+    slots: Sequence[int]
+
+
 class KeptOutcome(NamedTuple):
     """The answer to request ``n`` of a session; replaces the one of n - OUTCOME_WINDOW in its slot."""
 
@@ -343,7 +342,7 @@ class Kept(Struct):
     dropped_projects: list[int] = field(default_factory=list)
     outcomes: list[KeptOutcome] = field(default_factory=list)
     sessions: list[SessionRecord] = field(default_factory=list)
-    dropped_sessions: list[str] = field(default_factory=list)
+    dropped_sessions: list[DroppedSession] = field(default_factory=list)
     next_project: int | None = None
     cleared: list[int] = field(default_factory=list)
     forgotten: list[Task] = field(default_factory=list)

@@ -27,7 +27,7 @@ from taskqueue.core import (
     trimming,
 )
 from taskqueue.core.fetchers import RESENT_MOST
-from taskqueue.core.kept import Found, Needs, OrderRef, TaskRef
+from taskqueue.core.kept import Found, LeaseAnswer, Needs, OrderRef, TaskRef
 from taskqueue.core.messages import NewTask, Now
 from taskqueue.core.project import Project
 from taskqueue.core.requests import (
@@ -130,7 +130,8 @@ def _low_orders(state: State, project: Project) -> list[OrderRef]:
 def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
     request = heard.request
     session = state.sessions.get(request.session)
-    if session is None or session.numbers is None or session.has_done(request.n):
+    # Of one that is unknown the store has nothing: all that it has are loaded, and forgotten here and there at once.
+    if session is not None and (session.numbers is None or session.has_done(request.n)):
         wanted.sessions.append(request.session)
     match request:
         case NewTasks():
@@ -176,8 +177,8 @@ def _need_done(state: State, request: Done, wanted: Needs) -> None:
             continue
         task = project.queue.tasks.get(item.taskid)
         if task is None:
-            wanted.whole.append(TaskRef(project.number, item.taskid))
-        elif task.spec is None:
+            wanted.answered.append(LeaseAnswer(project.number, item.taskid, item.token))
+        elif task.spec is None and task.token == item.token:
             state.ask(task)
         if item.new:
             _need_tasks(state, item.project, item.new, wanted)
@@ -205,9 +206,10 @@ def _need_named(state: State, request: TaskRetry | TaskCancel, wanted: Needs) ->
 
 def _need_extended(state: State, request: Extend) -> None:
     """A lease may be as long as its task's own schedule says."""
-    for ref in request.leases:
+    for ref in () if request.seconds is not None else request.leases:
         project = state.projects.get(ref.project)
-        if project is not None and (task := project.queue.tasks.get(ref.taskid)) is not None:
+        task = project.queue.tasks.get(ref.taskid) if project is not None else None
+        if task is not None and task.token == ref.token:
             state.ask(task)
 
 

@@ -18,7 +18,7 @@ from taskqueue.core.project import Project, new_record
 from taskqueue.core.replies import ErrorReply
 from taskqueue.core.settings import Layer, check, merge
 from taskqueue.core.shared_bucket import SharedBucket
-from taskqueue.core.state import NO_PACE, State
+from taskqueue.core.state import NO_PACE, OF_PROJECTS, State
 from taskqueue.core.task import DELAYED, READY
 from taskqueue.errors import Rejected
 
@@ -145,6 +145,10 @@ def remove_project(state: State, project: Project) -> None:
     state.swept.pop(project.number, None)
     state.old.pop(project.number, None)
     state.barred.pop(project.number, None)
+    state.crons.drop(project.number)
+    for kind in OF_PROJECTS:
+        state.boot.drop((kind, project.number))
+        state.wall.drop((kind, project.number))
     state.shares.remove(project)
     state.sums.remove(project)
     state.history.remove(project.number, astuple(project.totals))

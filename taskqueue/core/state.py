@@ -22,7 +22,7 @@ from taskqueue.core.failure_groups import FailureCount
 from taskqueue.core.failure_log import FailureLog
 from taskqueue.core.given import Given
 from taskqueue.core.history import History
-from taskqueue.core.kept import Loaded, SessionRecord, SpecRef
+from taskqueue.core.kept import OUTCOME_WINDOW, DroppedSession, Loaded, SessionRecord, SpecRef
 from taskqueue.core.listed import FoundList, ListRef
 from taskqueue.core.memory import Memory
 from taskqueue.core.messages import Now, Token
@@ -217,7 +217,11 @@ class State:
         del self.sessions[session.id]
         self.freed.pop(session.id, None)
         self.silent.pop(session.id, None)
-        self.changes.kept.dropped_sessions.append(session.id)
+        for kind in _OF_SESSIONS:
+            self.boot.drop((kind, session.id))
+        if session.saved_at or session.numbers is None:  # if not, the store has nothing of it
+            slots = range(OUTCOME_WINDOW) if session.numbers is None else tuple(session.numbers)
+            self.changes.kept.dropped_sessions.append(DroppedSession(session.id, slots))
 
     def tell(self, kind: EventKind, project: Project, now: Now, reason: str) -> None:
         """Tell whoever minds the daemon."""
@@ -342,9 +346,9 @@ class State:
         if kind == "watch":
             operation = self.operations.get(int(name))
             return inf if operation is None else operation.waiters.next_at()
-        if kind in _OF_PROJECTS:
+        if kind in OF_PROJECTS:
             project = self.numbered.get(int(name))
-            return inf if project is None else _OF_PROJECTS[kind](project)
+            return inf if project is None else OF_PROJECTS[kind](project)
         session = self.sessions.get(str(name))
         if session is None:
             return inf
@@ -359,7 +363,7 @@ class State:
         if kind == "failures":
             return self.failures.old_at
         project = self.numbered.get(int(number))
-        return inf if project is None else _OF_PROJECTS[kind](project)
+        return inf if project is None else OF_PROJECTS[kind](project)
 
     def _cron_due_at(self, number: int) -> float:
         project = self.numbered.get(number)
@@ -378,7 +382,9 @@ def _opens_at(project: Project) -> float:
     return inf if project.hours.open or not len(project.queue.ready) else project.hours.until
 
 
-_OF_PROJECTS: Final[Mapping[str, Callable[[Project], float]]] = {
+_OF_SESSIONS: Final = ("silence", "forget", "rest")
+
+OF_PROJECTS: Final[Mapping[str, Callable[[Project], float]]] = {
     "lease": lambda project: project.queue.processing.next_at(),
     "bucket": _token_at,
     "counters": lambda project: project.save_at,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from taskqueue.core.kept import OUTCOME_WINDOW, Kept, KeptAttempt, Old
+from taskqueue.core.kept import Kept, KeptAttempt, Old
 from taskqueue.core.log_ref import LOG_MOST
 from taskqueue.core.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
 from taskqueue.core.views import LogEntry
@@ -219,6 +219,6 @@ def _lay_sessions(batch: Batch, kept: Kept) -> None:
     )
     for session, n, reply in kept.outcomes:
         batch.puts[layout.OUTCOMES].append((layout.outcome_key(session, n), layout.encode_outcome(n, reply)))
-    for session in kept.dropped_sessions:
+    for session, slots in kept.dropped_sessions:
         batch.deletes[layout.SESSIONS].append(layout.session_key(session))
-        batch.deletes[layout.OUTCOMES].extend(layout.outcome_key(session, slot) for slot in range(OUTCOME_WINDOW))
+        batch.deletes[layout.OUTCOMES].extend(layout.outcome_key(session, slot) for slot in slots)

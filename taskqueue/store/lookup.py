@@ -1,6 +1,6 @@
 """Looks up what the core needs: each family that is concerned is read once a turn, in one batch.
 
-    tasks, whole   ──ids──► records ──(whole)──► specs
+    tasks, whole, answered    ──ids──► records ──(whole, or the token is right)──► specs
     orders         ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
     lists          the same, of which see ``lists``
     pages          ──scan─► ids ──(whole)──► specs, as many as the limits allow ──(errors)──► history
@@ -78,8 +78,16 @@ def _log(store: Store, ref: LogRef) -> Iterator[LogEntry]:
 
 
 def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
-    found.tasks = _tasks(store, [*needs.tasks, *needs.whole])
-    _fill(store, [found.tasks[ref] for ref in needs.whole if ref in found.tasks])
+    """Of what is answered with a token that is not the task's, no body is read: whoever guesses must not cost much."""
+    answered = [TaskRef(project, taskid) for project, taskid, _ in needs.answered]
+    found.tasks = tasks = _tasks(store, [*needs.tasks, *needs.whole, *answered])
+    whole = [ref for ref in needs.whole if ref in tasks]
+    whole += [ref for ref, said in zip(answered, needs.answered, strict=True) if _counts(tasks.get(ref), said.token)]
+    _fill(store, [tasks[ref] for ref in dict.fromkeys(whole)])
+
+
+def _counts(task: Task | None, token: int) -> bool:
+    return task is not None and task.token == token
 
 
 def _fill(store: Store, tasks: Sequence[Task]) -> None:

@@ -12,6 +12,7 @@ from taskqueue.core.kept import (
     OUTCOME_WINDOW,
     BucketRecord,
     CronRecord,
+    DroppedSession,
     FoundPage,
     Kept,
     KeptAttempt,
@@ -791,7 +792,7 @@ def test_a_dropped_session_takes_its_outcomes_along_and_no_others(ground: Ground
         )
     )
 
-    ledger.keep(Kept(dropped_sessions=["s"]))
+    ledger.keep(Kept(dropped_sessions=[DroppedSession("s", range(OUTCOME_WINDOW))]))
 
     found = ledger.find(Needs(sessions=sessions)).sessions
     assert [len(found[session]) for session in sessions] == [0, 64, 64, 64]
