@@ -45,7 +45,7 @@ COMMANDS: Final = {
     "task": "List, show, retry, cancel, reprioritise and reschedule tasks.",
     "operation": "Show bulk operations: how far they are.",
     "log": "Show who changed what.",
-    "store": "Look at a store, check, copy and move it.",
+    "store": "Look at a store, check, copy, move and repair it.",
     "config": "Write a config file, or check one.",
     "completion": "Let a shell complete commands, options and the names of projects.",
     "demo": "Crawl a small site on this machine and show it live.",

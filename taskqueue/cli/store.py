@@ -7,15 +7,16 @@ import click
 from taskqueue.cli.store_copying import backup, compact, restore
 from taskqueue.cli.store_lines import bring_in, export
 from taskqueue.cli.store_looking import check, stats
+from taskqueue.cli.store_repair import repair
 
 
 @click.group()
 def store() -> None:
-    """Look at a store, check, copy and move it.
+    """Look at a store, check, copy, move and repair it.
 
     These commands work on the store's folder, which --store or the config file names. stats, check, backup and export
-    may be used at any time, while a daemon runs, too, and change nothing; compact, restore and import need the daemon
-    stopped.
+    may be used at any time, while a daemon runs, too, and change nothing; compact, restore, import and repair need the
+    daemon stopped.
 
     \b
     Example:
@@ -25,5 +26,5 @@ def store() -> None:
     """
 
 
-for command in (stats, check, compact, backup, restore, export, bring_in):
+for command in (stats, check, compact, backup, restore, export, bring_in, repair):
     store.add_command(command)

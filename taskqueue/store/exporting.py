@@ -55,19 +55,20 @@ def lines_of(
         StoreError: the store failed.
         Corrupt: a record can't be read, or something of a task is missing.
     """
-    yield form.encode(FirstLine(VERSION, [_project(record, form) for record in records]))
+    yield form.encode(FirstLine(VERSION, [project_line(record, form) for record in records]))
     count = 0
     for record in records:
         for task in _tasks(store, record, states):
             count += 1
-            yield form.encode(_line(record.name, task, form))
+            yield form.encode(line_of(record.name, task, form))
     if history != "none":
         names = {record.number: record.name for record in records}
         yield from map(form.encode, slices_of(store, names, whole=history == "all"))
     yield form.encode(LastLine(count))
 
 
-def _project(record: ProjectRecord, form: Form) -> ProjectLine:
+def project_line(record: ProjectRecord, form: Form) -> ProjectLine:
+    """What is written of a project."""
     overrides = form.settings_said(record.overrides)
     return ProjectLine(
         name=record.name,
@@ -144,7 +145,8 @@ def _deferred(store: Reads, page: Sequence[Entry]) -> dict[bytes, bytes]:
     return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
 
 
-def _line(project: str, task: Task, form: Form) -> TaskLine:
+def line_of(project: str, task: Task, form: Form) -> TaskLine:
+    """What is written of a task, which has its spec unless it is bare; ``project`` is a name."""
     spec = task.spec
     line = TaskLine(
         project=project,

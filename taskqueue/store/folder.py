@@ -31,7 +31,7 @@ LOCK: Final = "LOCK"
 
 TABLE: Final = re.compile(r"[0-9]+\.sst")
 LOG: Final = re.compile(r"[0-9]+\.log")
-_MANIFEST: Final = re.compile(r"MANIFEST-[0-9]+")
+MANIFEST: Final = re.compile(r"MANIFEST-[0-9]+")
 _ENGINE: Final = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+(\.dbtmp)?|[0-9]+\.(sst|log|blob|dbtmp)"
     r"|rocksdict-config\.json"
@@ -127,7 +127,7 @@ class Folder:
         with self.open(CURRENT) as file:
             said = file.read(LARGEST_READ_BYTES).decode(errors="backslashreplace")
         name = said.removesuffix("\n")
-        if not _MANIFEST.fullmatch(name):
+        if not MANIFEST.fullmatch(name):
             quoted = visible(name if len(name) <= 100 else f"{name[:100]}…")
             raise StoreError(
                 f'{self.path}: CURRENT names "{quoted}", not a file such as MANIFEST-000005; RocksDB did not write '

@@ -112,10 +112,10 @@ class Image:
             OSError: it could not be written.
         """
         for name, file in self.tables.items():
-            if not ((trusted or _is_ours(file)) and _link(file, join(folder, name))):
-                _copy(file, join(folder, name))
+            if not ((trusted or is_ours(file)) and link_file(file, join(folder, name))):
+                copy_file(file, join(folder, name))
         for name, file in self.logs.items():
-            _copy(file, join(folder, name))
+            copy_file(file, join(folder, name))
         self._put_manifest(folder)
         os.chmod(folder, self._folder.mode())
         sync_folder(folder)
@@ -145,7 +145,7 @@ class Image:
 
     def _put_manifest(self, folder: str) -> None:
         # It only grows, and what came later names files that are not held.
-        _copy(self._manifest, join(folder, self._manifest_name), self._manifest_bytes)
+        copy_file(self._manifest, join(folder, self._manifest_name), self._manifest_bytes)
         with open(join(folder, CURRENT), "xb") as file:
             file.write(f"{self._manifest_name}\n".encode())
             file.flush()
@@ -165,13 +165,13 @@ def _size(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
-def _is_ours(file: BinaryIO) -> bool:
+def is_ours(file: BinaryIO) -> bool:
     """Nobody else may write to it."""
     status = os.fstat(file.fileno())
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _link(file: BinaryIO, to: str) -> bool:
+def link_file(file: BinaryIO, to: str) -> bool:
     """Another name for an open file, whatever has its old name by now; False: it has none, or none can be here."""
     with suppress(OSError):
         # With a descriptor (which is not looked at, because the path is absolute) it links to what the link leads to.
@@ -180,7 +180,7 @@ def _link(file: BinaryIO, to: str) -> bool:
     return False
 
 
-def _copy(file: BinaryIO, to: str, length: int | None = None) -> None:
+def copy_file(file: BinaryIO, to: str, length: int | None = None) -> None:
     """Copy a file, or its first so many bytes; what was never written takes no room in the copy either."""
     end = _size(file) if length is None else length
     with open(to, "xb") as target:

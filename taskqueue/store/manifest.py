@@ -7,6 +7,7 @@ read over.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import BinaryIO, Final
 
 from msgspec import Struct, field
@@ -63,6 +64,7 @@ _SAFE_TO_IGNORE: Final = 1 << 13
 
 _NUMBERS: Final = (_NEXT_FILE, _PREVIOUS_LOG, _MOST_FAMILIES, _IN_GROUP)
 _ENDS_TABLE: Final = 1
+_BY_BYTES: Final = b"leveldb.BytewiseComparator"
 _VARINT_MORE: Final = 0x80
 
 
@@ -97,6 +99,18 @@ def without_tables(content: bytes, manifest: Manifest, lost: list[Place]) -> byt
     return content
 
 
+def with_families(content: bytes, families: Mapping[int, str]) -> bytes:
+    """A MANIFEST that has these families, too, without tables."""
+    for number, name in sorted(families.items()):
+        edit = _varint(_FAMILY) + _varint(number) + _varint(_FAMILY_ADDED) + _varint(len(name.encode())) + name.encode()
+        edit += _varint(_COMPARATOR) + _varint(len(_BY_BYTES)) + _BY_BYTES + _varint(_LOG_NUMBER) + _varint(0)
+        content += record_bytes(edit, len(content))
+    if families:
+        edit = _varint(_MOST_FAMILIES) + _varint(max(families))
+        content += record_bytes(edit, len(content))
+    return content
+
+
 class _Edit:
     """One record, read from its start to its end."""
 
@@ -108,8 +122,8 @@ class _Edit:
 
     def apply(self, manifest: Manifest) -> None:
         log_number: int | None = None
-        removed: list[Place] = []
-        added: dict[Place, Table] = {}
+        removed: list[int] = []
+        added: dict[int, Table] = {}
         dropped = False
         family_is_new = False
         while self._at < len(self._data):
@@ -128,10 +142,10 @@ class _Edit:
                 dropped = True
             elif tag == _DELETED_TABLE:
                 self._number()
-                removed.append((self._family, self._number()))
+                removed.append(self._number())
             elif tag == _TABLE:
                 number, table = self._table()
-                added[self._family, number] = table
+                added[number] = table
             elif tag in _NUMBERS:
                 self._number()
             elif tag == _COMPARATOR or tag & _SAFE_TO_IGNORE:
@@ -143,9 +157,10 @@ class _Edit:
                 raise KeyError(tag)
         if family_is_new:
             manifest.families[self._family] = self._name
-        for place in removed:
-            manifest.tables.pop(place, None)
-        manifest.tables |= added
+        # The family comes after its tables.
+        for number in removed:
+            manifest.tables.pop((self._family, number), None)
+        manifest.tables |= {(self._family, number): table for number, table in added.items()}
         if log_number is not None:
             manifest.log_numbers[self._family] = max(log_number, manifest.log_numbers.get(self._family, 0))
         if dropped:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from taskqueue.cli.main import main
+from taskqueue.store.rocks import RocksStore
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
@@ -19,6 +21,8 @@ DAMAGED = 5
 
 BATCH = 100
 BATCHES = 30
+NOTE = {"note": "x" * 1500}
+"""Of tasks whose bodies fill several logs."""
 
 COMMAND = "import sys; from taskqueue.cli.main import main; sys.exit(main(['scheduler', '-c', sys.argv[1]{}]))"
 ACCEPTING = COMMAND.format(", '--accept-damage'")
@@ -127,3 +131,85 @@ def test_after_a_clean_stop_damage_is_told_too(daemon: DaemonFactory, peer: Peer
     it.launch()
 
     assert it.ended() == DAMAGED
+
+
+def run(*arguments: object) -> int:
+    return main(["store", *map(str, arguments)])
+
+
+def truth(it: Daemon) -> dict[str, bytes]:
+    """Everything in the folder."""
+    return {file.name: file.read_bytes() for file in it.store_path.iterdir() if file.is_file()}
+
+
+def goes_on(daemon: DaemonFactory, peer: PeerFactory, path: Path) -> int:
+    """A daemon starts on a store, hands out what it has, and agrees with itself; returns how many tasks are ready."""
+    it = daemon(path=str(path))
+    ready = tasks(it, peer)
+    fetcher = peer(it)
+    fetcher.ask("hello", capacity=10)
+    given = fetcher.receive()["tasks"]
+    assert len(given) == 10
+    done = [{key: task[key] for key in ("project", "taskid", "token")} | {"ok": True} for task in given]
+    assert fetcher.ask("done", tasks=done)["outcomes"] == ["done"] * 10
+    assert fetcher.ask("verify")["problems"] == []
+    it.stop()
+    assert run("check", "--store", path) == 0
+    return ready
+
+
+@pytest.mark.parametrize("damage", [flip_middle, flip_start, cut])
+def test_more_is_saved_by_a_repair_than_by_accepting(
+    daemon: DaemonFactory, peer: PeerFactory, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    it = filled(daemon, peer)
+    damage(log_of(it))
+    before = truth(it)
+
+    assert run("repair", it.store_path, tmp_path / "new") == 1
+
+    assert truth(it) == before
+    ready = goes_on(daemon, peer, tmp_path / "new")
+    assert BATCH * (BATCHES // 2 - 1) <= ready < BATCH * BATCHES
+    if damage is not cut:
+        assert ready >= BATCH * (BATCHES - 3)
+
+
+def test_what_runs_can_not_be_repaired(
+    daemon: DaemonFactory, peer: PeerFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    it = daemon()
+    peer(it).push("news", "a")
+
+    assert run("repair", it.store_path, tmp_path / "new") == 1
+
+    assert "a scheduler holds this store; stop it first" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+    it.stop()
+    assert run("repair", it.store_path, tmp_path / "new") == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'new'}: saved 1 task, 1 project; its next epoch is 1027\n"
+
+
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_tables_that_are_ahead_of_a_damaged_log_are_told_and_repaired(
+    daemon: DaemonFactory, peer: PeerFactory, tmp_path: Path, which: int
+) -> None:
+    it = filled(daemon, peer)
+    with closing(RocksStore(it.store_path)) as store:
+        store.compact()
+    it.start()
+    client = peer(it)
+    for n in range(60):
+        more = [{"taskid": f"more{n}-{k}", "url": f"http://site/{n}", "body": NOTE} for k in range(BATCH)]
+        assert client.ask("new-task", project="news", tasks=more)["outcomes"] == ["new"] * BATCH
+    it.kill()
+    logs = sorted(it.store_path.glob("*.log"))
+    assert len(logs) >= 3
+    flip_middle(logs[which])
+
+    it.launch()
+    assert it.ended() == DAMAGED
+    assert run("check", "--store", it.store_path) == 1
+    assert run("repair", it.store_path, tmp_path / "new") == 1
+
+    assert goes_on(daemon, peer, tmp_path / "new") >= BATCH * (BATCHES + 50)
