@@ -196,7 +196,11 @@ class HandOut:
         lease = Lease(session.id, session.number, now + timeout, now)
         if project.state == "checking":
             project.pause.lend(lease)
-        project.queue.lease(task, self._state.number(), lease)
+        leased = project.queue.processing.leased
+        token = self._state.number() ^ session.mask
+        while not token or token in leased:  # 0 means none; whatever else is in force keeps its own
+            token = self._state.number() ^ session.mask
+        project.queue.lease(task, token, lease)  # type: ignore[arg-type]  # as of a number: see State.number
         session.leases[task.token] = task
         if task.crashes:
             session.suspects[task.token] = task.crashes

@@ -372,7 +372,7 @@ class Loaded(Struct):
         same_boot: the machine has not been booted since something was last kept, so boot-clock times still hold. If
             not, the core rewrites them all in its first turn, in one batch, after which they do.
         clean: the last scheduler said that it stopped; if not, and not same_boot, buckets start empty.
-        secret: the store's own, see ``pseudonyms``.
+        secret: the store's own: see ``pseudonyms``.
         leased: tasks that are processing, with their leases, without specs.
         next_project: the number for the next new project.
         next_log: the number for the next entry of the log.

@@ -6,6 +6,7 @@ orders are read when the first turns ask for them, so that a start takes the sam
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 
 from taskqueue.core import lookups, timetable
@@ -17,10 +18,11 @@ from taskqueue.core.messages import Now
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.projects import add_project, make_project, use_settings
+from taskqueue.core.pseudonyms import derive
 from taskqueue.core.settings import CoreConfig, check, merge
 from taskqueue.core.shared_bucket import SharedBucket
-from taskqueue.core.state import NO_PACE, State
-from taskqueue.core.task import Lease
+from taskqueue.core.state import EPOCH_SHIFT, NO_PACE, State
+from taskqueue.core.task import Lease, Task
 from taskqueue.errors import Corrupt, Rejected, StoreError
 
 
@@ -105,7 +107,7 @@ def _loaded_project(state: State, record: ProjectRecord, now: Now) -> Project:
 
 
 def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
-    for task in sorted(loaded.leased, key=lambda task: task.token):
+    for task in sorted(loaded.leased, key=partial(_number, loaded)):
         lease = task.lease
         project = state.numbered.get(task.project)
         if lease is None or project is None:
@@ -128,6 +130,13 @@ def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
         state.memory.leased += task.size
         state.boot.note(("lease", project.number), lease.deadline)
         state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
+
+
+def _number(loaded: Loaded, task: Task) -> int:
+    """What its token was made of, which tells when; a token from before there were masks is its number."""
+    lease = task.lease
+    number = task.token ^ derive(loaded.secret, lease.session).mask if lease is not None else 0
+    return number if number >> EPOCH_SHIFT <= loaded.epoch else task.token
 
 
 def _restart_clock(lease: Lease, now: Now) -> None:

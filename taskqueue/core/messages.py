@@ -24,7 +24,7 @@ PROTOCOL: Final = 1
 """Version number in every message; a request with another one is refused with the code ``version``."""
 
 Token = NewType("Token", int)
-"""Names one lease of one task; never used twice, so an answer can't be taken for another's."""
+"""Names one lease of one task; never used twice, so an answer can't be taken for another's. Nobody can guess it."""
 
 Peer = NewType("Peer", bytes)
 """A routing id of the socket: where to send an answer to now. It identifies nobody; the session does."""

@@ -57,7 +57,7 @@ from taskqueue.core.kept import Found, Kept, KeptOutcome, Loaded, Needs
 from taskqueue.core.loading import configure, load
 from taskqueue.core.messages import Now
 from taskqueue.core.offering import offer
-from taskqueue.core.pseudonyms import pseudonym
+from taskqueue.core.pseudonyms import derive
 from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, NewTasksReply, Said, VerifyReply
 from taskqueue.core.requests import (
     Bulk,
@@ -198,7 +198,7 @@ class Scheduler:
 
     def pseudonym(self, session: str) -> str:
         """What people are shown in place of the session's id."""
-        return pseudonym(self._state.secret, session)
+        return derive(self._state.secret, session).pseudonym
 
     # ------------------------------------------------------------------------------------ what is heard
 

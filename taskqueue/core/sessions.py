@@ -21,7 +21,7 @@ from typing import Final
 
 from taskqueue.core.kept import OUTCOME_WINDOW
 from taskqueue.core.messages import Peer
-from taskqueue.core.pseudonyms import pseudonym
+from taskqueue.core.pseudonyms import derive
 from taskqueue.core.requests import Hello
 from taskqueue.core.task import Task
 from taskqueue.core.views import SHOWN_WISHES, FetcherView
@@ -45,6 +45,7 @@ class Session:
     Attributes:
         id: as it chose; a secret between it and the daemon.
         pseudonym: what people are shown in place of the id.
+        mask: what makes a token of a number: see ``pseudonyms``.
         peer: where it was last heard.
         address: of its machine then, for people.
         heard_at: when, on the boot clock.
@@ -73,13 +74,13 @@ class Session:
 
     __slots__ = (
         "address", "asked_for_hello", "capacity", "crashed", "done", "ended", "failed", "given_up", "heard_at",
-        "hello_n", "highest", "id", "interest", "latest", "leases", "name", "number", "numbers", "passed", "peer",
-        "pseudonym", "rest_seconds", "rest_until", "saved_at", "slots", "suspects", "waits",
+        "hello_n", "highest", "id", "interest", "latest", "leases", "mask", "name", "number", "numbers", "passed",
+        "peer", "pseudonym", "rest_seconds", "rest_until", "saved_at", "slots", "suspects", "waits",
     )  # fmt: skip
 
     def __init__(self, session: str, heard_at: float, secret: bytes) -> None:
         self.id = session
-        self.pseudonym = pseudonym(secret, session)
+        self.pseudonym, self.mask = derive(secret, session)
         self.peer = Peer(b"")
         self.address = ""
         self.name = ""

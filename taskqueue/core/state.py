@@ -59,7 +59,7 @@ class State:
     Attributes:
         projects, numbered: by name, and by number; ``names`` are in order.
         said_bytes: that what was said of their settings takes, of all together.
-        secret: the key of the pseudonyms of sessions.
+        secret: the key of the pseudonyms of sessions, and of the masks of their tokens.
         sessions: by id, the one that was silent for longest first.
         dirty: projects that this turn touched, by number.
         low: numbers of projects that have an order to be read further.
@@ -156,7 +156,7 @@ class State:
     # ------------------------------------------------------------------------------------ numbers, projects
 
     def number(self) -> Token:
-        """The next number: a seq, an id, or a token. Grows, across restarts too."""
+        """The next number: a seq, an id, or one to make a token of. Grows, across restarts too."""
         self._n += 1  # type: ignore[assignment]  # wrapping it again would cost a call in each task's life
         return self._n
 

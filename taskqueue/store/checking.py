@@ -301,8 +301,8 @@ class _Check:
 
     def _check_number(self, family: Family, key: bytes, task: Task) -> None:
         """Numbers of epochs to come would be given once more."""
-        if max(task.seq, task.token) >> EPOCH_SHIFT > self._epoch:
-            self._note(family, key, f"its seq or its token is of an epoch after {self._epoch}, the newest", task.taskid)
+        if task.seq >> EPOCH_SHIFT > self._epoch:
+            self._note(family, key, f"its seq is of an epoch after {self._epoch}, the newest", task.taskid)
 
     def _has_project(self, family: Family, key: bytes) -> bool:
         """The key is long enough to begin with a project, if it has to."""

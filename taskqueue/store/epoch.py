@@ -1,8 +1,8 @@
 """Epochs: who may write. Each start of a scheduler begins one, and the newest fences all before it.
 
 The epoch in force lies in the store itself (family ``meta``, key ``epoch``, decimal). It is the upper part of
-every number that the scheduler gives (seq, token), which leaves it 19 bits, because a number is signed on the wire:
-half a million starts.
+every number that the scheduler gives (a seq, or what a token is made of), which leaves it 19 bits, because a number is
+signed on the wire: half a million starts.
 """
 
 from __future__ import annotations

@@ -99,6 +99,7 @@ class Model:
         self.swept: list[tuple[Project, int, list[str], bool]] = []
         self.were_over: list[Task] = []
         self.seq = 0
+        self.selected = 0
         self.make_projects(*sections)
 
     # ------------------------------------------------------------------------------------ projects and settings
@@ -721,7 +722,7 @@ class Model:
         """Nothing has been heard of a fetcher for long enough: what it held goes behind its equals."""
         session.capacity = 0
         session.ended.clear()
-        held = sorted(self.leases(name), key=lambda row: row[1].token)
+        held = sorted(self.leases(name), key=lambda row: row[2].place)
         started = [task for _, task, _ in held[: session.slots]]
         suspects = [task for task in started if task.crashes] if len(started) > 1 else started
         for project, task, lease in held:
@@ -873,7 +874,8 @@ class Model:
             bucket.take()
         project.totals.selected += 1
         task.state, task.token = "processing", handed.token
-        task.lease = Lease(session, number, self.now + timeout, self.now, self.now + timeout)
+        self.selected += 1
+        task.lease = Lease(session, number, self.now + timeout, self.now, self.now + timeout, self.selected)
         task.lease.check = project.phase if project.state == "checking" else 0
 
     def check_nobody_waits_for_work(self) -> None:

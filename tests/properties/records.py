@@ -20,13 +20,19 @@ OVER = ("success", "failed", "cancelled")
 
 @dataclass
 class Lease:
-    """A lease; ``kept``: the deadline that the store knows, which is not written anew when a start has moved it."""
+    """A lease.
+
+    Attributes:
+        kept: the deadline that the store knows, which is not written anew when a start has moved it.
+        place: among all hand-outs.
+    """
 
     session: str
     number: int
     deadline: float
     selected_at: float
     kept: float
+    place: int
     deferred: NewTask | None = None
     check: int = 0
 

@@ -103,7 +103,7 @@ class Host:
         self._inbox.clear()
 
     def _load(self) -> None:
-        loaded = self._ledger.begin(self.world.machine.boot_id, self.world.rng("secret").randbytes)
+        loaded = self._ledger.begin(self.world.machine.boot_id, lambda size: self.world.secret)
         self.judge.synced()
         now = self.world.machine.now()
         self._core = Scheduler(loaded, self.site.config, Calendar(), now)

@@ -3,7 +3,7 @@
 S1   what a client was told is accepted is never lost
 S2   a task is over at most once between two restarts; every outcome fits what the task was
 S3   two leases of one task are never in force at once; a lease ends only for a reason
-S4   a token is counted at most once, and only while it is the task's; numbers grow
+S4   a token is counted at most once, and only while it is the task's; none is given twice, numbers grow
 S5   nothing is told that is not kept; a repeat is told the same
 S6   in any window a project hands out at most burst + rate * t, across restarts       (paces)
 S7   a fetcher never has, and works on, more than its capacity, nor gets what it doesn't want   (leases)
@@ -41,6 +41,7 @@ from typing import Any, Final, NamedTuple
 from taskqueue.core.events import Event
 from taskqueue.core.kept import Kept, OperationRecord
 from taskqueue.core.messages import Now
+from taskqueue.core.pseudonyms import derive
 from taskqueue.core.settings import CoreConfig
 from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Move, Task, key_time
 from tests.simulation.bulks import Bulks
@@ -120,6 +121,8 @@ class Judge:
         self._durable = durable
         self._journal = self.truth.journal
         self._greatest = 0
+        self._given: set[int] = set()
+        self._secret = world.secret
         self._left: set[tuple[str, int]] = set()
         self._may_be: dict[Name, frozenset[str]] = {}
         self._tokens: dict[Name, int] = {}
@@ -559,7 +562,7 @@ class Judge:
         if old_state == DELAYED and task.state in (READY, PROCESSING) and name not in self._may_be:
             self._check_due(name, key_time(old_key), now)
         if task.state == PROCESSING and (was is None or was.token != task.token or was.state != PROCESSING):
-            self._check_hand_out(name, may_be, greatest, task.token)
+            self._check_hand_out(name, may_be, greatest, task)
             self._check_expiry(name, task.spec.schedule.expires_at if task.spec else None, now)
             self.handed_to.append(name)
             self.paces.pay(name)
@@ -596,12 +599,17 @@ class Judge:
             self._journal.drop(self.truth.tasks, name)
             self._put(self.truth.forgotten_at, name, self._world.clock.now)
 
-    def _check_hand_out(self, name: Name, may_be: frozenset[str], greatest: int, token: int) -> None:
+    def _check_hand_out(self, name: Name, may_be: frozenset[str], greatest: int, task: Task) -> None:
+        session = task.lease.session if task.lease else ""
+        number = task.token ^ derive(self._secret, session).mask
         if WAITING not in may_be:
-            self._fail("S3", name.taskid, f"handed out as {token:x}, but it is {_words(may_be)}")
-        if token <= greatest:
-            self._fail("S4", name.taskid, f"token {token:x} is not greater than {greatest:x}, given before")
-        self._greatest = max(self._greatest, token)
+            self._fail("S3", name.taskid, f"handed out as {number:x}, but it is {_words(may_be)}")
+        if task.token in self._given or not 0 < task.token < 2**63:
+            self._fail("S4", name.taskid, f"token {task.token:x} was given before, or is none")
+        if number <= greatest:
+            self._fail("S4", name.taskid, f"number {number:x} is not greater than {greatest:x}, given before")
+        self._given.add(task.token)
+        self._greatest = max(self._greatest, number)
 
     def _check_expiry(self, name: Name, expires_at: float | None, now: Now) -> None:
         if expires_at is not None and expires_at <= now.wall:

@@ -19,6 +19,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from taskqueue.core.messages import Now
+from taskqueue.core.pseudonyms import SECRET_BYTES
 
 BEGINNING: Final = 1_700_000_000.0
 """Wall time at which every world begins, in unix seconds."""
@@ -261,7 +262,11 @@ class Trace:
 
 
 class World:
-    """One of everything, for one seed."""
+    """One of everything, for one seed.
+
+    Attributes:
+        secret: of every store that is made in it.
+    """
 
     def __init__(self, seed: int | str, weather: Weather | None = None) -> None:
         self.seed = seed
@@ -269,6 +274,7 @@ class World:
         self.trace = Trace(self.clock)
         self.machine = Machine(self.clock)
         self.weather = weather or forecast(self.rng("weather"))
+        self.secret = self.rng("secret").randbytes(SECRET_BYTES)
         self.network = Network(self.clock, self.rng("network"), self.weather)
         self.is_calm = False
 

@@ -186,7 +186,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a number of an epoch to come": (
         lambda crawl: crawl.put(layout.IDS, key("ended"), from_the_future(crawl)),
-        "ids: project news task 'ended': its seq or its token is of an epoch after",
+        "ids: project news task 'ended': its seq is of an epoch after",
     ),
 }
 
@@ -207,7 +207,7 @@ def other_state(crawl: Crawl) -> bytes:
 
 def from_the_future(crawl: Crawl) -> bytes:
     record = bytearray(crawl.get(layout.IDS, key("ended")))
-    record[10:18] = (99 << 44).to_bytes(8, "big")
+    record[42:50] = (99 << 44).to_bytes(8, "big")
     return bytes(record)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.replies import TasksReply
-from taskqueue.core.requests import TaskRetry
+from taskqueue.core.messages import Token
+from taskqueue.core.replies import OperationReply, TasksReply, TokensReply
+from taskqueue.core.requests import Bulk, Extend, LeaseRef, Release, TaskRetry
 from tests.unit.core.conftest import World, body_of, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, HOUR, bring, comes_after, never_comes, run_out
 
@@ -172,3 +173,78 @@ def test_an_answer_and_a_force_update_in_one_turn_see_each_other(world: World) -
     fetcher.hello()
     assert body_of(fetcher.held["a"]) == "new"
     assert world.project().totals.success == 1
+
+
+# ---------------------------------------------------------------------------------------- guessed
+
+
+def test_guesses_around_a_token_of_ones_own_end_no_lease_of_others(world: World) -> None:
+    world.push("news", *(task(f"t{n}") for n in range(50)), task("own"))
+    victim = world.fetcher(capacity=50)
+    attacker = world.fetcher(capacity=1, name="attacker")
+    own = attacker.held["own"].token
+
+    guessed = [attacker.forge(f"t{n}", token) for n in range(50) for token in range(own - 60, own + 60) if token != own]
+    assert set(guessed) == {"stale"}
+    leases = [LeaseRef("news", f"t{n}", Token(own - 50 + n)) for n in range(50)]
+    assert world.ask(TokensReply, Release(session="attacker", n=world.n(), leases=leases)).counted == 0
+    assert world.ask(TokensReply, Extend(session="attacker", n=world.n(), leases=leases)).counted == 0
+
+    victim.finish_all()
+    assert world.counts().success == 50
+
+
+def test_guesses_from_numbers_that_anybody_may_know_end_no_lease(world: World) -> None:
+    victim = bring(world, "processing")
+    number = world.ask(OperationReply, Bulk(session="x", n=world.n(), action="cancel", project="shop")).operation.id
+
+    assert {victim.forge("a", number + n) for n in range(-50, 50)} == {"stale"}
+
+
+def test_the_tokens_of_a_session_go_on_after_a_restart_and_none_comes_twice(world: World) -> None:
+    fetcher = world.fetcher(capacity=1)
+    tokens = set()
+    for n in range(20):
+        world.push("news", task(f"t{n}"))
+        tokens.add(fetcher.held[f"t{n}"].token)
+        if n % 5 == 4:
+            world.restart()
+            fetcher.hello()
+        assert fetcher.done(f"t{n}") == "done"
+
+    assert len(tokens) == 20
+    assert all(0 < token < 2**63 for token in tokens)
+
+
+@pytest.mark.parametrize("is_in_force", [False, True])
+def test_a_token_that_would_be_none_or_is_in_force_is_passed_over(world: World, is_in_force: bool) -> None:
+    world.push("news", task("a"))
+    first = world.fetcher(capacity=1, name="first")
+    unwanted = first.held["a"].token if is_in_force else 0
+    second = world.fetcher(capacity=1, name="second")
+    state = world.scheduler._state
+    last = state.number()
+
+    # As if the hash of the id had come out just so: last + 1 will be the seq of b, last + 2 its token.
+    state.sessions["second"].mask = (last + 2) ^ unwanted
+    world.push("news", task("b"))
+
+    assert second.held["b"].token == (last + 3) ^ (last + 2) ^ unwanted
+    assert (first.done("a"), second.done("b")) == ("done", "done")
+
+
+@pytest.mark.parametrize("is_from_before", [False, True])
+def test_leases_come_back_in_the_order_in_which_they_were_given(world: World, is_from_before: bool) -> None:
+    world.push("news", *(task(f"t{n:02}") for n in range(30)))
+    fetchers = [world.fetcher(capacity=0, name=name) for name in ("one", "two")]
+    for fetcher in fetchers:
+        if is_from_before:  # there were masks
+            world.scheduler._state.sessions[fetcher.session].mask = 0
+        fetcher.capacity = 15
+        fetcher.hello()
+    world.reboot()
+
+    leases = [list(world.scheduler._state.sessions[name].leases) for name in ("one", "two")]
+    assert leases == [fetcher.tokens(*fetcher.held) for fetcher in fetchers]
+    for fetcher in fetchers:
+        fetcher.finish_all()
