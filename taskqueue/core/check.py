@@ -12,7 +12,7 @@ from taskqueue.core.project import Project
 from taskqueue.core.queues import Head
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
-from taskqueue.core.task import DELAYED, NO_FLOOR, PROCESSING, READY, STATE_NAMES, Task, ready_key
+from taskqueue.core.task import DELAYED, NO_FLOOR, PROCESSING, READY, STATE_NAMES, Task, deferred_bytes, ready_key
 
 
 def check(state: State) -> list[str]:
@@ -33,6 +33,10 @@ def _check_memory(state: State) -> Iterator[str]:
     if (state.memory.leases, state.memory.leased) != (len(leased), sum(leased)):
         counted = f"{state.memory.leases} of {state.memory.leased} bytes"
         yield f"{len(leased)} tasks of {sum(leased)} bytes are leased, {counted} are counted"
+    leases = [task.lease for project in projects for task in project.queue.processing.leased.values()]
+    deferred = sum(deferred_bytes(lease.deferred) for lease in leases if lease and lease.deferred)
+    if state.memory.deferred != deferred:
+        yield f"updates that wait for leases take {deferred} bytes, {state.memory.deferred} are counted"
 
 
 def _check_said(state: State) -> Iterator[str]:

@@ -19,11 +19,14 @@ from taskqueue.core.replies import ItemError, NewOutcome
 from taskqueue.core.requests import Flaws
 from taskqueue.core.retry import recurring
 from taskqueue.core.state import State
-from taskqueue.core.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, size_of
+from taskqueue.core.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, deferred_bytes, size_of
 from taskqueue.errors import Corrupt, Rejected
 
 ENVELOPE_BYTES: Final = 1024
 """More than anything around a url and a body takes in a message."""
+
+DEFERRED_PART: Final = 8
+"""Updates that wait for the ends of leases take one in so many of ``memory_bytes``, at most, on top of it."""
 
 UTF8_MOST: Final = 4
 """Bytes of a character."""
@@ -80,6 +83,8 @@ def take(state: State, now: Now, name: str, item: NewTask, depth: int, *, bounde
         room -= len(project.fetch)
     if len(item.body) > room:
         raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this url")
+    if outcome == "deferred":
+        _check_deferred(state, item)
     _carry_out(state, now, project, task, item, outcome, depth)
     return outcome
 
@@ -170,6 +175,17 @@ def _check_room(project: Project, *, bounded: bool, is_new: bool) -> None:
         raise Rejected("full", f'project "{project.name}" is full: max_tasks is {settings.max_tasks:g}')
 
 
+def _check_deferred(state: State, item: NewTask) -> None:
+    """Updates that wait for the end of a lease are held, however long that takes: all of them together are bounded."""
+    most = state.config.memory_bytes // DEFERRED_PART
+    if state.memory.deferred + deferred_bytes(item) > most:
+        raise Rejected(
+            "full",
+            f"the task is processing, and updates that wait for the ends of leases take {state.memory.deferred} bytes "
+            f"already, of at most {most}; push it again when it has ended",
+        )
+
+
 def _add(state: State, now: Now, project: Project, item: NewTask, depth: int) -> None:
     if state.changes.stale:
         state.changes.forget_stale(project.number, item.taskid)
@@ -212,7 +228,10 @@ def _restart(state: State, now: Now, project: Project, task: Task, item: NewTask
 def _defer(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
     if task.lease is None:
         raise Corrupt(f"task {task.taskid!r} is processing without a lease")
-    task.lease.deferred = _kept_until_later(item, now)
+    update = _kept_until_later(item, now)
+    former = task.lease.deferred
+    state.memory.deferred += deferred_bytes(update) - (deferred_bytes(former) if former is not None else 0)
+    task.lease.deferred = update
     state.changes.touch(task)
 
 

@@ -22,7 +22,7 @@ from taskqueue.core.pseudonyms import derive
 from taskqueue.core.settings import CoreConfig, check, merge
 from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.state import EPOCH_SHIFT, NO_PACE, State
-from taskqueue.core.task import Lease, Task
+from taskqueue.core.task import Lease, Task, deferred_bytes
 from taskqueue.errors import Corrupt, Rejected, StoreError
 
 
@@ -122,6 +122,8 @@ def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
         if task.crashes:
             session.suspects[task.token] = task.crashes
         task.kept_deferred = lease.deferred is not None
+        if lease.deferred is not None:
+            state.memory.deferred += deferred_bytes(lease.deferred)
         task.unlisted = True  # it may be
         if lease.check and lease.check == project.pause.record.phase:
             project.pause.out += 1

@@ -3,7 +3,8 @@
 Rules:
 1. ``heads`` is the sum of what was noted last of each head; a head that holds nothing is not known here.
 2. Each head that holds anything may have an equal share of the whole.
-3. ``leased`` is the sum of the tasks that are handed out, ``leases`` their number.
+3. ``leased`` is the sum of the tasks that are handed out, ``leases`` their number, ``deferred`` the sum of the updates
+   that wait for the ends of leases.
 
 What must never come in here: which tasks are dropped when it is too much; that is decided in ``trimming``.
 """
@@ -21,14 +22,16 @@ class Memory:
         heads: held by all heads together.
         leased: held by all tasks that are handed out.
         leases: how many these are.
+        deferred: held by updates of these that wait for their ends.
     """
 
-    __slots__ = ("_holders", "heads", "leased", "leases")
+    __slots__ = ("_holders", "deferred", "heads", "leased", "leases")
 
     def __init__(self) -> None:
         self.heads = 0
         self.leased = 0
         self.leases = 0
+        self.deferred = 0
         self._holders: OrderedDict[tuple[int, int], int] = OrderedDict()
 
     def note(self, project: int, state: int, held: int) -> None:

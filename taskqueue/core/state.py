@@ -34,7 +34,7 @@ from taskqueue.core.settings import CoreConfig, Layer, Pace
 from taskqueue.core.shared_bucket import SharedBucket
 from taskqueue.core.shares import Shares
 from taskqueue.core.sums import Sums
-from taskqueue.core.task import ATTEMPTS_KEPT, PROCESSING, TASK_BYTES, Spec, Task, kept_error, size_of
+from taskqueue.core.task import ATTEMPTS_KEPT, PROCESSING, TASK_BYTES, Spec, Task, deferred_bytes, kept_error, size_of
 from taskqueue.core.views import Attempt
 from taskqueue.core.waiting import Waits
 from taskqueue.core.wishes import NOTHING, Wishes
@@ -315,6 +315,8 @@ class State:
             session.suspects.pop(task.token, None)
         self.memory.leases -= 1
         self.memory.leased -= task.size
+        if lease.deferred is not None:
+            self.memory.deferred -= deferred_bytes(lease.deferred)
         self.freed[session.id] = session
         if lease.check:
             self.numbered[task.project].pause.leave(lease.check)

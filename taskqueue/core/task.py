@@ -194,6 +194,11 @@ def kept_error(error: str) -> str:
     return error.encode()[:ERROR_BYTES].decode(errors="ignore")
 
 
+def deferred_bytes(update: NewTask) -> int:
+    """About how many bytes an update takes that waits for the end of a lease."""
+    return TASK_BYTES + len(update.url) + len(update.body)
+
+
 def size_of(spec: Spec) -> int:
     """About how many bytes a task with this spec takes in memory."""
     return TASK_BYTES + len(spec.url) + len(spec.body)
