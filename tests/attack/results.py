@@ -88,7 +88,7 @@ def _cells(figures: Figures | None) -> list[str]:
     waits: tuple[Waits, Waits] = (figures.during, figures.after)
     cells = [_memory(figures.memory_peak), "–" if figures.ended else _memory(figures.memory_left)]
     cells += [_ms(waits[0].p50_ms), _ms(waits[0].max_ms), "–" if figures.ended else _ms(waits[1].p50_ms)]
-    return [*cells, _seconds(figures), ", ".join(figures.broken()) or "–"]
+    return [*cells, _seconds(figures), ", ".join(figures.broken()) or "none"]
 
 
 def _memory(mebibytes: float) -> str:
