@@ -14,7 +14,7 @@ from taskqueue.core.replies import Select, Welcome
 from taskqueue.core.requests import Done, NewTasks, ProjectSet, TaskCancel, Why
 from taskqueue.errors import Rejected
 from taskqueue.wire import decode_request, decode_said, encode, request_number
-from taskqueue.wire.apart import BRIEF_REASON, FULL_REASONS
+from taskqueue.wire.apart import BRIEF_REASON, FULL_REASONS, MALFORMED_MOST, UNREAD_REASON
 
 TASK = {"taskid": "a", "url": "http://a/"}
 
@@ -116,11 +116,25 @@ def test_only_the_first_flaws_of_a_message_say_what_is_wrong_and_what_is_good_co
     assert len(flaws) == FULL_REASONS + 2
 
 
+@pytest.mark.parametrize("kind", ["done", "new-task"])
+def test_what_comes_after_many_malformed_items_is_rejected_unread(kind: str) -> None:
+    good = {"project": "news", "taskid": "p", "token": 1} if kind == "done" else TASK
+    items = [good, *[{**good, "taskid": 5}] * MALFORMED_MOST, good]
+    frame = msgpack.packb({"type": kind, "project": "news", "session": "s", "n": 1, "tasks": items})
+    if kind == "done":
+        frame = msgpack.packb({"type": kind, "session": "s", "n": 1, "tasks": items})
+
+    heard, flaws = decode_request(frame, 1 << 20)
+
+    assert isinstance(heard, Done | NewTasks)
+    assert [item is None for item in heard.tasks] == [False] + [True] * (MALFORMED_MOST + 1)
+    assert flaws[MALFORMED_MOST + 1,] == UNREAD_REASON
+
+
 @pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
-@pytest.mark.parametrize("new", [TASK, None, 5])
-def test_a_done_with_too_many_new_tasks_altogether_is_refused(others: list[dict[str, int]], new: object) -> None:
-    finished = {"project": "p", "taskid": "a", "token": 1, "new": [new] * (MAX_FOLLOWERS // 2)}
-    fits, too_many = [finished, finished, *others], [finished, finished, {**finished, "new": [new]}, *others]
+def test_a_done_with_too_many_new_tasks_altogether_is_refused(others: list[dict[str, int]]) -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1, "new": [TASK] * (MAX_FOLLOWERS // 2)}
+    fits, too_many = [finished, finished, *others], [finished, finished, {**finished, "new": [TASK]}, *others]
 
     decode_request(frame("done", tasks=fits))
     with pytest.raises(Rejected, match="too-large: tasks: more than 20000 new tasks in one message"):
