@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
+
+import zmq
 
 from tests.attack.attack import PROJECT, Attack, Request, big_body
 
@@ -73,11 +76,12 @@ def deferred(attack: Attack) -> str:
     while handed < len(taskids):
         handed += len(peer.receive().get("tasks", ()))
     attack.begin()
-    outcomes = [
-        peer.ask("new-task", project=PROJECT, tasks=[_forced(taskid, number)]).get("outcomes", ["refused"])[0]
-        for taskid, number in zip(taskids, attack.count(DEFERRED), strict=False)
-    ]
-    return ", ".join(f"{outcomes.count(each)} {each}" for each in dict.fromkeys(outcomes))
+    outcomes = []
+    with suppress(zmq.Again):
+        for taskid, number in zip(taskids, attack.count(DEFERRED), strict=False):
+            said = peer.ask("new-task", project=PROJECT, tasks=[_forced(taskid, number)])
+            outcomes.append(said.get("outcomes", ["refused"])[0])
+    return ", ".join(f"{outcomes.count(each)} {each}" for each in dict.fromkeys(outcomes)) or "unanswered"
 
 
 def _forced(taskid: str, number: int) -> dict[str, object]:
