@@ -47,6 +47,7 @@ from taskqueue.server.router import Router
 from taskqueue.server.signals import Signals
 from taskqueue.server.webhook import Webhook
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.soundness import is_damage, table_finding
 
 log = logging.getLogger("taskqueue")
 
@@ -103,6 +104,8 @@ def run(
     except Damaged as error:
         return _failed(EXIT_DAMAGED, str(error))
     except StoreError as error:
+        if is_damage(error):
+            return _failed(EXIT_DAMAGED, f"the store is damaged: {table_finding(source.config.store.path, error)}")
         return _failed(EXIT_FAILED, str(error))
     except Corrupt as error:
         return _failed(EXIT_CORRUPT, f"stopped because an invariant is broken, which is a bug: {error}")

@@ -7,11 +7,18 @@ behind, a write that was torn, is no damage, as long as nothing is lost that was
 from __future__ import annotations
 
 import logging
+from typing import Final
 
+from taskqueue.core.characters import visible
 from taskqueue.server.clock import boot_id
 from taskqueue.server.config import Config
 from taskqueue.store.damage import Damage
+from taskqueue.store.figures import project_records
+from taskqueue.store.lost_tasks import lines, lost_tasks
 from taskqueue.store.rocks import RocksStore
+
+NAMED_TASKS: Final = 20
+"""Of each project that has lost changes."""
 
 log = logging.getLogger("taskqueue")
 
@@ -40,11 +47,13 @@ class Opening:
         )
         self._was_open = True
         if store.damage is not None:
-            _tell(store.damage)
+            _tell(store, store.damage)
         return store
 
 
-def _tell(damage: Damage) -> None:
+def _tell(store: RocksStore, damage: Damage) -> None:
     level, event = (logging.ERROR, "damage-accepted") if damage.is_told else (logging.WARNING, "log-cut")
-    for line in [*damage.lines(), f"what was cut off is kept in {damage.aside}"]:
-        log.log(level, "%s %s", event, line)
+    names = {record.number: record.name for record in project_records(store)}
+    lost = lines(lost_tasks(damage), names, NAMED_TASKS)
+    for line in [*damage.lines(), *lost, f"what was cut off is kept in {damage.aside}"]:
+        log.log(level, "%s %s", event, visible(line))

@@ -20,7 +20,7 @@ from os.path import join
 from time import localtime, strftime
 from typing import BinaryIO, Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from taskqueue.store.folder import LOG, TABLE, Folder
 from taskqueue.store.log_chain import Chain, Flaw, follow
@@ -47,6 +47,7 @@ class Damage(Struct):
         marked_at: unix seconds of the newest mark; 0: there is none.
         more_flaws: that are not among ``flaws``.
         aside: the folder where its logs are kept, if it was cut out of them.
+        families: names by number, as logs have them.
     """
 
     flaws: list[Flaw]
@@ -59,6 +60,7 @@ class Damage(Struct):
     marked_at: float = 0.0
     more_flaws: int = 0
     aside: str = ""
+    families: dict[int, str] = field(default_factory=dict)
 
     @property
     def lost(self) -> int:
@@ -209,6 +211,7 @@ def judge(
         is_told=beginning is not None or last < marked or ahead or not explained,
         tables_ahead=ahead,
         marked_at=0.0 if mark is None else mark.at,
+        families=manifest.families,
     )
 
 

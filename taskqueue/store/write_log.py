@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from taskqueue.store.log_records import Unreadable, records_of
 
-_BATCH: Final = struct.Struct("<QI")
+BATCH: Final = struct.Struct("<QI")
 """The header of a batch."""
 
 
@@ -52,14 +52,14 @@ def read_log(name: str, file: BinaryIO) -> WriteLog:
     at = end = first = following = -1
     size = 0
     for record in records_of(file):
-        if isinstance(record, Unreadable) or len(record.data) < _BATCH.size:
+        if isinstance(record, Unreadable) or len(record.data) < BATCH.size:
             if at >= 0:
                 parts.append(Run(at, end, first, following - 1))
                 at = -1
             unreadable = record if isinstance(record, Unreadable) else Unreadable(record.at, "a record without a batch")
             parts.append(unreadable)
             continue
-        number, count = _BATCH.unpack_from(record.data)
+        number, count = BATCH.unpack_from(record.data)
         if at >= 0 and number != following:
             parts.append(Run(at, end, first, following - 1))
             at = -1

@@ -133,6 +133,37 @@ def test_after_a_clean_stop_damage_is_told_too(daemon: DaemonFactory, peer: Peer
     assert it.ended() == DAMAGED
 
 
+def test_what_can_still_be_read_of_the_loss_is_named(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = filled(daemon, peer)
+    client = peer(it.start())
+    for n in range(5):
+        client.push("news", *(f"t{n}-{k}" for k in range(BATCH)), force_update=True)
+    client.push("news", "a-new-one")
+    it.kill()
+    flip_start(log_of(it))
+
+    it.entry = ACCEPTING
+    it.start()
+
+    (line,) = (line for line in it.log().splitlines() if "damage-accepted project=news tasks=" in line)
+    assert ": changes of these are lost: a-new-one t" in line
+
+
+def test_a_table_that_can_not_be_read_at_a_start_is_damage(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = filled(daemon, peer)
+    with closing(RocksStore(it.store_path)) as store:
+        store.compact()
+    for table in it.store_path.glob("*.sst"):
+        content = bytearray(table.read_bytes())
+        content[50] ^= 1
+        table.write_bytes(content)
+
+    it.launch()
+
+    assert it.ended() == DAMAGED
+    assert "taskqueue store repair" in it.log()
+
+
 def run(*arguments: object) -> int:
     return main(["store", *map(str, arguments)])
 
