@@ -98,7 +98,8 @@ def _told(path: str, verb: str, error: Exception) -> StoreError:
 
 
 def _reason(error: Exception) -> str:
-    """What the disk said, if that may pass; RocksDB has it only in its text, in the words of the C library."""
-    if isinstance(error, OSError):
+    """What the disk said, if that may pass; RocksDB, and some OSErrors of rocksdict, have it only in their text, in the
+    words of the C library."""
+    if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno) if error.errno in PASSING else ""
     return next((words for words in map(os.strerror, PASSING) if words in str(error)), "")

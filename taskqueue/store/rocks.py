@@ -20,18 +20,21 @@ from typing import Final, cast
 from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch
 
 from taskqueue.errors import StoreError, TaskQueueError
-from taskqueue.store import engine, tuning
+from taskqueue.store import engine, mark, tuning
 from taskqueue.store.accepting import look
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
 from taskqueue.store.folder import Folder
 from taskqueue.store.format import META, Migrations, bring_up, refuse_newer
-from taskqueue.store.layout import FAMILIES, IDS
+from taskqueue.store.layout import FAMILIES, IDS, LAST_KEY
 from taskqueue.store.mark import Marker, fresh_mark
 from taskqueue.store.migrations import MIGRATIONS
 from taskqueue.store.skipping import skip_epochs
 
 CACHE_BYTES: Final = 128 << 20
+
+DEFAULT: Final = "default"
+"""The family that RocksDB makes by itself, and nothing is put into."""
 
 
 class RocksStore:
@@ -74,6 +77,8 @@ class RocksStore:
         try:
             self._opened_seq = self._db.latest_sequence_number()
             self._bind()
+            if META not in self._families:
+                self._finish_making()
             refuse_newer(self, self._path)
             self._add_families()
             self._epoch = self._stored_epoch()
@@ -204,6 +209,18 @@ class RocksStore:
             for family in missing:
                 self._db.create_column_family(family, self._options_of(family)).close()
         self._bind()
+
+    def _finish_making(self) -> None:
+        """Go on where a first start was broken off, before anything was kept.
+
+        Raises:
+            StoreError: it is no store, or one that has lost something.
+        """
+        if exists(join(self._path, mark.NAME)):
+            raise StoreError(f"{self._path}: the store has lost its family {META}; restore it from a backup")
+        if self._families.keys() - {*FAMILIES, DEFAULT} or self.scan(DEFAULT, b"", LAST_KEY, 1):
+            raise StoreError(f"{self._path}: another program's database lies there; choose another store.path")
+        self._add_families()
 
     def _options_of(self, family: Family) -> Options:
         return tuning.for_random_keys(self._cache) if family == IDS else tuning.for_ordered_keys(self._cache)

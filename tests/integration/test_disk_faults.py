@@ -6,6 +6,7 @@ Nothing acknowledged is lost, not even by a power cut after it.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from errno import EIO, ENOSPC
 from itertools import count
@@ -128,6 +129,32 @@ def test_a_fault_is_said_and_gone_through_and_a_power_cut_after_it_loses_nothing
     assert pusher.lost() == set()
     pusher.push_until_answered()
     assert it.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [("open", "config.json"), ("sync", "MANIFEST"), ("rename", "CURRENT"), ("open", ".log"), ("sync-folder", "")],
+)
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_start_that_a_fault_breaks_off_is_gone_on_with_also_that_of_a_new_store(
+    daemon: DaemonFactory, peer: PeerFactory, shim: Shim, call: Call, part: str, is_new: bool
+) -> None:
+    it = start(daemon, shim)
+    pusher = Pusher(it, peer)
+    pusher.push_until_answered()
+    it.kill()
+    if is_new:
+        shutil.rmtree(shim.store)
+        pusher.acknowledged.clear()
+
+    shim.fail([call], EIO, part, count=FOR_EVER)
+    it.launch()
+    it.wait_for_log("store-failed")
+    shim.heal()
+    it.serving()
+
+    pusher.push_until_answered()
+    assert pusher.lost() == set()
 
 
 @pytest.mark.parametrize("times", [1, 3])

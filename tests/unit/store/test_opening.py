@@ -1,0 +1,44 @@
+"""What a store finds in the folder that it is to be opened in."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from rocksdict import Options, Rdict
+
+from taskqueue.errors import StoreError
+from taskqueue.store.mark import NAME
+from taskqueue.store.rocks import RocksStore
+
+
+def make_database(path: Path, entries: dict[bytes, bytes]) -> None:
+    """One with RocksDB's own family only."""
+    with closing(Rdict(str(path), Options(raw_mode=True))) as database:
+        for key, value in entries.items():
+            database[key] = value
+
+
+def test_a_store_whose_making_was_broken_off_is_made(tmp_path: Path) -> None:
+    make_database(tmp_path, {})
+
+    with closing(RocksStore(tmp_path)) as store:
+        assert store.begin() == 1
+
+
+def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    make_database(tmp_path, {b"theirs": b"1"})
+
+    with pytest.raises(StoreError, match="another program's database lies there"):
+        RocksStore(tmp_path)
+
+    assert Rdict.list_cf(str(tmp_path)) == ["default"]
+
+
+def test_a_store_that_has_lost_its_families_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    make_database(tmp_path, {})
+    (tmp_path / NAME).touch()
+
+    with pytest.raises(StoreError, match="has lost its family meta"):
+        RocksStore(tmp_path)
