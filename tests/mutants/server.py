@@ -345,7 +345,7 @@ MUTANTS: Final = (
     Mutant(
         "a full disk is not looked at again",
         _full_disk_not_looked_at_again,
-        ("unit/server/test_loop.py::test_on_a_disk_that_is_nearly_full_it_looks_again_by_itself_and_goes_on",),
+        ("unit/server/test_disk.py::test_a_disk_that_is_nearly_full_is_looked_at_by_itself_until_it_has_room",),
     ),
     Mutant(
         "a disk has room and has none in turns",

@@ -229,7 +229,7 @@ MUTANTS: Final = (
     Mutant(
         "damage is forgotten when its acceptance is cut off",
         _damage_forgotten_when_cut_off,
-        ("unit/store/test_accepting.py::test_what_is_accepted_and_cut_off_has_to_be_accepted_again",),
+        ("unit/store/test_accepting.py::test_damage_that_no_mark_told_of_has_to_be_accepted_again_if_it_was_cut_off",),
     ),
     Mutant(
         "links out of the folder of a store are followed",

@@ -186,6 +186,23 @@ def test_a_gap_is_damage_without_a_mark_too(path: Path) -> None:
         RocksStore(path)
 
 
+def test_damage_that_no_mark_told_of_has_to_be_accepted_again_if_it_was_cut_off(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise StoreError("cut off")
+
+    (path / NAME).unlink()
+    logs(path)[1].unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr("taskqueue.store.rocks.skip_epochs", fail)
+        with pytest.raises(StoreError, match="cut off"):
+            RocksStore(path, accept_damage=True)
+
+    with pytest.raises(Damaged):
+        RocksStore(path)
+
+
 def test_tables_that_are_ahead_of_the_logs_can_only_be_repaired(tmp_path: Path) -> None:
     path = tmp_path / "store"
     make_killed(path, synced=ENTRIES, flush="points")
