@@ -18,13 +18,14 @@ from typing import Final, TypeVar
 
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.task import ATTEMPTS_KEPT, DELAYED, KEY_BYTES, PROCESSING, READY, STATE_NAMES, SUCCESS, Task
-from taskqueue.errors import StoreError
+from taskqueue.errors import Corrupt, StoreError
 from taskqueue.store import layout
 from taskqueue.store.contract import Family
 from taskqueue.store.epoch import EPOCH_KEY
 from taskqueue.store.findings import Findings, Tally
 from taskqueue.store.format import META
 from taskqueue.store.gaps import is_left, may_be_unlisted
+from taskqueue.store.reading import number
 from taskqueue.store.soundness import is_damage
 from taskqueue.store.still import Reads, pages
 from taskqueue.store.strays import find_strays
@@ -68,7 +69,7 @@ class _Check:
         self._progress = progress
         self._tallies: dict[int, Tally] = {}
         self._names: set[str] = set()
-        self._epoch = int(store.get(META, [EPOCH_KEY])[0] or b"0")
+        self._epoch = number(store, EPOCH_KEY, 0)
 
     def run(self) -> None:
         self._each(layout.PROJECTS, self._projects)
@@ -106,17 +107,22 @@ class _Check:
             record = self._read(layout.PROJECTS, key, layout.decode_project, value)
             if record is None:
                 continue
-            if key != layout.project_key(record.number):
+            if layout.project_of(key) != record.number:
                 self._note(layout.PROJECTS, key, f"the record has number {record.number}")
-            elif record.name in self._names:
+                continue
+            if record.name in self._names:
                 self._note(layout.PROJECTS, key, f'there is another project "{record.name}"')
             self._names.add(record.name)
             self._tallies[record.number] = Tally(record)
 
     def _next_project(self) -> None:
-        number = int(self._store.get(META, [layout.NEXT_PROJECT_KEY])[0] or b"1")
-        if self._tallies and number <= max(self._tallies):
-            self._note(META, b"", f"the next project is to get number {number}, but {max(self._tallies)} is taken")
+        try:
+            next_one = number(self._store, layout.NEXT_PROJECT_KEY, 1)
+        except Corrupt as error:
+            self._note(META, layout.NEXT_PROJECT_KEY, str(error))
+            return
+        if self._tallies and next_one <= max(self._tallies):
+            self._note(META, b"", f"the next project is to get number {next_one}, but {max(self._tallies)} is taken")
 
     def _compare(self, tally: Tally) -> None:
         """What was counted, with what the project's record says."""
@@ -292,7 +298,7 @@ class _Check:
     def _is_here(self, family: Family, state: int, key: bytes, task: Task) -> bool:
         is_here = (task.state, layout.order_key(task.project, task.key)) == (state, key)
         if not is_here:
-            self._note(family, key, f"its record says {STATE_NAMES[task.state]}, key {task.key:032x}", task.taskid)
+            self._note(family, key, f"its record says {_state(task.state)}, key {task.key:032x}", task.taskid)
         return is_here
 
     def _check_spec(self, family: Family, key: bytes, taskid: str, found: str | None) -> None:
@@ -321,7 +327,7 @@ class _Check:
     def _read(self, family: Family, key: bytes, decode: Callable[..., T], *value: object) -> T | None:
         try:
             return decode(*value)
-        except (*layout.UNREADABLE, IndexError) as error:
+        except layout.UNREADABLE as error:
             self._note(family, key, f"can't be read ({error})")
             return None
 
@@ -339,8 +345,11 @@ def _told(record: bytes | None) -> str:
     """What a record in ids says."""
     if record is None:
         return "the task is unknown"
-    state = record[0] if record else 0
-    return f"its record says {STATE_NAMES[state] if 0 < state < len(STATE_NAMES) else 'nothing'}"
+    return f"its record says {_state(record[0] if record else 0)}"
+
+
+def _state(number: int) -> str:
+    return STATE_NAMES[number] if 0 < number < len(STATE_NAMES) else "nothing"
 
 
 def _task_at(key: bytes, record: bytes) -> Task:

@@ -110,7 +110,7 @@ def _live(store: Reads, family: Family, state: int, page: Sequence[Entry]) -> It
 
 
 def _over(store: Reads, family: Family, page: Sequence[Entry]) -> Iterator[Task]:
-    taskids = [read(family, key, layout.taskid_at, value).decode() for key, value in page]
+    taskids = [read(family, key, _taskid, value) for key, value in page]
     keys = [layout.id_key(layout.project_of(key), taskid) for (key, _), taskid in zip(page, taskids, strict=True)]
     records = store.get(layout.IDS, keys)
     for taskid, key, record, (_, spec) in zip(taskids, keys, records, _specs(store, page), strict=True):
@@ -121,11 +121,16 @@ def _over(store: Reads, family: Family, page: Sequence[Entry]) -> Iterator[Task]
         yield task
 
 
+def _taskid(value: bytes) -> str:
+    return layout.taskid_at(value).decode()
+
+
 def _bare(store: Reads, number: int, states: Collection[int]) -> Iterator[Task]:
     """Those of which there is nothing but the record."""
     for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
         for key, value in page:
-            task = read(layout.IDS, key, layout.task_of, number, key[len(layout.project_key(number)) :].decode(), value)
+            taskid = read(layout.IDS, key, bytes.decode, key[len(layout.project_key(number)) :])
+            task = read(layout.IDS, key, layout.task_of, number, taskid, value)
             if task.bare and task.state in states:
                 yield task
 

@@ -130,7 +130,14 @@ def project_records(store: Reads) -> list[ProjectRecord]:
         Corrupt: one can't be read.
     """
     entries = (entry for page in pages(store, layout.PROJECTS) for entry in page)
-    return [read(layout.PROJECTS, key, layout.decode_project, value) for key, value in entries]
+    return [read(layout.PROJECTS, key, _record, key, value) for key, value in entries]
+
+
+def _record(key: bytes, value: bytes) -> ProjectRecord:
+    record = layout.decode_project(value)
+    if layout.project_of(key) != record.number:
+        raise ValueError(f"the record has number {record.number}")
+    return record
 
 
 def _project(record: ProjectRecord) -> ProjectFigures:

@@ -29,12 +29,12 @@ CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
 """RocksDB locks this file of a store that is open for writing, by fcntl."""
 
-TABLE: Final = re.compile(r"[0-9]+\.sst")
-LOG: Final = re.compile(r"[0-9]+\.log")
-MANIFEST: Final = re.compile(r"MANIFEST-[0-9]+")
+TABLE: Final = re.compile(r"[0-9]{1,19}\.sst")
+LOG: Final = re.compile(r"[0-9]{1,19}\.log")
+MANIFEST: Final = re.compile(r"MANIFEST-[0-9]{1,19}")
 _ENGINE: Final = re.compile(
-    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+(\.dbtmp)?|[0-9]+\.(sst|log|blob|dbtmp)"
-    r"|rocksdict-config\.json"
+    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]{1,19})?|rocksdict-config\.json"
+    r"|(MANIFEST|OPTIONS)-[0-9]{1,19}(\.dbtmp)?|[0-9]{1,19}\.(sst|log|blob|dbtmp)"
 )
 
 _GIBI: Final = 1 << 30
@@ -49,9 +49,9 @@ LARGEST_READ_BYTES: Final = 16 << 20
 """Of what it reads into memory: CURRENT has 16 bytes, OPTIONS 100 kB."""
 
 _LARGEST: Final = {
-    re.compile(r"[0-9]+\.(sst|log)"): LARGEST_BYTES,
-    re.compile(r"MANIFEST-[0-9]+"): LARGEST_MANIFEST_BYTES,
-    re.compile(r"CURRENT|IDENTITY|LOCK|OPTIONS-[0-9]+|rocksdict-config\.json"): LARGEST_READ_BYTES,
+    re.compile(r"[0-9]{1,19}\.(sst|log)"): LARGEST_BYTES,
+    re.compile(r"MANIFEST-[0-9]{1,19}"): LARGEST_MANIFEST_BYTES,
+    re.compile(r"CURRENT|IDENTITY|LOCK|OPTIONS-[0-9]{1,19}|rocksdict-config\.json"): LARGEST_READ_BYTES,
 }
 
 _KINDS: Final = {

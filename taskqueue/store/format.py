@@ -25,6 +25,9 @@ FORMAT: Final = 3
 META: Final = "meta"
 FORMAT_KEY: Final = b"format"
 
+DIGITS_MOST: Final = 18
+"""Of a number that META keeps in decimal."""
+
 NO_EPOCH: Final = 0
 """That of a store in which none has begun."""
 
@@ -83,8 +86,10 @@ def _version(store: Store, where: str) -> int | None:
     text = store.get(META, [FORMAT_KEY])[0]
     if text is None:
         return None
-    if not text.isdigit():
-        raise FormatError(f"{where}: its format is {text!r}, not a number; restore the store from a backup")
+    if not (text.isdigit() and len(text) <= DIGITS_MOST):
+        raise FormatError(
+            f"{where}: its format is {text[:DIGITS_MOST]!r}, not a number; restore the store from a backup"
+        )
     return int(text)
 
 

@@ -44,12 +44,13 @@ from taskqueue.store import layout
 from taskqueue.store.changes import batch_of
 from taskqueue.store.contract import Store
 from taskqueue.store.figures import project_records
-from taskqueue.store.format import META
 from taskqueue.store.forms import JSON, Form
 from taskqueue.store.gaps import is_left
 from taskqueue.store.ledger import FIRST_PROJECT
 from taskqueue.store.lines import READABLE, ProjectLine, SliceLine, TaskLine, check_numbers
 from taskqueue.store.lookup import find
+from taskqueue.store.reading import number as next_number
+from taskqueue.store.reading import read
 from taskqueue.store.slices import puts_of
 from taskqueue.store.still import pages
 
@@ -197,7 +198,7 @@ class _Inflow:
         for name in sorted(self._named):
             if known == "refuse" and name in self._projects and _has_tasks(self._projects[name]):
                 raise StoreError(f'project "{name}" has tasks already; say --merge to add those that it does not know')
-        number = int(self._store.get(META, [layout.NEXT_PROJECT_KEY])[0] or FIRST_PROJECT)
+        number = next_number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT)
         kept = Kept()
         for line in lines:
             if line.name not in self._projects:
@@ -267,10 +268,11 @@ class _Inflow:
 
 def _leased(store: Store) -> Iterator[TaskRef]:
     """What is processing, which may be unlisted."""
-    for page in pages(store, layout.ORDERS[PROCESSING]):
+    family = layout.ORDERS[PROCESSING]
+    for page in pages(store, family):
         for key, value in page:
-            number = layout.project_of(key)
-            yield TaskRef(number, layout.decode_lease(number, value).taskid)
+            number = read(family, key, layout.project_of, key)
+            yield TaskRef(number, read(family, key, layout.decode_lease, number, value).taskid)
 
 
 def _has_tasks(record: ProjectRecord) -> bool:

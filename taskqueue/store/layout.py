@@ -114,7 +114,7 @@ NEXT_PROJECT_KEY: Final = b"next_project"
 NEXT_LOG_KEY: Final = b"next_log"
 SECRET_KEY: Final = b"secret"
 
-UNREADABLE: Final = (PackingError, MsgspecError, ValueError)
+UNREADABLE: Final = (PackingError, MsgspecError, ValueError, IndexError)
 """What the decoders raise for bytes that they did not write; UnicodeDecodeError is a ValueError."""
 
 # ------------------------------------------------------------------------------------------------ keys
@@ -248,6 +248,8 @@ RETRIED_MASK: Final = (1 << CRASHES_SHIFT) - 1
 def task_of(project: int, taskid: str, record: bytes) -> Task:
     """The task of a record, without spec and lease; it is kept where the record says."""
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
+    if not 0 < state <= CANCELLED:
+        raise ValueError(f"there is no state {state}")
     key = int.from_bytes(place, "big")
     return Task(
         project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
@@ -339,8 +341,9 @@ class _LeaseValue(Struct, array_like=True, gc=False):
 
 _decode_spec: Final = Decoder(_SpecValue).decode
 _decode_lease: Final = Decoder(_LeaseValue).decode
-_decode_outcome: Final = Decoder(tuple[int, AnyReply]).decode
 
+decode_outcome: Final = Decoder(tuple[int, AnyReply]).decode
+"""The request number, and what it was answered."""
 decode_deferred: Final = Decoder(NewTask).decode
 decode_project: Final = Decoder(ProjectRecord).decode
 decode_session: Final = Decoder(SessionRecord).decode
@@ -393,8 +396,3 @@ def decode_lease(project: int, value: bytes) -> Task:
 def encode_outcome(n: int, reply: AnyReply) -> bytes:
     """A value of OUTCOMES."""
     return encode((n, reply))
-
-
-def decode_outcome(value: bytes) -> tuple[int, AnyReply]:
-    """The request number, and what it was answered."""
-    return _decode_outcome(value)

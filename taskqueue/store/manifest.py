@@ -66,6 +66,7 @@ _NUMBERS: Final = (_NEXT_FILE, _PREVIOUS_LOG, _MOST_FAMILIES, _IN_GROUP)
 _ENDS_TABLE: Final = 1
 _BY_BYTES: Final = b"leveldb.BytewiseComparator"
 _VARINT_MORE: Final = 0x80
+_VARINT_BITS: Final = 64
 
 
 def read_manifest(path: str, file: BinaryIO) -> Manifest:
@@ -82,7 +83,7 @@ def read_manifest(path: str, file: BinaryIO) -> Manifest:
             continue
         try:
             _Edit(record.data).apply(manifest)
-        except (IndexError, KeyError) as error:
+        except (IndexError, KeyError, UnicodeDecodeError) as error:
             raise StoreError(
                 f"{path}: what it has at byte {record.at:,} is unknown here ({error!r}); "
                 "install the version of rocksdict that this version of taskqueue was tried with, 0.3.29"
@@ -196,6 +197,8 @@ class _Edit:
             if byte < _VARINT_MORE:
                 return found
             shift += 7
+            if shift > _VARINT_BITS:
+                raise IndexError(shift)
 
 
 def _varint(number: int) -> bytes:

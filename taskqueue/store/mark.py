@@ -67,7 +67,9 @@ def read_mark(folder: Folder) -> Mark | None:
     magic, seq, opened_seq, first_log, manifest, at, boot_id, marked = _LAYOUT.unpack(packed)
     if magic != _MAGIC or marked != store.ljust(36, b"\0"):
         return None
-    return Mark(seq, opened_seq, first_log, f"MANIFEST-{manifest:06d}", at, boot_id.rstrip(b"\0").decode())
+    return Mark(
+        seq, opened_seq, first_log, f"MANIFEST-{manifest:06d}", at, boot_id.rstrip(b"\0").decode(errors="replace")
+    )
 
 
 def fresh_mark(path: str, seq: int, boot_id: str) -> Mark:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from taskqueue.errors import Corrupt
 from taskqueue.store import layout
 from taskqueue.store.contract import Family
+from taskqueue.store.format import DIGITS_MOST, META
+
+if TYPE_CHECKING:
+    from taskqueue.store.still import Reads
 
 T = TypeVar("T")
 
@@ -18,6 +22,14 @@ def read(family: Family, key: bytes, decode: Callable[..., T], *value: object) -
         return decode(*value)
     except layout.UNREADABLE as error:
         refuse(family, key, str(error))
+
+
+def number(store: Reads, key: bytes, default: int) -> int:
+    """A number that the store keeps of itself, in META, decimal; Corrupt says so if it is none."""
+    value = store.get(META, [key])[0]
+    if value is not None and not (value.isdigit() and len(value) <= DIGITS_MOST):
+        refuse(META, key, f"{value[:DIGITS_MOST]!r} is no number")
+    return default if value is None else int(value)
 
 
 def refuse(family: Family, key: bytes, reason: str) -> NoReturn:

@@ -29,6 +29,7 @@ from taskqueue.store.format import META, Migrations, bring_up, refuse_newer
 from taskqueue.store.layout import FAMILIES, IDS, LAST_KEY
 from taskqueue.store.mark import Marker, fresh_mark
 from taskqueue.store.migrations import MIGRATIONS
+from taskqueue.store.reading import number
 from taskqueue.store.skipping import skip_epochs
 
 CACHE_BYTES: Final = 128 << 20
@@ -176,7 +177,7 @@ class RocksStore:
         return native
 
     def _stored_epoch(self) -> int:
-        return int(self.get(META, [EPOCH_KEY])[0] or b"0")
+        return number(self, EPOCH_KEY, 0)
 
     # -------------------------------------------------------------------------------------------- opening
 

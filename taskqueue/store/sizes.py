@@ -117,7 +117,7 @@ def _of_state(
 
 def _taskid(state: int, entry: Entry, spec: bytes | None) -> str:
     if state >= SUCCESS:
-        return layout.taskid_at(entry[1]).decode()
+        return str(read(layout.ORDERS[state], entry[0], layout.taskid_at, entry[1]), errors="replace")
     return "" if spec is None else read(layout.SPECS, entry[0], layout.decode_spec, spec)[0]
 
 

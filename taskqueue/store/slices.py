@@ -29,7 +29,7 @@ def slices_of(store: Reads, names: Mapping[int, str], *, whole: bool) -> Iterato
     for resolution, seconds in SECONDS.items():
         for page in pages(store, layout.POINTS, layout.point_key(resolution, 0), layout.point_key(resolution, LATEST)):
             for key, value in page:
-                at = layout.point_of(key)[1]
+                at = read(layout.POINTS, key, layout.point_of, key)[1]
                 _, *events = read(layout.POINTS, key, layout.decode_slice, value)
                 projects = dict(_points(store, slice_range(resolution, at), names))
                 if projects or whole:
@@ -39,7 +39,7 @@ def slices_of(store: Reads, names: Mapping[int, str], *, whole: bool) -> Iterato
 def _points(store: Reads, keys: tuple[bytes, bytes], names: Mapping[int, str]) -> Iterator[tuple[str, Events]]:
     for page in pages(store, layout.POINTS, *keys):
         for key, value in page:
-            name = names.get(layout.point_of(key)[2])
+            name = names.get(read(layout.POINTS, key, layout.point_of, key)[2])
             if name is not None:
                 yield name, read(layout.POINTS, key, layout.decode_point, value)
 

@@ -24,6 +24,7 @@ from taskqueue.store.epoch import EPOCH_KEY
 from taskqueue.store.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.image import Image
 from taskqueue.store.layout import IDS, LAST_KEY
+from taskqueue.store.reading import number
 
 Entry = tuple[bytes, bytes]
 
@@ -96,7 +97,7 @@ class Still:
         try:
             self._open()
             self._check_format()
-            self.epoch = int(self.get(META, [EPOCH_KEY])[0] or b"0")
+            self.epoch = number(self, EPOCH_KEY, 0)
         except BaseException:
             self.close()
             raise

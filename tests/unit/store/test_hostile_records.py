@@ -1,0 +1,151 @@
+"""Records that somebody else wrote: whoever reads them says which one can't be, and never fails in another way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from typing import Any, Protocol
+
+import msgpack
+import pytest
+
+from taskqueue.calendar import Calendar
+from taskqueue.errors import TaskQueueError
+from taskqueue.store import layout
+from taskqueue.store.checking import check
+from taskqueue.store.contract import Batch, Family
+from taskqueue.store.epoch import EPOCH_KEY
+from taskqueue.store.exporting import lines_of
+from taskqueue.store.figures import project_records
+from taskqueue.store.findings import Findings
+from taskqueue.store.format import FORMAT_KEY, META
+from taskqueue.store.forms import JSON, MESSAGEPACK
+from taskqueue.store.importing import bring_in
+from taskqueue.store.log_records import record_bytes
+from taskqueue.store.manifest import read_manifest
+from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.store.sizes import sizes_of
+from taskqueue.store.still import Reads, Still
+
+MUTANTS = 1500
+SIZES = 12
+
+Records = dict[Family, list[tuple[bytes, bytes]]]
+
+VALUES: list[Any] = [0, -1, 2**63 - 1, 2**64 - 1, 1e300, float("nan"), "\x1b", "", None, [], {}, b"\xff", "x" * 999]
+
+
+class Crawl(Protocol):
+    """What the fixture of that name can do."""
+
+    path: str
+
+    def put(self, family: Family, key: bytes, value: bytes) -> None: ...
+
+
+@pytest.fixture
+def records(crawl: Crawl) -> Records:
+    """All that a store with a task of every kind has."""
+    with closing(Still(crawl.path)) as still:
+        found = {family: still.scan(family, b"", layout.LAST_KEY, 1000) for family in layout.FAMILIES}
+    found[META] = [entry for entry in found[META] if entry[0] != EPOCH_KEY]  # a store in memory has its own
+    return found
+
+
+def store_of(records: Records) -> MemoryStore:
+    store = MemoryStore(Disk())
+    store.write(store.begin(), Batch(puts=dict(records)))
+    return store
+
+
+def changed(value: bytes, chance: random.Random) -> bytes:
+    """Other bytes, fewer bytes, or another value in its place."""
+    kind = chance.randrange(4)
+    if kind == 0 and value:
+        at = chance.randrange(len(value))
+        return value[:at] + bytes([chance.randrange(256)]) + value[at + 1 :]
+    if kind == 1:
+        return value[: chance.randrange(len(value) + 1)]
+    if kind == 2:
+        return chance.choice([b"", b"\xc0", b"9" * 5000, b"-1", b"x" * 99, b"\xff" * 20, b"\x80", b"\x90", value[::-1]])
+    try:
+        said = msgpack.unpackb(value, strict_map_key=False)
+    except ValueError:
+        return value[::-1]
+    if isinstance(said, list) and said:
+        said[chance.randrange(len(said))] = chance.choice(VALUES)
+    return bytes(msgpack.packb(said))
+
+
+def readers() -> Iterator[Any]:
+    def export(store: Reads) -> None:
+        for form in (JSON, MESSAGEPACK):
+            for _ in lines_of(store, project_records(store), range(1, 7), form, history="all"):
+                pass
+
+    def bring(store: MemoryStore) -> None:
+        first = b'{"taskqueue":2,"projects":[{"name":"news"},{"name":"x"}]}'
+        task = b'{"project":"news","taskid":"new","state":"ready","url":"u"}'
+        for _ in bring_in(store, [first, task, b'{"tasks":1}'], "skip", 1.0, Calendar()):
+            pass
+
+    yield lambda store: check(store, Findings(most=100))
+    yield export
+    yield bring
+
+
+def test_a_changed_record_is_named_or_taken_by_all_that_reads_it(records: Records) -> None:
+    every = [(family, place) for family, entries in records.items() for place in range(len(entries))]
+    for seed in range(MUTANTS):
+        chance = random.Random(seed)
+        family, place = chance.choice(every)
+        key, value = records[family][place]
+        new = (changed(key, chance) or b"z", value) if chance.random() < 0.2 else (key, changed(value, chance))
+        with_it = records | {family: [*records[family][:place], new, *records[family][place + 1 :]]}
+        for read in readers():
+            try:
+                store = store_of(with_it)
+                read(store)
+            except TaskQueueError:
+                pass
+            except Exception as error:
+                raise AssertionError(f"seed {seed}: {error!r} of {family} {new!r}") from error
+
+
+def test_how_much_a_project_takes_is_told_or_refused(crawl: Crawl, records: Records) -> None:
+    every = [(family, *entry) for family in (layout.SPECS, *layout.ORDERS.values()) for entry in records[family]]
+    for seed in range(SIZES):
+        chance = random.Random(seed)
+        family, key, value = chance.choice(every)
+        crawl.put(family, key, changed(value, chance))
+        with suppress(TaskQueueError), closing(Still(crawl.path)) as still:
+            sizes_of(still)
+        crawl.put(family, key, value)
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b"-1", b"9" * 5000, b"\xff"])
+def test_a_next_project_that_is_no_number_is_a_finding(records: Records, value: bytes) -> None:
+    new = layout.NEXT_PROJECT_KEY, value
+    with_it = records | {META: [*(entry for entry in records[META] if entry[0] != layout.NEXT_PROJECT_KEY), new]}
+
+    (problem,) = check(store_of(with_it), Findings(most=100)).problems
+
+    assert "is no number" in str(problem)
+
+
+@pytest.mark.parametrize("key", [EPOCH_KEY, FORMAT_KEY])
+def test_a_store_whose_epoch_or_format_is_no_number_is_not_opened(crawl: Crawl, key: bytes) -> None:
+    crawl.put(META, key, b"9" * 5000)
+
+    with pytest.raises(TaskQueueError, match=r"no number|not a number|has format 9"):
+        Still(crawl.path)
+
+
+def test_a_manifest_of_somebody_else_is_read_in_little_time_and_refused(tmp_path: Any) -> None:
+    hostile = [b"\xff" * 200_000, b"\xc8\x01\x01\xc9\x01\x02\xff\xfe", b"\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f"]
+    for edit in hostile:
+        file = tmp_path / "MANIFEST-000001"
+        file.write_bytes(record_bytes(edit, 0))
+        with file.open("rb") as read, pytest.raises(TaskQueueError, match="is unknown here"):
+            read_manifest("store", read)
