@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.chaos.crew import PROJECT, Ledger
-from tests.chaos.troubles import TROUBLES, Scene
-from tests.integration.conftest import ROOT, Peer
+from tests.chaos.troubles import ASK_AGAIN_MS, TROUBLES, Scene
+from tests.integration.conftest import ROOT, Message, Peer
 
 CHECK: Final = (sys.executable, "-m", "taskqueue.cli.main", "store", "check", "--store")
 
@@ -47,8 +47,8 @@ def play(name: str, library: Path, folder: Path, seed: int, rounds: int, tasks: 
 
 def _problems(scene: Scene, ledger: Ledger) -> list[str]:
     client = Peer(scene.daemon.url)
-    found = [f"verify: {each}" for each in client.ask("verify")["problems"]]
-    counts = client.ask("project-show", project=PROJECT)["project"]["counts"]
+    found = [f"verify: {each}" for each in _ask(client, "verify")["problems"]]
+    counts = _ask(client, "project-show", project=PROJECT)["project"]["counts"]
     client.close()
     if counts != {"success": len(ledger.pushed)}:
         found.append(f"{len(ledger.pushed)} tasks were acknowledged, the daemon counts {counts}")
@@ -63,3 +63,10 @@ def _problems(scene: Scene, ledger: Ledger) -> list[str]:
     if checked.returncode:
         found.append(f"store check:\n{checked.stdout}{checked.stderr}")
     return found
+
+
+def _ask(client: Peer, kind: str, **fields: str) -> Message:
+    """Ask until the daemon can use its store, which it may be about to read again."""
+    while (reply := client.ask(kind, **fields)).get("code") == "unavailable":
+        client.has_message(ASK_AGAIN_MS)
+    return reply
