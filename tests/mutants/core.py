@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace as changed
 
-from taskqueue.core import check, endings, fetchers, full_disk, intake, sessions, wishes
+from taskqueue.core import check, endings, fetchers, full_disk, intake, loading, sessions, wishes
 from taskqueue.core.handout import HandOut
 from taskqueue.core.messages import Finished, Now, Token
 from taskqueue.core.project import Project
+from taskqueue.core.pseudonyms import Derived, derive
 from taskqueue.core.replies import DoneOutcome
 from taskqueue.core.sessions import Session
 from taskqueue.core.state import State
@@ -102,6 +103,14 @@ def _longer_pause_kept(replace: Replace) -> None:
     replace(Project, "cap_wait", lambda self, now: False)
 
 
+def _tokens_in_sequence(replace: Replace) -> None:
+    replace(sessions, "derive", lambda secret, session: Derived(derive(secret, session).pseudonym, 0))
+
+
+def _leases_come_back_by_token(replace: Replace) -> None:
+    replace(loading, "_number", lambda loaded, task: task.token)
+
+
 MUTANTS: Final = (
     Mutant(
         "a hand-out ignores the leases in force",
@@ -174,5 +183,18 @@ MUTANTS: Final = (
         "a pause goes on though pause_time is shorter",
         _longer_pause_kept,
         ("unit/core/rules/test_pause.py::test_a_shorter_pause_time_holds_for_the_pause_that_is_under_way",),
+    ),
+    Mutant(
+        "tokens are numbers in sequence",
+        _tokens_in_sequence,
+        (
+            "unit/core/rules/test_tokens.py::test_guesses_around_a_token_of_ones_own_end_no_lease_of_others",
+            "unit/core/rules/test_tokens.py::test_guesses_from_numbers_that_anybody_may_know_end_no_lease",
+        ),
+    ),
+    Mutant(
+        "leases come back in the order of their tokens",
+        _leases_come_back_by_token,
+        ("unit/core/rules/test_tokens.py::test_leases_come_back_in_the_order_in_which_they_were_given",),
     ),
 )

@@ -10,14 +10,16 @@ import zmq
 
 from taskqueue.core.messages import Peer
 from taskqueue.errors import StoreError
-from taskqueue.server import backoff, clock, disk, router, sleeper
+from taskqueue.server import backoff, budget, clock, disk, router, sleeper, tcp
 from taskqueue.server.clock import Clock
+from taskqueue.server.connections import Connections
 from taskqueue.server.epoch import Epoch
 from taskqueue.server.loop import Loop
 from taskqueue.server.outbox import Outbox
 from taskqueue.server.router import Router
 from taskqueue.server.sleeper import Sleeper
 from taskqueue.server.syncer import Syncer
+from taskqueue.server.watcher import Watcher
 from tests.mutants.mutant import Mutant, Replace
 
 # ---------------------------------------------------------------------------------------- syncer
@@ -222,6 +224,33 @@ def _all_parts_dropped_at_once(replace: Replace) -> None:
     replace(router, "PARTS_AT_ONCE", 1 << 40)
 
 
+def _unread_without_end(replace: Replace) -> None:
+    replace(Connections, "open_to", lambda self, peer: True)
+
+
+def _nobody_cut_for_what_is_unread(replace: Replace) -> None:
+    replace(Connections, "_relieve", lambda self: None)
+
+
+def _gone_peers_never_forgotten(replace: Replace) -> None:
+    replace(Connections, "forget_gone", lambda self: None)
+
+
+def _watcher_never_cuts(replace: Replace) -> None:
+    replace(Watcher, "_relieve", lambda self, taken: False)
+
+
+def _another_connection_cut(replace: Replace) -> None:
+    def cut(fd: int, expected: bytes) -> bool:
+        return bool(original(fd, tcp.cookie(fd)))
+
+    original = replace(tcp, "cut", cut)
+
+
+def _any_settings_fit(replace: Replace) -> None:
+    replace(budget, "SETTINGS_PART", 1e9)
+
+
 MUTANTS: Final = (
     Mutant(
         "a sync covers what was written while it was under way",
@@ -371,5 +400,37 @@ MUTANTS: Final = (
         "the parts of a message are dropped all at once",
         _all_parts_dropped_at_once,
         ("unit/server/test_router.py::test_the_parts_of_an_endless_message_are_dropped_over_many_turns",),
+    ),
+    Mutant(
+        "what a peer does not read has no bound",
+        _unread_without_end,
+        ("unit/server/test_router.py::test_one_message_may_always_wait_however_long",),
+    ),
+    Mutant(
+        "nobody is cut for what is unread altogether",
+        _nobody_cut_for_what_is_unread,
+        ("unit/server/test_router.py::test_when_too_much_is_unread_altogether_the_peer_with_most_is_cut",),
+    ),
+    Mutant(
+        "what is known of peers is never forgotten",
+        _gone_peers_never_forgotten,
+        ("unit/server/test_router.py::test_nothing_is_kept_of_peers_that_have_gone",),
+    ),
+    Mutant(
+        "the watcher never cuts",
+        _watcher_never_cuts,
+        ("unit/server/test_router.py::test_a_connection_that_sends_without_end_is_cut_before_the_memory_is_full",),
+    ),
+    Mutant(
+        "whoever has the descriptor now is cut",
+        _another_connection_cut,
+        (
+            "unit/server/test_tcp.py::test_a_connection_that_has_ended_is_not_cut_by_the_descriptor_that_another_one_has_now",
+        ),
+    ),
+    Mutant(
+        "settings may take more memory than there is",
+        _any_settings_fit,
+        ("unit/server/test_budget.py::test_what_does_not_fit_is_refused_with_what_would",),
     ),
 )

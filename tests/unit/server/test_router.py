@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -10,7 +11,7 @@ import pytest
 import zmq
 
 from taskqueue.core.messages import Peer
-from taskqueue.server.connections import UNREAD_BYTES, UNREAD_BYTES_ALL
+from taskqueue.server.connections import UNREAD_BYTES, UNREAD_BYTES_ALL, Connection
 from taskqueue.server.memory import Memory
 from taskqueue.server.meters import Meters
 from taskqueue.server.router import Frame, Router
@@ -26,6 +27,7 @@ KERNEL_BYTES = 16 << 20
 """What the kernels of both ends hold of a connection, at most."""
 ROOM_BYTES = 100 << 20
 ENDLESS = 1 << 30
+MANY = 30
 
 
 @pytest.fixture
@@ -136,6 +138,26 @@ def test_a_peer_that_has_gone_counts_no_more(router: Router, meters: Meters) -> 
                 pass
 
     assert meters.cut == 0
+
+
+def test_nothing_is_kept_of_peers_that_have_gone(router: Router, peer: zmq.Socket[bytes]) -> None:
+    for _ in range(MANY):
+        with greeted(router):
+            drained(router)
+
+    for _ in range(MANY):
+        peer.send(b"x")
+        drained(router)
+        if kept() < MANY // 2:
+            break
+
+    assert kept() < MANY // 2
+
+
+def kept() -> int:
+    """Connections of which something is known."""
+    gc.collect()
+    return sum(type(each) is Connection for each in gc.get_objects())
 
 
 def test_a_connection_that_sends_without_end_is_cut_before_the_memory_is_full(meters: Meters) -> None:
