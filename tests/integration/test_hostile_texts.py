@@ -103,6 +103,7 @@ WALK: dict[str, list[list[str]]] = {
     "store check": [["--store", "{copy}"], ["--store", EVIL]],
     "store backup": [["{copy}", "--store", "{store}"], [EVIL, "--store", EVIL]],
     "store restore": [[EVIL, "--store", "{restored}"]],
+    "store repair": [["{copy}", "{repaired}"], [EVIL, EVIL]],
     "store compact": [["--store", EVIL]],
     "store export": [["--store", "{copy}"], ["--format", "msgpack", "--store", EVIL], ["--project", EVIL]],
     "store import": [["{lines}", "--store", "{restored}"], [EVIL]],
@@ -157,6 +158,7 @@ def calls(it: Daemon, tmp_path: Path) -> list[tuple[str, list[str]]]:
     places = {
         "lines": str(tmp_path / "tasks.jsonl"), "packed": str(tmp_path / "tasks.msgpack"),
         "config": str(tmp_path / "bad.toml"), "copy": str(tmp_path / "copy"), "restored": str(tmp_path / "restored"),
+        "repaired": str(tmp_path / "repaired"),
         "store": str(it.store_path), "operation": "1",
     }  # fmt: skip
     order = sorted(WALK, key=lambda name: (name.startswith("store") and name != "store backup", name == "top"))

@@ -29,6 +29,7 @@ SECRET = "ssh-ed25519 AAAA me@home\n"
 LOOKING = [["check"], ["stats"], ["stats", "--by", "project"], ["export"], ["backup", "copy"]]
 WRITING = [["compact"], ["import", "--merge", "export.jsonl"]]
 RESTORING = ["restore", "foreign", "--store", "mine"]
+REPAIRING = ["repair", "foreign", "mine"]
 
 TERABYTE = 1 << 40
 
@@ -63,7 +64,7 @@ def planted(tmp_path: Path) -> Path:
 
 
 def of_store(command: list[str]) -> list[str]:
-    return command if command == RESTORING else [*command, "--store", "foreign"]
+    return command if command in (RESTORING, REPAIRING) else [*command, "--store", "foreign"]
 
 
 def manifest(folder: Path) -> str:
@@ -79,7 +80,7 @@ def refused(found: tuple[int, str, str], *words: str) -> None:
         assert word in said
 
 
-@pytest.mark.parametrize("command", [*LOOKING, *WRITING, RESTORING], ids=" ".join)
+@pytest.mark.parametrize("command", [*LOOKING, *WRITING, RESTORING, REPAIRING], ids=" ".join)
 @pytest.mark.parametrize(
     "name", ["../home/authorized_keys", "/etc/passwd", "x/MANIFEST-000005", "MANIFEST-٣", "LOCK", ""]
 )
@@ -99,7 +100,7 @@ def test_what_current_names_is_quoted_without_what_a_terminal_would_obey(run: Ru
     refused(run("check", "--store", "foreign"), r'CURRENT names "\u001b]0;owned\u0007\xff' + "x" * 10, "…")
 
 
-@pytest.mark.parametrize("command", [*LOOKING, RESTORING], ids=" ".join)
+@pytest.mark.parametrize("command", [*LOOKING, RESTORING, REPAIRING], ids=" ".join)
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST", "000777.sst", "000777.log"])
 def test_a_link_to_a_file_outside_is_not_followed(
     run: Run, foreign: Path, planted: Path, command: list[str], name: str
@@ -153,7 +154,7 @@ def test_the_lock_of_the_store_that_a_restore_replaces_is_no_link_either(
     assert planted.read_text() == SECRET
 
 
-@pytest.mark.parametrize("command", [*LOOKING, *WRITING, RESTORING], ids=" ".join)
+@pytest.mark.parametrize("command", [*LOOKING, *WRITING, RESTORING, REPAIRING], ids=" ".join)
 @pytest.mark.parametrize("name", ["000777.sst", "000777.log", "CURRENT"])
 def test_nothing_waits_for_a_pipe(run: Run, foreign: Path, command: list[str], name: str) -> None:
     (foreign / name).unlink(missing_ok=True)
@@ -171,7 +172,7 @@ def test_a_socket_and_a_folder_are_no_tables(run: Run, foreign: Path) -> None:
     refused(run("check", "--store", "foreign"), "000777.sst is a folder")
 
 
-@pytest.mark.parametrize("command", [*LOOKING, *WRITING, RESTORING], ids=" ".join)
+@pytest.mark.parametrize("command", [*LOOKING, *WRITING, RESTORING, REPAIRING], ids=" ".join)
 @pytest.mark.parametrize("name", ["MANIFEST", "CURRENT", "000777.log"])
 def test_a_file_that_says_it_has_a_terabyte_is_not_read(run: Run, foreign: Path, command: list[str], name: str) -> None:
     name = manifest(foreign) if name == "MANIFEST" else name
