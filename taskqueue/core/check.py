@@ -37,6 +37,8 @@ def _check_memory(state: State) -> Iterator[str]:
     deferred = sum(deferred_bytes(lease.deferred) for lease in leases if lease and lease.deferred)
     if state.memory.deferred != deferred:
         yield f"updates that wait for leases take {deferred} bytes, {state.memory.deferred} are counted"
+    if state.memory.ended != (ended := sum(len(session.ended) for session in state.sessions.values())):
+        yield f"{ended} leases have ended that still take room, {state.memory.ended} are counted"
 
 
 def _check_said(state: State) -> Iterator[str]:

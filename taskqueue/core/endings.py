@@ -57,6 +57,7 @@ def finish_batch(state: State, now: Now, session: Session, request: Done, flaws:
 def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
     """Take in what a fetcher says of a task that it was given."""
     if session.ended and session.ended.pop(item.token, None) is not None:
+        state.memory.ended -= 1
         state.freed[session.id] = session
     project = state.projects.get(item.project)
     task = project.queue.find(project.number, item.taskid) if project else None

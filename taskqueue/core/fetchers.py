@@ -55,7 +55,10 @@ def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
         _check_room(state, session, message)
         session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())
         _give_back_lost(state, now, session, message)
+        state.memory.ended -= len(session.ended)
         session.state(message)
+        session.keep_ended(state.config.max_leases - state.memory.ended)
+        state.memory.ended += len(session.ended)
         _send_unseen(state, now, session, message.seen)
         _enrol(state, now, session, message.projects)
     config = state.config
@@ -87,6 +90,7 @@ def release(state: State, now: Now, session: Session, message: Release) -> Token
         task.token = NO_TOKEN
     for ref in message.leases:
         if session.ended.pop(ref.token, None) is not None:
+            state.memory.ended -= 1
             state.freed[session.id] = session
     if own:
         state.boot.note(("rest", session.id), session.hand_back(own, now.boot) or inf)
@@ -113,6 +117,7 @@ def fall_silent(state: State, now: Now, session: Session) -> None:
     A task that gets another place is written anew, so what it is must be known: it may take some turns to read that.
     """
     session.capacity = 0
+    state.memory.ended -= len(session.ended)
     session.ended.clear()
     state.dismiss(session)
     if session.crashed is None:

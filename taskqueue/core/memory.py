@@ -23,15 +23,17 @@ class Memory:
         leased: held by all tasks that are handed out.
         leases: how many these are.
         deferred: held by updates of these that wait for their ends.
+        ended: how many leases have ended but still take room of their fetchers, or are said to.
     """
 
-    __slots__ = ("_holders", "deferred", "heads", "leased", "leases")
+    __slots__ = ("_holders", "deferred", "ended", "heads", "leased", "leases")
 
     def __init__(self) -> None:
         self.heads = 0
         self.leased = 0
         self.leases = 0
         self.deferred = 0
+        self.ended = 0
         self._holders: OrderedDict[tuple[int, int], int] = OrderedDict()
 
     def note(self, project: int, state: int, held: int) -> None:

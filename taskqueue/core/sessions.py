@@ -11,7 +11,8 @@ A fetcher has room for
 1. A lease that ended by its fetcher's own word (``done``, ``release``, a hello without it) takes no room any more.
 2. One that ended otherwise (its time, a cancel, another process) keeps its room, because somebody may still work on the
    task, until ``done``, ``release`` or silence, or a hello without it that was said after the fetcher had seen it.
-3. A fetcher that hands back what it had stated room for gets nothing for a while, longer each time: ``hand_back``.
+3. In all sessions together no more leases that have ended take room than ``max_leases``; beyond that they take none.
+4. A fetcher that hands back what it had stated room for gets nothing for a while, longer each time: ``hand_back``.
 """
 
 from __future__ import annotations
@@ -190,6 +191,14 @@ class Session:
         self.passed = {token: None for token in hello.passed if token in self.leases}
         for token in self.passed:
             self.suspects.pop(token, None)
+
+    def keep_ended(self, most: int) -> None:
+        """Let no more than so many leases that have ended take room, those that it has named first.
+
+        What a fetcher says to run is its word: who names a hundred thousand tokens must not fill the memory.
+        """
+        while len(self.ended) > max(0, most):
+            self.ended.popitem()
 
     def view(self, now: float) -> FetcherView:
         """The fetcher as people see it."""

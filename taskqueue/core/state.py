@@ -75,8 +75,7 @@ class State:
         before: the time of the turn before.
         finishing: projects that had nothing left to do at the end of the turn before.
         shared: buckets that several projects share, by name; ``drawn`` are those that this turn took tokens of.
-        operations: by id, the oldest first; ``operations_running`` are in the order of their turns,
-            ``operations_ended`` (ids) in that of their ends.
+        operations: by id, the oldest first; ``operations_running`` by their turns, ``operations_ended`` (ids) by ends.
         paging: the one of them whose step this turn takes.
         entered: numbers of projects that operations have come to in this turn.
         swept: by project number, up to which seq what the store has of live tasks was dropped by ``clear``; in the
@@ -86,8 +85,7 @@ class State:
         clears: this turn may clear a project.
         next_log: number of the next entry of the log.
         history: what happened lately, to be written by the minute.
-        lists: parts of orders to be shown, as they were asked for, and as they are looked up for this turn;
-            ``listed`` are those that were read.
+        lists: parts of orders to be shown, as asked for, and as looked up for this turn; ``listed``: as read.
         failures: which failed attempts the store has.
         failure_counts: requests for them that are under way, by session and number, in the order of their turns;
             ``counted`` is the one whose next page was looked up for this turn.
@@ -213,6 +211,7 @@ class State:
     def forget_session(self, session: Session) -> None:
         """Forget a session that holds nothing, with its kept outcomes."""
         self.dismiss(session)
+        self.memory.ended -= len(session.ended)
         self.connections.forget(session)
         del self.sessions[session.id]
         self.freed.pop(session.id, None)
@@ -327,8 +326,9 @@ class State:
         passed_on = task.lease is not None and task.token in self.sessions[task.lease.session].passed
         number = task.lease.number if task.lease is not None else 0
         session = self.unlease(task)
-        if not passed_on:
+        if not passed_on and self.memory.ended < self.config.max_leases:
             session.ended[task.token] = number
+            self.memory.ended += 1
         return session
 
     def note_attempt(self, task: Task, attempt: Attempt) -> None:

@@ -245,3 +245,27 @@ def test_who_lowers_its_capacity_before_it_hands_back_need_not_rest(world: World
     fetcher.release("b", "c")
     fetcher.hello(capacity=3)
     assert fetcher.taken == ["a", "b", "c", "b", "c"]
+
+
+def test_what_all_fetchers_say_to_run_without_leases_is_kept_up_to_as_many_as_may_be_leased(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(max_leases=10)
+    world.fetcher(capacity=100, name="one").hello(running=range(1, 8))
+    world.fetcher(capacity=100, name="two").hello(running=range(101, 200))
+    assert world.scheduler._state.memory.ended == 10
+
+    world.advance(61)
+    assert world.scheduler._state.memory.ended == 0
+
+
+def test_leases_that_run_out_beyond_that_take_no_room(make_world: MakeWorld) -> None:
+    world = make_world(max_leases=4)
+    liar = world.fetcher(capacity=1, name="liar")
+    liar.hello(running=range(1, 4))
+    fetcher = world.fetcher(capacity=2)
+    world.push("news", task("a", timeout=1), task("b", timeout=1))
+    world.advance(1.5)
+
+    assert world.scheduler._state.memory.ended == 4
+    assert len(fetcher.taken) == 3
