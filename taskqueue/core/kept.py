@@ -83,7 +83,7 @@ class Needs(Struct):
         tasks: by taskid, without their specs.
         whole: by taskid, with their specs.
         answered: by taskid, with their specs if their tokens are those that are said.
-        specs: of hollow tasks in memory.
+        specs, later: of hollow tasks in memory; of ``later`` as many as are not too large together.
         orders: the next entries of orders that ran low.
         sessions: whose kept outcomes are wanted.
         histories: tasks whose last attempts are wanted.
@@ -98,6 +98,7 @@ class Needs(Struct):
     whole: list[TaskRef] = field(default_factory=list)
     answered: list[LeaseAnswer] = field(default_factory=list)
     specs: list[SpecRef] = field(default_factory=list)
+    later: list[SpecRef] = field(default_factory=list)
     orders: list[OrderRef] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
     histories: list[TaskRef] = field(default_factory=list)
@@ -157,7 +158,8 @@ class Found(Struct):
     Attributes:
         tasks: answers ``Needs.tasks``, ``whole`` and ``answered``, by TaskRef. Of a task that is processing it is older
             than its lease, which is in memory.
-        sessions: outcomes by request number; a session the store doesn't know has an empty map.
+        later: of ``Needs.later``, those that are among ``specs``.
+        sessions: outcomes by request number; empty for a session that the store doesn't know.
         histories: last attempts, by their slots.
         lists, pages, old, failures, old_failures: in the order in which they were asked for.
         log: entries by number.
@@ -166,6 +168,7 @@ class Found(Struct):
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
     specs: dict[SpecRef, Spec] = field(default_factory=dict)
+    later: list[SpecRef] = field(default_factory=list)
     orders: list[FoundOrder] = field(default_factory=list)
     sessions: dict[str, dict[int, AnyReply]] = field(default_factory=dict)
     histories: dict[TaskRef, dict[int, Attempt]] = field(default_factory=dict)
@@ -320,10 +323,9 @@ class Kept(Struct):
     Attributes:
         moves: changes of tasks, each task once.
         attempts: that ended.
-        projects: records that changed.
+        projects, buckets, operations: records that changed.
         cleared: numbers of projects of which everything live is to go.
         counters: windows of projects, by number.
-        buckets, operations: records that changed.
         forgotten: tasks of which nothing is to be left.
         old: tasks that are over, of which nothing is to be left, or if they are bare only what tells that they were.
         members: by the id of an operation, numbers of the projects that it goes through; empty: it has ended.

@@ -10,6 +10,7 @@ Known tasks are found in memory first. A task that is processing always is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from taskqueue.core import (
@@ -27,7 +28,7 @@ from taskqueue.core import (
     trimming,
 )
 from taskqueue.core.fetchers import RESENT_MOST
-from taskqueue.core.kept import Found, LeaseAnswer, Needs, OrderRef, TaskRef
+from taskqueue.core.kept import Found, LeaseAnswer, Needs, OrderRef, SpecRef, TaskRef
 from taskqueue.core.messages import NewTask, Now
 from taskqueue.core.project import Project
 from taskqueue.core.requests import (
@@ -76,8 +77,8 @@ def needs(state: State, now: Now, heard: Sequence[Heard]) -> Needs:
     for each in heard:
         _need_for(state, each, wanted)
     _need_low(state, wanted)
-    state.ask_wanted(SPECS_A_TURN)
     wanted.specs = list(state.asked)
+    wanted.later = _wanted(state)
     wanted.whole = list(dict.fromkeys(wanted.whole))
     wanted.sessions = list(dict.fromkeys(wanted.sessions))
     return wanted
@@ -95,7 +96,17 @@ def absorb(state: State, found: Found) -> None:
     state.listed = {part.ref: part for part in found.lists}
     if state.swept:
         state.changes.outdate(state.swept)
+    state.asked.update((ref, state.wanted.pop(ref)) for ref in found.later)
     state.fill(found.specs)
+
+
+def _wanted(state: State) -> list[SpecRef]:
+    """Of hollow tasks that are wanted, those that come next; what is so no more is forgotten."""
+    coming = list(islice(state.wanted, SPECS_A_TURN))
+    for ref in coming:
+        if ref in state.asked or not state.is_hollow(ref, state.wanted[ref]):
+            del state.wanted[ref]
+    return [ref for ref in coming if ref in state.wanted]
 
 
 def note_low(state: State, project: Project) -> None:

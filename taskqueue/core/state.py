@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from itertools import islice
 from math import inf
 from typing import Final
 
@@ -253,17 +252,10 @@ class State:
         if task.spec is None:
             self.asked[SpecRef(task.project, task.seq)] = task
 
-    def ask_wanted(self, limit: int) -> None:
-        """Have some of what is wanted read for this very turn."""
-        for ref in list(islice(self.wanted, limit)):
-            task = self.wanted.pop(ref)
-            if self._is_hollow(ref, task):
-                self.asked[ref] = task
-
     def fill(self, specs: Mapping[SpecRef, Spec]) -> None:
         """Take in the specs that were asked for."""
         for ref, task in self.asked.items():
-            if not self._is_hollow(ref, task):
+            if not self.is_hollow(ref, task):
                 continue
             project = self.numbered[ref.project]
             if ref not in specs:
@@ -294,7 +286,7 @@ class State:
             head.resize(task, size)
             self.memory.note(project.number, task.state, head.bytes)
 
-    def _is_hollow(self, ref: SpecRef, task: Task) -> bool:
+    def is_hollow(self, ref: SpecRef, task: Task) -> bool:
         """The task is still held, is still what the ref says, and still lacks its spec."""
         project = self.numbered.get(ref.project)
         if project is None or task.spec is not None or task.seq != ref.seq:

@@ -45,6 +45,11 @@ PAGE_BYTES: Final = 1 << 20
 """Urls and bodies with which a page ends, though not before its first task."""
 
 
+LATER_BYTES: Final = 16 << 20
+"""Bodies that are read in one turn although they could be read in a later one."""
+AT_A_TIME: Final = 8
+
+
 def find(store: Store, needs: Needs) -> Found:
     """Answer the needs.
 
@@ -55,6 +60,7 @@ def find(store: Store, needs: Needs) -> Found:
     found = Found()
     _find_tasks(store, needs, found)
     found.specs = _specs(store, needs.specs)
+    _find_later(store, needs.later, found)
     found.orders = [find_order(store, ref) for ref in needs.orders]
     found.sessions = {session: _outcomes(store, session) for session in needs.sessions}
     found.histories = {ref: read_history(store, ref) for ref in needs.histories}
@@ -115,6 +121,17 @@ def _specs(store: Store, refs: Sequence[SpecRef]) -> dict[SpecRef, Spec]:
         for ref, key, value in zip(refs, keys, store.get(layout.SPECS, keys), strict=True)
         if value is not None
     }
+
+
+def _find_later(store: Store, refs: Sequence[SpecRef], found: Found) -> None:
+    """Read a few at a time, up to those with which the bodies come to LATER_BYTES."""
+    left = LATER_BYTES
+    while refs and left > 0:
+        some, refs = refs[:AT_A_TIME], refs[AT_A_TIME:]
+        specs = _specs(store, some)
+        left -= sum(len(spec.body) for spec in specs.values())
+        found.specs.update(specs)
+        found.later += some
 
 
 def _page(store: Store, ref: PageRef) -> FoundPage:

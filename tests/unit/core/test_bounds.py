@@ -289,3 +289,23 @@ def test_the_windows_of_many_projects_are_saved_a_part_in_each_turn() -> None:
 
     world.elapsed += 120
     assert 0 < len(step(world).kept.counters) <= 5
+
+
+def test_large_bodies_of_a_fetcher_that_fell_silent_are_read_over_several_turns() -> None:
+    world = World(config(fetcher_timeout=60, memory_bytes=1 << 20, head_bytes=1 << 20))
+    world.push("news", *[task(f"t{number:02}", body="x" * (3 << 20)) for number in range(20)])
+    silent = world.fetcher(capacity=20, name="silent")
+    assert len(silent.taken) == 20
+
+    world.elapsed += 61
+    world.turn()
+    turns = []
+    while world.next_wake() <= world.elapsed:
+        turns.append(len(world.ledger.find(world.scheduler.needs(world.now, [])).specs))
+        world.turn()
+    assert max(turns) == 8
+    assert world.counts().processing == 0
+    other = world.fetcher(capacity=20, name="other")
+    while other.held:
+        other.finish_all()
+    assert sorted(other.taken) == sorted(silent.taken)
