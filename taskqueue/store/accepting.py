@@ -69,7 +69,7 @@ def set_aside(path: str, damage: Damage) -> str:
     Raises:
         OSError: it could not be done.
     """
-    marker = Marker(path, Mark(damage.known, 0, 0, "MANIFEST-0", damage.marked_at, ""))
+    marker = Marker(path, Mark(damage.known, 0, 0, "MANIFEST-0", 0, damage.marked_at, ""))
     try:
         marker.sync()
     finally:

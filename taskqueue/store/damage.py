@@ -23,6 +23,7 @@ from typing import BinaryIO, Final, NamedTuple
 from msgspec import Struct, field
 
 from taskqueue.store.folder import LOG, TABLE, Folder
+from taskqueue.store.format import META
 from taskqueue.store.log_chain import Chain, Flaw, follow
 from taskqueue.store.manifest import Manifest, read_manifest
 from taskqueue.store.mark import Mark, read_mark
@@ -140,12 +141,16 @@ def examine(files: Files, mark: Mark | None, *, explained: bool) -> Damage | Non
     flaws = list(_table_flaws(manifest, files.tables))
     if manifest.flaw is not None:
         flaws = [Flaw(files.name, *manifest.flaw)]
-    elif mark is not None and mark.manifest == files.name and manifest.last_seq < mark.opened_seq:
-        flaws = [Flaw(files.name, files.manifest.tell(), "it ends before what the store had when it was opened")]
+    elif mark is not None and mark.manifest == files.name and files.manifest.tell() < mark.manifest_bytes:
+        reason = f"it ends, and had {mark.manifest_bytes:,} bytes when the store was opened"
+        flaws = [Flaw(files.name, files.manifest.tell(), reason)]
     if flaws:
         return _broken(flaws)
     needed = sorted((log for log in files.logs if number_of(log) >= manifest.first_log), key=number_of)
     logs = [read_log(log, files.logs[log]) for log in needed]
+    if META not in manifest.families.values() and (manifest.tables or any(log.has_changes for log in logs)):
+        # A start that was killed while it made the store leaves one without families, and without anything in it.
+        return _broken([Flaw(files.name, files.manifest.tell(), "it does not name the families of a store")])
     known = {number for _, number in manifest.tables}
     strange = any(number_of(table) not in known for table in files.tables)
     return judge(files.name, manifest, logs, mark, explained=explained, strange_tables=strange)

@@ -24,9 +24,9 @@ NAME: Final = "taskqueue-synced"
 IDENTITY: Final = "IDENTITY"
 """RocksDB's own name for a store, in a file; it makes one for a store that has none."""
 
-_LAYOUT: Final = struct.Struct("<8sQQQQd36s36s")
+_LAYOUT: Final = struct.Struct("<8sQQQQQd36s36s")
 _CHECKSUM: Final = struct.Struct("<I")
-_MAGIC: Final = b"tqsync 1"
+_MAGIC: Final = b"tqsync 2"
 
 
 class Mark(NamedTuple):
@@ -37,6 +37,7 @@ class Mark(NamedTuple):
         opened_seq: that of the last change when the store was opened; all of these were in tables then.
         first_log: number of the log that was begun then.
         manifest: name of the MANIFEST that was begun then.
+        manifest_bytes: how long it was when all families had been made; it only grows.
         at: unix seconds when it was written.
         boot_id: run of the machine in which it was written; empty: not known.
     """
@@ -45,6 +46,7 @@ class Mark(NamedTuple):
     opened_seq: int
     first_log: int
     manifest: str
+    manifest_bytes: int
     at: float
     boot_id: str
 
@@ -64,11 +66,17 @@ def read_mark(folder: Folder) -> Mark | None:
     packed = content[: _LAYOUT.size]
     if len(content) < _LAYOUT.size + _CHECKSUM.size or content != packed + _CHECKSUM.pack(zlib.crc32(packed)):
         return None
-    magic, seq, opened_seq, first_log, manifest, at, boot_id, marked = _LAYOUT.unpack(packed)
+    magic, seq, opened_seq, first_log, manifest, manifest_bytes, at, boot_id, marked = _LAYOUT.unpack(packed)
     if magic != _MAGIC or marked != store.ljust(36, b"\0"):
         return None
     return Mark(
-        seq, opened_seq, first_log, f"MANIFEST-{manifest:06d}", at, boot_id.rstrip(b"\0").decode(errors="replace")
+        seq,
+        opened_seq,
+        first_log,
+        f"MANIFEST-{manifest:06d}",
+        manifest_bytes,
+        at,
+        boot_id.rstrip(b"\0").decode(errors="replace"),
     )
 
 
@@ -81,7 +89,8 @@ def fresh_mark(path: str, seq: int, boot_id: str) -> Mark:
     """
     with closing(Folder(path)) as folder:
         logs = [int(name.partition(".")[0]) for name in folder.names() if LOG.fullmatch(name)]
-        return Mark(seq, seq, max(logs, default=0), folder.manifest_name(), time.time(), boot_id)
+        name = folder.manifest_name()
+        return Mark(seq, seq, max(logs, default=0), name, folder.size(name), time.time(), boot_id)
 
 
 class Marker:
@@ -130,6 +139,14 @@ class Marker:
     def _put(self, mark: Mark) -> None:
         number = int(mark.manifest.rpartition("-")[2] or 0)
         packed = _LAYOUT.pack(
-            _MAGIC, mark.seq, mark.opened_seq, mark.first_log, number, mark.at, mark.boot_id.encode(), self._identity
+            _MAGIC,
+            mark.seq,
+            mark.opened_seq,
+            mark.first_log,
+            number,
+            mark.manifest_bytes,
+            mark.at,
+            mark.boot_id.encode(),
+            self._identity,
         )
         os.pwrite(self._file, packed + _CHECKSUM.pack(zlib.crc32(packed)), 0)

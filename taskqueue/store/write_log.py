@@ -45,6 +45,11 @@ class WriteLog(NamedTuple):
     parts: list[Run | Unreadable]
     size: int
 
+    @property
+    def has_changes(self) -> bool:
+        """There is a batch in it that is not empty."""
+        return any(isinstance(part, Run) and part.first <= part.last for part in self.parts)
+
 
 def read_log(name: str, file: BinaryIO) -> WriteLog:
     """Read one, as far as it goes; takes about 2 µs a batch."""

@@ -9,8 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from rocksdict import Rdict
 
 from taskqueue.errors import Damaged, StoreError
+from taskqueue.store import tuning
 from taskqueue.store.layout import LAST_KEY
 from taskqueue.store.mark import NAME
 from taskqueue.store.rocks import RocksStore
@@ -220,3 +222,26 @@ def test_logs_that_were_flushed_and_deleted_are_not_missed(tmp_path: Path) -> No
         with closing(RocksStore(path)) as store:
             assert store.damage is None
             assert entries(store) == ENTRIES // 2
+
+
+def test_a_store_whose_making_was_cut_off_is_made_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    Rdict(str(path), tuning.database()).close()
+
+    with closing(RocksStore(path)) as store:
+        assert store.damage is None
+        assert store.begin() == 1
+
+
+def test_a_manifest_that_was_cut_is_not_taken_for_that_of_a_new_store(path: Path) -> None:
+    (manifest,) = path.glob("MANIFEST-*")
+    content = manifest.read_bytes()
+    for mark in (True, False):
+        if not mark:
+            (path / NAME).unlink()
+        for name in (b"meta", b"ids"):
+            os.truncate(manifest, content.index(b"\xc9\x01" + bytes([len(name)]) + name))
+            if mark or name == b"meta":
+                with pytest.raises(Damaged, match="taskqueue store repair"):
+                    RocksStore(path)
+            manifest.write_bytes(content)

@@ -22,7 +22,7 @@ def log(number: int, *parts: tuple[int, int] | Unreadable) -> WriteLog:
 
 
 def mark(seq: int, *, opened_seq: int = 0, first_log: int = 4, manifest: str = NAME) -> Mark:
-    return Mark(seq, opened_seq, first_log, manifest, 1e9, "boot")
+    return Mark(seq, opened_seq, first_log, manifest, 0, 1e9, "boot")
 
 
 def judged(
