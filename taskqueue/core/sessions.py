@@ -18,6 +18,7 @@ A fetcher has room for
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from taskqueue.core.kept import OUTCOME_WINDOW
@@ -197,8 +198,8 @@ class Session:
 
         What a fetcher says to run is its word: who names a hundred thousand tokens must not fill the memory.
         """
-        while len(self.ended) > max(0, most):
-            self.ended.popitem()
+        if len(self.ended) > max(0, most):
+            self.ended = dict(islice(self.ended.items(), max(0, most)))  # one that shrinks keeps its room
 
     def view(self, now: float) -> FetcherView:
         """The fetcher as people see it."""

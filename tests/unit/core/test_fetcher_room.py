@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import getsizeof
 
 import pytest
 
@@ -253,10 +254,13 @@ def test_what_all_fetchers_say_to_run_without_leases_is_kept_up_to_as_many_as_ma
     world = make_world(max_leases=10)
     world.fetcher(capacity=100, name="one").hello(running=range(1, 8))
     world.fetcher(capacity=100, name="two").hello(running=range(101, 200))
-    assert world.scheduler._state.memory.ended == 10
+    world.fetcher(capacity=100, name="three").hello(running=range(201, 300))
+    state = world.scheduler._state
+    assert [len(session.ended) for session in state.sessions.values()] == [7, 3, 0]
+    assert getsizeof(state.sessions["three"].ended) <= getsizeof({})
 
     world.advance(61)
-    assert world.scheduler._state.memory.ended == 0
+    assert state.memory.ended == 0
 
 
 def test_leases_that_run_out_beyond_that_take_no_room(make_world: MakeWorld) -> None:
