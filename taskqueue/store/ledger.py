@@ -27,7 +27,7 @@ from taskqueue.store.format import META
 from taskqueue.store.histories import move_left_successes
 from taskqueue.store.lookup import find
 from taskqueue.store.points import load_slices
-from taskqueue.store.reading import read
+from taskqueue.store.reading import number, read
 
 T = TypeVar("T")
 
@@ -66,8 +66,7 @@ class Ledger:
             Corrupt: a record can't be read.
         """
         self._epoch = self._store.begin()
-        keys = [layout.BOOT_KEY, layout.CLEAN_KEY, layout.NEXT_PROJECT_KEY, layout.NEXT_LOG_KEY, layout.SECRET_KEY]
-        boot, clean, next_project, next_log, secret = self._store.get(META, keys)
+        boot, clean, secret = self._store.get(META, [layout.BOOT_KEY, layout.CLEAN_KEY, layout.SECRET_KEY])
         if secret is None or len(secret) != SECRET_BYTES:
             secret = make_secret(SECRET_BYTES)
         self._mark({layout.CLEAN_KEY: _NO, layout.SECRET_KEY: secret})
@@ -81,7 +80,7 @@ class Ledger:
             projects=self._all(layout.PROJECTS, layout.decode_project),
             leased=self._leased(),
             sessions=self._all(layout.SESSIONS, layout.decode_session),
-            next_project=FIRST_PROJECT if next_project is None else int(next_project),
+            next_project=number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT),
             counters={
                 layout.project_of(key): read(layout.COUNTERS, key, layout.decode_counters, value)
                 for key, value in self._entries(layout.COUNTERS)
@@ -95,7 +94,7 @@ class Ledger:
             first_failure=self._failure(self._store.scan),
             last_failure=self._failure(self._store.scan_back),
             history={resolution: load_slices(self._store, resolution) for resolution in SECONDS},
-            next_log=FIRST_ENTRY if next_log is None else int(next_log),
+            next_log=number(self._store, layout.NEXT_LOG_KEY, FIRST_ENTRY),
         )
 
     def find(self, needs: Needs) -> Found:
@@ -154,7 +153,11 @@ class Ledger:
         """Every task that is processing, with its lease and what is deferred until the lease's end."""
         family = layout.ORDERS[PROCESSING]
         entries = self._entries(family)
-        leased = [read(family, key, layout.decode_lease, layout.project_of(key), value) for key, value in entries]
+        projects = [read(family, key, layout.project_of, key) for key, _ in entries]
+        leased = [
+            read(family, key, layout.decode_lease, project, value)
+            for project, (key, value) in zip(projects, entries, strict=True)
+        ]
         keys = [layout.spec_key_of(key) for key, _ in entries]
         for task, key, value in zip(leased, keys, self._store.get(layout.DEFERRED, keys), strict=True):
             if value is not None and task.lease is not None:

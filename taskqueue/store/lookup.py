@@ -139,7 +139,7 @@ def _page(store: Store, ref: PageRef) -> FoundPage:
     start = layout.id_key(ref.project, ref.after) + (b"\0" if ref.after else b"")
     entries = store.scan(layout.IDS, start, layout.project_key(ref.project + 1), ref.limit + 1)
     tasks = [
-        read(layout.IDS, key, layout.task_of, ref.project, key[4:].decode(), record)
+        read(layout.IDS, key, layout.task_of, ref.project, read(layout.IDS, key, bytes.decode, key[4:]), record)
         for key, record in entries[: ref.limit]
     ]
     if ref.whole:

@@ -99,7 +99,8 @@ def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> 
     """The records of the entries: live tasks have them in the order itself, what is over under its taskid."""
     if state < SUCCESS:
         return [value for _, value in entries]
-    keys = [layout.project_key(project) + layout.taskid_at(value) for _, value in entries]
+    start, family = layout.project_key(project), layout.ORDERS[state]
+    keys = [start + read(family, key, layout.taskid_at, value) for key, value in entries]
     records = [record for record in store.get(layout.IDS, keys) if record is not None]
     if len(records) < len(keys):
         refuse(layout.ORDERS[state], entries[0][0], "here or soon after it is the name of an unknown task")

@@ -11,6 +11,9 @@ import msgpack
 import pytest
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.messages import Now
+from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import TaskQueueError
 from taskqueue.store import layout
 from taskqueue.store.checking import check
@@ -22,6 +25,7 @@ from taskqueue.store.findings import Findings
 from taskqueue.store.format import FORMAT_KEY, META
 from taskqueue.store.forms import JSON, MESSAGEPACK
 from taskqueue.store.importing import bring_in
+from taskqueue.store.ledger import Ledger
 from taskqueue.store.log_records import record_bytes
 from taskqueue.store.manifest import read_manifest
 from taskqueue.store.memory import Disk, MemoryStore
@@ -149,3 +153,19 @@ def test_a_manifest_of_somebody_else_is_read_in_little_time_and_refused(tmp_path
         file.write_bytes(record_bytes(edit, 0))
         with file.open("rb") as read, pytest.raises(TaskQueueError, match="is unknown here"):
             read_manifest("store", read)
+
+
+def test_a_daemon_starts_on_a_changed_record_or_names_it(records: Records) -> None:
+    every = [(family, place) for family, entries in records.items() for place in range(len(entries))]
+    for seed in range(MUTANTS):
+        chance = random.Random(seed)
+        family, place = chance.choice(every)
+        key, value = records[family][place]
+        new = (changed(key, chance) or b"z", value) if chance.random() < 0.2 else (key, changed(value, chance))
+        store = store_of(records | {family: [*records[family][:place], new, *records[family][place + 1 :]]})
+        try:
+            Scheduler(Ledger(store).begin("boot-2"), CoreConfig(), Calendar(), Now(1.8e9, 100.0))
+        except TaskQueueError:
+            pass
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error!r} of {family} {new!r}") from error
