@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 WAIT_SECONDS: Final = 30
@@ -62,3 +64,14 @@ def exactly(connection: socket.socket, length: int) -> bytes:
             raise ConnectionResetError(f"it ended after {len(received)} of {length} bytes")
         received += piece
     return received
+
+
+def send_without_end(connection: socket.socket, until: Callable[[], bool]) -> None:
+    """Send parts of a message that never ends, as fast as they are taken."""
+    part, at = frame(bytes(1 << 20), more=True), 0
+    connection.settimeout(0.1)
+    with suppress(ConnectionError):
+        while not until():
+            # Nothing tells a sender whose window was closed that the other end has gone: the kernel asks, and waits.
+            with suppress(TimeoutError):
+                at = (at + connection.send(part[at:])) % len(part)
