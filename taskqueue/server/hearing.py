@@ -9,10 +9,12 @@ from taskqueue.core.replies import ErrorReply, Said
 from taskqueue.core.requests import (
     AnyRequest,
     Bulk,
+    Done,
     Fetchers,
     GroupDo,
     Heard,
     Log,
+    NewTasks,
     OperationList,
     ProjectDo,
     Stats,
@@ -26,14 +28,20 @@ from taskqueue.errors import Rejected
 from taskqueue.server.router import Frame
 from taskqueue.wire import decode_request, request_number
 
-COST_MOST: Final = 10.0
+SLOW_MS: Final = 10.0
 """Milliseconds that the slow requests of a turn may take together; the rest is heard in the next one."""
 
+FRAME_MS: Final = 0.05
+"""What a small request takes."""
+ITEM_MS: Final = 0.01
+BYTE_MS: Final = 30e-6
+"""What a batch takes for each item, or for each of its bytes, if that is more."""
+
 SLOW: Final[Mapping[type, float]] = {
-    TaskShow: 2.5,
+    TaskShow: 5.0,
     TaskList: 5.0,
     Status: 5.0,
-    Fetchers: COST_MOST,
+    Fetchers: SLOW_MS,
     Stats: 2.0,
     StatsHistory: 5.0,
     OperationList: 1.0,
@@ -41,17 +49,23 @@ SLOW: Final[Mapping[type, float]] = {
     Bulk: 3.0,
     GroupDo: 3.0,
     ProjectDo: 0.2,
-    Verify: COST_MOST,
+    Verify: SLOW_MS,
 }
 """What requests take that look at much, drop much or are told much: milliseconds, at ten thousand projects, at their
 worst."""
 
 
-def cost(request: AnyRequest) -> float:
+def slowness(request: AnyRequest) -> float:
     """Milliseconds that a request may take, beside the time that every small one does."""
     if type(request) is Status and request.sort != "name":
-        return COST_MOST
+        return SLOW_MS
     return SLOW.get(type(request), 0.0)
+
+
+def cost(request: AnyRequest, size: int) -> float:
+    """Milliseconds that a request of so many bytes takes, as small ones and batches do; ``slowness`` comes on top."""
+    items = len(request.tasks) if type(request) is NewTasks or type(request) is Done else 0
+    return FRAME_MS + max(ITEM_MS * items, BYTE_MS * size)
 
 
 def hear(frame: Frame, max_message: int) -> Heard:

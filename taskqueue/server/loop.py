@@ -28,15 +28,15 @@ from taskqueue.core.messages import Now
 from taskqueue.core.replies import ErrorReply, Said, Select, StatusReply
 from taskqueue.core.requests import Heard
 from taskqueue.core.settings import CoreConfig
-from taskqueue.errors import Damaged, DiskError, Fenced, FormatError, Rejected, StoreError
+from taskqueue.errors import Damaged, DiskError, Fenced, FormatError, StoreError
 from taskqueue.server.backoff import Backoff
-from taskqueue.server.clock import Clock, ticks
+from taskqueue.server.clock import Clock, cpu_ticks, ticks
 from taskqueue.server.disk import Disk
 from taskqueue.server.epoch import Epoch
-from taskqueue.server.hearing import COST_MOST, cost, hear, refusal
-from taskqueue.server.log import change_line, event_line, shown, silence_lines, turn_lines
+from taskqueue.server.log import change_line, event_line, silence_lines, turn_lines
 from taskqueue.server.meters import Meters, as_map
 from taskqueue.server.outbox import Outbox
+from taskqueue.server.reception import Reception
 from taskqueue.server.router import Frame, Router
 from taskqueue.server.signals import RELOAD, STOP, Signals
 from taskqueue.server.sleeper import Sleeper
@@ -82,6 +82,7 @@ class Loop:
         self._undelivered: list[Said] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
+        self._reception = Reception(router, meters)
         self._summary = Summary(meters)
         self._backoff = Backoff()
         self._epoch: Epoch
@@ -139,6 +140,7 @@ class Loop:
         self._obey()
 
     def _hear_and_turn(self) -> None:
+        began = cpu_ticks()
         heard, refused = self._hear()
         now = self._clock.now()
         due_at = self._epoch.next_event_at(now)
@@ -150,27 +152,19 @@ class Loop:
             self._turn(now, heard)
         elif not refused:
             wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
-            self._sleeper.sleep(wake_at - now.boot, deaf=self._outbox.full)
+            self._sleep(wake_at - now.boot)
         self._say(refused)
+        self._reception.spent(cpu_ticks() - began)
+
+    def _sleep(self, seconds: float) -> None:
+        if self._outbox.full:
+            self._sleeper.sleep(seconds, deaf=True)
+        else:
+            self._sleeper.sleep(min(seconds, self._reception.wait()))
 
     def _hear(self) -> tuple[list[Heard], list[Said]]:
         """What came in: requests, and replies to what is none. Nothing while too much waits for the disk."""
-        began, left = ticks(), COST_MOST
-        heard: list[Heard] = []
-        refused: list[Said] = []
-        for frame in () if self._outbox.full else self._router.drain():
-            try:
-                heard.append(hear(frame, self._config.max_message))
-                left -= cost(heard[-1].request)
-            except Rejected as why:
-                self._meters.malformed += 1
-                log.debug("refused code=%s reason=%s", why.code, shown(why.reason))
-                refused.append(refusal(frame, why))
-            # What is still waiting in the socket stays in its order there.
-            if left <= 0:
-                break
-        self._meters.hear_seconds += ticks() - began
-        return heard, refused
+        return ([], []) if self._outbox.full else self._reception.hear(self._config.max_message)
 
     def _turn(self, now: Now, heard: Sequence[Heard]) -> None:
         turn = self._epoch.turn(now, heard, self._told, self._undelivered, self._reloaded)
@@ -291,10 +285,10 @@ class Loop:
         sleeper = Sleeper(self._meters, self._router.socket, self._signals)
         until = self._clock.now().boot + seconds
         while not self._stopping and (left := until - self._clock.now().boot) > 0:
-            sleeper.sleep(left)
-            for frame in self._router.drain():
+            for frame in self._reception.clear():
                 self._meters.unavailable += 1
                 self._router.send(frame.peer, encode(_unavailable(frame, trouble.reason)))
+            sleeper.sleep(left)
             self._obey()
 
 

@@ -13,7 +13,8 @@ class Meters(Struct):
         turns: passes in which the core was asked.
         wakeups: returns from sleep; an idle daemon has none.
         frames_in, frames_out, bytes_in, bytes_out: messages received and sent.
-        malformed, unavailable: messages answered with an error by the shell: no request in them, or no store.
+        malformed: messages answered with an error by the shell, because no request is in them.
+        unavailable: the same, because there is no store, or too much of their sender waits.
         undelivered: messages whose peer had gone or did not read.
         cut: connections that were ended because they made the daemon hold too much, or were too many.
         writes, syncs: batches written; syncs of the log that were done.

@@ -10,6 +10,8 @@ import msgpack
 import pytest
 import zmq
 
+from taskqueue.server.fair_turns import FRAMES_MOST
+from taskqueue.server.reception import CROWDED
 from tests.zmtp import connected, frame, raw, send_without_end
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (200, {hard}))
 sys.exit(run(sys.argv[1]))
 """
 IDLE = 400
+FLOOD = 1000
+UNANSWERED = 64
+"""Requests that a session may have."""
 
 
 def peak_kib(it: Daemon) -> int:
@@ -91,6 +96,27 @@ def test_replies_that_nobody_reads_are_dropped_and_a_stop_does_not_wait_for_them
 
         assert peak_kib(it) < LITTLE_KIB
         assert it.stop() == 0
+
+
+def test_who_floods_is_refused_beyond_a_bound_and_a_polite_client_that_sends_many_at_once_never_is(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(durability="none")
+    hostile, polite = peer(it), peer(it)
+    polite.push("news", *(f"task{n}" for n in range(1000)))
+
+    for _ in range(FLOOD):
+        hostile.send("verify")
+    asked = [polite.send("new-task", project="news", tasks=[]) for _ in range(UNANSWERED)]
+    answers = [polite.receive() for _ in asked]
+    told = [hostile.receive() for _ in range(FLOOD)]
+
+    assert [(answer["type"], answer["n"]) for answer in answers] == [("new-task-reply", n) for n in asked]
+    assert {each["type"] for each in told} == {"verify-reply", "error"}
+    assert {each["reason"] for each in told if each["type"] == "error"} == {CROWDED}
+    verified = [each["n"] for each in told if each["type"] == "verify-reply"]
+    assert verified == sorted(verified)
+    assert len(verified) >= FRAMES_MOST
 
 
 @pytest.mark.parametrize("hard", [4096, 1024])
