@@ -18,8 +18,8 @@ PROGRAM_BYTES: Final = 45_000_000
 LEASE_BYTES: Final = 512
 """Of a task that a fetcher has, without its url and its body."""
 HEADS_PART: Final = 1.625
-"""Of ``limits.memory_bytes``: heads; a quarter for large bodies whose turn has come; a quarter for bodies of leases; an
-eighth for updates that wait for the ends of leases."""
+"""Of ``limits.memory_bytes``: heads; a quarter for large bodies whose turn has come; a quarter for bodies of leases;
+an eighth for updates that wait for the end of a lease."""
 SETTINGS_PART: Final = 0.8
 """Of ``limits.memory``: what settings may take; the rest is for messages."""
 

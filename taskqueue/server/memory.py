@@ -1,7 +1,8 @@
 """The memory of this process, and of the machine that it runs on; Linux, elsewhere nothing is known.
 
-The blocks of large messages are mapped apart from the heap, so that each goes back to the system with its message;
-what small ones leave behind goes back when the heap is trimmed.
+What messages leave behind in the heap goes back to the system when that is trimmed. To map large blocks apart, so that
+each goes back with its message (M_MMAP_THRESHOLD of mallopt(3)), would cost ten times as much for each message of more
+than 400 kB.
 """
 
 from __future__ import annotations
@@ -10,13 +11,6 @@ import ctypes
 import os
 from contextlib import suppress
 from typing import Final
-
-MAPPED_BYTES: Final = 512 << 10
-"""Blocks at least so long are mapped. Unless this is said, glibc raises it up to 32 MiB as blocks are freed, and what
-an attacker made it take stays in the heap."""
-
-M_MMAP_THRESHOLD: Final = -3
-"""Of mallopt(3)."""
 
 CGROUP_FILES: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -30,8 +24,6 @@ class Memory:
         with suppress(OSError):
             self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self._libc = ctypes.CDLL(None)
-        with suppress(AttributeError):
-            self._libc.mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
 
     def resident(self) -> int:
         """Bytes of it that are in the machine's memory; 0: unknown."""
