@@ -9,7 +9,8 @@ turns have cost lately; SLOW_MS of slow ones; HEAR_BYTES and HEAR_SECONDS of dec
 
 ``verify`` takes long whatever is done: of all the daemon's time it gets VERIFY_PART at most. Peers whose requests have
 cost more than LONG_MS each lately, such as the largest batches, get LONG_PART at most while others ask, too: who asks
-for little mostly finds the daemon free.
+for little mostly finds the daemon free. Slow requests of a peer that does not read are not even heard: the answer
+could not be sent.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class Reception:
             if (frame := self._turns.take(now, min(left, long_most) if heard else long_most)) is None:
                 break
             if frame.peer != self._last:
-                self._last, self._others_at = frame.peer, now
+                self._others_at = now if self._last else -inf
+                self._last = frame.peer
             bytes_left -= frame.size
             milliseconds = FRAME_MS
             try:
@@ -84,10 +86,12 @@ class Reception:
                         self._turns.put_back(frame, self._verify_at)
                         continue
                     self._verifies = True
-                slow = slowness(one.request)
-                slow_left -= slow
-                milliseconds = slow + cost(one.request, frame.size)
-                heard.append(one)
+                if (slow := slowness(one.request)) and not self._router.reaches(frame.peer):
+                    self._meters.undelivered += 1
+                else:
+                    slow_left -= slow
+                    milliseconds = slow + cost(one.request, frame.size)
+                    heard.append(one)
             except Rejected as why:
                 self._meters.malformed += 1
                 log.debug("refused code=%s reason=%s", why.code, shown(why.reason))
