@@ -59,7 +59,8 @@ def remedy(path: str, damage: Damage) -> str:
         )
     return (
         "to go on without what is lost: taskqueue scheduler --accept-damage, which keeps the damaged logs in "
-        f"{free_folder(path)}; or put a backup back: taskqueue store restore"
+        f"{free_folder(path)}; to save what can be read behind the damage, too, into a new store: taskqueue store "
+        f"repair {path} NEW; or put a backup back: taskqueue store restore"
     )
 
 
