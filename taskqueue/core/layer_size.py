@@ -8,6 +8,7 @@ overrides, and each turn that touches the project writes it: whoever overrides m
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Final
 
 from taskqueue.core.given import Given
@@ -29,6 +30,16 @@ PAIR_BYTES: Final = 48
 PLACE_BYTES: Final = 16
 
 
+def check_memory(layer: Layer) -> None:
+    """See that a layer does not take too much memory, before anything else looks at all of it.
+
+    Raises:
+        Rejected: with the code ``setting``.
+    """
+    for reason in too_large(layer):
+        raise Rejected("setting", reason)
+
+
 def check_size(layer: Layer, given: Given) -> None:
     """See that a layer is not too long in all.
 
@@ -48,16 +59,23 @@ def too_long(layer: Layer, given: Given) -> Iterator[str]:
         said = f"{sizes[longest]} of {total} bytes that are said here"
         yield f"{longest}: {said}; in all at most {MAX_LAYER_BYTES} are taken"
         return
-    takes = {key: memory_bytes(value) for key, value in layer.items()}
-    if sum(takes.values()) > MAX_LAYER_MEMORY:
-        largest = max(takes, key=takes.__getitem__)
-        yield f"{largest}: {takes[largest]} bytes in memory; in all at most {MAX_LAYER_MEMORY} are taken"
+    yield from too_large(layer)
 
 
-def memory_bytes(value: object) -> int:
-    """About what a setting, or a map of them, takes in memory with all that is in it."""
+def too_large(layer: Layer) -> Iterator[str]:
+    """Say which setting takes most of a layer that takes too much memory; looks at no more than may be taken."""
+    left = MAX_LAYER_MEMORY
+    for key, value in layer.items():
+        left -= memory_bytes(value, left)
+        if left < 0:
+            yield f"{key}: it takes too much memory when it is decoded; in all at most {MAX_LAYER_MEMORY} are taken"
+            return
+
+
+def memory_bytes(value: object, enough: float = inf) -> int:
+    """About what a setting, or a map of them, takes in memory with all in it; above ``enough``, any such number."""
     total, left = 0, [value]
-    while left:
+    while left and total <= enough:
         each = left.pop()
         total += VALUE_BYTES
         if isinstance(each, dict):

@@ -12,7 +12,7 @@ from taskqueue.core import timetable
 from taskqueue.core.answering import answer
 from taskqueue.core.bucket import Bucket
 from taskqueue.core.jobs import NO_JOBS, CronJob
-from taskqueue.core.layer_size import SAID_MOST, check_size, memory_bytes
+from taskqueue.core.layer_size import SAID_MOST, check_memory, check_size, memory_bytes
 from taskqueue.core.messages import Now, Setting
 from taskqueue.core.project import Project, new_record
 from taskqueue.core.replies import ErrorReply
@@ -67,6 +67,7 @@ def check_settings(state: State, name: str, overrides: Layer) -> None:
     Raises:
         Rejected: with the code ``setting``.
     """
+    check_memory(overrides)
     settings = merge(*state.layers(name), overrides)
     project = state.projects.get(name)
     check(settings, state.given, project.settings.cron if project else NO_JOBS)

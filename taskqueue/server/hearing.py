@@ -17,6 +17,7 @@ from taskqueue.core.requests import (
     NewTasks,
     OperationList,
     ProjectDo,
+    ProjectSet,
     Stats,
     StatsHistory,
     Status,
@@ -49,6 +50,7 @@ SLOW: Final[Mapping[type, float]] = {
     Bulk: 3.0,
     GroupDo: 3.0,
     ProjectDo: 0.2,
+    ProjectSet: SLOW_MS / 2,
     Verify: SLOW_MS,
 }
 """What requests take that look at much, drop much or are told much: milliseconds, at ten thousand projects, at their
