@@ -155,12 +155,12 @@ def seen_on_pages(ledger: Ledger, project: int) -> list[str]:
 def test_after_any_changes_both_stores_have_the_same_bytes(steps: Steps) -> None:
     with both_stores() as (ledgers, stores):
         for ledger in ledgers:
-            ledger.begin("boot")
+            ledger.begin("boot", bytes)
         model = Model()
         for step in steps:
             kept = Kept() if step[0] == "crash" else model.change(*step)
             for ledger in ledgers:
-                ledger.begin("boot") if step[0] == "crash" else ledger.keep(kept)
+                ledger.begin("boot", bytes) if step[0] == "crash" else ledger.keep(kept)
 
         for family in FAMILIES:
             contents = [store.scan(family, b"", b"\xff" * 8, 1000) for store in stores]
@@ -171,14 +171,14 @@ def test_after_any_changes_both_stores_have_the_same_bytes(steps: Steps) -> None
 @given(steps)
 def test_after_any_changes_the_ledger_finds_what_a_plain_dict_remembers(steps: Steps) -> None:
     ledger = Ledger(MemoryStore(Disk()))
-    ledger.begin("boot")
+    ledger.begin("boot", bytes)
     model = Model()
     for step in steps:
-        ledger.begin("boot") if step[0] == "crash" else ledger.keep(model.change(*step))
+        ledger.begin("boot", bytes) if step[0] == "crash" else ledger.keep(model.change(*step))
 
     refs = [TaskRef(project, taskid) for project in PROJECTS for taskid in "abcdef"]
     found = ledger.find(Needs(whole=refs, histories=refs))
-    leased = {TaskRef(task.project, task.taskid): task for task in ledger.begin("boot").leased}
+    leased = {TaskRef(task.project, task.taskid): task for task in ledger.begin("boot", bytes).leased}
 
     assert found.tasks.keys() == model.tasks.keys()
     assert {ref: slots for ref, slots in found.histories.items() if slots} == model.histories
