@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import count
 from math import inf
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pytest
@@ -625,22 +626,27 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         numbers = {project.number: project.name for project in self.world.scheduler._state.projects.values()}
         for old in self.world.kept.old:
             self.model.drop(numbers[old.task.project], old.task.taskid, is_bare=old.task.bare)
+        given: list[tuple[int, str, int, Handed]] = []
         for said in self.world.said:
             if isinstance(said.message, Select):
-                self.see(said.peer.decode(), said.message)
+                given += self.see(said.peer.decode(), said.message)
+        for _, session, number, handed in sorted(given, key=itemgetter(0)):
+            self.model.hand_out(session, number, handed)
+            self.tokens.append(handed)
         self.let_expire()
         self.model.end_turn()
         self.events += [(event.kind, event.project) for event in self.world.events]
 
-    def see(self, session: str, message: Select) -> None:
+    def see(self, session: str, message: Select) -> list[tuple[int, str, int, Handed]]:
+        """What the message gives away, each with the number that its token is made of: it says in which order, while
+        messages are by fetchers."""
         facts = self.model.sessions[session]
         if message.number <= facts.number:
-            return
+            return []
         assert message.number == facts.number + 1, "a gap in the numbers"
         facts.number = message.number
-        for handed in message.tasks:
-            self.model.hand_out(session, message.number, handed)
-            self.tokens.append(handed)
+        mask = self.world.scheduler._state.sessions[session].mask
+        return [(handed.token ^ mask, session, message.number, handed) for handed in message.tasks]
 
     def let_expire(self) -> None:
         """See which of the tasks that are not worth running any more have ended."""
