@@ -121,12 +121,12 @@ def test_no_more_than_max_leases_are_handed_out_at_once() -> None:
 def test_leases_that_were_handed_out_in_earlier_turns_count_against_max_leases() -> None:
     it = world(max_leases=5)
     fill(it, 1, 3)
-    fetcher, other = it.fetcher(capacity=2), it.fetcher(capacity=1000, name="other")
+    fetchers = [it.fetcher(capacity=2, name=name) for name in ("one", "two", "three")]
     it.settle()
 
     it.push("p00", *[task(f"later{n}") for n in range(10)])
 
-    assert len(fetcher.taken) + len(other.taken) == 5
+    assert [len(each.taken) for each in fetchers] == [2, 2, 1]
 
 
 def test_a_deleted_project_holds_nothing() -> None:
