@@ -18,10 +18,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tests.faults.record import Event, events
 from tests.faults.shim import Shim
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsLenAndGetItem
+
+T = TypeVar("T")
 
 GARBAGE_MOST: Final = 500
 """Bytes behind the end of a log that were never written."""
@@ -58,6 +63,13 @@ class Cut(NamedTuple):
 
     bytes: int
     names: int
+
+
+class Least(Random):
+    """In the place of chance: a disk that has kept of what was not synced nothing, but for garbage behind a log."""
+
+    def choice(self, seq: SupportsLenAndGetItem[T]) -> T:
+        return seq[0]
 
 
 class Power:

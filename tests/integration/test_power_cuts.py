@@ -1,0 +1,78 @@
+"""What a power cut leaves, on a real daemon whose files are cut back to what was really synced."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.power import Least, Power
+from tests.faults.record import covered, events, log_writes
+from tests.faults.shim import Shim
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
+
+TASKS = 50
+
+
+def cut(it: Daemon, shim: Shim, power: Power, chance: Random) -> None:
+    """Cut the power, and start the daemon in another run of the machine."""
+    it.kill()
+    power.cut(chance)
+    shim.boot_id.write_text("second boot\n")
+    it.start()
+
+
+def ready(client: Peer) -> int:
+    return int(client.ask("status")["counts"].get("ready", 0))
+
+
+@pytest.mark.parametrize("durability", ["commit", "interval", "none"])
+def test_after_it_a_bucket_starts_empty_although_the_stop_before_was_clean(
+    daemon: DaemonFactory, peer: PeerFactory, shim: Shim, durability: str
+) -> None:
+    limits = {"rate": 0.0001, "burst": TASKS}
+    it = daemon(environment=shim.environment, path=str(shim.store), durability=durability, projects={"news": limits})
+    peer(it).push("news", "task")
+    assert it.stop() == 0
+    power = Power(shim)
+    it.start()
+    assert peer(it).ask("project-show", project="news")["project"]["tokens"] == pytest.approx(TASKS, abs=0.1)
+
+    cut(it, shim, power, Least(1))
+
+    assert peer(it).ask("project-show", project="news")["project"]["tokens"] == pytest.approx(0, abs=0.1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_interval_what_was_synced_meanwhile_is_kept(
+    daemon: DaemonFactory, peer: PeerFactory, shim: Shim, seed: int
+) -> None:
+    it = daemon(environment=shim.environment, path=str(shim.store), durability="interval")
+    power, client = Power(shim), peer(it)
+    client.push("news", *(f"early{n}" for n in range(TASKS)))
+    while not set(log_writes(calls := list(events(shim.record)))) <= covered(calls).keys():
+        client.ask("status")
+    client.push("news", *(f"late{n}" for n in range(TASKS)))
+
+    cut(it, shim, power, Random(seed))
+
+    assert ready(peer(it)) in (TASKS, 2 * TASKS)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_none_a_turn_is_there_whole_or_not_at_all(
+    daemon: DaemonFactory, peer: PeerFactory, shim: Shim, seed: int
+) -> None:
+    it = daemon(environment=shim.environment, path=str(shim.store), durability="none")
+    power, client = Power(shim), peer(it)
+    for turn in range(4):
+        client.push("news", *(f"task{turn}-{n}" for n in range(TASKS)))
+
+    cut(it, shim, power, Random(seed))
+
+    client = peer(it)
+    assert ready(client) % TASKS == 0
+    assert client.ask("verify")["problems"] == []
