@@ -44,7 +44,7 @@ def wishes(attack: Attack) -> str:
 
 
 def fetch_maps(attack: Attack) -> str:
-    """560 projects with a list of 65,000 empty maps as what their settings say of ``fetch``."""
+    """560 projects with a list of 65,000 empty maps as what their settings say of fetch."""
     maps: list[dict[str, str]] = [{} for _ in range(MAPS)]
 
     def settings() -> Iterator[Request]:
