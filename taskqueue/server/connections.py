@@ -126,6 +126,10 @@ class Connections:
         if (connection := self._by_peer.get(peer)) is not None:
             connection.catch_up()
 
+    def knows(self, peer: bytes) -> bool:
+        """The peer's connection has not ended."""
+        return peer in self._by_peer
+
     def open_to(self, peer: bytes) -> bool:
         """The peer may be sent a message; False: too much that it was sent is unread, or it is being cut."""
         connection = self._by_peer.get(peer)

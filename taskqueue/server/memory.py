@@ -1,8 +1,8 @@
 """The memory of this process, and of the machine that it runs on; Linux, elsewhere nothing is known.
 
-What messages leave behind in the heap goes back to the system when that is trimmed. To map large blocks apart, so that
-each goes back with its message (M_MMAP_THRESHOLD of mallopt(3)), would cost ten times as much for each message of more
-than 400 kB.
+Large blocks are mapped apart from the heap, so that each goes back to the system with its message; what others leave
+behind goes back when the heap is trimmed. Unless it is told so, glibc moves the threshold up to 32 MiB as blocks are
+freed, and a heap full of holes was half as large again as what was in it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,14 @@ import ctypes
 import os
 from contextlib import suppress
 from typing import Final
+
+MAPPED_BYTES: Final = 4 << 20
+"""Blocks at least so long are mapped; with 512 KiB a message of that length cost ten times as much to send."""
+KEPT_BYTES: Final = 128 << 20
+"""Free at the end of the heap, before it is trimmed by itself; with glibc's 128 KiB that happens with every message."""
+M_MMAP_THRESHOLD: Final = -3
+M_TRIM_THRESHOLD: Final = -1
+"""Of mallopt(3)."""
 
 CGROUP_FILES: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -24,6 +32,9 @@ class Memory:
         with suppress(OSError):
             self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self._libc = ctypes.CDLL(None)
+        with suppress(AttributeError):
+            self._libc.mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
+            self._libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
     def resident(self) -> int:
         """Bytes of it that are in the machine's memory; 0: unknown."""

@@ -135,7 +135,7 @@ class Router:
 
     def send(self, peer: Peer, payload: bytes) -> bool:
         """Send now or never; False: nobody is there, or nobody reads."""
-        if not self.reaches(peer):
+        if not self._connections.open_to(peer):
             self._meters.undelivered += 1
             return False
         try:
@@ -152,8 +152,8 @@ class Router:
         return True
 
     def reaches(self, peer: Peer) -> bool:
-        """The peer can be sent something, as far as is known: it has not left too much unread."""
-        return self._connections.open_to(peer)
+        """The peer is there, and has not left too much unread."""
+        return self._connections.knows(peer) and self._connections.open_to(peer)
 
     def close(self) -> None:
         """Let go of the address, after LINGER_MS at most."""

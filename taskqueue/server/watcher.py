@@ -43,9 +43,13 @@ SOON_SECONDS: Final = 0.01
 """The same when more than half of the bound is taken: a loopback interface brings 20 MB meanwhile."""
 SETTLE_SECONDS: Final = 0.1
 TRIM_SECONDS: Final = 1.0
-"""Without a look, before the heap is trimmed."""
+TRIM_SECONDS_MOST: Final = 60.0
+"""Between trims of the heap; the time doubles when one has brought little."""
 TRIM_BYTES: Final = 64 << 20
-"""Grown since the last time, before it is worth it."""
+"""More resident than after the last trim: there may be much to bring soon."""
+LITTLE_BYTES: Final = 16 << 20
+SMALL_BYTES: Final = 128 << 20
+"""A process with less has nothing to trim."""
 ARRIVED_MOST: Final = 1024
 """Connections that a look hears of; the others in the next one."""
 TOLD_SECONDS: Final = 10.0
@@ -77,7 +81,10 @@ class Watcher:
         self._most_bytes = most_bytes
         self._most_connections = most_connections
         self._memory = Memory()
-        self._trimmed_at_bytes = self._memory.resident()
+        self._trimmed_bytes = self._memory.resident()
+        self._trim_pause = TRIM_SECONDS
+        self._trim_at = 0.0
+        self._may_trim = False
         self._settled_at = self._told_at = 0.0
         self._refused = 0
         self._fired: list[int] = []
@@ -121,16 +128,21 @@ class Watcher:
             self._watch_again()
 
     def _sleep(self) -> list[tuple[int, int]]:
-        """Until something happens; trims the heap meanwhile if nothing does and it has grown."""
-        if self._memory.resident() > self._trimmed_at_bytes + TRIM_BYTES:
-            if happened := self._all.poll(1000 * TRIM_SECONDS):
+        """Until something happens. Trims the heap if it is time for that, or when it is."""
+        if self._may_trim:
+            if (left := self._trim_at - ticks()) > 0 and (happened := self._all.poll(1000 * left)):
                 return happened
             self._trim()
         return self._all.poll()
 
     def _trim(self) -> None:
+        before = self._memory.resident()
         self._memory.trim()
-        self._trimmed_at_bytes = self._memory.resident()
+        self._trimmed_bytes = self._memory.resident()
+        brought = before - self._trimmed_bytes
+        self._trim_pause = TRIM_SECONDS if brought > LITTLE_BYTES else min(2 * self._trim_pause, TRIM_SECONDS_MOST)
+        self._trim_at = ticks() + self._trim_pause
+        self._may_trim = False
 
     def _pause(self) -> float:
         return SOON_SECONDS if self._memory.resident() > self._most_bytes // 2 else LOOK_SECONDS
@@ -152,6 +164,7 @@ class Watcher:
                 self._accepted(fd)
             else:
                 self._connections.ended(fd)
+                self._may_trim |= self._trimmed_bytes > SMALL_BYTES
         if self._refused and ticks() >= self._told_at:
             log.warning("connections-refused count=%d open=%d", self._refused, len(self._connections))
             self._refused, self._told_at = 0, ticks() + TOLD_SECONDS
@@ -186,12 +199,23 @@ class Watcher:
 
     def _look(self) -> None:
         taken = self._memory.resident()
-        self._trimmed_at_bytes = min(self._trimmed_at_bytes, taken)
         began = ticks()
+        self._note(taken)
         if taken > CUT_AT * self._most_bytes and began >= self._settled_at:
             if self._relieve(taken):
-                self._trim()
+                self._trim_soon()
             self._settled_at = ticks() + max(SETTLE_SECONDS, 10 * (ticks() - began))
+
+    def _note(self, taken: int) -> None:
+        """The heap may have grown since it was trimmed."""
+        self._trimmed_bytes = min(self._trimmed_bytes, taken)
+        if taken > self._trimmed_bytes + TRIM_BYTES and self._trim_pause > TRIM_SECONDS:
+            self._trim_soon()
+        self._may_trim |= taken > max(SMALL_BYTES, self._trimmed_bytes + LITTLE_BYTES)
+
+    def _trim_soon(self) -> None:
+        self._trim_pause, self._trim_at = TRIM_SECONDS, min(self._trim_at, ticks() + SETTLE_SECONDS)
+        self._may_trim = True
 
     def _relieve(self, taken: int) -> bool:
         """Cut connections; False: none has enough on its account."""
