@@ -13,6 +13,7 @@ QUICK: Final = 8
 
 HARD: Final = (
     "the bucket is full after a restart",
+    "finished while somebody holds it open",
     "carry on after a failed commit",
     "an answer counts twice",
     "reply before sync",
