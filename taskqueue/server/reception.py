@@ -37,7 +37,7 @@ TURN_MS: Final = 25.0
 HEAR_BYTES: Final = 4 << 20
 HEAR_SECONDS: Final = 0.010
 VERIFY_PART: Final = 0.1
-LONG_MS: Final = 50.0
+LONG_MS: Final = 35.0
 LONG_PART: Final = 0.4
 OTHERS_SECONDS: Final = 1.0
 """After somebody else was heard, there is somebody else."""
