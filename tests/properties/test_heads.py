@@ -115,6 +115,8 @@ class List:
             schedule = new.schedule
             at = schedule.exetime if schedule.delay is None else self.now + WALL + schedule.delay
             known.deferred = structs.replace(new, schedule=structs.replace(schedule, exetime=at, delay=None))
+        elif outcome == "rejected":
+            assert known.state == "processing"  # there is no room for one more update that waits for the end of a lease
         elif outcome == "cancelled":
             known.state, known.deferred = "over", None
         elif outcome == "merged":
