@@ -280,7 +280,7 @@ def make_newer(it: Daemon) -> None:
 @pytest.mark.parametrize(
     ("mishap", "words"),
     [
-        (damage, "could not open the store: "),
+        (damage, "CURRENT names "),
         (take_its_place, "could not open the store: "),
         (make_newer, f"format {FORMAT + 1} is newer than {FORMAT}"),
     ],
