@@ -2,8 +2,8 @@
 
 Takes tasks, does nothing with them, and reports them done in batches of random size, as long as it is let. It writes
 
-    start TASKID TOKEN     before it starts a task
-    done TASKID OUTCOME    when its report has been answered
+    start TASKID TOKEN SESSION    before it starts a task
+    done TASKID OUTCOME           when its report has been answered
 
 so that starts without a done are what it holds, or does not know to be counted, whenever it is killed. SIGTERM lets it
 end when all that it has reported has been answered.
@@ -57,7 +57,8 @@ class Fetcher:
     def _take(self, select: Message) -> None:
         if select["number"] == self._seen + 1:
             self._seen += 1
-            self._record.write(*(f"start {task['taskid']} {task['token']}" for task in select["tasks"]))
+            session = self._line.session
+            self._record.write(*(f"start {task['taskid']} {task['token']} {session}" for task in select["tasks"]))
             self._started += select["tasks"]
         elif select["number"] > self._seen:
             self._hello()

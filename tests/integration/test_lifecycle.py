@@ -1,8 +1,9 @@
 """20,000 tasks in, selected and done by processes that are killed: in the right order, none lost, none done twice.
 
 What happened is not asked of the daemon but read from ledgers outside: files in which the producers wrote what was
-answered, and the fetchers what they were given, before they started it, and what was counted. Tokens grow with every
-hand-out, so that the starts of all fetchers, sorted by token, are the order in which the daemon handed out.
+answered, and the fetchers what they were given, before they started it, and what was counted. Numbers grow with every
+hand-out, and a token is one that is masked by its session, so that the starts of all fetchers, sorted by what their
+tokens were made of, are the order in which the daemon handed out.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 import pytest
+
+from taskqueue.core.pseudonyms import derive
+from taskqueue.store.format import META
+from taskqueue.store.layout import SECRET_KEY
+from taskqueue.store.still import Still
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
@@ -52,10 +58,11 @@ class Pushed(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A task in a fetcher's ledger: it was given it."""
+    """A task in a fetcher's ledger: it was given it, in this session."""
 
-    token: int
     taskid: str
+    token: int
+    session: str
 
 
 class Crew:
@@ -121,9 +128,9 @@ class Crew:
         return {taskid: _pushed(taskid, int(priority), outcome) for taskid, priority, outcome in lines}
 
     def starts(self, place: int | None = None) -> list[Start]:
-        """What was handed out, to one fetcher or to all, in the order of the hand-outs."""
+        """What was handed out to one fetcher, in the order in which it came, or to all, one after the other."""
         lines = self._lines("start", place)
-        return sorted(Start(int(token), taskid) for taskid, token in lines)
+        return [Start(taskid, int(token), session) for taskid, token, session in lines]
 
     def done(self, place: int | None = None) -> list[str]:
         """Taskids answered as done, to one fetcher or to all; every other answer fails the test."""
@@ -153,6 +160,15 @@ def stack() -> Iterator[ExitStack]:
 def _pushed(taskid: str, priority: int, outcome: str) -> Pushed:
     producer, nth = taskid.rsplit("-", 1)
     return Pushed(producer, int(nth), priority, outcome)
+
+
+def in_order(starts: list[Start], store: Path) -> list[Start]:
+    """As the daemon with this store handed out."""
+    with closing(Still(str(store))) as still:
+        secret = still.get(META, [SECRET_KEY])[0]
+    assert secret is not None
+    masks = {session: derive(secret, session).mask for session in {start.session for start in starts}}
+    return sorted(starts, key=lambda start: start.token ^ masks[start.session])
 
 
 def assert_first_in_first_out(handed: list[Pushed]) -> None:
@@ -207,7 +223,7 @@ def test_however_often_the_daemon_is_killed_each_of_20000_tasks_is_started_once_
     for place, _ in enumerate(SOLOS):
         places = [pushed[start.taskid].place for start in crew.starts(place)]
         assert places == sorted(places)
-    assert_first_in_first_out([pushed[start.taskid] for start in starts])
+    assert_first_in_first_out([pushed[start.taskid] for start in in_order(starts, it.store_path)])
     assert_healthy(it, client)
 
 
