@@ -120,10 +120,13 @@ def _lay_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) ->
 
 
 def _lay_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
-    """What a dropped task left behind outside of the orders; its history only if it was ever run."""
+    """What a dropped task left behind outside of the orders; its history only if it was ever run.
+
+    If it was given a new seq in this very turn, its spec still lies under the former one.
+    """
     for task in tasks:
         batch.deletes[layout.IDS].append(layout.id_key(task.project, task.taskid))
-        batch.deletes[layout.SPECS].append(layout.seq_key(task.project, task.seq))
+        batch.deletes[layout.SPECS].append(layout.seq_key(task.project, task.kept_seq or task.seq))
         if task.attempts or task.lastcrawltime:
             slots = range(ATTEMPTS_KEPT)
             batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, slot) for slot in slots]

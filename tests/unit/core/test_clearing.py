@@ -210,6 +210,16 @@ def test_a_task_named_in_the_turn_of_the_clear_is_dropped_all_the_same(world: Wo
     assert (world.counts(), known_on_disk(world)) == (Counts(), 0)
 
 
+def test_a_task_restarted_before_the_clear_and_pushed_after_it_in_one_turn_is_one_task(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.hello(capacity=0)
+    world.push("news", task("a", **FORCE))
+
+    turn(world, fetcher.answers(fetcher.finished("a")), do(world, "clear"), world.new_tasks("news", task("a")))
+    assert (world.counts(), known_on_disk(world)) == (Counts(ready=1), 1)
+
+
 @pytest.mark.parametrize("is_swept", [False, True])
 def test_what_is_over_can_be_retried_while_its_project_is_swept(world: World, is_swept: bool) -> None:
     names = [f"over{number}" for number in range(5)]

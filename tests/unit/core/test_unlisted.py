@@ -14,6 +14,7 @@ from taskqueue.core.requests import Bulk, OperationShow, ProjectDo, TaskFilter, 
 from taskqueue.core.views import Counts
 from taskqueue.store import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.rules.conftest import FORCE
 
 HEAVY = "x" * 20_000
 
@@ -124,6 +125,19 @@ def test_nothing_is_left_of_it_when_its_project_is_cleared(
     assert world.counts() == Counts()
     assert not world.disk.families[layout.SPECS].keys
     assert world.ask(NewTasksReply, world.new_tasks("news", task("a"))).outcomes == ["new"]
+
+
+@pytest.mark.parametrize("action", ["clear", "reset"])
+def test_nothing_is_left_of_it_when_it_is_restarted_in_the_turn_that_clears_its_project(
+    world: World, fetcher: Fetcher, action: Any
+) -> None:
+    assert world.push("news", task("a", **FORCE)) == ["deferred"]
+    clears = ProjectDo(session="person", n=world.n(), project="news", action=action)
+    world.turn(fetcher.answers(fetcher.finished("a")), clears)
+    world.settle()
+
+    assert world.counts() == Counts()
+    assert not world.disk.families[layout.SPECS].keys
 
 
 def test_pushed_anew_in_the_turn_that_clears_its_project_it_is_a_new_task(world: World, fetcher: Fetcher) -> None:
