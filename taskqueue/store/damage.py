@@ -29,6 +29,7 @@ from taskqueue.store.manifest import Manifest, read_manifest
 from taskqueue.store.mark import Mark, read_mark
 from taskqueue.store.write_log import WriteLog, read_log
 
+NO_STORE: Final = "it names no family of a store: it is damaged, or another program's database lies there"
 SHOWN_FLAWS: Final = 10
 TABLE_END: Final = ".sst"
 
@@ -150,7 +151,7 @@ def examine(files: Files, mark: Mark | None, *, explained: bool) -> Damage | Non
     logs = [read_log(log, files.logs[log]) for log in needed]
     if META not in manifest.families.values() and (manifest.tables or any(log.has_changes for log in logs)):
         # A start that was killed while it made the store leaves one without families, and without anything in it.
-        return _broken([Flaw(files.name, files.manifest.tell(), "it does not name the families of a store")])
+        return _broken([Flaw(files.name, files.manifest.tell(), NO_STORE)])
     known = {number for _, number in manifest.tables}
     strange = any(number_of(table) not in known for table in files.tables)
     return judge(files.name, manifest, logs, mark, explained=explained, strange_tables=strange)
