@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import struct
 from collections.abc import Iterator
@@ -11,6 +12,10 @@ from typing import Final, NamedTuple
 SO_COOKIE: Final = 57
 """A number that no other connection of this machine ever has (asm-generic/socket.h); descriptors are used again."""
 
+UNSPECIFIED: Final = bytes(16)
+"""A sockaddr of AF_UNSPEC: to connect a socket there dissolves its connection (connect(2))."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
 _progress = struct.Struct("@QQ")
 PROGRESS_AT: Final = 120
 """Where struct tcp_info has tcpi_bytes_acked and tcpi_bytes_received (linux/tcp.h, since 4.1)."""
@@ -50,8 +55,13 @@ def address(fd: int) -> str:
 
 
 def cut(fd: int, expected: bytes) -> bool:
-    """End the connection with this cookie; False: it has ended already."""
+    """End the connection with this cookie, and drop what the kernel has received of it; False: it has ended already.
+
+    ``shutdown`` would leave what was received to be read, half a MiB a connection.
+    """
     if expected and cookie(fd) == expected:
+        if _libc.connect(fd, UNSPECIFIED, len(UNSPECIFIED)) == 0:
+            return True
         with suppress(OSError), _borrowed(fd) as connection:
             connection.shutdown(socket.SHUT_RDWR)
             return True

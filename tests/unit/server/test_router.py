@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 import zmq
@@ -167,7 +167,7 @@ def test_a_connection_that_sends_without_end_is_cut_before_the_memory_is_full(me
 
         send_without_end(hostile, lambda: bool(meters.cut) or memory.resident() > most)
 
-        assert meters.cut == 1
+    assert meters.cut == 1
     memory.close()
 
 
@@ -180,8 +180,9 @@ def test_when_connections_are_too_many_the_oldest_that_said_nothing_goes(meters:
     ):
         drained(router)
         with greeted(router) as last:
-            while silent.recv(1000):
-                pass
+            with suppress(ConnectionResetError):
+                while silent.recv(1000):
+                    pass
 
             (heard,) = drained(router)
 

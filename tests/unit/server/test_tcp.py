@@ -36,7 +36,20 @@ def test_a_connection_is_cut_by_its_cookie(listener: socket.socket) -> None:
     with closing(here), closing(there):
         assert tcp.cut(here.fileno(), tcp.cookie(here.fileno()))
 
-        assert there.recv(1) == b""
+        with pytest.raises(ConnectionResetError):
+            there.recv(1)
+
+
+def test_what_a_connection_has_brought_when_it_is_cut_is_not_read_any_more(listener: socket.socket) -> None:
+    here, there = connect(listener)
+    with closing(here), closing(there):
+        there.sendall(bytes(1000))
+        assert here.recv(1000, socket.MSG_PEEK | socket.MSG_WAITALL) == bytes(1000)
+
+        assert tcp.cut(here.fileno(), tcp.cookie(here.fileno()))
+
+        with pytest.raises(OSError, match=r"reset|not connected"):
+            here.recv(1000)
 
 
 def test_a_connection_that_has_ended_is_not_cut_by_the_descriptor_that_another_one_has_now(
