@@ -9,7 +9,7 @@ rest, of TCP; a connection of another kind is bounded by the marks alone.
 
 Rules:
 1. What is unread of one connection is at most UNREAD_BYTES and one message; more is dropped. All together it is at
-   most UNREAD_BYTES_ALL; beyond it the connection with the most is cut.
+   most UNREAD_BYTES_ALL; beyond it those with the most are cut, until it is UNREAD_BYTES_LEFT.
 2. The kernel is asked only when what it said last would forbid a message.
 3. A descriptor is used again: a connection is known by its cookie, too, before anything is done to it.
 4. The loop does the sums; the watcher, in its own thread, says which connections began and ended, and may cut any.
@@ -31,6 +31,8 @@ log = logging.getLogger("taskqueue")
 
 UNREAD_BYTES: Final = 32 << 20
 UNREAD_BYTES_ALL: Final = 128 << 20
+UNREAD_BYTES_LEFT: Final = 96 << 20
+"""Of all, beyond which it is too much when the kernel has been asked; so that it is not asked with each message."""
 
 
 class Connection:
@@ -180,17 +182,25 @@ class Connections:
         return connection.unread
 
     def _relieve(self) -> None:
-        """Ask the kernel about the connections with most that is unread; if it is too much all the same, cut one."""
-        by_unread = sorted(self._by_peer.values(), key=_unread, reverse=True)
-        for connection in by_unread:
-            if self._unread < UNREAD_BYTES_ALL // 2 or not connection.unread:
+        """Ask the kernel what is unread; if it is too much all the same, cut the connections with most of it.
+
+        Either brings so much that it is not needed again soon.
+        """
+        self.forget_gone()
+        for connection in self._by_unread():
+            if self._unread < UNREAD_BYTES_ALL // 2:
                 return
             self._ask(connection)
-        if self._unread >= UNREAD_BYTES_ALL:
-            worst = max(by_unread, key=_unread)
-            self.cut(worst, worst.unread, "unread")
-            self._unread -= worst.unread
-            worst.acked = worst.given
+        for connection in self._by_unread():
+            if self._unread < UNREAD_BYTES_LEFT:
+                return
+            self.cut(connection, connection.unread, "unread")
+            self._unread -= connection.unread
+            connection.acked = connection.given
+
+    def _by_unread(self) -> list[Connection]:
+        """Those of which something is unread, the one with most first."""
+        return sorted((each for each in self.every() if each.unread), key=_unread, reverse=True)
 
     # ------------------------------------------------------------------------------------------ the watcher's side
 
