@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +15,8 @@ from rocksdict import Rdict
 
 from taskqueue.errors import Damaged, StoreError
 from taskqueue.store import tuning
+from taskqueue.store.accepting import look
+from taskqueue.store.folder import LOCK
 from taskqueue.store.layout import LAST_KEY
 from taskqueue.store.mark import NAME
 from taskqueue.store.rocks import RocksStore
@@ -23,6 +27,13 @@ ENTRIES = 105
 """Forty are more than RocksDB keeps in one log."""
 
 ENTRY_BYTES = 100_000
+
+HOLD = (
+    "import fcntl, sys; lock = open(sys.argv[1], 'r+'); fcntl.lockf(lock, fcntl.LOCK_EX); "
+    "print(flush=True); sys.stdin.read()"
+)
+"""A process that has the lock of a store."""
+
 UNSYNCED = 5
 
 
@@ -134,6 +145,31 @@ def test_garbage_behind_what_was_written_is_no_damage(path: Path, tail: bytes) -
     with closing(RocksStore(path)) as store:
         assert store.damage is None
         assert entries(store) == ENTRIES + UNSYNCED
+
+
+def test_garbage_is_cut_off_before_rocksdb_could_read_it_for_ever(path: Path) -> None:
+    whole = logs(path)[-1].stat().st_size
+    with logs(path)[-1].open("ab") as file:
+        file.write(os.urandom(70_000))
+
+    assert look(str(path), "", has_failed=False, accept=False) is None
+
+    assert logs(path)[-1].stat().st_size == whole
+
+
+def test_the_log_of_a_store_that_a_daemon_has_open_is_not_cut(path: Path) -> None:
+    with logs(path)[-1].open("ab") as file:
+        file.write(os.urandom(70_000))
+    before = logs(path)[-1].stat().st_size
+    (path / LOCK).touch()
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(path / LOCK)], stdin=-1, stdout=-1) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+
+        assert look(str(path), "", has_failed=False, accept=False) is None
+
+        holder.communicate()
+    assert logs(path)[-1].stat().st_size == before
 
 
 def test_what_was_not_synced_may_be_torn_off(path: Path) -> None:
