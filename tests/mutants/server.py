@@ -409,7 +409,9 @@ MUTANTS: Final = (
     Mutant(
         "nobody is cut for what is unread altogether",
         _nobody_cut_for_what_is_unread,
-        ("unit/server/test_router.py::test_when_too_much_is_unread_altogether_the_peer_with_most_is_cut",),
+        (
+            "unit/server/test_router.py::test_when_too_much_is_unread_altogether_those_with_most_are_cut_and_who_has_read_is_not",
+        ),
     ),
     Mutant(
         "what is known of peers is never forgotten",
@@ -419,7 +421,7 @@ MUTANTS: Final = (
     Mutant(
         "the watcher never cuts",
         _watcher_never_cuts,
-        ("unit/server/test_router.py::test_a_connection_that_sends_without_end_is_cut_before_the_memory_is_full",),
+        ("unit/server/test_router.py::test_a_connection_that_sends_without_end_is_cut_when_the_memory_gets_full",),
     ),
     Mutant(
         "whoever has the descriptor now is cut",
