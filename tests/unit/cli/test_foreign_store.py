@@ -6,17 +6,14 @@ import os
 import shutil
 import socket
 import stat
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from taskqueue.cli.main import main
 from taskqueue.store.image import Image
 from taskqueue.store.rocks import RocksStore
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.unit.cli.conftest import Run
 
 LINES = [
     '{"taskqueue":1,"projects":[{"name":"news"}]}',
@@ -32,18 +29,6 @@ RESTORING = ["restore", "foreign", "--store", "mine"]
 REPAIRING = ["repair", "foreign", "mine"]
 
 TERABYTE = 1 << 40
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``taskqueue store``, in a folder of its own; its exit status, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["store", *arguments])
-        return status, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture

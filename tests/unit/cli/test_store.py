@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from taskqueue.cli.main import main
 from taskqueue.cli.store_place import size
 from taskqueue.store import layout
 from taskqueue.store.contract import Batch
 from taskqueue.store.rocks import RocksStore
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.unit.cli.conftest import Run
 
 LINES = [
     '{"taskqueue":1,"projects":[{"name":"news","overrides":{"rate":2}},{"name":"shop"}]}',
@@ -25,18 +22,6 @@ LINES = [
     '{"project":"shop","taskid":"c","state":"failed","url":"http://site/c","ended_at":1700000000.0}',
     '{"tasks":3}',
 ]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``taskqueue store``, in a folder of its own; its exit status, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["store", *arguments])
-        return status, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture
