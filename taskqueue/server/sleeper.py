@@ -36,7 +36,8 @@ class Sleeper:
         """Return when there is something to do, or after so many seconds, or after a day.
 
         Rounded up to a millisecond, so that nothing wakes up before it is due, and then again and again. Sleeping
-        exactly would make a single timer less late, but of ten timers a millisecond ten turns.
+        exactly would make a single timer less late, but of ten timers a millisecond ten turns. A connection that comes
+        or goes meanwhile may end it up to a millisecond too early, for ZeroMQ then counts whole ones.
         Deaf: what comes in does not wake it up.
         """
         milliseconds = ceil(1000 * min(seconds, MAX_SLEEP_SECONDS))

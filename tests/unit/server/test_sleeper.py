@@ -35,9 +35,15 @@ class Bed:
         self.friend: zmq.Socket[bytes] = context.socket(zmq.PAIR)
         port = self.socket.bind_to_random_port("tcp://127.0.0.1")
         self.friend.connect(f"tcp://127.0.0.1:{port}")
+        self._wait_until_connected()
         self.meters = Meters()
         self.syncer = Syncer(lambda: None, "commit", self.meters)
         self.sleeper = Sleeper(self.meters, self.socket, signals, self.syncer)
+
+    def _wait_until_connected(self) -> None:
+        """A connection that is still being made ends a sleep up to a millisecond before its time."""
+        self.friend.send(b"")
+        self.socket.recv()
 
     def close(self) -> None:
         self.syncer.close()
