@@ -20,14 +20,14 @@ from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.task import ATTEMPTS_KEPT, DELAYED, KEY_BYTES, PROCESSING, READY, STATE_NAMES, SUCCESS, Task
 from taskqueue.errors import Corrupt, StoreError
 from taskqueue.store import layout
-from taskqueue.store.contract import Family
+from taskqueue.store.contract import Family, Reads
 from taskqueue.store.epoch import EPOCH_KEY
 from taskqueue.store.findings import Findings, Tally
 from taskqueue.store.format import META
 from taskqueue.store.gaps import is_left, may_be_unlisted
+from taskqueue.store.pages import pages
 from taskqueue.store.reading import number
 from taskqueue.store.soundness import is_damage
-from taskqueue.store.still import Reads, pages
 from taskqueue.store.strays import find_strays
 
 T = TypeVar("T")

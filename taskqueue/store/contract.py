@@ -39,6 +39,10 @@ Family = str
 itself: ``format`` and ``epoch``."""
 
 
+Entry = tuple[bytes, bytes]
+"""A key and its value."""
+
+
 class Batch(Struct):
     """Changes to be written at once. Within a batch: drops, then deletes, then puts.
 
@@ -48,24 +52,28 @@ class Batch(Struct):
         drops: (family, start, end): every key of the range, end excluded; cheap however many there are.
     """
 
-    puts: dict[Family, list[tuple[bytes, bytes]]] = field(default_factory=dict)
+    puts: dict[Family, list[Entry]] = field(default_factory=dict)
     deletes: dict[Family, list[bytes]] = field(default_factory=dict)
     drops: list[tuple[Family, bytes, bytes]] = field(default_factory=list)
 
 
-class Store(Protocol):
+class Reads(Protocol):
+    """The half of a store that looks."""
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Values of the keys, in their order; None for what isn't there."""
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
+        """At most ``limit`` entries with start <= key < end, ascending."""
+
+
+class Store(Reads, Protocol):
     """See the module: the promises are numbered there, and tests/contract proves each on every store."""
 
     def begin(self) -> int:
         """Start a new epoch and return it (P8). Epochs fit in 19 bits."""
 
-    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Values of the keys, in their order; None for what isn't there."""
-
-    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """At most ``limit`` entries with start <= key < end, ascending."""
-
-    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         """At most ``limit`` entries with start <= key < end, descending: the last ones first."""
 
     def write(self, epoch: int, batch: Batch) -> None:

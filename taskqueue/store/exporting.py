@@ -14,7 +14,7 @@ import msgspec
 from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Spec, Task, key_time
 from taskqueue.store import layout
-from taskqueue.store.contract import Family
+from taskqueue.store.contract import Family, Reads
 from taskqueue.store.forms import JSON, Form
 from taskqueue.store.lines import (
     ABSENT,
@@ -26,9 +26,9 @@ from taskqueue.store.lines import (
     ProjectLine,
     TaskLine,
 )  # fmt: skip
+from taskqueue.store.pages import pages
 from taskqueue.store.reading import read, refuse
 from taskqueue.store.slices import slices_of
-from taskqueue.store.still import Reads, pages
 
 OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
 IN_ORDER: Final = (PROCESSING, READY, DELAYED, *OVER)

@@ -19,9 +19,11 @@ from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.task import STATE_NAMES
 from taskqueue.core.views import Counts, ProjectState
 from taskqueue.store import layout
+from taskqueue.store.contract import Reads
 from taskqueue.store.format import FORMAT
+from taskqueue.store.pages import pages
 from taskqueue.store.reading import read
-from taskqueue.store.still import Reads, Still, TableFigures, pages
+from taskqueue.store.still import Still, TableFigures
 
 
 class ProjectFigures(Struct, frozen=True):

@@ -22,9 +22,10 @@ import msgspec
 from msgspec import Struct
 
 from taskqueue.core.given import Given
-from taskqueue.core.kept import Kept, Needs, ProjectRecord, TaskRef
+from taskqueue.core.kept import Kept, ProjectRecord
 from taskqueue.core.layer_size import check_size
 from taskqueue.core.messages import MAX_TASKID_BYTES, Setting
+from taskqueue.core.needs import Needs, TaskRef
 from taskqueue.core.settings import check, merge
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.task import (
@@ -49,10 +50,10 @@ from taskqueue.store.gaps import is_left
 from taskqueue.store.ledger import FIRST_PROJECT
 from taskqueue.store.lines import READABLE, ProjectLine, SliceLine, TaskLine, check_numbers
 from taskqueue.store.lookup import find
+from taskqueue.store.pages import pages
 from taskqueue.store.reading import number as next_number
 from taskqueue.store.reading import read
 from taskqueue.store.slices import puts_of
-from taskqueue.store.still import pages
 
 T = TypeVar("T")
 

@@ -7,8 +7,9 @@ from typing import Final
 from taskqueue.core.choices import Resolution
 from taskqueue.core.history import LoadedSlices, PointsRef, Row
 from taskqueue.store import layout
+from taskqueue.store.contract import Reads
+from taskqueue.store.pages import pages
 from taskqueue.store.reading import read
-from taskqueue.store.still import Reads, pages
 
 LATEST: Final = 2**32 - 1
 """Above every time that a point has."""

@@ -14,9 +14,9 @@ from typing import Final
 
 from taskqueue.errors import StoreError
 from taskqueue.store import layout
-from taskqueue.store.contract import Family
+from taskqueue.store.contract import Family, Reads
+from taskqueue.store.pages import PAGE
 from taskqueue.store.soundness import is_damage
-from taskqueue.store.still import PAGE, Reads
 
 Entry = tuple[bytes, bytes]
 

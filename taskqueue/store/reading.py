@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from taskqueue.errors import Corrupt
 from taskqueue.store import layout
-from taskqueue.store.contract import Family
+from taskqueue.store.contract import Family, Reads
 from taskqueue.store.format import DIGITS_MOST, META
-
-if TYPE_CHECKING:
-    from taskqueue.store.still import Reads
 
 T = TypeVar("T")
 

@@ -17,10 +17,10 @@ from msgspec import Struct
 from taskqueue.core.kept import ProjectRecord
 from taskqueue.core.task import STATE_NAMES, SUCCESS
 from taskqueue.store import layout
-from taskqueue.store.contract import Family
+from taskqueue.store.contract import Entry, Family, Reads
 from taskqueue.store.figures import project_records
 from taskqueue.store.reading import read
-from taskqueue.store.still import Entry, Reads, Still
+from taskqueue.store.still import Still
 
 SAMPLES: Final = 20_000
 """Tasks looked at in all, shared by the projects."""

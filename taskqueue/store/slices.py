@@ -12,11 +12,11 @@ from typing import cast
 
 from taskqueue.core.history import NO_EVENTS, SECONDS
 from taskqueue.store import layout
-from taskqueue.store.contract import Batch
+from taskqueue.store.contract import Batch, Reads
 from taskqueue.store.lines import Events, SliceLine, Sums
+from taskqueue.store.pages import pages
 from taskqueue.store.points import LATEST, slice_range
 from taskqueue.store.reading import read
-from taskqueue.store.still import Reads, pages
 
 
 def slices_of(store: Reads, names: Mapping[int, str], *, whole: bool) -> Iterator[SliceLine]:

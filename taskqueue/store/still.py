@@ -10,38 +10,25 @@ Memory: a small cache, and what the logs have that is not in tables yet (``tunin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from tempfile import TemporaryDirectory
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from msgspec import Struct
 from rocksdict import AccessType, Cache, Options, Rdict
 
 from taskqueue.errors import FormatError
 from taskqueue.store import engine, tuning
-from taskqueue.store.contract import Family
+from taskqueue.store.contract import Entry, Family
 from taskqueue.store.epoch import EPOCH_KEY
 from taskqueue.store.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.image import Image
-from taskqueue.store.layout import IDS, LAST_KEY
+from taskqueue.store.layout import IDS
 from taskqueue.store.reading import number
 
-Entry = tuple[bytes, bytes]
-
 CACHE_BYTES: Final = 64 << 20
-PAGE: Final = 4096
 TEMPORARY: Final = "taskqueue-look-"
 """What the names of folders with links begin with, in the system's folder for temporary things."""
-
-
-class Reads(Protocol):
-    """The half of a Store that looks."""
-
-    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See ``Store.get``."""
-
-    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """See ``Store.scan``."""
 
 
 class TableFigures(Struct, frozen=True):
@@ -180,10 +167,3 @@ class Still:
 
 def _options_of(family: Family, cache: Cache) -> Options:
     return tuning.for_random_keys(cache) if family == IDS else tuning.for_ordered_keys(cache)
-
-
-def pages(store: Reads, family: Family, start: bytes = b"", end: bytes = LAST_KEY) -> Iterator[list[Entry]]:
-    """All entries with start <= key < end, PAGE at a time."""
-    while page := store.scan(family, start, end, PAGE):
-        yield page
-        start = page[-1][0] + b"\0"

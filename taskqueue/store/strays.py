@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 from taskqueue.core.task import PROCESSING, STATE_NAMES, SUCCESS, Task
 from taskqueue.store import layout
+from taskqueue.store.contract import Reads
 from taskqueue.store.findings import Findings, Tally
 from taskqueue.store.gaps import is_left
-from taskqueue.store.still import Reads, pages
+from taskqueue.store.pages import pages
 
 
 def find_strays(store: Reads, findings: Findings, tally: Tally) -> None:
