@@ -27,8 +27,8 @@ from taskqueue.core.choices import FailuresBy
 from taskqueue.core.failure import FailuresRef
 from taskqueue.core.failure_counts import PAGE_FAILURES
 from taskqueue.core.failure_groups import FailureGroups
-from taskqueue.core.kept import Needs
 from taskqueue.core.messages import Finished, NewTask
+from taskqueue.core.needs import Needs
 from taskqueue.core.task import NO_FLOOR
 from taskqueue.store.lookup import find
 from taskqueue.store.rocks import RocksStore

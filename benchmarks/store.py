@@ -32,8 +32,9 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
-from taskqueue.core.kept import Kept, Needs, OrderRef, TaskRef
+from taskqueue.core.kept import Kept
 from taskqueue.core.messages import Schedule, Token
+from taskqueue.core.needs import Needs, OrderRef, TaskRef
 from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Lease, Move, Spec, Task, ready_key, time_key
 from taskqueue.core.views import Attempt
 from taskqueue.store import layout

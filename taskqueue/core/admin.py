@@ -7,13 +7,13 @@ from itertools import islice
 
 from taskqueue.core import clearing, log, schema
 from taskqueue.core.intake import ENVELOPE_BYTES, UTF8_MOST, cancel, revive
-from taskqueue.core.kept import TaskRef
 from taskqueue.core.log import Who
 from taskqueue.core.messages import Now, Setting
-from taskqueue.core.pages import of_fetchers, of_projects, that_fit
+from taskqueue.core.needs import TaskRef
+from taskqueue.core.pages import of_fetchers, of_projects, of_stats, that_fit
 from taskqueue.core.project import Project
 from taskqueue.core.projects import check_settings, make_another, remove_project, use_settings
-from taskqueue.core.replies import FetchersReply, ProjectReply, StatusReply, TaskReply, TasksReply
+from taskqueue.core.replies import FetchersReply, ProjectReply, StatsReply, StatusReply, TaskReply, TasksReply
 from taskqueue.core.requests import (
     Action,
     Fetchers,
@@ -21,6 +21,7 @@ from taskqueue.core.requests import (
     ProjectSet,
     ProjectShow,
     ProjectUnset,
+    Stats,
     Status,
     TaskCancel,
     TaskRetry,
@@ -42,7 +43,7 @@ from taskqueue.core.task import (
     Task,
     key_time,
 )
-from taskqueue.core.views import Attempt, ConfigLayer
+from taskqueue.core.views import Attempt, ConfigLayer, ProjectStats
 from taskqueue.errors import Rejected
 
 TASKIDS_LOGGED = 5
@@ -72,6 +73,13 @@ def status(state: State, now: Now, message: Status) -> StatusReply:
         found=page.found,
         numbers=list(page.numbers[: len(projects)]),
     )
+
+
+def stats(state: State, now: Now, message: Stats) -> StatsReply:
+    """A page of what happened."""
+    page = of_stats(state, message)
+    rows = [ProjectStats(project.name, project.totals, project.counters.view(now.wall)) for project in page.projects]
+    return StatsReply(n=message.n, projects=rows, more=page.more)
 
 
 def fetchers(state: State, now: Now, message: Fetchers) -> FetchersReply:

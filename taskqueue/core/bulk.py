@@ -11,8 +11,9 @@ from typing import Final
 from taskqueue.core import log
 from taskqueue.core.glob import COST_MOST, glob
 from taskqueue.core.intake import cancel, revive
-from taskqueue.core.kept import FoundPage, OperationRecord, PageRef
+from taskqueue.core.kept import OperationRecord
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import FoundPage, PageRef
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.requests import BulkAction

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from taskqueue.core.kept import Found, Kept, KeptAttempt
+from taskqueue.core.kept import Kept, KeptAttempt
+from taskqueue.core.needs import Found
 from taskqueue.core.task import ATTEMPTS_KEPT, PROCESSING, Move, Task, size_of
 from taskqueue.core.views import Attempt
 

@@ -1,4 +1,4 @@
-"""The counters of projects in the turn: fed at its end, saved now and then, shown on request. They feed the history.
+"""The counters of projects in the turn: fed at its end, and saved now and then. They feed the history.
 
 Windows are saved at most once in SAVE_SECONDS, each project at its own second of that time, so that ten thousand of
 them are not written at once. Totals are in every batch.
@@ -10,12 +10,8 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.messages import Now
-from taskqueue.core.pages import of_stats
 from taskqueue.core.project import Project
-from taskqueue.core.replies import StatsReply
-from taskqueue.core.requests import Stats
 from taskqueue.core.state import State
-from taskqueue.core.views import ProjectStats
 
 SAVE_SECONDS: Final = 60
 
@@ -37,13 +33,6 @@ def save(state: State, project: Project) -> None:
     if project.save_at != inf:
         project.save_at = inf
         state.changes.kept.counters[project.number] = project.counters.saved()
-
-
-def stats(state: State, now: Now, message: Stats) -> StatsReply:
-    """A page of what happened."""
-    page = of_stats(state, message)
-    rows = [ProjectStats(project.name, project.totals, project.counters.view(now.wall)) for project in page.projects]
-    return StatsReply(n=message.n, projects=rows, more=page.more)
 
 
 def _plan_save(state: State, project: Project, now: Now) -> None:

@@ -19,8 +19,8 @@ from typing import Final
 
 from taskqueue.core.intake import push
 from taskqueue.core.jobs import TICK, CronJob, Template
-from taskqueue.core.kept import Needs, TaskRef
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import Needs, TaskRef
 from taskqueue.core.project import Project
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING

@@ -23,8 +23,9 @@ from taskqueue.core.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.core.requests import Done, Flaws
 from taskqueue.core.retry import Retry, after_failure, after_timeout, gives_up, recurring
 from taskqueue.core.sessions import Session
+from taskqueue.core.settings import CRASHES_MOST
 from taskqueue.core.state import State
-from taskqueue.core.task import CRASHES_MOST, DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
+from taskqueue.core.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
 from taskqueue.core.views import Attempt, Outcome
 from taskqueue.errors import Corrupt
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from taskqueue.core.failure import FailuresRef
 from taskqueue.core.failure_groups import FailureCount, FailureGroups, Group
-from taskqueue.core.kept import Needs
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import Needs
 from taskqueue.core.pages import that_fit
 from taskqueue.core.replies import FailuresReply
 from taskqueue.core.requests import Failures

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core.failure import Failure, FailuresRef, FoundFailures, KeptFailure, host_of, short_error
-from taskqueue.core.kept import Needs
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import Needs
 from taskqueue.core.state import State
 from taskqueue.core.task import NO_FLOOR, Task
 from taskqueue.core.views import Attempt

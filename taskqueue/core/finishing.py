@@ -17,8 +17,8 @@ from typing import Final
 
 from taskqueue.core import answering
 from taskqueue.core.intake import push
-from taskqueue.core.kept import Needs, TaskRef
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import Needs, TaskRef
 from taskqueue.core.project import Project
 from taskqueue.core.replies import ProjectReply, WaitReply
 from taskqueue.core.requests import ProjectHold, ProjectWait

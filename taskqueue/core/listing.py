@@ -19,9 +19,8 @@ from typing import Final
 
 from taskqueue.core.glob import COST_MOST, glob
 from taskqueue.core.intake import UTF8_MOST
-from taskqueue.core.kept import Needs
-from taskqueue.core.listed import FoundList, ListRef, page_with
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import FoundList, ListRef, Needs, page_with
 from taskqueue.core.project import Project
 from taskqueue.core.replies import TaskListReply
 from taskqueue.core.requests import TaskList

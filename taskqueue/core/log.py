@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from taskqueue.core.intake import ENVELOPE_BYTES
-from taskqueue.core.log_ref import LOG_MOST, LogRef
 from taskqueue.core.messages import Now, Setting
+from taskqueue.core.needs import LOG_MOST, LogRef
 from taskqueue.core.replies import LogReply
 from taskqueue.core.requests import Change, Heard, Log
 from taskqueue.core.sessions import Session

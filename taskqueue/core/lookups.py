@@ -28,8 +28,8 @@ from taskqueue.core import (
     trimming,
 )
 from taskqueue.core.fetchers import RESENT_MOST
-from taskqueue.core.kept import Found, LeaseAnswer, Needs, OrderRef, SpecRef, TaskRef
 from taskqueue.core.messages import NewTask, Now
+from taskqueue.core.needs import Found, LeaseAnswer, Needs, OrderRef, SpecRef, TaskRef
 from taskqueue.core.project import Project
 from taskqueue.core.requests import (
     Done,

@@ -21,9 +21,10 @@ from typing import Final
 
 from taskqueue.core import answering, bulk, group_actions, log
 from taskqueue.core.intake import UTF8_MOST
-from taskqueue.core.kept import Needs, OperationRecord
+from taskqueue.core.kept import OperationRecord
 from taskqueue.core.log import Who
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import Needs
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.projects import in_group

@@ -17,8 +17,8 @@ from math import ceil
 from typing import Final
 
 from taskqueue.core.history import ALL, SECONDS, PointsRef, Row
-from taskqueue.core.kept import Needs
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import Needs
 from taskqueue.core.replies import HistoryReply
 from taskqueue.core.requests import StatsHistory
 from taskqueue.core.sessions import Session

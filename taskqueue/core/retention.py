@@ -20,8 +20,8 @@ from itertools import islice
 from typing import Final
 
 from taskqueue.core.keeping import NOTHING, old_below
-from taskqueue.core.kept import FoundOld, Needs, Old, OldRef
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import FoundOld, Needs, Old, OldRef
 from taskqueue.core.project import Project
 from taskqueue.core.state import State
 from taskqueue.core.task import SUCCESS, time_key

@@ -53,9 +53,10 @@ from taskqueue.core.check import check
 from taskqueue.core.events import Event
 from taskqueue.core.given import Given
 from taskqueue.core.handout import HandOut, call_crowded
-from taskqueue.core.kept import Found, Kept, KeptOutcome, Loaded, Needs
+from taskqueue.core.kept import Kept, KeptOutcome, Loaded
 from taskqueue.core.loading import configure, load
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import Found, Needs
 from taskqueue.core.offering import offer
 from taskqueue.core.pseudonyms import derive
 from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, NewTasksReply, Said, VerifyReply
@@ -378,7 +379,7 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     GroupDo: _asked_for_change(operations.begin_group),
     ProjectWait: _asked_by(finishing.wait),
     ProjectHold: _asked_by(finishing.hold),
-    Stats: _asked(counting.stats),
+    Stats: _asked(admin.stats),
     StatsHistory: _asked_by(points.show),
     Why: _asked(why.why),
     TaskList: _asked(listing.list_tasks),

@@ -21,11 +21,13 @@ from taskqueue.core import jobs, schema
 from taskqueue.core.given import Given
 from taskqueue.core.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
 from taskqueue.core.messages import GroupName, Retries, Setting, TimeoutSeconds
-from taskqueue.core.task import CRASHES_MOST
 from taskqueue.errors import Rejected
 
 Layer = Mapping[str, Setting]
 """Settings by name; only those that it wants to say."""
+
+CRASHES_MOST: Final = 15
+"""Of a task, that are counted."""
 
 WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing")
 """Settings that count tasks."""

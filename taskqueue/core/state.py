@@ -21,10 +21,10 @@ from taskqueue.core.failure_groups import FailureCount
 from taskqueue.core.failure_log import FailureLog
 from taskqueue.core.given import Given
 from taskqueue.core.history import History
-from taskqueue.core.kept import OUTCOME_WINDOW, DroppedSession, Loaded, SessionRecord, SpecRef
-from taskqueue.core.listed import FoundList, ListRef
+from taskqueue.core.kept import OUTCOME_WINDOW, DroppedSession, Loaded, SessionRecord
 from taskqueue.core.memory import Memory
 from taskqueue.core.messages import Now, Token
+from taskqueue.core.needs import FoundList, ListRef, SpecRef
 from taskqueue.core.operation import Operation
 from taskqueue.core.project import Project
 from taskqueue.core.replies import AnySaid, Said

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from taskqueue.core.kept import FoundPage, Needs, PageRef
+from taskqueue.core.needs import FoundPage, Needs, PageRef
 from taskqueue.core.project import Project
 from taskqueue.core.state import State
 from taskqueue.core.task import PROCESSING

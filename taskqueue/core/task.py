@@ -55,9 +55,6 @@ NO_TOKEN: Final = Token(0)
 ATTEMPTS_KEPT: Final = 10
 """In the history of a task; the oldest makes room."""
 
-CRASHES_MOST: Final = 15
-"""Of a task, that are counted."""
-
 ERROR_BYTES: Final = 2048
 """Of an attempt's error, in UTF-8, that its history keeps."""
 

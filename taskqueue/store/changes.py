@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from taskqueue.core.kept import Kept, KeptAttempt, Old
-from taskqueue.core.log_ref import LOG_MOST
+from taskqueue.core.kept import Kept, KeptAttempt
+from taskqueue.core.needs import LOG_MOST, Old
 from taskqueue.core.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
 from taskqueue.core.views import LogEntry
 from taskqueue.errors import Corrupt

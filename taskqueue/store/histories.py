@@ -9,7 +9,8 @@ So the success of a task costs no write of its own, and a restart costs a read. 
 
 from __future__ import annotations
 
-from taskqueue.core.kept import Kept, TaskRef
+from taskqueue.core.kept import Kept
+from taskqueue.core.needs import TaskRef
 from taskqueue.core.task import ATTEMPTS_KEPT, SUCCESS, Task
 from taskqueue.core.views import Attempt
 from taskqueue.store import layout

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from taskqueue.core.history import SECONDS
-from taskqueue.core.kept import Found, Kept, Loaded, Needs
+from taskqueue.core.kept import Kept, Loaded
+from taskqueue.core.needs import Found, Needs
 from taskqueue.core.pseudonyms import SECRET_BYTES
 from taskqueue.core.task import PROCESSING, Task
 from taskqueue.store import layout

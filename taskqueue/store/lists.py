@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskqueue.core.glob import COST_MOST, glob
-from taskqueue.core.listed import FoundList, ListRef, page_past
+from taskqueue.core.needs import FoundList, ListRef, page_past
 from taskqueue.core.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, PROCESSING, TASK_BYTES, Task
 from taskqueue.core.views import Attempt
 from taskqueue.store import layout

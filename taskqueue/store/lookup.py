@@ -18,16 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from taskqueue.core.kept import (
-    OUTCOME_WINDOW,
-    Found,
-    FoundPage,
-    Needs,
-    PageRef,
-    SpecRef,
-    TaskRef,
-)
-from taskqueue.core.log_ref import LogRef
+from taskqueue.core.kept import OUTCOME_WINDOW
+from taskqueue.core.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef, TaskRef
 from taskqueue.core.replies import AnyReply
 from taskqueue.core.task import ATTEMPTS_KEPT, Spec, Task
 from taskqueue.core.views import LogEntry

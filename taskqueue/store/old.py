@@ -8,7 +8,7 @@ whether they have come round.
 
 from __future__ import annotations
 
-from taskqueue.core.kept import FoundOld, Old, OldRef
+from taskqueue.core.needs import FoundOld, Old, OldRef
 from taskqueue.core.task import ATTEMPTS_KEPT, KEY_BYTES, SUCCESS, Task
 from taskqueue.store import layout
 from taskqueue.store.contract import Store

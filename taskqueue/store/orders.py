@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from taskqueue.core.kept import FoundOrder, OrderRef
+from taskqueue.core.needs import FoundOrder, OrderRef
 from taskqueue.core.task import NO_FLOOR, SUCCESS, TASK_BYTES, Task
 from taskqueue.store import layout
 from taskqueue.store.contract import Store

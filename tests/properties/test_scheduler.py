@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from taskqueue.core import bulk, retention, sweeping
-from taskqueue.core.kept import Needs, TaskRef
 from taskqueue.core.messages import Finished, Handed, NewTask
+from taskqueue.core.needs import Needs, TaskRef
 from taskqueue.core.replies import (
     AnyReply,
     DoneReply,

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 import msgpack
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.kept import Kept, Needs, TaskRef
+from taskqueue.core.kept import Kept
 from taskqueue.core.messages import Now, Peer
+from taskqueue.core.needs import Needs, TaskRef
 from taskqueue.core.replies import AnySaid, ErrorReply, Said, Select
 from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler, Turn

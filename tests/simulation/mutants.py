@@ -22,8 +22,8 @@ from taskqueue.core import cron, endings, failures, finishing, loading, lookups,
 from taskqueue.core.agenda import Agenda
 from taskqueue.core.changes import Changes
 from taskqueue.core.jobs import CronJob
-from taskqueue.core.kept import Found, FoundOrder
 from taskqueue.core.messages import Finished, Now, Token
+from taskqueue.core.needs import Found, FoundOrder
 from taskqueue.core.operation import Operation
 from taskqueue.core.pause import Pause
 from taskqueue.core.project import Project

@@ -12,7 +12,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final, Literal, NamedTuple
 
-from taskqueue.core.kept import Needs, TaskRef
+from taskqueue.core.needs import Needs, TaskRef
 from taskqueue.core.settings import CoreConfig, Layer, Pace
 from taskqueue.core.task import SUCCESS
 from taskqueue.store.ledger import Ledger

@@ -11,8 +11,8 @@ from math import isclose
 from typing import Any, Final
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.kept import Needs, OrderRef
 from taskqueue.core.messages import Now
+from taskqueue.core.needs import Needs, OrderRef
 from taskqueue.core.project import Project
 from taskqueue.core.queues import Head
 from taskqueue.core.scheduler import Scheduler

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core import log, log_ref
+from taskqueue.core import log, needs
 from taskqueue.core.messages import Peer
 from taskqueue.core.replies import LogReply, ProjectReply
 from taskqueue.core.requests import (
@@ -207,7 +207,7 @@ def test_entries_of_the_turn_itself_can_be_seen(world: World) -> None:
 
 
 def test_no_more_entries_are_kept_than_there_may_be(make_world: MakeWorld, monkeypatch: Any) -> None:
-    for module in (log_ref, log, changes):
+    for module in (needs, log, changes):
         monkeypatch.setattr(module, "LOG_MOST", 3)
     world = make_world()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from taskqueue.core.keeping import LATE_AT_MOST, NOTHING, old_at, old_below
-from taskqueue.core.kept import Found
+from taskqueue.core.needs import Found
 from taskqueue.core.replies import (
     NewTasksReply,
     OperationReply,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.kept import Needs
 from taskqueue.core.messages import Finished, Token
+from taskqueue.core.needs import Needs
 from taskqueue.core.replies import DoneReply, ErrorReply, NewTasksReply
 from taskqueue.core.requests import AnyRequest, Done, Extend, Hello
 from taskqueue.core.settings import CoreConfig

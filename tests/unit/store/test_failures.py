@@ -9,7 +9,8 @@ import pytest
 from rocksdict import Options, Rdict
 
 from taskqueue.core.failure import Failure, FailuresRef, FoundFailures, KeptFailure
-from taskqueue.core.kept import Kept, Needs
+from taskqueue.core.kept import Kept
+from taskqueue.core.needs import Needs
 from taskqueue.core.task import time_key
 from taskqueue.errors import Corrupt
 from taskqueue.store.contract import Batch, Store

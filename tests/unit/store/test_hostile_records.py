@@ -17,7 +17,7 @@ from taskqueue.core.settings import CoreConfig
 from taskqueue.errors import TaskQueueError
 from taskqueue.store import layout
 from taskqueue.store.checking import check
-from taskqueue.store.contract import Batch, Family
+from taskqueue.store.contract import Batch, Family, Reads
 from taskqueue.store.epoch import EPOCH_KEY
 from taskqueue.store.exporting import lines_of
 from taskqueue.store.figures import project_records
@@ -30,7 +30,7 @@ from taskqueue.store.log_records import record_bytes
 from taskqueue.store.manifest import read_manifest
 from taskqueue.store.memory import Disk, MemoryStore
 from taskqueue.store.sizes import sizes_of
-from taskqueue.store.still import Reads, Still
+from taskqueue.store.still import Still
 
 MUTANTS = 1500
 SIZES = 12

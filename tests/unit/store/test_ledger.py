@@ -13,22 +13,16 @@ from taskqueue.core.kept import (
     BucketRecord,
     CronRecord,
     DroppedSession,
-    FoundPage,
     Kept,
     KeptAttempt,
     KeptOutcome,
-    Needs,
     OperationRecord,
-    OrderRef,
-    PageRef,
     PauseRecord,
     ProjectRecord,
     SessionRecord,
-    SpecRef,
-    TaskRef,
-)  # fmt: skip
-from taskqueue.core.listed import ListRef
+)
 from taskqueue.core.messages import NewTask, Schedule, Token
+from taskqueue.core.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef, TaskRef  # fmt: skip
 from taskqueue.core.pseudonyms import SECRET_BYTES
 from taskqueue.core.replies import AnyReply, DoneReply, NewTasksReply
 from taskqueue.core.requests import TaskFilter

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from taskqueue.core.kept import Kept, KeptAttempt, Needs, OrderRef, PageRef, TaskRef
+from taskqueue.core.kept import Kept, KeptAttempt
 from taskqueue.core.messages import NewTask, Schedule, Token
+from taskqueue.core.needs import Needs, OrderRef, PageRef, TaskRef
 from taskqueue.core.task import (
     ATTEMPTS_KEPT,
     CANCELLED,

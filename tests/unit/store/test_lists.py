@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.kept import Kept, KeptAttempt, Needs
-from taskqueue.core.listed import FoundList, ListRef
+from taskqueue.core.kept import Kept, KeptAttempt
 from taskqueue.core.messages import Schedule
+from taskqueue.core.needs import FoundList, ListRef, Needs
 from taskqueue.core.task import (
     DELAYED,
     FAILED,

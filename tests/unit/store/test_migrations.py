@@ -10,7 +10,7 @@ import pytest
 from msgspec.msgpack import encode
 from rocksdict import Options, Rdict
 
-from taskqueue.core.kept import Needs, PageRef, TaskRef
+from taskqueue.core.needs import Needs, PageRef, TaskRef
 from taskqueue.core.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS
 from taskqueue.core.views import Attempt
 from taskqueue.errors import Corrupt

@@ -23,10 +23,11 @@ from taskqueue.store.forms import JSON
 from taskqueue.store.importing import bring_in
 from taskqueue.store.lines import VERSION, FirstLine, LastLine, ProjectLine, TaskLine
 from taskqueue.store.manifest import read_manifest
+from taskqueue.store.pages import pages
 from taskqueue.store.repairing import Repaired, repair
 from taskqueue.store.rocks import RocksStore
 from taskqueue.store.skipping import SKIPPED_EPOCHS
-from taskqueue.store.still import Still, pages
+from taskqueue.store.still import Still
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Crawl

@@ -20,8 +20,9 @@ from taskqueue.store.figures import project_records
 from taskqueue.store.forms import JSON, MESSAGEPACK, Form
 from taskqueue.store.importing import BadLine, bring_in
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.pages import pages
 from taskqueue.store.rocks import RocksStore
-from taskqueue.store.still import Still, pages
+from taskqueue.store.still import Still
 
 HOUR = 472_222
 NEWS, SHOP = (5, 4, 3, 2, 1, 0), (10, 0, 0, 0, 0, 0)
