@@ -17,7 +17,8 @@ VARIABLE: Final = "_TASKQUEUE_COMPLETE"
 
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
-def completion(shell: str) -> None:
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
     """Print a script that lets a shell complete commands, options and the names of projects.
 
     The script belongs into a file that the shell reads: for bash ~/.local/share/bash-completion/completions/taskqueue,
@@ -30,8 +31,6 @@ def completion(shell: str) -> None:
       taskqueue completion zsh > ~/.zfunc/_taskqueue
       eval "$(taskqueue completion bash)"
     """
-    from taskqueue.cli.main import taskqueue
-
     made_by = get_completion_class(shell)
     assert made_by is not None
-    say_lines(made_by(taskqueue, {}, "taskqueue", VARIABLE).source())
+    say_lines(made_by(context.find_root().command, {}, "taskqueue", VARIABLE).source())
