@@ -24,9 +24,9 @@ from typing import Final
 from msgspec import structs
 from msgspec.msgpack import Decoder, encode
 
-from taskqueue.core.counters import PERIOD_SECONDS, Counters, CountersRecord
-from taskqueue.core.replies import StatsReply
-from taskqueue.core.views import ProjectStats, Totals
+from taskqueue.core.parts.windows import PERIOD_SECONDS, Counters, CountersRecord
+from taskqueue.protocol.replies import StatsReply
+from taskqueue.protocol.views import ProjectStats, Totals
 
 NOW: Final = 1_700_000_005.0
 DAY: Final = 86_400

@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 import zmq
 
 from benchmarks import processes
-from taskqueue.core.replies import StatusReply
-from taskqueue.core.requests import AnyRequest, Status
-from taskqueue.wire import decode_said, encode
+from taskqueue.protocol.codec import decode_said, encode
+from taskqueue.protocol.replies import StatusReply
+from taskqueue.protocol.requests import AnyRequest, Status
 
 SILENT_MS: Final = 60_000
 """A peer that waits so long for a message raises ``zmq.Again``: a benchmark that goes wrong must end."""

@@ -23,15 +23,15 @@ from benchmarks.daemon import Daemon
 from benchmarks.harness import Column, Report
 from benchmarks.traffic import Fetcher, Producer, expect, taskid_of
 from taskqueue import Client
-from taskqueue.core.choices import FailuresBy
-from taskqueue.core.failure import FailuresRef
-from taskqueue.core.failure_counts import PAGE_FAILURES
-from taskqueue.core.failure_groups import FailureGroups
-from taskqueue.core.messages import Finished, NewTask
-from taskqueue.core.needs import Needs
-from taskqueue.core.task import NO_FLOOR
+from taskqueue.core.admin.failure_counts import PAGE_FAILURES
+from taskqueue.core.projects.failure_groups import FailureGroups
+from taskqueue.core.tasks.failure import FailuresRef
+from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.tasks.task import NO_FLOOR
+from taskqueue.protocol.choices import FailuresBy
+from taskqueue.protocol.fields import Finished, NewTask
 from taskqueue.store.lookup import find
-from taskqueue.store.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks import RocksStore
 
 COMMAND: Final = "python -m benchmarks.failures"
 CONFIG: Final = "[defaults]\nrate = inf\nfail_pause_num = 0\n[projects.fails]\n[projects.works]\n"

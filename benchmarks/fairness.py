@@ -14,7 +14,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from benchmarks.virtual import Line
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
 
 TASKS: Final = 20_000
 PROJECTS: Final = 20

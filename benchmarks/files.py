@@ -27,15 +27,15 @@ import msgspec
 
 from benchmarks.harness import Column, Report
 from taskqueue.calendar import Calendar
-from taskqueue.cli.lines import Lines
-from taskqueue.core.task import STATE_NAMES
-from taskqueue.store.exporting import lines_of
-from taskqueue.store.figures import project_records
-from taskqueue.store.forms import JSON, MESSAGEPACK, Form
-from taskqueue.store.importing import bring_in
-from taskqueue.store.rocks import RocksStore
-from taskqueue.store.still import Still
-from taskqueue.wire.stream import values
+from taskqueue.cli.input.task_lines import Lines
+from taskqueue.core.tasks.task import STATE_NAMES
+from taskqueue.protocol.value_stream import values
+from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.tools.exporting import lines_of
+from taskqueue.store.tools.figures import project_records
+from taskqueue.store.tools.forms import JSON, MESSAGEPACK, Form
+from taskqueue.store.tools.importing import bring_in
 
 COMMAND: Final = "python -m benchmarks.files"
 COLUMNS: Final = [

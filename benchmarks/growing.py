@@ -14,9 +14,9 @@ from typing import Final, Self
 
 from benchmarks.daemon import Daemon, Peer
 from benchmarks.traffic import EVERYTHING, PROJECT, WINDOW, Producer, Scheduled, Traffic, expect, now
-from taskqueue.core.messages import PLAIN, Schedule
-from taskqueue.core.replies import Select
-from taskqueue.core.requests import Hello
+from taskqueue.protocol.fields import PLAIN, Schedule
+from taskqueue.protocol.replies import Select
+from taskqueue.protocol.requests import Hello
 
 CONFIG: Final = f"[projects.{PROJECT}]\nrate = inf\n"
 """All else is as it comes, ``durability = "commit"`` and the cache included."""

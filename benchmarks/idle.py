@@ -21,7 +21,7 @@ from benchmarks.growing import peak_bytes, settle
 from benchmarks.harness import Column, Goal, Report, parser
 from benchmarks.processes import stay_on
 from benchmarks.traffic import Traffic, expect
-from taskqueue.core.messages import Schedule
+from taskqueue.protocol.fields import Schedule
 
 COMMAND: Final = "python -m benchmarks.idle"
 CONFIG: Final = "[server]\nauto_create = true\n"
@@ -35,7 +35,7 @@ COLUMNS: Final = [
 BATCH: Final = 1000
 DAY: Final = 86_400
 SAVED_SECONDS: Final = 65
-"""After that all windows are saved (``core/counting.py``)."""
+"""After that all windows are saved (``core/rules/statistics.py``)."""
 
 
 def main() -> None:

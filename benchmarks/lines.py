@@ -17,10 +17,10 @@ from benchmarks.daemon import Peer
 from benchmarks.peers import redis
 from benchmarks.peers.service import CHUNK_BYTES, connect
 from benchmarks.traffic import body_of
-from taskqueue.core.messages import Finished, NewTask
-from taskqueue.core.replies import DoneReply, NewTasksReply, ProjectReply, Select, Welcome
-from taskqueue.core.requests import Done, Hello, NewTasks, ProjectSet
-from taskqueue.wire import decode_said, encode
+from taskqueue.protocol.codec import decode_said, encode
+from taskqueue.protocol.fields import Finished, NewTask
+from taskqueue.protocol.replies import DoneReply, NewTasksReply, ProjectReply, Select, Welcome
+from taskqueue.protocol.requests import Done, Hello, NewTasks, ProjectSet
 
 NAME: Final = "probe"
 """Of the project, tube or list; the load has another one."""

@@ -14,7 +14,7 @@ from math import floor, inf
 from typing import Final, NamedTuple
 
 from benchmarks.virtual import Line
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
 
 HOUR: Final = 3600.0
 SHORT: Final = 300.0

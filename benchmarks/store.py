@@ -32,16 +32,16 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
-from taskqueue.core.kept import Kept
-from taskqueue.core.messages import Schedule, Token
-from taskqueue.core.needs import Needs, OrderRef, TaskRef
-from taskqueue.core.task import DELAYED, PROCESSING, READY, SUCCESS, Lease, Move, Spec, Task, ready_key, time_key
-from taskqueue.core.views import Attempt
-from taskqueue.store import layout
+from taskqueue.core.tasks.needs import Needs, OrderRef, TaskRef
+from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, SUCCESS, Lease, Move, Spec, Task, ready_key, time_key
+from taskqueue.protocol.fields import Schedule, Token
+from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.orders import NEAR_SEQS
-from taskqueue.store.rocks import RocksStore
+from taskqueue.store.records import layout
+from taskqueue.store.records.orders import NEAR_SEQS
+from taskqueue.store.rocksdb.rocks import RocksStore
 
 BATCH: Final = 256
 BATCHES_A_SYNC: Final = 16

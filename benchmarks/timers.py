@@ -17,10 +17,10 @@ from benchmarks.peers import beanstalkd, redis
 from benchmarks.peers.beanstalkd import ID_BYTES
 from benchmarks.peers.service import CHUNK_BYTES, connect
 from benchmarks.traffic import PROJECT, Traffic, expect, taskid_of
-from taskqueue.core.messages import MAX_CAPACITY, Finished, Schedule
-from taskqueue.core.replies import AnySaid, DoneReply, Select
-from taskqueue.core.requests import Done, Hello
-from taskqueue.wire import decode_said
+from taskqueue.protocol.codec import decode_said
+from taskqueue.protocol.fields import MAX_CAPACITY, Finished, Schedule
+from taskqueue.protocol.replies import AnySaid, DoneReply, Select
+from taskqueue.protocol.requests import Done, Hello
 
 BATCH: Final = 1000
 BODY_BYTES: Final = 100

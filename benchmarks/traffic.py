@@ -24,9 +24,9 @@ import msgspec
 import zmq
 
 from benchmarks.daemon import Peer
-from taskqueue.core.messages import PLAIN, Finished, NewTask, Schedule
-from taskqueue.core.replies import DoneReply, NewTasksReply, Select
-from taskqueue.core.requests import Done, Hello, NewTasks
+from taskqueue.protocol.fields import PLAIN, Finished, NewTask, Schedule
+from taskqueue.protocol.replies import DoneReply, NewTasksReply, Select
+from taskqueue.protocol.requests import Done, Hello, NewTasks
 
 PROJECT: Final = "bench"
 WINDOW: Final = 8

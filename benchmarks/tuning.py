@@ -31,12 +31,13 @@ from rocksdict import DBCompressionType
 
 from benchmarks.harness import Column, Plot, Report, alternate, parser
 from benchmarks.store import PROJECT, SESSION, body_of, disk_bytes, settle, taskid_of, written_bytes
-from taskqueue.core.messages import Schedule
-from taskqueue.core.task import PROCESSING, READY, SUCCESS, ready_key, time_key
-from taskqueue.core.views import Attempt
-from taskqueue.store import layout, tuning
+from taskqueue.core.tasks.task import PROCESSING, READY, SUCCESS, ready_key, time_key
+from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch
-from taskqueue.store.rocks import RocksStore
+from taskqueue.store.records import layout
+from taskqueue.store.rocksdb import tuning
+from taskqueue.store.rocksdb.rocks import RocksStore
 
 TURN: Final = 1300
 LAG: Final = 2

@@ -14,13 +14,13 @@ from itertools import count
 from typing import Final
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.messages import NIL, Finished, Handed, NewTask, Now, Peer, Schedule
-from taskqueue.core.replies import Select
-from taskqueue.core.requests import AnyRequest, Done, Heard, Hello, NewTasks
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.fields import NIL, Finished, Handed, NewTask, Now, Peer, Schedule
+from taskqueue.protocol.replies import Select
+from taskqueue.protocol.requests import AnyRequest, Done, Heard, Hello, NewTasks
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.store.memory_store import Disk, MemoryStore
 
 WALL: Final = 1_700_000_000.0
 BOOT: Final = 1_000.0

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from taskqueue.client.async_client import AsyncClient
     from taskqueue.client.blocking import Client
-    from taskqueue.client.finishing import Finish
-    from taskqueue.client.hyperlinks import links
-    from taskqueue.client.middleware import Middleware
-    from taskqueue.client.outcome import Drop, PassedOn, Retry
-    from taskqueue.client.pushing import Pushed
-    from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
-    from taskqueue.client.worker import Worker
-    from taskqueue.core.messages import NewTask
+    from taskqueue.client.links.hyperlinks import links
+    from taskqueue.client.tasks.push_many import Pushed
+    from taskqueue.client.tasks.reports import Finish
+    from taskqueue.client.tasks.task import Task, canonical_url, default_taskid, new_task
+    from taskqueue.client.worker.middleware import Middleware
+    from taskqueue.client.worker.outcome import Drop, PassedOn, Retry
+    from taskqueue.client.worker.worker import Worker
     from taskqueue.errors import (
         ClientError,
         Closed,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
         RequestTimeout,
         TaskQueueError,
     )
+    from taskqueue.protocol.fields import NewTask
 
 __all__ = [
     "AsyncClient",
@@ -55,19 +55,19 @@ __all__ = [
 _HOMES = {
     "AsyncClient": "client.async_client",
     "Client": "client.blocking",
-    "Drop": "client.outcome",
-    "Finish": "client.finishing",
-    "Middleware": "client.middleware",
-    "NewTask": "core.messages",
-    "PassedOn": "client.outcome",
-    "Pushed": "client.pushing",
-    "Retry": "client.outcome",
-    "Task": "client.task",
-    "Worker": "client.worker",
-    "canonical_url": "client.task",
-    "default_taskid": "client.task",
-    "links": "client.hyperlinks",
-    "new_task": "client.task",
+    "Drop": "client.worker.outcome",
+    "Finish": "client.tasks.reports",
+    "Middleware": "client.worker.middleware",
+    "NewTask": "protocol.fields",
+    "PassedOn": "client.worker.outcome",
+    "Pushed": "client.tasks.push_many",
+    "Retry": "client.worker.outcome",
+    "Task": "client.tasks.task",
+    "Worker": "client.worker.worker",
+    "canonical_url": "client.tasks.task",
+    "default_taskid": "client.tasks.task",
+    "links": "client.links.hyperlinks",
+    "new_task": "client.tasks.task",
 }
 """Modules of the names above; those that are not here are errors."""
 

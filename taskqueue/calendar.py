@@ -36,7 +36,7 @@ import msgspec
 from cronsim import CronSim, CronSimError
 from msgspec import Raw
 
-from taskqueue.core.given import Hours
+from taskqueue.core.settings.environment import Hours
 from taskqueue.errors import Rejected
 
 MAX_SETTING_CHARS: Final = 400
@@ -65,7 +65,7 @@ _ACTIVE: Final = re.compile(
 
 
 class Calendar:
-    """What the core is given; see ``taskqueue.core.given``."""
+    """What the core is given; see ``taskqueue.core.settings.environment``."""
 
     def next_run(self, expression: str, zone: str, after: float) -> float:
         """The first time (unix seconds) after ``after`` that a cron expression means in a time zone; inf: never.

@@ -14,7 +14,7 @@ import taskqueue
 
 PACKAGE = Path(taskqueue.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
-CORE = sorted((PACKAGE / "core").glob("*.py"))
+CORE = sorted([*(PACKAGE / "core").rglob("*.py"), *(PACKAGE / "protocol").rglob("*.py")])
 
 MOST_LINES = 400
 

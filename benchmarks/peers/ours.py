@@ -13,10 +13,10 @@ import msgspec
 
 from benchmarks.contest import WINDOW, Load, Made
 from benchmarks.daemon import Daemon, Peer
-from taskqueue.core.messages import Finished, NewTask
-from taskqueue.core.replies import DoneReply, NewTasksReply, Select, Welcome
-from taskqueue.core.requests import Done, Hello, NewTasks
-from taskqueue.wire import encode
+from taskqueue.protocol.codec import encode
+from taskqueue.protocol.fields import Finished, NewTask
+from taskqueue.protocol.replies import DoneReply, NewTasksReply, Select, Welcome
+from taskqueue.protocol.requests import Done, Hello, NewTasks
 
 PROJECT: Final = "bench"
 PRODUCER: Final = "bench-producer"

@@ -18,15 +18,15 @@ from msgspec import Struct, field
 from benchmarks.contest import Load
 from benchmarks.peers import ours
 from taskqueue.calendar import Calendar
-from taskqueue.core.messages import Now, Peer
-from taskqueue.core.replies import AnySaid, DoneReply, NewTasksReply, Select
-from taskqueue.core.requests import AnyRequest, Heard
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.codec import decode_request, encode
+from taskqueue.protocol.fields import Now, Peer
+from taskqueue.protocol.replies import AnySaid, DoneReply, NewTasksReply, Select
+from taskqueue.protocol.requests import AnyRequest, Heard
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory import Disk, MemoryStore
-from taskqueue.wire import decode_request, encode
+from taskqueue.store.memory_store import Disk, MemoryStore
 
 TURN_FRAMES: Final = 4
 TURN_SECONDS: Final = 0.03

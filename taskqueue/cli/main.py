@@ -23,7 +23,7 @@ from typing import Final, TextIO
 
 import click
 
-from taskqueue.cli.completion import VARIABLE
+from taskqueue.cli.commands.completion import VARIABLE
 from taskqueue.errors import ConfigError, RequestRejected, TaskQueueError
 from taskqueue.terminal.lines import say, say_lines
 
@@ -72,7 +72,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"taskqueue.cli.{MODULES.get(cmd_name, cmd_name)}")
+        module = import_module(f"taskqueue.cli.commands.{MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, cmd_name)
         return command
 

@@ -2,13 +2,13 @@
 
 from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.blocking import Client
-from taskqueue.client.finishing import Finish
-from taskqueue.client.hyperlinks import links
-from taskqueue.client.middleware import Middleware
-from taskqueue.client.outcome import Drop, PassedOn, Retry
-from taskqueue.client.pushing import Pushed
-from taskqueue.client.task import Task, canonical_url, default_taskid, new_task
-from taskqueue.client.worker import Worker
+from taskqueue.client.links.hyperlinks import links
+from taskqueue.client.tasks.push_many import Pushed
+from taskqueue.client.tasks.reports import Finish
+from taskqueue.client.tasks.task import Task, canonical_url, default_taskid, new_task
+from taskqueue.client.worker.middleware import Middleware
+from taskqueue.client.worker.outcome import Drop, PassedOn, Retry
+from taskqueue.client.worker.worker import Worker
 
 __all__ = [
     "AsyncClient",

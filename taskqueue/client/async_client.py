@@ -26,24 +26,24 @@ from math import inf
 from types import TracebackType
 from typing import Any, Final, Self
 
-from taskqueue.client.exchange import Exchange, limit
-from taskqueue.client.fetching import Fetching
-from taskqueue.client.finishing import Finish, Finishing, failure_of, success_of
-from taskqueue.client.holding import Holding
-from taskqueue.client.intake import Intake
-from taskqueue.client.log_admin import LogAdmin
-from taskqueue.client.project_admin import ProjectAdmin
-from taskqueue.client.pushes import Pushes, push_of
-from taskqueue.client.pushing import Batch, Defaults, Item, Packer, Pushed, batches
-from taskqueue.client.relay import Relay
-from taskqueue.client.session import HandedOut, Session
-from taskqueue.client.task import Duration, Moment, Task, new_task
-from taskqueue.client.task_admin import TaskAdmin
-from taskqueue.client.waiting import Waiting
-from taskqueue.core.messages import MAX_BATCH
-from taskqueue.core.replies import NewOutcome, NewTasksReply, OperationsReply, TokensReply
-from taskqueue.core.requests import Extend, LeaseRef, NewTasks, OperationList, Release
+from taskqueue.client.admin.hold_open import Holding
+from taskqueue.client.admin.log_admin import LogAdmin
+from taskqueue.client.admin.long_poll import Waiting
+from taskqueue.client.admin.project_admin import ProjectAdmin
+from taskqueue.client.admin.task_admin import TaskAdmin
+from taskqueue.client.connection.exchange import Exchange, limit
+from taskqueue.client.connection.session import HandedOut, Session
+from taskqueue.client.fetcher.fetch_buffer import Fetching
+from taskqueue.client.fetcher.relay import Relay
+from taskqueue.client.fetcher.task_supply import Intake
+from taskqueue.client.tasks.push_many import Batch, Defaults, Item, Packer, Pushed, batches
+from taskqueue.client.tasks.push_one import Pushes, push_of
+from taskqueue.client.tasks.reports import Finish, Finishing, failure_of, success_of
+from taskqueue.client.tasks.task import Duration, Moment, Task, new_task
 from taskqueue.errors import MessageTooLarge
+from taskqueue.protocol.fields import MAX_BATCH
+from taskqueue.protocol.replies import NewOutcome, NewTasksReply, OperationsReply, TokensReply
+from taskqueue.protocol.requests import Extend, LeaseRef, NewTasks, OperationList, Release
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
@@ -133,9 +133,9 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
         The arguments are those of ``new_task``; ``timeout`` is the seconds that processing the task may take. A url
-        that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.url_rules``.
+        that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.url_rules``.
         Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
-        outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.grouping``.
+        outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.connection.batching``.
 
         Raises:
             ValueError, TypeError: it is no task; nothing was sent.

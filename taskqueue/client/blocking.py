@@ -15,15 +15,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from taskqueue.client.async_client import AsyncClient
-from taskqueue.client.background import Background, Running
 from taskqueue.client.blocking_admin import BlockingAdmin
-from taskqueue.client.finishing import Finish, failure_of, report_size, success_of
-from taskqueue.client.pushes import push_of
-from taskqueue.client.pushing import Defaults, Item, Packer, Pushed
-from taskqueue.client.task import Duration, Moment, Task, new_task
-from taskqueue.core.messages import Finished
-from taskqueue.core.replies import NewOutcome
+from taskqueue.client.connection.background import Background, Running
+from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
+from taskqueue.client.tasks.push_one import push_of
+from taskqueue.client.tasks.reports import Finish, failure_of, report_size, success_of
+from taskqueue.client.tasks.task import Duration, Moment, Task, new_task
 from taskqueue.errors import Closed
+from taskqueue.protocol.fields import Finished
+from taskqueue.protocol.replies import NewOutcome
 
 
 class Client(BlockingAdmin):

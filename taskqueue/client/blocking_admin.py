@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from taskqueue.client.background import Background
-from taskqueue.client.holding import HOLD_SECONDS
-from taskqueue.client.log_admin import PAGE
-from taskqueue.client.task import Moment
-from taskqueue.core.choices import FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
-from taskqueue.core.messages import Setting
-from taskqueue.core.replies import (
+from taskqueue.client.admin.hold_open import HOLD_SECONDS
+from taskqueue.client.admin.log_admin import PAGE
+from taskqueue.client.connection.background import Background
+from taskqueue.client.tasks.task import Moment
+from taskqueue.errors import Closed
+from taskqueue.protocol.choices import FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.replies import (
     FailuresReply,
     FetchersReply,
     HistoryReply,
@@ -22,9 +23,8 @@ from taskqueue.core.replies import (
     TaskListReply,
     TaskReply,
 )
-from taskqueue.core.requests import Action, BulkAction
-from taskqueue.core.views import FetcherView, LogEntry, OperationView, Point, ProjectStats, ProjectView, TaskRow
-from taskqueue.errors import Closed
+from taskqueue.protocol.requests import Action, BulkAction
+from taskqueue.protocol.views import FetcherView, LogEntry, OperationView, Point, ProjectStats, ProjectView, TaskRow
 
 if TYPE_CHECKING:
     from taskqueue.client.async_client import AsyncClient

@@ -13,25 +13,17 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from taskqueue.core import (
-    cron,
-    failure_counts,
-    failures,
-    finishing,
-    listing,
-    log,
-    operations,
-    points,
-    retention,
-    stepping,
-    sweeping,
-    trimming,
-)
-from taskqueue.core.fetchers import RESENT_MOST
-from taskqueue.core.messages import NewTask, Now
-from taskqueue.core.needs import Found, LeaseAnswer, Needs, OrderRef, SpecRef, TaskRef
-from taskqueue.core.project import Project
-from taskqueue.core.requests import (
+from taskqueue.core.admin import change_log, failure_counts, operations, task_list
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.rules import clock_step, completion, cron, event_history, failures, memory_limits, retention, sweep
+from taskqueue.core.rules.fetchers import RESENT_MOST
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import Found, LeaseAnswer, Needs, OrderRef, SpecRef, TaskRef
+from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, READY
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import NewTask, Now
+from taskqueue.protocol.requests import (
     Done,
     Extend,
     GroupDo,
@@ -47,10 +39,6 @@ from taskqueue.core.requests import (
     TaskShow,
     Why,
 )
-from taskqueue.core.sessions import Session
-from taskqueue.core.state import State
-from taskqueue.core.task import DELAYED, NO_FLOOR, READY
-from taskqueue.errors import Corrupt
 
 REFILLS_A_TURN: Final = 32
 """Orders that are read further in one turn: with many projects a start is spread over several turns."""
@@ -66,11 +54,11 @@ def needs(state: State, now: Now, heard: Sequence[Heard]) -> Needs:
     state.lists.clear()
     state.clears = any(_clears(each) for each in heard)
     wanted = Needs()
-    stepping.follow(state, now)
+    clock_step.follow(state, now)
     cron.need(state, now, wanted)
-    finishing.need(state, wanted)
+    completion.need(state, wanted)
     operations.need(state, wanted)
-    sweeping.need(state, wanted)
+    sweep.need(state, wanted)
     retention.need(state, now, wanted)
     failures.need(state, now, wanted)
     failure_counts.need(state, wanted)
@@ -130,9 +118,9 @@ def _low_orders(state: State, project: Project) -> list[OrderRef]:
     queue, config = project.queue, state.config
     if queue.ready.floor == NO_FLOOR and queue.delayed.floor == NO_FLOOR:
         return []
-    most = trimming.share(state)
+    most = memory_limits.share(state)
     return [
-        OrderRef(project.number, which, queue.head(which).floor, trimming.refill_tasks(state, which), most // 2)
+        OrderRef(project.number, which, queue.head(which).floor, memory_limits.refill_tasks(state, which), most // 2)
         for which in (READY, DELAYED)
         if queue.head(which).is_low(config.head_tasks, most)
     ]
@@ -154,11 +142,11 @@ def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
         case Why(taskid=str(taskid)):
             _need_shown(state, request.project, taskid, wanted)
         case TaskList():
-            listing.need(state, request, wanted)
+            task_list.need(state, request, wanted)
         case Log():
-            wanted.log.append(log.need(state, request))
+            wanted.log.append(change_log.need(state, request))
         case StatsHistory():
-            points.need(state, request, wanted)
+            event_history.need(state, request, wanted)
         case TaskRetry() | TaskCancel():
             _need_named(state, request, wanted)
         case Hello() if session is not None:

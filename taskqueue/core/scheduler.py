@@ -26,41 +26,41 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from taskqueue.core import (
-    admin,
-    answering,
-    counting,
+from taskqueue.core import lookups
+from taskqueue.core.admin import change_log, failure_counts, operations, project_requests, task_list, why
+from taskqueue.core.admin.invariants import check
+from taskqueue.core.parts.events import Event
+from taskqueue.core.parts.pseudonyms import derive
+from taskqueue.core.projects.session import Session
+from taskqueue.core.rules import (
+    answer_waiters,
+    completion,
     cron,
-    endings,
-    failure_counts,
+    disk_full,
+    event_history,
     failures,
     fetchers,
-    finishing,
-    full_disk,
-    intake,
-    listing,
-    log,
-    lookups,
-    operations,
-    points,
+    lease_end,
+    memory_limits,
+    push,
     retention,
-    sweeping,
-    trimming,
-    why,
+    statistics,
+    sweep,
 )
-from taskqueue.core.appointments import keep_appointments
-from taskqueue.core.check import check
-from taskqueue.core.events import Event
-from taskqueue.core.given import Given
-from taskqueue.core.handout import HandOut, call_crowded
-from taskqueue.core.kept import Kept, KeptOutcome, Loaded
-from taskqueue.core.loading import configure, load
-from taskqueue.core.messages import Now
-from taskqueue.core.needs import Found, Needs
-from taskqueue.core.offering import offer
-from taskqueue.core.pseudonyms import derive
-from taskqueue.core.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, NewTasksReply, Said, VerifyReply
-from taskqueue.core.requests import (
+from taskqueue.core.rules.clock_step import put_back
+from taskqueue.core.rules.eligibility import offer
+from taskqueue.core.rules.handout import HandOut, call_crowded
+from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.startup import configure, load
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import Found, Needs
+from taskqueue.core.tasks.records import Kept, KeptOutcome, Loaded
+from taskqueue.core.timers import keep_appointments
+from taskqueue.errors import Corrupt, Rejected
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, NewTasksReply, Said, VerifyReply
+from taskqueue.protocol.requests import (
     Bulk,
     Done,
     Extend,
@@ -90,11 +90,6 @@ from taskqueue.core.requests import (
     Verify,
     Why,
 )
-from taskqueue.core.sessions import Session
-from taskqueue.core.settings import CoreConfig
-from taskqueue.core.state import State
-from taskqueue.core.stepping import put_back
-from taskqueue.errors import Corrupt, Rejected
 
 
 class Turn(Struct):
@@ -147,24 +142,24 @@ class Scheduler:
         state = self._state
         state.changes.begin(found)
         state.said, state.events, state.more = [], [], False
-        answering.begin(state)
+        answer_waiters.begin(state)
         lookups.absorb(state, found)
-        finishing.finish(state, now)
+        completion.finish(state, now)
         cron.tick(state, now)
         # Not before: what was looked up for these is what the settings said until now.
         if config is not None:
             configure(state, config, now)
         if reloaded is not None:
-            log.note_reload(state, now, reloaded)
+            change_log.note_reload(state, now, reloaded)
         for said in undelivered:
             fetchers.miss(state, now, said)
         for each in heard:
             self._hear(each, now)
         keep_appointments(state, now)
         operations.step(state, now)
-        sweeping.step(state)
+        sweep.step(state)
         retention.step(state, now)
-        points.step(state, now)
+        event_history.step(state, now)
         failures.step(state, now)
         failure_counts.step(state)
         self._offer(now)
@@ -175,8 +170,8 @@ class Scheduler:
     def last_words(self) -> Kept:
         """What is to be kept before an orderly end: windows that have changed since they were saved, and points."""
         for project in self._state.projects.values():
-            counting.save(self._state, project)
-        points.write_all(self._state)
+            statistics.save(self._state, project)
+        event_history.write_all(self._state)
         return self._state.changes.take()
 
     def next_event_at(self, now: Now) -> float:
@@ -248,7 +243,7 @@ class Scheduler:
         self._answer(session, reply, kept=True)
 
     def _is_kept(self, reply: AnyReply) -> bool:
-        return self._state.config.has_room or full_disk.is_kept(reply)
+        return self._state.config.has_room or disk_full.is_kept(reply)
 
     def _recall(self, session: Session, n: int) -> AnyReply:
         """The kept answer to a repeat: of this very turn, or looked up for it."""
@@ -266,7 +261,7 @@ class Scheduler:
     def _try(self, session: Session, heard: Heard, now: Now) -> AnyReply | None:
         try:
             if not self._state.config.has_room:
-                full_disk.refuse(heard.request)
+                disk_full.refuse(heard.request)
             return _HANDLERS[type(heard.request)](self._state, now, session, heard)
         except Rejected as rejected:
             return ErrorReply(n=heard.request.n, code=rejected.code, reason=rejected.reason)
@@ -296,15 +291,15 @@ class Scheduler:
         state = self._state
         for project in state.dirty.values():
             queue = project.queue
-            trimming.settle(state, project)
+            memory_limits.settle(state, project)
             state.boot.note(("lease", project.number), queue.processing.next_at())
             state.wall.note(("due", project.number), queue.due_at())
             state.wall.note(("old", project.number), project.old_at())
             lookups.note_low(state, project)
-            finishing.note(state, project, now)
-            counting.note(state, project, now)
+            completion.note(state, project, now)
+            statistics.note(state, project, now)
             state.changes.kept.projects.append(project.record())
-        trimming.relieve(state)
+        memory_limits.relieve(state)
         state.more |= bool(state.waits.late)
         operations.list_leases(state)
         state.changes.kept.buckets += [shared.record() for shared in state.drawn.values()]
@@ -331,14 +326,14 @@ PROBLEMS_SHOWN: Final = 100
 def _new_tasks(state: State, now: Now, session: Session, heard: Heard) -> NewTasksReply:
     request = heard.request
     assert isinstance(request, NewTasks)
-    outcomes, errors = intake.take_batch(state, now, request.project, request.tasks, heard.flaws)
+    outcomes, errors = push.take_batch(state, now, request.project, request.tasks, heard.flaws)
     return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors)
 
 
 def _done(state: State, now: Now, session: Session, heard: Heard) -> DoneReply:
     request = heard.request
     assert isinstance(request, Done)
-    return endings.finish_batch(state, now, session, request, heard.flaws)
+    return lease_end.finish_batch(state, now, session, request, heard.flaws)
 
 
 def _verify(state: State, now: Now, session: Session, heard: Heard) -> VerifyReply:
@@ -353,9 +348,9 @@ def _asked_by(handler: Callable[[State, Now, Session, Any], AnyReply | None]) ->
     return lambda state, now, session, heard: handler(state, now, session, heard.request)
 
 
-def _asked_for_change(handler: Callable[[State, Now, log.Who, Any], AnyReply | None]) -> _Handler:
+def _asked_for_change(handler: Callable[[State, Now, change_log.Who, Any], AnyReply | None]) -> _Handler:
     """A handler that has the log tell who asked."""
-    return lambda state, now, session, heard: handler(state, now, log.who(session, heard), heard.request)
+    return lambda state, now, session, heard: handler(state, now, change_log.who(session, heard), heard.request)
 
 
 def _asked(handler: Callable[[State, Now, Any], AnyReply | None]) -> _Handler:
@@ -370,25 +365,25 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     Hello: _asked_by(fetchers.hello),
     Extend: _asked_by(fetchers.extend),
     Release: _asked_by(fetchers.release),
-    Status: _asked(admin.status),
-    Fetchers: _asked(admin.fetchers),
-    ProjectShow: _asked(admin.show_project),
-    ProjectSet: _asked_for_change(admin.set_project),
-    ProjectUnset: _asked_for_change(admin.unset_project),
-    ProjectDo: _asked_for_change(admin.act_on_project),
+    Status: _asked(project_requests.status),
+    Fetchers: _asked(project_requests.fetchers),
+    ProjectShow: _asked(project_requests.show_project),
+    ProjectSet: _asked_for_change(project_requests.set_project),
+    ProjectUnset: _asked_for_change(project_requests.unset_project),
+    ProjectDo: _asked_for_change(project_requests.act_on_project),
     GroupDo: _asked_for_change(operations.begin_group),
-    ProjectWait: _asked_by(finishing.wait),
-    ProjectHold: _asked_by(finishing.hold),
-    Stats: _asked(admin.stats),
-    StatsHistory: _asked_by(points.show),
+    ProjectWait: _asked_by(completion.wait),
+    ProjectHold: _asked_by(completion.hold),
+    Stats: _asked(project_requests.stats),
+    StatsHistory: _asked_by(event_history.show),
     Why: _asked(why.why),
-    TaskList: _asked(listing.list_tasks),
+    TaskList: _asked(task_list.list_tasks),
     Failures: _asked_by(failure_counts.begin),
     Bulk: _asked_for_change(operations.begin),
     OperationShow: _asked_by(operations.show),
     OperationList: _asked(operations.list_all),
-    Log: _asked(log.show),
-    TaskShow: _asked(admin.show_task),
-    TaskRetry: _asked_for_change(admin.retry_tasks),
-    TaskCancel: _asked_for_change(admin.cancel_tasks),
+    Log: _asked(change_log.show),
+    TaskShow: _asked(project_requests.show_task),
+    TaskRetry: _asked_for_change(project_requests.retry_tasks),
+    TaskCancel: _asked_for_change(project_requests.cancel_tasks),
 }

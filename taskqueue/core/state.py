@@ -1,7 +1,7 @@
 """Everything that the scheduler knows, and the few moves that all its rules share.
 
-The rules live in the modules beside this one (``intake``, ``endings``, ``fetchers``, ``handout``, ``admin``), each a
-set of functions over this state; what must never come in here is a rule that only one of them needs.
+The rules live in the folders ``rules`` and ``admin``, each a set of functions over this state; what must never come in
+here is a rule that only one of them needs.
 """
 
 from __future__ import annotations
@@ -13,31 +13,40 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from taskqueue.core.agenda import Agenda
-from taskqueue.core.changes import Changes
-from taskqueue.core.connections import Connections
-from taskqueue.core.events import Event, EventKind
-from taskqueue.core.failure_groups import FailureCount
-from taskqueue.core.failure_log import FailureLog
-from taskqueue.core.given import Given
-from taskqueue.core.history import History
-from taskqueue.core.kept import OUTCOME_WINDOW, DroppedSession, Loaded, SessionRecord
-from taskqueue.core.memory import Memory
-from taskqueue.core.messages import Now, Token
-from taskqueue.core.needs import FoundList, ListRef, SpecRef
-from taskqueue.core.operation import Operation
-from taskqueue.core.project import Project
-from taskqueue.core.replies import AnySaid, Said
-from taskqueue.core.sessions import Session
-from taskqueue.core.settings import CoreConfig, Layer, Pace
-from taskqueue.core.shared_bucket import SharedBucket
-from taskqueue.core.shares import Shares
-from taskqueue.core.sums import Sums
-from taskqueue.core.task import ATTEMPTS_KEPT, PROCESSING, TASK_BYTES, Spec, Task, deferred_bytes, kept_error, size_of
-from taskqueue.core.views import Attempt
-from taskqueue.core.waiting import Waits
-from taskqueue.core.wishes import NOTHING, Wishes
+from taskqueue.core.parts.events import Event, EventKind
+from taskqueue.core.parts.history import History
+from taskqueue.core.parts.timer_heap import Agenda
+from taskqueue.core.projects.connections import Connections
+from taskqueue.core.projects.failure_groups import FailureCount
+from taskqueue.core.projects.fair_queue import Shares
+from taskqueue.core.projects.grand_totals import Sums
+from taskqueue.core.projects.operation import Operation
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.projects.waiters import Waits
+from taskqueue.core.projects.wishes import NOTHING, Wishes
+from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
+from taskqueue.core.tasks.changes import Changes
+from taskqueue.core.tasks.failure_log import FailureLog
+from taskqueue.core.tasks.memory_usage import Memory
+from taskqueue.core.tasks.needs import FoundList, ListRef, SpecRef
+from taskqueue.core.tasks.records import OUTCOME_WINDOW, DroppedSession, Loaded, SessionRecord
+from taskqueue.core.tasks.task import (
+    ATTEMPTS_KEPT,
+    PROCESSING,
+    TASK_BYTES,
+    Spec,
+    Task,
+    deferred_bytes,
+    kept_error,
+    size_of,
+)
 from taskqueue.errors import Corrupt, Rejected
+from taskqueue.protocol.fields import Now, Token
+from taskqueue.protocol.replies import AnySaid, Said
+from taskqueue.protocol.views import Attempt
 
 NO_PACE: Final = Pace(rate=0.0)
 """Of a shared bucket that the config does not have any more: nothing is better than too much."""
@@ -66,10 +75,10 @@ class State:
         asked: those of them that are being looked up for this turn.
         memory: what all of them take in memory.
         heavy: tasks whose bodies are not to be held from the next turn on.
-        awaited: by project number, its first task, which was to go out when its body was not held: see ``trimming``.
+        awaited: by project number, its first task, if its body was missing when it was to go out: ``memory_limits``.
         freed: sessions that may have got free slots in this turn.
         silent: those that have fallen silent, and hold tasks still of which the specs are being read.
-        barred: by number, projects whose first tasks none of the fetchers that waited may take: see ``crashes``.
+        barred: by number, projects whose first tasks none of the fetchers that waited may take: see ``suspects``.
         crons: when which project's next cron job is due; ``ticking`` are those that are, looked up for this turn.
         before: the time of the turn before.
         finishing: projects that had nothing left to do at the end of the turn before.
@@ -79,8 +88,7 @@ class State:
         entered: numbers of projects that operations have come to in this turn.
         swept: by project number, up to which seq what the store has of live tasks was dropped by ``clear``; in the
             order of their turns. ``sweeping`` are those whose next pages are looked up for this turn.
-        old: numbers of projects in which something was over for longer than they keep it, in the order of their turns;
-            ``ridding`` are those of which it is looked up for this turn.
+        old: numbers of projects in which something is too old, in the order of their turns; ``ridding``: in this one.
         clears: this turn may clear a project.
         next_log: number of the next entry of the log.
         history: what happened lately, to be written by the minute.

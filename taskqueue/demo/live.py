@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from taskqueue.core.views import ProjectView
+from taskqueue.protocol.views import ProjectView
 from taskqueue.terminal.screen import Text
 
 SPEED_SECONDS = 3.0

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from taskqueue.core.views import Counts
 from taskqueue.demo.pace import Window
+from taskqueue.protocol.views import Counts
 
 EXAMPLES = 3
 """How many pages a failed claim names."""

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from taskqueue import Client
-from taskqueue.core.views import Counts, ProjectView
 from taskqueue.demo.live import Scene, Screen, Speed
 from taskqueue.demo.pace import Look
 from taskqueue.demo.processes import Processes
 from taskqueue.demo.stage import PROJECT
 from taskqueue.errors import RequestTimeout
+from taskqueue.protocol.views import Counts, ProjectView
 
 LOOK_SECONDS = 0.1
 

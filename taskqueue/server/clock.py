@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from taskqueue.core.messages import Now
+from taskqueue.protocol.fields import Now
 
 SMALL_STEP_SECONDS: Final = 60.0
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")

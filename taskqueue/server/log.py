@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from taskqueue.core.characters import visible
-from taskqueue.core.events import Event
-from taskqueue.core.kept import Kept
-from taskqueue.core.requests import Heard, Request
-from taskqueue.core.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
-from taskqueue.core.views import LogEntry
+from taskqueue.core.parts.events import Event
+from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
+from taskqueue.protocol.requests import Heard, Request
+from taskqueue.protocol.views import LogEntry
 from taskqueue.terminal.log_lines import LogLines
+from taskqueue.visible_text import visible
 
 log = logging.getLogger("taskqueue")
 

@@ -23,25 +23,25 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from taskqueue.core.events import Event
-from taskqueue.core.messages import Now
-from taskqueue.core.replies import ErrorReply, Said, Select, StatusReply
-from taskqueue.core.requests import Heard
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.parts.events import Event
+from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Damaged, DiskError, Fenced, FormatError, StoreError
+from taskqueue.protocol.codec import encode, request_number
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.replies import ErrorReply, Said, Select, StatusReply
+from taskqueue.protocol.requests import Heard
 from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, cpu_ticks, ticks
-from taskqueue.server.disk import Disk
-from taskqueue.server.epoch import Epoch
+from taskqueue.server.engine import Epoch
+from taskqueue.server.limits.disk_space import Disk
 from taskqueue.server.log import change_line, event_line, silence_lines, turn_lines
 from taskqueue.server.meters import Meters, as_map
+from taskqueue.server.network.reception import Reception
+from taskqueue.server.network.router import Frame, Router
 from taskqueue.server.outbox import Outbox
-from taskqueue.server.reception import Reception
-from taskqueue.server.router import Frame, Router
+from taskqueue.server.poller import Sleeper
 from taskqueue.server.signals import RELOAD, STOP, Signals
-from taskqueue.server.sleeper import Sleeper
 from taskqueue.server.summary import Summary
-from taskqueue.wire import encode, request_number
 
 log = logging.getLogger("taskqueue")
 

@@ -25,29 +25,29 @@ from typing import Final
 import msgspec
 import zmq
 
-from taskqueue.core.characters import visible
-from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.settings import CoreConfig
-from taskqueue.core.views import Counts
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, StoreError
-from taskqueue.server import budget
+from taskqueue.protocol.views import Counts
 from taskqueue.server.clock import Clock, boot_id
-from taskqueue.server.config import Config, anchored, changed, core_config, load, override, reloaded
-from taskqueue.server.disk import Disk
-from taskqueue.server.environment import with_environment
-from taskqueue.server.epoch import Epoch
-from taskqueue.server.files import connections_most, raise_limit
+from taskqueue.server.config.config_file import Config, anchored, changed, core_config, load, override, reloaded
+from taskqueue.server.config.environment import with_environment
+from taskqueue.server.config.pid_file import pid_file
+from taskqueue.server.engine import Epoch
+from taskqueue.server.limits import memory_budget
+from taskqueue.server.limits.disk_space import Disk
+from taskqueue.server.limits.open_files import connections_most, raise_limit
+from taskqueue.server.limits.process_memory import machine_bytes
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
-from taskqueue.server.memory import machine_bytes
 from taskqueue.server.meters import Meters
-from taskqueue.server.opening import Opening
-from taskqueue.server.pid_file import pid_file
-from taskqueue.server.router import Router
+from taskqueue.server.network.router import Router
 from taskqueue.server.signals import Signals
-from taskqueue.server.webhook import Webhook
+from taskqueue.server.store_opening import Opening
+from taskqueue.server.webhook.webhook import Webhook
+from taskqueue.store.files.soundness import is_damage, table_finding
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.soundness import is_damage, table_finding
+from taskqueue.visible_text import visible
 
 log = logging.getLogger("taskqueue")
 
@@ -159,7 +159,7 @@ class Source:
         config = with_environment(load(self._path), self._environ)
         for (section, key), value in self._said.items():
             config = override(config, section, key, value)
-        budget.check(config)
+        memory_budget.check(config)
         return anchored(config, os.getcwd())
 
 
@@ -226,7 +226,7 @@ def _router(config: Config, meters: Meters) -> Router:
 def memory_of(config: Config) -> int:
     """Bytes that the process may take: what the config says, or what the machine has."""
     there = machine_bytes()
-    if budget.needed_bytes(config) > there:
+    if memory_budget.needed_bytes(config) > there:
         log.warning("memory-small machine_bytes=%d; lower limits.memory_bytes or store.cache", there)
     return min(config.limits.memory, there)
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from taskqueue.core.messages import Peer
+from taskqueue.protocol.fields import Peer
 
 MAX_WAITING_BYTES: Final = 64 << 20
 

@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.views import Totals
+from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.protocol.views import Totals
 from taskqueue.server.meters import Meters
 
 SUMMARY_SECONDS: Final = 60.0

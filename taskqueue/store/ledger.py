@@ -15,20 +15,20 @@ import secrets
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from taskqueue.core.history import SECONDS
-from taskqueue.core.kept import Kept, Loaded
-from taskqueue.core.needs import Found, Needs
-from taskqueue.core.pseudonyms import SECRET_BYTES
-from taskqueue.core.task import PROCESSING, Task
-from taskqueue.store import layout
-from taskqueue.store.changes import batch_of
+from taskqueue.core.parts.history import SECONDS
+from taskqueue.core.parts.pseudonyms import SECRET_BYTES
+from taskqueue.core.tasks.needs import Found, Needs
+from taskqueue.core.tasks.records import Kept, Loaded
+from taskqueue.core.tasks.task import PROCESSING, Task
+from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Family, Store
-from taskqueue.store.failures import failure_place
-from taskqueue.store.format import META
-from taskqueue.store.histories import move_left_successes
 from taskqueue.store.lookup import find
-from taskqueue.store.points import load_slices
-from taskqueue.store.reading import number, read
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import number, read
+from taskqueue.store.records.failures import failure_place
+from taskqueue.store.records.format import META
+from taskqueue.store.records.histories import move_left_successes
+from taskqueue.store.records.points import load_slices
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@
     orders         ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
     lists          the same, of which see ``lists``
     pages          ──scan─► ids ──(whole)──► specs, as many as the limits allow ──(errors)──► history
-    old            ──scan─► records, of which see ``old``
+    old            ──scan─► records, of which see ``expired``
     failures       ──scan─► them
     specs, sessions, histories    straight
     log            ──scan─► entries
@@ -18,20 +18,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from taskqueue.core.kept import OUTCOME_WINDOW
-from taskqueue.core.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef, TaskRef
-from taskqueue.core.replies import AnyReply
-from taskqueue.core.task import ATTEMPTS_KEPT, Spec, Task
-from taskqueue.core.views import LogEntry
-from taskqueue.store import layout
+from taskqueue.core.tasks.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef, TaskRef
+from taskqueue.core.tasks.records import OUTCOME_WINDOW
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Spec, Task
+from taskqueue.protocol.replies import AnyReply
+from taskqueue.protocol.views import LogEntry
 from taskqueue.store.contract import Store
-from taskqueue.store.failures import find_failures
-from taskqueue.store.histories import read_history
-from taskqueue.store.lists import find_list
-from taskqueue.store.old import find_old
-from taskqueue.store.orders import find_order, growing, within
-from taskqueue.store.points import find_points
-from taskqueue.store.reading import read
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import read
+from taskqueue.store.records.expired import find_old
+from taskqueue.store.records.failures import find_failures
+from taskqueue.store.records.histories import read_history
+from taskqueue.store.records.lists import find_list
+from taskqueue.store.records.orders import find_order, growing, within
+from taskqueue.store.records.points import find_points
 
 PAGE_BYTES: Final = 1 << 20
 """Urls and bodies with which a page ends, though not before its first task."""

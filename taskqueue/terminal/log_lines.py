@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from types import TracebackType
 
-from taskqueue.core.characters import visible, visible_lines
+from taskqueue.visible_text import visible, visible_lines
 
 
 class LogLines(logging.Formatter):

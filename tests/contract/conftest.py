@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from taskqueue.store.contract import Store
-from taskqueue.store.format import Migrations
-from taskqueue.store.memory import Disk, MemoryStore
-from taskqueue.store.migrations import MIGRATIONS
-from taskqueue.store.rocks import RocksStore
+from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.records.format import Migrations
+from taskqueue.store.records.migrations import MIGRATIONS
+from taskqueue.store.rocksdb.rocks import RocksStore
 
 
 class Ground:

@@ -19,12 +19,13 @@ import pytest
 from msgspec import NODEFAULT, Struct
 
 from taskqueue import canonical_url, default_taskid
-from taskqueue.core import choices, messages, replies, requests, views
-from taskqueue.core.messages import NIL, Finished, Handed, NewTask, Schedule
-from taskqueue.core.replies import AnyReply, HelloWanted, ItemError, Reply, Select
-from taskqueue.core.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
 from taskqueue.core.scheduler import READS
-from taskqueue.core.views import (
+from taskqueue.protocol import choices, fields, replies, requests, views
+from taskqueue.protocol.codec import decode_request, decode_said, encode
+from taskqueue.protocol.fields import NIL, Finished, Handed, NewTask, Schedule
+from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
+from taskqueue.protocol.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
+from taskqueue.protocol.views import (
     Attempt,
     Counts,
     CronView,
@@ -41,7 +42,6 @@ from taskqueue.core.views import (
     Window,
     Windows,
 )
-from taskqueue.wire import decode_request, decode_said, encode
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -231,9 +231,9 @@ def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, .
 
 
 def test_no_part_of_a_message_was_forgotten_here() -> None:
-    everything = [value for module in (messages, requests, replies, views) for value in vars(module).values()]
+    everything = [value for module in (fields, requests, replies, views) for value in vars(module).values()]
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
-    inside = {requests.Heard, replies.Said, messages.Now}
+    inside = {requests.Heard, replies.Said, fields.Now}
 
     whole = {Struct, Request, Change, Reply, *REQUESTS, *REPLIES, *UNASKED}
     assert structs - whole - {Counts, Totals} - inside == set(PARTS)
@@ -253,7 +253,7 @@ def test_no_part_of_a_message_was_forgotten_here() -> None:
 )
 def test_every_limit_is_documented(name: str, said: str) -> None:
     assert said in PAGE
-    assert f"{getattr(messages, name):,.0f}" in said
+    assert f"{getattr(fields, name):,.0f}" in said
 
 
 def test_what_may_be_repeated_for_ever_is_named_and_nothing_else_is() -> None:
@@ -286,8 +286,8 @@ def test_the_canonical_url_of_the_page_is_what_the_client_makes() -> None:
 def test_every_error_code_is_documented() -> None:
     source = "".join(
         path.read_text(encoding="utf-8")
-        for part in ("core", "wire", "server")
-        for path in (ROOT / "taskqueue" / part).glob("*.py")
+        for part in ("core", "protocol", "server")
+        for path in (ROOT / "taskqueue" / part).rglob("*.py")
     )
     used = set(re.findall(r'Rejected\(\s*"([a-z-]+)"|code="([a-z-]+)"', source))
     codes = {code or other for code, other in used}

@@ -16,7 +16,7 @@ from typing import Any
 
 from rocksdict import Options, Rdict, WriteBatch
 
-from taskqueue.store import rocks
+from taskqueue.store.rocksdb import rocks
 
 
 class LimitedEngine:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, get_args
 import pytest
 
 from taskqueue import Client
-from taskqueue.core.choices import StateName
+from taskqueue.protocol.choices import StateName
 from tests.faults.power import Power
 from tests.faults.shim import FOR_EVER, SHORT, Call, Shim
 

@@ -23,10 +23,10 @@ from typing import Final, get_args
 import pytest
 
 from taskqueue import Client
-from taskqueue.core.choices import StateName
+from taskqueue.protocol.choices import StateName
 from taskqueue.store.contract import Batch
-from taskqueue.store.format import FORMAT, FORMAT_KEY, META
-from taskqueue.store.rocks import RocksStore
+from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
+from taskqueue.store.rocksdb.rocks import RocksStore
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, Peer, PeerFactory
 from tests.integration.small_disk import QuotaDisk, SmallDisk, may_mount, mounted
 

@@ -20,10 +20,10 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from taskqueue.core.pseudonyms import derive
-from taskqueue.store.format import META
-from taskqueue.store.layout import SECRET_KEY
-from taskqueue.store.still import Still
+from taskqueue.core.parts.pseudonyms import derive
+from taskqueue.store.records.format import META
+from taskqueue.store.records.layout import SECRET_KEY
+from taskqueue.store.rocksdb.read_only import Still
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory

@@ -19,7 +19,7 @@ import pytest
 from taskqueue import Client, Task
 
 if TYPE_CHECKING:
-    from taskqueue.core.views import FetcherView
+    from taskqueue.protocol.views import FetcherView
     from tests.integration.conftest import Daemon, DaemonFactory
 
 WAIT_SECONDS = 30

@@ -163,7 +163,7 @@ def test_a_failure_is_told_once_with_its_traceback_and_then_counted(client: Clie
     assert len(errors) == lines.count("Traceback (most recent call last):") == 1
     assert "event=failed project=news taskid=" in errors[0]
     assert "error='ValueError at handlers.py:" in errors[0]
-    assert "client/handler.py" not in "".join(lines)
+    assert "client/worker/handler.py" not in "".join(lines)
     assert sum(counted) == 4
     assert lines[-1].endswith("event=stopped done=0 failed=5")
 

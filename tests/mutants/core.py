@@ -6,17 +6,20 @@ from typing import Any, Final
 
 from msgspec.structs import replace as changed
 
-from taskqueue.core import check, endings, fetchers, full_disk, intake, loading, sessions, wishes
-from taskqueue.core.handout import HandOut
-from taskqueue.core.messages import Finished, Now, Token
-from taskqueue.core.project import Project
-from taskqueue.core.pseudonyms import Derived, derive
-from taskqueue.core.replies import DoneOutcome
-from taskqueue.core.sessions import Session
+from taskqueue.core import startup
+from taskqueue.core.admin import invariants
+from taskqueue.core.parts.pseudonyms import Derived, derive
+from taskqueue.core.projects import session, wishes
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.wishes import Wishes
+from taskqueue.core.rules import disk_full, fetchers, lease_end, push
+from taskqueue.core.rules.handout import HandOut
 from taskqueue.core.state import State
-from taskqueue.core.task import PROCESSING, Task
-from taskqueue.core.wishes import Wishes
-from taskqueue.wire import apart
+from taskqueue.core.tasks.task import PROCESSING, Task
+from taskqueue.protocol import batches
+from taskqueue.protocol.fields import Finished, Now, Token
+from taskqueue.protocol.replies import DoneOutcome
 from tests.mutants.mutant import Mutant, Replace
 
 
@@ -38,7 +41,7 @@ def _late_success_keeps_its_token(replace: Replace) -> None:
             task.token = Token(item.token)
         return outcome
 
-    original = replace(endings, "finish", finish)
+    original = replace(lease_end, "finish", finish)
 
 
 def _body_not_copied(replace: Replace) -> None:
@@ -47,14 +50,14 @@ def _body_not_copied(replace: Replace) -> None:
         if task.spec is not None:
             task.spec = changed(task.spec, body=item.body)
 
-    original = replace(intake, "_describe", describe)
+    original = replace(push, "_describe", describe)
 
 
 def _deferred_body_not_copied(replace: Replace) -> None:
     def kept(item: Any, now: Now) -> Any:
         return changed(original(item, now), body=item.body)
 
-    original = replace(intake, "_kept_until_later", kept)
+    original = replace(push, "_kept_until_later", kept)
 
 
 def _ended_lease_sent_again(replace: Replace) -> None:
@@ -69,7 +72,7 @@ def _ended_lease_sent_again(replace: Replace) -> None:
 
 
 def _numbers_may_jump(replace: Replace) -> None:
-    replace(sessions, "JUMP_MOST", 1 << 62)
+    replace(session, "JUMP_MOST", 1 << 62)
 
 
 def _names_without_end(replace: Replace) -> None:
@@ -78,23 +81,23 @@ def _names_without_end(replace: Replace) -> None:
 
 def _wishes_never_forgotten(replace: Replace) -> None:
     replace(Wishes, "let_go", lambda self, wished: None)
-    replace(check, "_check_wishes", lambda state: [])
+    replace(invariants, "_check_wishes", lambda state: [])
 
 
 def _all_outcomes_kept_on_a_full_disk(replace: Replace) -> None:
-    replace(full_disk, "is_kept", lambda reply: True)
+    replace(disk_full, "is_kept", lambda reply: True)
 
 
 def _each_malformed_item_explained(replace: Replace) -> None:
-    replace(apart, "FULL_REASONS", 1 << 40)
+    replace(batches, "FULL_REASONS", 1 << 40)
 
 
 def _heard_but_taken_for_silent(replace: Replace) -> None:
     def go_on(state: State, now: Now) -> None:
         silent, state.silent = state.silent, {}
-        for session in silent.values():
-            if session.crashed is not None:
-                fetchers.fall_silent(state, now, session)
+        for one in silent.values():
+            if one.crashed is not None:
+                fetchers.fall_silent(state, now, one)
 
     replace(fetchers, "go_on_silent", go_on)
 
@@ -104,23 +107,25 @@ def _longer_pause_kept(replace: Replace) -> None:
 
 
 def _tokens_in_sequence(replace: Replace) -> None:
-    replace(sessions, "derive", lambda secret, session: Derived(derive(secret, session).pseudonym, 0))
+    replace(session, "derive", lambda secret, session: Derived(derive(secret, session).pseudonym, 0))
 
 
 def _leases_come_back_by_token(replace: Replace) -> None:
-    replace(loading, "_number", lambda loaded, task: task.token)
+    replace(startup, "_number", lambda loaded, task: task.token)
 
 
 MUTANTS: Final = (
     Mutant(
         "a hand-out ignores the leases in force",
         _leases_in_force_not_counted,
-        ("unit/core/test_memory.py::test_leases_that_were_handed_out_in_earlier_turns_count_against_max_leases",),
+        (
+            "unit/core/tasks/test_memory_usage.py::test_leases_that_were_handed_out_in_earlier_turns_count_against_max_leases",
+        ),
     ),
     Mutant(
         "a late success does not use up its token",
         _late_success_keeps_its_token,
-        ("unit/core/test_endings.py::test_a_late_success_uses_up_its_token",),
+        ("unit/core/test_lease_end.py::test_a_late_success_uses_up_its_token",),
     ),
     Mutant(
         "a body is not copied out of its frame",
@@ -156,13 +161,13 @@ MUTANTS: Final = (
         "fetchers may name any number of projects",
         _names_without_end,
         (
-            "unit/core/test_wishes.py::test_beyond_the_names_that_all_fetchers_may_name_a_hello_is_refused_and_says_what_helps",
+            "unit/core/projects/test_wishes.py::test_beyond_the_names_that_all_fetchers_may_name_a_hello_is_refused_and_says_what_helps",
         ),
     ),
     Mutant(
         "wishes outlive the fetchers that had them",
         _wishes_never_forgotten,
-        ("unit/core/test_wishes.py::test_names_are_forgotten_with_the_last_fetcher_that_wants_them",),
+        ("unit/core/projects/test_wishes.py::test_names_are_forgotten_with_the_last_fetcher_that_wants_them",),
     ),
     Mutant(
         "all outcomes are kept on a full disk",
@@ -172,7 +177,9 @@ MUTANTS: Final = (
     Mutant(
         "it is said of each malformed item what is wrong",
         _each_malformed_item_explained,
-        ("unit/wire/test_codec.py::test_only_the_first_flaws_of_a_message_say_what_is_wrong_and_what_is_good_counts",),
+        (
+            "unit/protocol/test_codec.py::test_only_the_first_flaws_of_a_message_say_what_is_wrong_and_what_is_good_counts",
+        ),
     ),
     Mutant(
         "a fetcher that was heard is still taken for silent",

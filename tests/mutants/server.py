@@ -8,18 +8,20 @@ from typing import Any, Final
 
 import zmq
 
-from taskqueue.core.messages import Peer
 from taskqueue.errors import StoreError
-from taskqueue.server import backoff, budget, clock, disk, router, sleeper, tcp
+from taskqueue.protocol.fields import Peer
+from taskqueue.server import backoff, clock, poller
 from taskqueue.server.clock import Clock
-from taskqueue.server.connections import Connections
-from taskqueue.server.epoch import Epoch
+from taskqueue.server.engine import Epoch
+from taskqueue.server.limits import disk_space, memory_budget
 from taskqueue.server.loop import Loop
+from taskqueue.server.network import router, tcp
+from taskqueue.server.network.connections import Connections
+from taskqueue.server.network.router import Router
+from taskqueue.server.network.watcher import Watcher
 from taskqueue.server.outbox import Outbox
-from taskqueue.server.router import Router
-from taskqueue.server.sleeper import Sleeper
+from taskqueue.server.poller import Sleeper
 from taskqueue.server.syncer import Syncer
-from taskqueue.server.watcher import Watcher
 from tests.mutants.mutant import Mutant, Replace
 
 # ---------------------------------------------------------------------------------------- syncer
@@ -163,18 +165,18 @@ def _uptime_by_the_wall_clock(replace: Replace) -> None:
 
 
 def _wakes_up_too_early(replace: Replace) -> None:
-    replace(sleeper, "ceil", floor)
+    replace(poller, "ceil", floor)
 
 
 def _sleeps_longer_than_an_int(replace: Replace) -> None:
-    replace(sleeper, "MAX_SLEEP_SECONDS", 1e12)
+    replace(poller, "MAX_SLEEP_SECONDS", 1e12)
 
 
 def _misses_progress_as_it_falls_asleep(replace: Replace) -> None:
     def sleep(self: Sleeper, seconds: float, deaf: bool = False) -> None:
         if self._syncer is not None:
             self._syncer.sleeping = True
-        self._poll(deaf, int(1000 * min(seconds, sleeper.MAX_SLEEP_SECONDS)) + 1)
+        self._poll(deaf, int(1000 * min(seconds, poller.MAX_SLEEP_SECONDS)) + 1)
         if self._syncer is not None:
             self._syncer.sleeping = False
 
@@ -186,11 +188,11 @@ def _woken_for_ever(replace: Replace) -> None:
 
 
 def _full_disk_not_looked_at_again(replace: Replace) -> None:
-    replace(disk, "FULL_LOOK_SECONDS", 1e9)
+    replace(disk_space, "FULL_LOOK_SECONDS", 1e9)
 
 
 def _flaps_around_its_limit(replace: Replace) -> None:
-    replace(disk, "SLACK", 1.0)
+    replace(disk_space, "SLACK", 1.0)
 
 
 # ---------------------------------------------------------------------------------------- router
@@ -248,7 +250,7 @@ def _another_connection_cut(replace: Replace) -> None:
 
 
 def _any_settings_fit(replace: Replace) -> None:
-    replace(budget, "SETTINGS_PART", 1e9)
+    replace(memory_budget, "SETTINGS_PART", 1e9)
 
 
 MUTANTS: Final = (
@@ -354,17 +356,17 @@ MUTANTS: Final = (
     Mutant(
         "the loop wakes up before something is due",
         _wakes_up_too_early,
-        ("unit/server/test_sleeper.py::test_it_never_wakes_up_before_the_time",),
+        ("unit/server/test_poller.py::test_it_never_wakes_up_before_the_time",),
     ),
     Mutant(
         "the loop wants to sleep longer than an int",
         _sleeps_longer_than_an_int,
-        ("unit/server/test_sleeper.py::test_it_may_be_told_to_sleep_for_ever",),
+        ("unit/server/test_poller.py::test_it_may_be_told_to_sleep_for_ever",),
     ),
     Mutant(
         "progress is missed by a loop that falls asleep",
         _misses_progress_as_it_falls_asleep,
-        ("unit/server/test_sleeper.py::test_what_was_synced_before_it_falls_asleep_keeps_it_awake",),
+        ("unit/server/test_poller.py::test_what_was_synced_before_it_falls_asleep_keeps_it_awake",),
     ),
     Mutant(
         "a loop that was woken up does not come to rest",
@@ -374,12 +376,14 @@ MUTANTS: Final = (
     Mutant(
         "a full disk is not looked at again",
         _full_disk_not_looked_at_again,
-        ("unit/server/test_disk.py::test_a_disk_that_is_nearly_full_is_looked_at_by_itself_until_it_has_room",),
+        (
+            "unit/server/limits/test_disk_space.py::test_a_disk_that_is_nearly_full_is_looked_at_by_itself_until_it_has_room",
+        ),
     ),
     Mutant(
         "a disk has room and has none in turns",
         _flaps_around_its_limit,
-        ("unit/server/test_disk.py::test_after_it_was_full_a_tenth_more_must_be_free",),
+        ("unit/server/limits/test_disk_space.py::test_after_it_was_full_a_tenth_more_must_be_free",),
     ),
     Mutant(
         "an old connection keeps its routing id",
@@ -399,40 +403,42 @@ MUTANTS: Final = (
     Mutant(
         "the parts of a message are dropped all at once",
         _all_parts_dropped_at_once,
-        ("unit/server/test_router.py::test_the_parts_of_an_endless_message_are_dropped_over_many_turns",),
+        ("unit/server/network/test_router.py::test_the_parts_of_an_endless_message_are_dropped_over_many_turns",),
     ),
     Mutant(
         "what a peer does not read has no bound",
         _unread_without_end,
-        ("unit/server/test_router.py::test_one_message_may_always_wait_however_long",),
+        ("unit/server/network/test_router.py::test_one_message_may_always_wait_however_long",),
     ),
     Mutant(
         "nobody is cut for what is unread altogether",
         _nobody_cut_for_what_is_unread,
         (
-            "unit/server/test_router.py::test_when_too_much_is_unread_altogether_those_with_most_are_cut_and_who_has_read_is_not",
+            "unit/server/network/test_router.py::test_when_too_much_is_unread_altogether_those_with_most_are_cut_and_who_has_read_is_not",
         ),
     ),
     Mutant(
         "what is known of peers is never forgotten",
         _gone_peers_never_forgotten,
-        ("unit/server/test_router.py::test_nothing_is_kept_of_peers_that_have_gone",),
+        ("unit/server/network/test_router.py::test_nothing_is_kept_of_peers_that_have_gone",),
     ),
     Mutant(
         "the watcher never cuts",
         _watcher_never_cuts,
-        ("unit/server/test_router.py::test_a_connection_that_sends_without_end_is_cut_when_the_memory_gets_full",),
+        (
+            "unit/server/network/test_router.py::test_a_connection_that_sends_without_end_is_cut_when_the_memory_gets_full",
+        ),
     ),
     Mutant(
         "whoever has the descriptor now is cut",
         _another_connection_cut,
         (
-            "unit/server/test_tcp.py::test_a_connection_that_has_ended_is_not_cut_by_the_descriptor_that_another_one_has_now",
+            "unit/server/network/test_tcp.py::test_a_connection_that_has_ended_is_not_cut_by_the_descriptor_that_another_one_has_now",
         ),
     ),
     Mutant(
         "settings may take more memory than there is",
         _any_settings_fit,
-        ("unit/server/test_budget.py::test_what_does_not_fit_is_refused_with_what_would",),
+        ("unit/server/limits/test_memory_budget.py::test_what_does_not_fit_is_refused_with_what_would",),
     ),
 )

@@ -6,13 +6,16 @@ import fcntl
 import os
 from typing import Any, Final
 
-from taskqueue.store import accepting, copying, engine, folder, image, layout, rocks, skipping
 from taskqueue.store.contract import Batch
-from taskqueue.store.format import META
-from taskqueue.store.image import Image
+from taskqueue.store.files import accepting, file_snapshot, folder
+from taskqueue.store.files.file_snapshot import Image
+from taskqueue.store.files.mark import Marker
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.mark import Marker
-from taskqueue.store.rocks import RocksStore
+from taskqueue.store.records import layout, skipping
+from taskqueue.store.records.format import META
+from taskqueue.store.rocksdb import engine, rocks
+from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.tools import copying
 from tests.mutants.mutant import Mutant, Replace
 
 
@@ -47,7 +50,7 @@ def _restored_store_believes_its_boot(replace: Replace) -> None:
 
 
 def _copy_not_synced(replace: Replace) -> None:
-    replace(image, "os", _Without(os, "fsync"))
+    replace(file_snapshot, "os", _Without(os, "fsync"))
 
 
 def _name_not_synced(replace: Replace) -> None:
@@ -151,30 +154,32 @@ MUTANTS: Final = (
     Mutant(
         "restore skips 1 epoch",
         _restore_skips_one_epoch,
-        ("unit/store/test_copying.py::test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used",),
+        ("unit/store/tools/test_copying.py::test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used",),
     ),
     Mutant(
         "a restored store believes its boot clock",
         _restored_store_believes_its_boot,
-        ("unit/store/test_copying.py::test_a_restored_store_does_not_believe_its_clocks_and_buckets",),
+        ("unit/store/tools/test_copying.py::test_a_restored_store_does_not_believe_its_clocks_and_buckets",),
     ),
     Mutant(
         "a copy is not synced",
         _copy_not_synced,
-        ("unit/store/test_copying.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",),
+        (
+            "unit/store/tools/test_copying.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",
+        ),
     ),
     Mutant(
         "the name of a copy is not synced",
         _name_not_synced,
         (
-            "unit/store/test_copying.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",
-            "unit/store/test_copying.py::test_a_restored_store_is_on_the_disk_before_it_has_its_place_and_its_name_after_that",
+            "unit/store/tools/test_copying.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",
+            "unit/store/tools/test_copying.py::test_a_restored_store_is_on_the_disk_before_it_has_its_place_and_its_name_after_that",
         ),
     ),
     Mutant(
         "files are held that do not belong together",
         _copies_while_files_change,
-        ("unit/store/test_copying.py::test_files_that_change_while_they_are_being_held_are_held_anew",),
+        ("unit/store/tools/test_copying.py::test_files_that_change_while_they_are_being_held_are_held_anew",),
     ),
     Mutant(
         "a store is restored over one that is in use",
@@ -184,7 +189,7 @@ MUTANTS: Final = (
     Mutant(
         "a store that could not be replaced stays aside",
         _place_not_given_back,
-        ("unit/store/test_copying.py::test_a_store_whose_place_can_not_be_taken_gets_it_back",),
+        ("unit/store/tools/test_copying.py::test_a_store_whose_place_can_not_be_taken_gets_it_back",),
     ),
     Mutant(
         "a scan that can't be read on is taken for its end",
@@ -217,19 +222,21 @@ MUTANTS: Final = (
         "the mark stays where it was",
         _mark_left_where_it_was,
         (
-            "unit/store/test_mark.py::test_a_sync_moves_the_mark_to_all_that_was_written_and_a_write_does_not",
-            "unit/store/test_accepting.py::test_nothing_explains_the_loss_of_what_was_safe",
+            "unit/store/files/test_mark.py::test_a_sync_moves_the_mark_to_all_that_was_written_and_a_write_does_not",
+            "unit/store/files/test_accepting.py::test_nothing_explains_the_loss_of_what_was_safe",
         ),
     ),
     Mutant(
         "accepted damage skips no epochs",
         _accepted_damage_skips_nothing,
-        ("unit/store/test_accepting.py::test_damage_is_refused_until_it_is_accepted",),
+        ("unit/store/files/test_accepting.py::test_damage_is_refused_until_it_is_accepted",),
     ),
     Mutant(
         "damage is forgotten when its acceptance is cut off",
         _damage_forgotten_when_cut_off,
-        ("unit/store/test_accepting.py::test_damage_that_no_mark_told_of_has_to_be_accepted_again_if_it_was_cut_off",),
+        (
+            "unit/store/files/test_accepting.py::test_damage_that_no_mark_told_of_has_to_be_accepted_again_if_it_was_cut_off",
+        ),
     ),
     Mutant(
         "links out of the folder of a store are followed",

@@ -18,9 +18,9 @@ from fractions import Fraction
 from math import inf
 from typing import Any
 
-from taskqueue.core.messages import Finished, Handed, NewTask, Schedule
-from taskqueue.core.requests import Bulk, Hello, TaskFilter
-from taskqueue.core.views import Counts
+from taskqueue.protocol.fields import Finished, Handed, NewTask, Schedule
+from taskqueue.protocol.requests import Bulk, Hello, TaskFilter
+from taskqueue.protocol.views import Counts
 from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Session, Task
 
 RETRIES = 2

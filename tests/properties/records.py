@@ -11,9 +11,9 @@ from fractions import Fraction
 from math import inf
 from typing import Any, NamedTuple
 
-from taskqueue.core.messages import NewTask
-from taskqueue.core.requests import TaskFilter
-from taskqueue.core.views import Totals
+from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.requests import TaskFilter
+from taskqueue.protocol.views import Totals
 
 OVER = ("success", "failed", "cancelled")
 

@@ -8,7 +8,7 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskqueue.core.bucket import Bucket
+from taskqueue.core.parts.bucket import Bucket
 
 STEP = Fraction(1, 64)
 """Seconds between two looks of the naive bucket."""

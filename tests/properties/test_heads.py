@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from msgspec import structs
 
-from taskqueue.core.messages import Finished, NewTask
-from taskqueue.core.replies import NewTasksReply, TasksReply
-from taskqueue.core.requests import (
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.fields import Finished, NewTask
+from taskqueue.protocol.replies import NewTasksReply, TasksReply
+from taskqueue.protocol.requests import (
     AnyRequest,
     Bulk,
     Done,
@@ -31,7 +32,6 @@ from taskqueue.core.requests import (
     TaskFilter,
     TaskRetry,
 )
-from taskqueue.core.settings import CoreConfig
 from tests.simulation.rule3 import compare_with_store
 from tests.unit.core.conftest import WALL, Fetcher, World, body_of, ref, task
 

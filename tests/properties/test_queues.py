@@ -8,14 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from taskqueue.core.queues import Head
-from taskqueue.core.task import NO_FLOOR, READY, Task, ready_key
+from taskqueue.core.tasks.heads import Head
+from taskqueue.core.tasks.task import NO_FLOOR, READY, Task, ready_key
 
 priorities = st.integers(-2, 2)
 
 
 class HeadBesideList(RuleBasedStateMachine):
-    """Rule 1 of ``queues``: the heap holds exactly the stored entries below the floor."""
+    """Rule 1 of ``heads``: the heap holds exactly the stored entries below the floor."""
 
     @initialize(max_tasks=st.sampled_from([1, 2, 3, 8]), max_size=st.sampled_from([30, 10_000]))
     def begin(self, max_tasks: int, max_size: int) -> None:

@@ -14,10 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from taskqueue.core import bulk, retention, sweeping
-from taskqueue.core.messages import Finished, Handed, NewTask
-from taskqueue.core.needs import Needs, TaskRef
-from taskqueue.core.replies import (
+from taskqueue.core.admin import bulk
+from taskqueue.core.rules import retention, sweep
+from taskqueue.core.settings.settings import CoreConfig, Pace
+from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.core.tasks.task import CANCELLED
+from taskqueue.protocol.fields import Finished, Handed, NewTask
+from taskqueue.protocol.replies import (
     AnyReply,
     DoneReply,
     ErrorReply,
@@ -34,7 +37,7 @@ from taskqueue.core.replies import (
     WaitReply,
     WhyReply,
 )
-from taskqueue.core.requests import (
+from taskqueue.protocol.requests import (
     AnyRequest,
     Bulk,
     Done,
@@ -59,9 +62,7 @@ from taskqueue.core.requests import (
     TaskShow,
     Why,
 )
-from taskqueue.core.settings import CoreConfig, Pace
-from taskqueue.core.task import CANCELLED
-from taskqueue.core.views import ProjectView
+from taskqueue.protocol.views import ProjectView
 from tests.properties import model as naive
 from tests.properties.model import Model
 from tests.properties.records import OVER, Operation, Task
@@ -793,7 +794,7 @@ def small_pages() -> Iterator[None]:
     """Pages of operations that a few tasks fill."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk, "PAGE_TASKS", naive.PAGE_TASKS)
-        patch.setattr(sweeping, "SWEPT_TASKS", naive.SWEPT_TASKS)
+        patch.setattr(sweep, "SWEPT_TASKS", naive.SWEPT_TASKS)
         patch.setattr(retention, "OLD_TASKS", naive.OLD_TASKS)
         yield
 

@@ -10,13 +10,13 @@ from typing import Any
 import msgpack
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.messages import Now, Peer, Setting
-from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.codec import decode_request, encode
+from taskqueue.protocol.fields import Now, Peer, Setting
+from taskqueue.protocol.requests import Heard
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory import Disk, MemoryStore
-from taskqueue.wire import decode_request, encode
+from taskqueue.store.memory_store import Disk, MemoryStore
 from tests.simulation.world import BEGINNING
 
 Message = dict[str, Any]

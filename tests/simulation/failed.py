@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from taskqueue.core.kept import Kept
+from taskqueue.core.tasks.records import Kept
 
 
 def wrong_failures(kept: Kept) -> str:

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Final
 import msgpack
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.kept import Kept
-from taskqueue.core.messages import Now, Peer
-from taskqueue.core.needs import Needs, TaskRef
-from taskqueue.core.replies import AnySaid, ErrorReply, Said, Select
-from taskqueue.core.requests import Heard
 from taskqueue.core.scheduler import Scheduler, Turn
-from taskqueue.core.settings import CoreConfig
-from taskqueue.core.task import PROCESSING
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.errors import Rejected, StoreError
+from taskqueue.protocol.codec import decode_request, encode, request_number
+from taskqueue.protocol.fields import Now, Peer
+from taskqueue.protocol.replies import AnySaid, ErrorReply, Said, Select
+from taskqueue.protocol.requests import Heard
 from taskqueue.server.outbox import Outbox
-from taskqueue.store.layout import ORDERS, decode_lease, project_key
 from taskqueue.store.ledger import Ledger
-from taskqueue.wire import decode_request, encode, request_number
+from taskqueue.store.records.layout import ORDERS, decode_lease, project_key
 from tests.simulation.laws import Round
 from tests.simulation.rule3 import compare_with_store, snapshot_equals_reload
 from tests.simulation.storage import Fault, FaultyStore

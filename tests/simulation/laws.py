@@ -38,12 +38,12 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from taskqueue.core.events import Event
-from taskqueue.core.kept import Kept, OperationRecord
-from taskqueue.core.messages import Now
-from taskqueue.core.pseudonyms import derive
-from taskqueue.core.settings import CoreConfig
-from taskqueue.core.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Move, Task, key_time
+from taskqueue.core.parts.events import Event
+from taskqueue.core.parts.pseudonyms import derive
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.tasks.records import Kept, OperationRecord
+from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Move, Task, key_time
+from taskqueue.protocol.fields import Now
 from tests.simulation.bulks import Bulks
 from tests.simulation.crowds import Crowds
 from tests.simulation.failed import wrong_failures

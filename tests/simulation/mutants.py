@@ -18,27 +18,30 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from taskqueue.core import cron, endings, failures, finishing, loading, lookups, operations, scheduler, timetable
-from taskqueue.core.agenda import Agenda
-from taskqueue.core.changes import Changes
-from taskqueue.core.jobs import CronJob
-from taskqueue.core.messages import Finished, Now, Token
-from taskqueue.core.needs import Found, FoundOrder
-from taskqueue.core.operation import Operation
-from taskqueue.core.pause import Pause
-from taskqueue.core.project import Project
-from taskqueue.core.queues import Head, Processing
-from taskqueue.core.replies import DoneOutcome
-from taskqueue.core.requests import Hello
+from taskqueue.core import lookups, scheduler, startup
+from taskqueue.core.admin import operations
+from taskqueue.core.parts.timer_heap import Agenda
+from taskqueue.core.projects import cron_times
+from taskqueue.core.projects.operation import Operation
+from taskqueue.core.projects.pause import Pause
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.rules import completion, cron, failures, lease_end
 from taskqueue.core.scheduler import Scheduler, Turn
-from taskqueue.core.sessions import Session
-from taskqueue.core.shared_bucket import SharedBucket
+from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.state import State
-from taskqueue.core.task import PROCESSING, SEQ_BITS, Lease, Task
-from taskqueue.core.task_queue import TaskQueue
-from taskqueue.core.views import Attempt
+from taskqueue.core.tasks.changes import Changes
+from taskqueue.core.tasks.heads import Head, Processing
+from taskqueue.core.tasks.needs import Found, FoundOrder
+from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Lease, Task
+from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.errors import Fenced, StoreError
-from taskqueue.store import memory
+from taskqueue.protocol.fields import Finished, Now, Token
+from taskqueue.protocol.replies import DoneOutcome
+from taskqueue.protocol.requests import Hello
+from taskqueue.protocol.views import Attempt
+from taskqueue.store import memory_store
 from taskqueue.store.ledger import Ledger
 from tests.simulation import host
 from tests.simulation.host import Host
@@ -109,7 +112,7 @@ def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
             item = replace(item, token=task.token)
         return original(state, now, session, item)  # type: ignore[no-any-return]
 
-    original = replace_(endings, "finish", finish)
+    original = replace_(lease_end, "finish", finish)
 
 
 def _an_answer_counts_twice(replace_: Replace) -> None:
@@ -121,7 +124,7 @@ def _an_answer_counts_twice(replace_: Replace) -> None:
             task.token = Token(item.token)
         return outcome
 
-    original = replace_(endings, "finish", finish)
+    original = replace_(lease_end, "finish", finish)
 
 
 def _leases_never_expire(replace_: Replace) -> None:
@@ -170,10 +173,10 @@ def _forget_who_holds_what(replace_: Replace) -> None:
         state: State = original(*args)
         for project in state.projects.values():
             for task in list(project.queue.processing.leased.values()):
-                endings.give_back(state, args[3], project, task)
+                lease_end.give_back(state, args[3], project, task)
         return state
 
-    original = replace_(loading, "load", load)
+    original = replace_(startup, "load", load)
     replace_(scheduler, "load", load)
 
 
@@ -183,7 +186,7 @@ def _retry_not_kept(replace_: Replace) -> None:
         state.changes._touched.remove(task)
         task.touched = False
 
-    original = replace_(endings, "_retry", retry)
+    original = replace_(lease_end, "_retry", retry)
 
 
 # ---------------------------------------------------------------------------------------- the turn
@@ -223,7 +226,7 @@ def _look_up_older_than_decision(replace_: Replace) -> None:
 
 
 def _zombie_scheduler(replace_: Replace) -> None:
-    replace_(memory, "refuse_older", lambda *args: None)
+    replace_(memory_store, "refuse_older", lambda *args: None)
 
 
 # ---------------------------------------------------------------------------------------- order and time
@@ -310,7 +313,7 @@ def _finished_while_held(replace_: Replace) -> None:
         original(state, project, now)
         project.holds = holds
 
-    original = replace_(finishing, "note", note)
+    original = replace_(completion, "note", note)
     replace_(Project, "is_held", lambda self, now: False)
 
 
@@ -319,7 +322,7 @@ def _end_not_told(replace_: Replace) -> None:
         original(state, project, now)
         state.events = [event for event in state.events if event.kind != "finished"]
 
-    original = replace_(finishing, "_finish", finish)
+    original = replace_(completion, "_finish", finish)
 
 
 def _end_forgotten(replace_: Replace) -> None:
@@ -328,7 +331,7 @@ def _end_forgotten(replace_: Replace) -> None:
             project.armed = False
         original(state, now)
 
-    original = replace_(finishing, "finish", finish)
+    original = replace_(completion, "finish", finish)
 
 
 def _checks_without_limit(replace_: Replace) -> None:
@@ -356,12 +359,12 @@ def _ticks_replayed(replace_: Replace) -> None:
         original(state, now, project, name, job)
         project.ticks[name] = original_next_run(job, state.given, tick)
 
-    original_next_run = timetable.next_run
+    original_next_run = cron_times.next_run
     original = replace_(cron, "_run", run)
 
 
 def _shared_bucket_not_kept(replace_: Replace) -> None:
-    replace_(loading, "_load_shared", lambda *args: None)
+    replace_(startup, "_load_shared", lambda *args: None)
 
 
 def _shared_tokens_not_taken(replace_: Replace) -> None:

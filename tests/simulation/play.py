@@ -12,9 +12,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final, Literal, NamedTuple
 
-from taskqueue.core.needs import Needs, TaskRef
-from taskqueue.core.settings import CoreConfig, Layer, Pace
-from taskqueue.core.task import SUCCESS
+from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
+from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.core.tasks.task import SUCCESS
 from taskqueue.store.ledger import Ledger
 from tests.simulation.cast import Fetcher, Operator, Producer
 from tests.simulation.laws import Judge

@@ -11,16 +11,16 @@ from math import isclose
 from typing import Any, Final
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.messages import Now
-from taskqueue.core.needs import Needs, OrderRef
-from taskqueue.core.project import Project
-from taskqueue.core.queues import Head
+from taskqueue.core.projects.project import Project
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.task import DELAYED, READY, Task
-from taskqueue.store.checking import check
+from taskqueue.core.tasks.heads import Head
+from taskqueue.core.tasks.needs import Needs, OrderRef
+from taskqueue.core.tasks.task import DELAYED, READY, Task
+from taskqueue.protocol.fields import Now
 from taskqueue.store.contract import Store
-from taskqueue.store.findings import Findings
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.tools.checking import check
+from taskqueue.store.tools.findings import Findings
 from tests.simulation.world import Violation
 
 EVERYTHING: Final = 1 << 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import StoreError
 from tests.simulation.host import Host
 from tests.simulation.laws import Judge

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
 from tests.simulation.play import Play
 from tests.simulation.sleep import SPINS
 from tests.simulation.world import Violation, Weather

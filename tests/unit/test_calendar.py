@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.given import Given, Hours
+from taskqueue.core.settings.environment import Given, Hours
 from taskqueue.errors import Rejected
 
 CALENDAR: Given = Calendar()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from benchmarks.contest import Load
 from benchmarks.peers.beanstalkd import Reader
 from benchmarks.peers.recording import Recording
-from taskqueue.core.replies import DoneReply, NewTasksReply, Select
-from taskqueue.wire import decode_said
+from taskqueue.protocol.codec import decode_said
+from taskqueue.protocol.replies import DoneReply, NewTasksReply, Select
 
 LOAD = Load(tasks=100, batch=16, body=20)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from taskqueue.store.image import Image
-from taskqueue.store.rocks import RocksStore
+from taskqueue.store.files.file_snapshot import Image
+from taskqueue.store.rocksdb.rocks import RocksStore
 from tests.unit.cli.conftest import Run
 
 LINES = [

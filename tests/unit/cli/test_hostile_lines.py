@@ -17,12 +17,12 @@ from typing import Any
 import msgpack
 import pytest
 
-from taskqueue.cli.lines import Lines
+from taskqueue.cli.input.task_lines import Lines
 from taskqueue.cli.main import main
-from taskqueue.core.requests import NewTasks
-from taskqueue.store.still import Still
-from taskqueue.wire import encode
-from taskqueue.wire.stream import lines, values
+from taskqueue.protocol.codec import encode
+from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.value_stream import lines, values
+from taskqueue.store.rocksdb.read_only import Still
 from tests.unit.store.test_hostile_imports import changed, damaged
 
 Run = Callable[..., tuple[int, str, str]]

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import pytest
 import zmq
 
-from taskqueue.core.messages import Handed, Token
-from taskqueue.core.replies import AnySaid, DoneReply, ErrorReply, NewTasksReply, Select, TokensReply, Welcome
-from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
-from taskqueue.wire import decode_request, encode
+from taskqueue.protocol.codec import decode_request, encode
+from taskqueue.protocol.fields import Handed, Token
+from taskqueue.protocol.replies import AnySaid, DoneReply, ErrorReply, NewTasksReply, Select, TokensReply, Welcome
+from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
 
 R = TypeVar("R", bound=AnyRequest)
 Script = Callable[[AnyRequest], Iterable[AnySaid]]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from taskqueue import AsyncClient, Client, RequestRejected, RequestTimeout
-from taskqueue.core.replies import (
+from taskqueue.protocol.replies import (
     AnySaid,
     ErrorReply,
     FetchersReply,
@@ -21,7 +21,7 @@ from taskqueue.core.replies import (
     TaskListReply,
     WaitReply,
 )
-from taskqueue.core.requests import (
+from taskqueue.protocol.requests import (
     AnyRequest,
     Bulk,
     Fetchers,
@@ -34,7 +34,16 @@ from taskqueue.core.requests import (
     TaskFilter,
     TaskList,
 )
-from taskqueue.core.views import Counts, FetcherView, OperationView, ProjectStats, ProjectView, TaskRow, Totals, Windows
+from taskqueue.protocol.views import (
+    Counts,
+    FetcherView,
+    OperationView,
+    ProjectStats,
+    ProjectView,
+    TaskRow,
+    Totals,
+    Windows,
+)
 from tests.unit.client.conftest import Daemon, friendly
 
 

@@ -20,9 +20,9 @@ from taskqueue import (
     RequestTimeout,
     new_task,
 )
-from taskqueue.core.messages import NewTask
-from taskqueue.core.replies import AnySaid, DoneReply, ErrorReply, ItemError, NewTasksReply, Welcome
-from taskqueue.core.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
+from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.replies import AnySaid, DoneReply, ErrorReply, ItemError, NewTasksReply, Welcome
+from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
 from tests.unit.client.conftest import Daemon, friendly
 
 T = TypeVar("T")

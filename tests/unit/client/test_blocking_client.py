@@ -11,9 +11,9 @@ import pytest
 from msgspec import Raw
 
 from taskqueue import Client, Closed, RequestTimeout
-from taskqueue.core.messages import Handed, Token
-from taskqueue.core.replies import Select
-from taskqueue.core.requests import Done, Hello, NewTasks, Release
+from taskqueue.protocol.fields import Handed, Token
+from taskqueue.protocol.replies import Select
+from taskqueue.protocol.requests import Done, Hello, NewTasks, Release
 from tests.unit.client.conftest import Daemon, friendly
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from urllib3 import HTTPHeaderDict
 
 from taskqueue import links
-from taskqueue.client.web_urls import registered_domain
+from taskqueue.client.links.web_urls import registered_domain
 
 HERE = "http://site.example/a/b.html"
 

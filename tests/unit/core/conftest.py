@@ -23,11 +23,14 @@ import pytest
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.events import Event
-from taskqueue.core.keeping import lows_of
-from taskqueue.core.kept import Kept, ProjectRecord
-from taskqueue.core.messages import Finished, Handed, NewTask, Now, Peer, Schedule, Token
-from taskqueue.core.replies import (
+from taskqueue.core.parts.events import Event
+from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.tasks.records import Kept, ProjectRecord
+from taskqueue.core.tasks.retention_keys import lows_of
+from taskqueue.core.tasks.task import PROCESSING, SUCCESS, Task
+from taskqueue.protocol.fields import Finished, Handed, NewTask, Now, Peer, Schedule, Token
+from taskqueue.protocol.replies import (
     AnyReply,
     DoneReply,
     HelloWanted,
@@ -40,7 +43,7 @@ from taskqueue.core.replies import (
     WaitReply,
     Welcome,
 )
-from taskqueue.core.requests import (
+from taskqueue.protocol.requests import (
     AnyRequest,
     Done,
     Extend,
@@ -57,13 +60,10 @@ from taskqueue.core.requests import (
     Release,
     TaskShow,
 )
-from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings import CoreConfig
-from taskqueue.core.task import PROCESSING, SUCCESS, Task
-from taskqueue.core.views import Counts, ProjectView
-from taskqueue.store import layout
+from taskqueue.protocol.views import Counts, ProjectView
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.records import layout
 
 WALL = 1_700_000_000.0
 """Unix seconds at which every world begins."""

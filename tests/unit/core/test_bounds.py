@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.agenda import Agenda
-from taskqueue.core.replies import ErrorReply, NewTasksReply, Select, StatusReply
-from taskqueue.core.requests import Hello, ProjectSet, Status, TaskCancel, TaskShow
+from taskqueue.core.parts.timer_heap import Agenda
 from taskqueue.core.scheduler import Turn
-from taskqueue.core.settings import CoreConfig, Layer, Pace
-from taskqueue.store.layout import OUTCOMES, SESSIONS
+from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
+from taskqueue.protocol.replies import ErrorReply, NewTasksReply, Select, StatusReply
+from taskqueue.protocol.requests import Hello, ProjectSet, Status, TaskCancel, TaskShow
+from taskqueue.store.records.layout import OUTCOMES, SESSIONS
 from tests.unit.core.conftest import World, task
 
 MANY: dict[str, Layer] = {f"p{number:03}": {} for number in range(100)}

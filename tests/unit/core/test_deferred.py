@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.intake import DEFERRED_PART
-from taskqueue.core.replies import NewTasksReply
+from taskqueue.core.rules.push import DEFERRED_PART
+from taskqueue.protocol.replies import NewTasksReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, body_of, task
 
 MEMORY = 1 << 20

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.failure import Failure, KeptFailure
-from taskqueue.core.failure_log import FAILURES_MOST, FAILURES_SECONDS
-from taskqueue.core.failures import OLD_FAILURES
-from taskqueue.core.kept import Kept
-from taskqueue.core.task import time_key
-from taskqueue.store import layout
-from taskqueue.store.failures import failure_place
+from taskqueue.core.rules.failures import OLD_FAILURES
+from taskqueue.core.tasks.failure import Failure, KeptFailure
+from taskqueue.core.tasks.failure_log import FAILURES_MOST, FAILURES_SECONDS
+from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.task import time_key
+from taskqueue.store.records import layout
+from taskqueue.store.records.failures import failure_place
 from tests.unit.core.conftest import WALL, World, task
 
 DAY = 86_400.0

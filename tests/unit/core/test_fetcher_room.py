@@ -7,8 +7,8 @@ from sys import getsizeof
 
 import pytest
 
-from taskqueue.core.replies import DoneReply, TokensReply, Welcome
-from taskqueue.core.requests import Done, Extend, Hello, Release
+from taskqueue.protocol.replies import DoneReply, TokensReply, Welcome
+from taskqueue.protocol.requests import Done, Extend, Hello, Release
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 TIMEOUT = 5.0

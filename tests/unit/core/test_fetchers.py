@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from taskqueue.core.messages import Peer
-from taskqueue.core.replies import ErrorReply, HelloWanted, Said, Select, TokensReply, Welcome
-from taskqueue.core.requests import AnyRequest, Extend, Hello, LeaseRef, Release, Verify
+from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.replies import ErrorReply, HelloWanted, Said, Select, TokensReply, Welcome
+from taskqueue.protocol.requests import AnyRequest, Extend, Hello, LeaseRef, Release, Verify
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 

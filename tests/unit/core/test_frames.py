@@ -8,8 +8,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from taskqueue.core.requests import AnyRequest
-from taskqueue.wire import decode_request
+from taskqueue.protocol.codec import decode_request
+from taskqueue.protocol.requests import AnyRequest
 from tests.unit.core.conftest import Fetcher, World, task
 
 BODY = {"body": {"fetch": {"headers": {"User-Agent": "x" * 1000}}}}

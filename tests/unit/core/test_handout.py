@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.messages import PLAIN, Schedule
+from taskqueue.protocol.fields import PLAIN, Schedule
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 

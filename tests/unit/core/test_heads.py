@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.queues import Head
-from taskqueue.core.task import READY, Task, ready_key
+from taskqueue.core.tasks.heads import Head
+from taskqueue.core.tasks.task import READY, Task, ready_key
 
 PLENTY = 1 << 40
 

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.keeping import LATE_AT_MOST, NOTHING, old_at, old_below
-from taskqueue.core.needs import Found
-from taskqueue.core.replies import (
+from taskqueue.core.rules.retention import OLD_AT_ONCE, OLD_TASKS
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.tasks.needs import Found
+from taskqueue.core.tasks.retention_keys import LATE_AT_MOST, NOTHING, old_at, old_below
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, time_key
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.replies import (
     NewTasksReply,
     OperationReply,
     OperationsReply,
@@ -19,7 +23,7 @@ from taskqueue.core.replies import (
     TasksReply,
     WhyReply,
 )
-from taskqueue.core.requests import (
+from taskqueue.protocol.requests import (
     Bulk,
     OperationList,
     OperationShow,
@@ -30,11 +34,7 @@ from taskqueue.core.requests import (
     TaskRetry,
     Why,
 )
-from taskqueue.core.retention import OLD_AT_ONCE, OLD_TASKS
-from taskqueue.core.settings import CoreConfig
-from taskqueue.core.task import ATTEMPTS_KEPT, time_key
-from taskqueue.core.views import Counts
-from taskqueue.errors import Corrupt
+from taskqueue.protocol.views import Counts
 from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, MINUTE, OVER
 

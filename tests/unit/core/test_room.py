@@ -7,9 +7,9 @@ from math import inf
 import msgspec
 import pytest
 
-from taskqueue.core.replies import DoneReply, ErrorReply, TasksReply, WhyReply
-from taskqueue.core.requests import ProjectSet, TaskCancel, Why
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.replies import DoneReply, ErrorReply, TasksReply, WhyReply
+from taskqueue.protocol.requests import ProjectSet, TaskCancel, Why
 from tests.unit.core.conftest import Fetcher, World, task
 
 ROOMY = CoreConfig(defaults={"rate": inf}, projects={"news": {}})

@@ -8,10 +8,10 @@ from math import inf
 import pytest
 from msgspec.msgpack import encode
 
-from taskqueue.core.kept import OUTCOME_WINDOW
-from taskqueue.core.replies import DoneReply, ErrorReply, NewTasksReply, ProjectReply
-from taskqueue.core.requests import AnyRequest, NewTasks, ProjectDo
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.tasks.records import OUTCOME_WINDOW
+from taskqueue.protocol.replies import DoneReply, ErrorReply, NewTasksReply, ProjectReply
+from taskqueue.protocol.requests import AnyRequest, NewTasks, ProjectDo
 from tests.unit.core.conftest import MakeWorld, World, body_of, task
 
 HOUR = 3600.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.messages import Finished, Token
-from taskqueue.core.needs import Needs
-from taskqueue.core.replies import DoneReply, ErrorReply, NewTasksReply
-from taskqueue.core.requests import AnyRequest, Done, Extend, Hello
-from taskqueue.core.settings import CoreConfig
-from taskqueue.store.layout import OUTCOMES, SESSIONS
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.tasks.needs import Needs
+from taskqueue.protocol.fields import Finished, Token
+from taskqueue.protocol.replies import DoneReply, ErrorReply, NewTasksReply
+from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello
+from taskqueue.store.records.layout import OUTCOMES, SESSIONS
 from tests.unit.core.conftest import World, ref, task
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.messages import NewTask
-from taskqueue.core.replies import Select
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.replies import Select
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 
 FOR_EVER = 1e7

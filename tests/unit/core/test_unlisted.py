@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.replies import NewTasksReply, OperationReply, WhyReply
-from taskqueue.core.requests import Bulk, OperationShow, ProjectDo, TaskFilter, Why
-from taskqueue.core.views import Counts
-from taskqueue.store import layout
+from taskqueue.protocol.replies import NewTasksReply, OperationReply, WhyReply
+from taskqueue.protocol.requests import Bulk, OperationShow, ProjectDo, TaskFilter, Why
+from taskqueue.protocol.views import Counts
+from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from taskqueue.core.answering import TOLD_A_TURN
-from taskqueue.core.replies import AnyReply, ErrorReply, WaitReply
-from taskqueue.core.requests import ProjectDo, ProjectWait
-from taskqueue.core.waiting import WAITS_MOST, WAITS_OF_SESSION
+from taskqueue.core.projects.waiters import WAITS_MOST, WAITS_OF_SESSION
+from taskqueue.core.rules.answer_waiters import TOLD_A_TURN
+from taskqueue.protocol.replies import AnyReply, ErrorReply, WaitReply
+from taskqueue.protocol.requests import ProjectDo, ProjectWait
 from tests.unit.core.conftest import MakeWorld, World, task
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from taskqueue import Drop, Retry, Task
-from taskqueue.core.messages import Handed, Token
 from taskqueue.demo.crawler import ARCHIVE_SECONDS, crawl
 from taskqueue.demo.page import Page, Site, Tell, not_found, quiet
+from taskqueue.protocol.fields import Handed, Token
 
 PAGES = {
     "/": Page(

@@ -7,8 +7,8 @@ import re
 
 from rich.console import Console
 
-from taskqueue.core.views import Counts, ProjectView, Totals
 from taskqueue.demo.live import Scene, Speed, screen, table
+from taskqueue.protocol.views import Counts, ProjectView, Totals
 
 VIEW = ProjectView(
     name="demo",

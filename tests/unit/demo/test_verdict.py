@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.views import Counts
 from taskqueue.demo.pace import Window
 from taskqueue.demo.verdict import Evidence, judge
+from taskqueue.protocol.views import Counts
 
 EXPECTED = {"/": 200, "/a": 200, "/old": 301, "/gone": 404}
 GOOD = Evidence(

@@ -7,11 +7,11 @@ from math import inf
 import msgspec
 import pytest
 
-from taskqueue.core.kept import Kept, KeptAttempt, ProjectRecord
-from taskqueue.core.messages import NIL, Peer, Schedule
-from taskqueue.core.requests import Heard, Hello
-from taskqueue.core.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Spec, Task
-from taskqueue.core.views import Attempt, Totals
+from taskqueue.core.tasks.records import Kept, KeptAttempt, ProjectRecord
+from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Spec, Task
+from taskqueue.protocol.fields import NIL, Peer, Schedule
+from taskqueue.protocol.requests import Heard, Hello
+from taskqueue.protocol.views import Attempt, Totals
 from taskqueue.server.log import turn_lines
 from taskqueue.server.meters import Meters
 from taskqueue.server.summary import SUMMARY_SECONDS, Summary

@@ -21,19 +21,19 @@ import msgpack
 import pytest
 import zmq
 
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Corrupt, Fenced, StoreError
 from taskqueue.server import outbox
 from taskqueue.server.clock import Clock, boot_id
-from taskqueue.server.disk import Disk
-from taskqueue.server.epoch import Epoch
+from taskqueue.server.engine import Epoch
+from taskqueue.server.limits.disk_space import Disk
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
-from taskqueue.server.router import Router
+from taskqueue.server.network.router import Router
 from taskqueue.server.signals import Signals
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks import RocksStore
 
 UNASKED_MS = 15_000
 REPEAT_MS = 100

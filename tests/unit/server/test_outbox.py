@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskqueue.core.messages import Peer
+from taskqueue.protocol.fields import Peer
 from taskqueue.server.outbox import MAX_WAITING_BYTES, Outbox
 
 A, B = Peer(b"a"), Peer(b"b")

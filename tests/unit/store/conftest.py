@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.kept import Kept, KeptAttempt, ProjectRecord
-from taskqueue.core.messages import NewTask, Schedule, Token
-from taskqueue.core.task import (
+from taskqueue.core.tasks.records import Kept, KeptAttempt, ProjectRecord
+from taskqueue.core.tasks.task import (
     CANCELLED,
     DELAYED,
     FAILED,
@@ -25,15 +24,16 @@ from taskqueue.core.task import (
     ready_key,
     time_key,
 )
-from taskqueue.core.views import Attempt, Counts
-from taskqueue.store import layout
-from taskqueue.store.checking import check
+from taskqueue.protocol.fields import NewTask, Schedule, Token
+from taskqueue.protocol.views import Attempt, Counts
 from taskqueue.store.contract import Batch, Family, Store
-from taskqueue.store.findings import Findings
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory import Disk, MemoryStore
-from taskqueue.store.rocks import RocksStore
-from taskqueue.store.still import Still
+from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.records import layout
+from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.tools.checking import check
+from taskqueue.store.tools.findings import Findings
 
 
 class Ground:

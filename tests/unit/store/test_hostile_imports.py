@@ -14,13 +14,13 @@ import pytest
 
 from taskqueue.calendar import Calendar
 from taskqueue.errors import StoreError
-from taskqueue.store import layout
-from taskqueue.store.checking import check
-from taskqueue.store.findings import Findings
-from taskqueue.store.forms import JSON, MESSAGEPACK, Form
-from taskqueue.store.importing import BadLine, bring_in
-from taskqueue.store.memory import Disk, MemoryStore
-from taskqueue.wire.stream import BrokenStream, lines, values
+from taskqueue.protocol.value_stream import BrokenStream, lines, values
+from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.records import layout
+from taskqueue.store.tools.checking import check
+from taskqueue.store.tools.findings import Findings
+from taskqueue.store.tools.forms import JSON, MESSAGEPACK, Form
+from taskqueue.store.tools.importing import BadLine, bring_in
 
 MUTANTS = 600
 

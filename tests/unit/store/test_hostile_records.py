@@ -11,26 +11,26 @@ import msgpack
 import pytest
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.messages import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import TaskQueueError
-from taskqueue.store import layout
-from taskqueue.store.checking import check
+from taskqueue.protocol.fields import Now
 from taskqueue.store.contract import Batch, Family, Reads
-from taskqueue.store.epoch import EPOCH_KEY
-from taskqueue.store.exporting import lines_of
-from taskqueue.store.figures import project_records
-from taskqueue.store.findings import Findings
-from taskqueue.store.format import FORMAT_KEY, META
-from taskqueue.store.forms import JSON, MESSAGEPACK
-from taskqueue.store.importing import bring_in
+from taskqueue.store.files.log_records import record_bytes
+from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.log_records import record_bytes
-from taskqueue.store.manifest import read_manifest
-from taskqueue.store.memory import Disk, MemoryStore
-from taskqueue.store.sizes import sizes_of
-from taskqueue.store.still import Still
+from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.records import layout
+from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.format import FORMAT_KEY, META
+from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.tools.checking import check
+from taskqueue.store.tools.exporting import lines_of
+from taskqueue.store.tools.figures import project_records
+from taskqueue.store.tools.findings import Findings
+from taskqueue.store.tools.forms import JSON, MESSAGEPACK
+from taskqueue.store.tools.importing import bring_in
+from taskqueue.store.tools.sizes import sizes_of
 
 MUTANTS = 1500
 SIZES = 12

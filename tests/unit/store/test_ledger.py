@@ -7,8 +7,10 @@ from typing import Protocol
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.counters import Counters
-from taskqueue.core.kept import (
+from taskqueue.core.parts.pseudonyms import SECRET_BYTES
+from taskqueue.core.parts.windows import Counters
+from taskqueue.core.tasks.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef, TaskRef  # fmt: skip
+from taskqueue.core.tasks.records import (
     OUTCOME_WINDOW,
     BucketRecord,
     CronRecord,
@@ -21,12 +23,7 @@ from taskqueue.core.kept import (
     ProjectRecord,
     SessionRecord,
 )
-from taskqueue.core.messages import NewTask, Schedule, Token
-from taskqueue.core.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef, TaskRef  # fmt: skip
-from taskqueue.core.pseudonyms import SECRET_BYTES
-from taskqueue.core.replies import AnyReply, DoneReply, NewTasksReply
-from taskqueue.core.requests import TaskFilter
-from taskqueue.core.task import (
+from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     CANCELLED,
     DELAYED,
@@ -42,13 +39,16 @@ from taskqueue.core.task import (
     ready_key,
     time_key,
 )  # fmt: skip
-from taskqueue.core.views import Attempt, Counts, OperationView, Totals
 from taskqueue.errors import Corrupt, Fenced
+from taskqueue.protocol.fields import NewTask, Schedule, Token
+from taskqueue.protocol.replies import AnyReply, DoneReply, NewTasksReply
+from taskqueue.protocol.requests import TaskFilter
+from taskqueue.protocol.views import Attempt, Counts, OperationView, Totals
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.format import META
-from taskqueue.store.layout import FAMILIES, SECRET_KEY, decode_project, encode, encode_lease, encode_spec
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory import Disk, MemoryStore
+from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.records.format import META
+from taskqueue.store.records.layout import FAMILIES, SECRET_KEY, decode_project, encode, encode_lease, encode_spec
 
 P = 7
 BODY = Raw(b"\x81\xa5fetch\xc0")

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from taskqueue.core.kept import Kept, KeptAttempt
-from taskqueue.core.messages import NewTask, Schedule, Token
-from taskqueue.core.needs import Needs, OrderRef, PageRef, TaskRef
-from taskqueue.core.task import (
+from taskqueue.core.tasks.needs import Needs, OrderRef, PageRef, TaskRef
+from taskqueue.core.tasks.records import Kept, KeptAttempt
+from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     CANCELLED,
     DELAYED,
@@ -28,12 +27,13 @@ from taskqueue.core.task import (
     ready_key,
     time_key,
 )
-from taskqueue.core.views import Attempt
+from taskqueue.protocol.fields import NewTask, Schedule, Token
+from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Store
-from taskqueue.store.layout import FAMILIES
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory import Disk, MemoryStore
-from taskqueue.store.rocks import RocksStore
+from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.records.layout import FAMILIES
+from taskqueue.store.rocksdb.rocks import RocksStore
 
 PROJECTS = (1, 2)
 OVER = (SUCCESS, FAILED, CANCELLED)

@@ -16,21 +16,21 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.kept import ProjectRecord
-from taskqueue.core.task import DELAYED, FAILED, READY, STATE_NAMES, ready_key, time_key
+from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.core.tasks.task import DELAYED, FAILED, READY, STATE_NAMES, ready_key, time_key
 from taskqueue.errors import StoreError
-from taskqueue.store import layout
-from taskqueue.store.checking import check
 from taskqueue.store.contract import Batch, Family
-from taskqueue.store.exporting import lines_of
-from taskqueue.store.figures import project_records
-from taskqueue.store.findings import Findings
-from taskqueue.store.forms import JSON, MESSAGEPACK, Form, form_of
-from taskqueue.store.importing import BATCH_TASKS, BadLine, Brought, Known, bring_in
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.lines import as_json, as_msgpack
-from taskqueue.store.rocks import RocksStore
-from taskqueue.store.still import Still
+from taskqueue.store.records import layout
+from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.tools.checking import check
+from taskqueue.store.tools.exporting import lines_of
+from taskqueue.store.tools.figures import project_records
+from taskqueue.store.tools.findings import Findings
+from taskqueue.store.tools.forms import JSON, MESSAGEPACK, Form, form_of
+from taskqueue.store.tools.importing import BATCH_TASKS, BadLine, Brought, Known, bring_in
+from taskqueue.store.tools.lines import as_json, as_msgpack
 
 ALL = range(1, len(STATE_NAMES))
 FIRST = b'{"taskqueue":1,"projects":[{"name":"news"}]}'

@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.replies import ErrorReply
-from taskqueue.core.requests import ProjectSet
+from taskqueue.protocol.replies import ErrorReply
+from taskqueue.protocol.requests import ProjectSet
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, bring, never_comes
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.replies import DoneReply, TokensReply
-from taskqueue.core.requests import Done, Release
+from taskqueue.protocol.replies import DoneReply, TokensReply
+from taskqueue.protocol.requests import Done, Release
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 SILENCE = 61.0

@@ -12,11 +12,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from taskqueue.core.cron import JOBS_A_TURN
-from taskqueue.core.replies import ErrorReply, NewTasksReply, ProjectReply, StatusReply
-from taskqueue.core.requests import ProjectSet, ProjectUnset, Status
-from taskqueue.core.settings import CoreConfig
-from taskqueue.core.views import CronView
+from taskqueue.core.rules.cron import JOBS_A_TURN
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.replies import ErrorReply, NewTasksReply, ProjectReply, StatusReply
+from taskqueue.protocol.requests import ProjectSet, ProjectUnset, Status
+from taskqueue.protocol.views import CronView
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import DAY, HOUR, MINUTE
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.replies import ErrorReply, ProjectReply, TasksReply
-from taskqueue.core.requests import Action, ProjectHold, ProjectWait, TaskCancel, TaskRetry
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.replies import ErrorReply, ProjectReply, TasksReply
+from taskqueue.protocol.requests import Action, ProjectHold, ProjectWait, TaskCancel, TaskRetry
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, never_comes, rest, run_out
 

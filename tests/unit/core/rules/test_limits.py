@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.replies import DoneReply, ErrorReply, Select, TaskReply
-from taskqueue.core.requests import ProjectSet
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.replies import DoneReply, ErrorReply, Select, TaskReply
+from taskqueue.protocol.requests import ProjectSet
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, FORCE, HOUR, MINUTE, rest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.replies import NewTasksReply
+from taskqueue.protocol.replies import NewTasksReply
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import (
     BACK_OFFS,

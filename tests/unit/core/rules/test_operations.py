@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.bulk import PAGE_TASKS
-from taskqueue.core.group_actions import LOST_A_STEP, PROJECTS_A_STEP
-from taskqueue.core.operations import ENDED_KEPT, RUNNING_MOST
-from taskqueue.core.replies import (
+from taskqueue.core.admin.bulk import PAGE_TASKS
+from taskqueue.core.admin.group_actions import LOST_A_STEP, PROJECTS_A_STEP
+from taskqueue.core.admin.operations import ENDED_KEPT, RUNNING_MOST
+from taskqueue.protocol.replies import (
     DoneReply,
     ErrorReply,
     NewTasksReply,
@@ -18,7 +18,7 @@ from taskqueue.core.replies import (
     ProjectReply,
     TaskListReply,
 )
-from taskqueue.core.requests import (
+from taskqueue.protocol.requests import (
     Bulk,
     GroupDo,
     Hello,
@@ -30,7 +30,7 @@ from taskqueue.core.requests import (
     TaskFilter,
     TaskList,
 )
-from taskqueue.core.views import Counts, OperationView
+from taskqueue.protocol.views import Counts, OperationView
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 

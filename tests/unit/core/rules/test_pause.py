@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.replies import ErrorReply, NewTasksReply
-from taskqueue.core.requests import Action, ProjectDo
-from taskqueue.core.settings import CoreConfig
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.replies import ErrorReply, NewTasksReply
+from taskqueue.protocol.requests import Action, ProjectDo
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, rest, run_out
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.replies import TasksReply
-from taskqueue.core.requests import TaskRetry
-from taskqueue.core.views import Counts
+from taskqueue.protocol.replies import TasksReply
+from taskqueue.protocol.requests import TaskRetry
+from taskqueue.protocol.views import Counts
 from tests.unit.core.conftest import World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, LIVE, MINUTE, OVER, bring
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.messages import Peer
-from taskqueue.core.replies import ErrorReply, FetchersReply, VerifyReply
-from taskqueue.core.requests import (
+from taskqueue.core.scheduler import Scheduler
+from taskqueue.protocol.codec import encode
+from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.replies import ErrorReply, FetchersReply, VerifyReply
+from taskqueue.protocol.requests import (
     AnyRequest,
     Bulk,
     Failures,
@@ -30,10 +32,8 @@ from taskqueue.core.requests import (
     Verify,
     Why,
 )
-from taskqueue.core.scheduler import Scheduler
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory import Disk, MemoryStore
-from taskqueue.wire import encode
+from taskqueue.store.memory_store import Disk, MemoryStore
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 ID = "0123456789abcdef0123456789abcdef"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.messages import Token
-from taskqueue.core.replies import OperationReply, TasksReply, TokensReply
-from taskqueue.core.requests import Bulk, Extend, LeaseRef, Release, TaskRetry
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.replies import OperationReply, TasksReply, TokensReply
+from taskqueue.protocol.requests import Bulk, Extend, LeaseRef, Release, TaskRetry
 from tests.unit.core.conftest import World, body_of, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, HOUR, bring, comes_after, never_comes, run_out
 

@@ -1,0 +1,101 @@
+"""``taskqueue failures``: what failed lately, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from taskqueue.cli.input import times
+from taskqueue.cli.input.daemon import Daemon, reaches_daemon
+from taskqueue.cli.input.names import project_name
+from taskqueue.cli.input.times import ago, local
+from taskqueue.cli.output.json_output import print_object, takes_json, without_envelope
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from taskqueue.protocol.choices import FailuresBy
+    from taskqueue.protocol.replies import FailuresReply
+
+GROUPS: Final = 20
+
+NAMELESS: Final = {"error": "(no reason given)", "host": "(no host)"}
+"""What people are told instead of an empty name."""
+
+
+@click.command()
+@click.argument("project", type=project_name, required=False)
+@click.option(
+    "--by", type=click.Choice(["error", "host", "fetcher", "project"]), default="error", show_default=True,
+    help="What is counted together.",
+)  # fmt: skip
+@click.option(
+    "--since", type=times.since, default="1h", show_default=True, metavar="AGE|TIME",
+    help="Failed so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(1, 1000), default=GROUPS, show_default=True, help="Rows, at most.")
+@takes_json
+@reaches_daemon
+def failures(
+    project: str | None, by: FailuresBy, since: float, limit: int, as_json: bool, url: str, timeout: float
+) -> None:
+    """Show what failed lately, and why, of all projects or of one.
+
+    Counted are failed attempts, timeouts among them, whatever became of their tasks: with the default retries a task
+    has failed for good only after hours. The daemon has those of the last seven days, a million at most.
+
+    Errors are counted together that differ only in numbers (but for those such as 503), ids and urls. Beside each row
+    is what its last failure was like; `taskqueue task list PROJECT --state failed` has the tasks.
+
+    \b
+    Example:
+      taskqueue failures
+      taskqueue failures news --by host --since 2d
+      taskqueue failures --by fetcher --since '2027-01-31 02:00' --limit 5
+      taskqueue failures --by host --json | jq -r '.groups[].name'
+    """
+    with Daemon(url, timeout).client() as client:
+        found = client.failures(project, by=by, since=since, limit=limit)
+    if as_json:
+        print_object(without_envelope(found))
+        return
+    from taskqueue.cli.output import tables
+
+    tables.show(of_failures(found, by))
+    if found.groups:
+        say(_summary(found, since), err=True)
+
+
+def of_failures(found: FailuresReply, by: FailuresBy) -> Table:
+    """A row a group: how many failures, which part of all, when and what the last one was."""
+    from taskqueue.cli.output.tables import bare_table
+    from taskqueue.terminal.screen import Text
+
+    table = bare_table([], ["failures", "share"], [by, "last", "such as"])
+    for group in found.groups:
+        such_as = (group.project, group.host) if by == "error" else (group.error,)
+        cells = (
+            f"{group.failures:,}",
+            _share(group.failures, found.failures),
+            group.name or NAMELESS.get(by, ""),
+            ago(group.last_at),
+            " ".join(such_as) or NAMELESS["error"],
+        )
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _share(failures: int, of: int) -> str:
+    """Which part they are; a small one is not none."""
+    return f"{failures / of:.0%}" if failures * 100 >= of else "<1%"
+
+
+def _summary(found: FailuresReply, since: float) -> str:
+    """How many there are in all, and what of that is not shown."""
+    attempts = "1 failed attempt" if found.failures == 1 else f"{found.failures:,} failed attempts"
+    kept = f" (the oldest that is kept is of {local(found.since)})" if found.since > since else ""
+    hidden = found.count - len(found.groups)
+    more = f" There are {hidden:,} more rows; --limit shows them." if hidden > 0 else ""
+    return f"{attempts} since {local(since)}{kept}.{more}"

@@ -1,0 +1,58 @@
+"""``taskqueue fetchers``: who runs the tasks, and whether somebody is stuck."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from taskqueue.cli.input.daemon import Daemon, all_fetchers, check_group, reaches_daemon
+from taskqueue.cli.input.names import project_name, takes_group
+from taskqueue.cli.output.json_output import print_lines, takes_json_lines
+
+if TYPE_CHECKING:
+    from taskqueue.protocol.choices import FetcherSort
+
+SORTS: Final = ("name", "holds", "capacity", "oldest", "done", "failed", "silent")
+
+
+@click.command()
+@click.option("-p", "--project", type=project_name, metavar="PROJECT", help="Who may take its tasks.")
+@takes_group
+@click.option("--filter", "part", metavar="TEXT", default="", help="Only those whose name or address contains it.")
+@click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="Which come first.")
+@click.option("--limit", type=click.IntRange(min=1), help="So many, at most.")
+@takes_json_lines
+@reaches_daemon
+def fetchers(
+    project: str | None,
+    group: str | None,
+    part: str,
+    sort: FetcherSort,
+    limit: int | None,
+    as_json: bool,
+    url: str,
+    timeout: float,
+) -> None:
+    """List fetchers: what each holds of how much it takes, since when the oldest of it, what came of its attempts since
+    the daemon's start, since when it is silent, where it is, and whose tasks it wants.
+
+    One whose oldest task is old is stuck, or at a slow site; `taskqueue task list --state processing` has the tasks.
+    `--sort oldest` has those first that have held a task for longest, `silent` those that have not been heard for
+    longest; other numbers come largest first.
+
+    \b
+    Example:
+      taskqueue fetchers --sort oldest --limit 10
+      taskqueue fetchers -p news --json | jq 'select(.failed > .done) | .name'
+    """
+    with Daemon(url, timeout).client() as client:
+        if group:
+            check_group(group, client.status(limit=1, group=group, fetchers=0).projects)
+        found = all_fetchers(client, project or "", group or "", part=part, sort=sort, limit=limit)
+        if as_json:
+            print_lines(found)
+            return
+        from taskqueue.cli.output import tables
+
+        tables.show(tables.of_fetchers(found))

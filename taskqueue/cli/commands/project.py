@@ -1,0 +1,289 @@
+"""``taskqueue project``: list, set up, pause, stop, clear and delete projects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from taskqueue.cli.input.confirmation import confirm, tasks
+from taskqueue.cli.input.daemon import Daemon, full_status, reaches_daemon
+from taskqueue.cli.input.names import project_name, takes_group
+from taskqueue.cli.input.settings import changes, parse, text
+from taskqueue.cli.output.bulk import outcome
+from taskqueue.cli.output.json_output import print_lines, print_object, takes_json, takes_json_lines
+from taskqueue.errors import RequestRejected
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from taskqueue import Client
+    from taskqueue.protocol.fields import Setting
+    from taskqueue.protocol.requests import Action
+    from taskqueue.protocol.views import ProjectView, SharedView
+
+NAMED_MOST: Final = 5
+"""Projects that a question names."""
+
+
+@click.group()
+def project() -> None:
+    """List, set up, pause, stop, clear and delete projects.
+
+    \b
+    Example:
+      taskqueue project start news
+      taskqueue project set news rate=5 burst=10 group=papers
+      taskqueue project pause --group papers
+    """
+
+
+@project.command("list")
+@takes_group
+@takes_json_lines
+@reaches_daemon
+def list_projects(group: str | None, as_json: bool, url: str, timeout: float) -> None:
+    """List projects with their counts.
+
+    \b
+    Example:
+      taskqueue project list
+      taskqueue project list --group papers
+    """
+    with Daemon(url, timeout).client() as client:
+        views = full_status(client, group or "").projects
+    if as_json:
+        print_lines(views)
+        return
+    from taskqueue.cli.output import tables
+
+    tables.show(tables.of_projects(views))
+
+
+@project.command()
+@click.argument("name", type=project_name)
+@takes_json
+@reaches_daemon
+def show(name: str, as_json: bool, url: str, timeout: float) -> None:
+    """Show a project: its counts, why it is paused, its cron jobs, and its settings.
+
+    Beside each setting stands who said it: `project set`, its section of the config file, the section [defaults]
+    there, or nobody, so that it has its default. With a shared bucket it has no rate of its own unless that is said.
+
+    \b
+    Example:
+      taskqueue project show news
+    """
+    with Daemon(url, timeout).client() as client:
+        view = client.project(name)
+    if as_json:
+        print_object(view)
+        return
+    from taskqueue.cli.output import tables
+    from taskqueue.terminal.screen import Screen
+
+    parts = [tables.of_projects([view]), tables.of_fields(_fields(view))]
+    if view.cron:
+        parts.append(tables.of_cron([view]))
+    console = Screen()
+    for part in (*parts, tables.of_settings(view)):
+        console.print(part, "")
+
+
+def _fields(view: ProjectView) -> dict[str, str]:
+    """What is to be said of it beside its counts."""
+    from taskqueue.cli.input.times import local
+
+    sessions = "1 session" if view.held_by == 1 else f"{view.held_by:,} sessions"
+    times = "once" if view.finished == 1 else f"{view.finished:,} times"
+    fields = {
+        "paused because": view.reason,
+        "next check": local(view.check_at),
+        "not finished": f"{tasks(view.unfinished)} to go" if view.unfinished else "",
+        "held open by": sessions if view.held_by else "",
+        "finished": times if view.finished else "never yet",
+        "tokens": f"{view.tokens:,.1f}",
+        "shared bucket": _shared(view.shared) if view.shared else "",
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _shared(bucket: SharedView) -> str:
+    pace = f"rate {text(bucket.rate)}/s, burst {text(bucket.burst)}"
+    return f"{bucket.name}: {pace}, {bucket.tokens:,.1f} tokens"
+
+
+@project.command("set")
+@click.argument("name", type=project_name)
+@click.argument("settings", nargs=-1, required=True, metavar="SETTING=VALUE...")
+@reaches_daemon
+def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float) -> None:
+    """Change settings of a project, at once and for good; they win over the config file until `unset`.
+
+    A project that doesn't exist is made. Times are seconds or such as 90s, 5m, 12h; a list is written with commas,
+    inf is unlimited, a table is JSON and changed key by key.
+
+    \b
+    Example:
+      taskqueue project set news rate=5 burst=10 retry_delay=30s,1m,1h
+      taskqueue project set news group=papers active="22:00-06:00 Europe/Berlin"
+      taskqueue project set news 'fetch={"proxy": "127.0.0.1:3128"}'
+      taskqueue project set news 'on_finished={"url": "data:,report"}'
+    """
+    said = parse(settings)
+    with Daemon(url, timeout).client() as client:
+        before = _settings(client, name)
+        after = client.project_set(name, said).settings
+    if before is None:
+        say(f"{name}: made; {changes({}, {key: after[key] for key in said})}")
+    else:
+        say(f"{name}: {changes(before, after)}")
+
+
+@project.command()
+@click.argument("name", type=project_name)
+@click.argument("keys", nargs=-1)
+@reaches_daemon
+def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
+    """Take back what `set` said of these settings (none named: of all); the config file holds again.
+
+    One key of a table is named with a dot.
+
+    \b
+    Example:
+      taskqueue project unset news rate burst fetch.proxy cron.daily
+    """
+    with Daemon(url, timeout).client() as client:
+        before = client.project(name).settings
+        view = client.project_unset(name, keys)
+    say(f"{name}: {changes(before, view.settings)}")
+
+
+def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
+    """Those in force; None: there is no such project."""
+    try:
+        return client.project(name).settings
+    except RequestRejected:
+        return None
+
+
+# ------------------------------------------------------------------------------------------------ actions
+
+
+def _add_action(action: Action, what: str, result: str) -> None:
+    """Add the command for an action that needs no question; ``result`` is what it says then."""
+
+    @project.command(action, help=_help(action, what))
+    @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+    @takes_group
+    @reaches_daemon
+    def act(names: tuple[str, ...], group: str | None, url: str, timeout: float) -> int:
+        _check(names, group)
+        with Daemon(url, timeout).client() as client:
+            return _act(client, names, group, action, result)
+
+
+def _add_loss(action: Action, what: str, result: str, question: str) -> None:
+    """Add the command for an action that loses tasks, with its question."""
+
+    @project.command(action, help=_help(action, what))
+    @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+    @takes_group
+    @click.option("--yes", is_flag=True, help="Don't ask.")
+    @reaches_daemon
+    def act(names: tuple[str, ...], group: str | None, yes: bool, url: str, timeout: float) -> int:
+        _check(names, group)
+        with Daemon(url, timeout).client() as client:
+            if not yes:
+                views = list(_views(client, names, group))
+                confirm(_filled(question, views), f"{_named(views)}: not {result}")
+            return _act(client, names, group, action, result)
+
+
+def _help(action: Action, what: str) -> str:
+    return f"{what}\n\n\b\nExample:\n  taskqueue project {action} news\n  taskqueue project {action} --group papers"
+
+
+def _check(names: Sequence[str], group: str | None) -> None:
+    if bool(names) == bool(group):
+        raise click.UsageError("name projects, or their group with --group")
+
+
+def _act(client: Client, names: Iterable[str], group: str | None, action: Action, result: str) -> int:
+    """Do it with each of them, and say so; exit status 1 if it could not be done with one that was named."""
+    if group:
+        say(outcome(client.group_do(group, action)))
+        return 0
+    return max([_act_on(client, name, action, result) for name in names])
+
+
+def _act_on(client: Client, name: str, action: Action, result: str) -> int:
+    try:
+        view = client.project_do(name, action)
+    except RequestRejected as error:
+        say(f"taskqueue: {error}", err=True)
+        return 1
+    pace = f", {_pace(view)}" if view is not None and action == "start" else ""
+    say(f"{name}: {result}{pace}")
+    return 0
+
+
+def _pace(view: ProjectView) -> str:
+    """How fast its tasks are handed out: whoever has set nothing should know."""
+    if view.shared is not None:
+        return f"at the pace of the shared bucket {view.shared.name}, {text(view.shared.rate)}/s"
+    rate, burst = text(view.settings["rate"]), text(view.settings["burst"])
+    pace = "as fast as fetchers take tasks" if rate == "inf" else f"at most {burst} tasks at once, then {rate}/s"
+    return f"{pace} (rate={rate} burst={burst})"
+
+
+def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[ProjectView]:
+    """The projects that are meant.
+
+    Raises:
+        RequestRejected: one of them is unknown.
+        click.ClickException: the group has none.
+    """
+    if not group:
+        yield from (client.project(name) for name in names)
+        return
+    yield from full_status(client, group).projects
+
+
+def _named(views: Sequence[ProjectView]) -> str:
+    """``news``, or ``3 projects (a, b, c)``."""
+    if len(views) == 1:
+        return views[0].name
+    dots = ", …" if len(views) > NAMED_MOST else ""
+    return f"{len(views):,} projects ({', '.join(view.name for view in views[:NAMED_MOST])}{dots})"
+
+
+def _filled(question: str, views: Sequence[ProjectView]) -> str:
+    counts = [view.counts for view in views]
+    live = sum(count.ready + count.delayed + count.processing for count in counts)
+    over = sum(count.success + count.failed + count.cancelled for count in counts)
+    return question.format(projects=_named(views), live=tasks(live), over=tasks(over))
+
+
+_add_action("pause", "Hand out no more tasks of projects until `resume`; new ones are still taken.", "paused")
+_add_action("resume", "Hand out tasks of paused projects again.", "running")
+_add_action("stop", "Stop projects until `start`: they keep and take tasks, and hand out none.", "stopped")
+_add_action("start", "Start stopped projects, or make new ones.", "running")
+_add_loss(
+    "clear",
+    "Drop the tasks of projects that are still to do. Those that are over stay known: no url twice.",
+    "cleared",
+    "Clear {projects}: drop {live} to do?",
+)
+_add_loss(
+    "reset",
+    "Forget all tasks of projects, also those that are over; their settings, state and pace stay.",
+    "reset",
+    "Reset {projects}: forget {live} to do, and {over} over?",
+)
+_add_loss(
+    "delete",
+    "Delete projects with all their tasks, for ever.",
+    "deleted",
+    "Delete {projects}, with {live} to do and {over} over?",
+)

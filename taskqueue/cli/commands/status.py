@@ -1,0 +1,121 @@
+"""``taskqueue status``: the daemon as it is now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from taskqueue.cli.input.daemon import Daemon, all_fetchers, full_status, reaches_daemon
+from taskqueue.cli.input.names import takes_group
+from taskqueue.cli.output.json_output import print_object, takes_json
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from taskqueue.protocol.choices import ProjectSort
+    from taskqueue.protocol.replies import FetchersReply, StatusReply
+
+JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
+"""What ``status --json`` prints besides the url; keys are added over time, never renamed."""
+
+SORTS: Final = (
+    "name", "ready", "delayed", "processing", "success", "failed", "cancelled", "new_5m", "selected_5m", "success_5m",
+    "failed_5m", "retried_5m", "timeout_5m",
+)  # fmt: skip
+"""As the daemon has them."""
+
+NO_PROJECTS: Final = "No projects yet. Make one: taskqueue project start NAME"
+NONE_NAMED_SO: Final = "No project is named so."
+NO_FETCHERS_OF_GROUP: Final = "No fetcher asks for tasks of these."
+NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION -p PROJECT"
+
+FETCHERS_SHOWN: Final = 20
+"""To people: the first ones by name; `taskqueue fetchers` has all."""
+
+
+class Choice(NamedTuple):
+    """Which projects, as the options say it."""
+
+    group: str
+    part: str
+    sort: ProjectSort
+    limit: int | None
+
+
+@click.command()
+@takes_json
+@takes_group
+@click.option("--filter", "part", metavar="TEXT", default="", help="Only projects whose names contain it.")
+@click.option(
+    "--sort",
+    metavar="WHAT",
+    type=click.Choice(SORTS),
+    default="name",
+    show_default=True,
+    help="Projects with the most of it first: ready, delayed, processing, success, failed or cancelled tasks; or, of "
+    "the last five minutes, new_5m, selected_5m, success_5m, failed_5m, retried_5m, timeout_5m.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="So many projects, at most.")
+@click.option("--verify", is_flag=True, help="Have the scheduler check its own invariants, too.")
+@reaches_daemon
+def status(
+    as_json: bool,
+    group: str | None,
+    part: str,
+    sort: ProjectSort,
+    limit: int | None,
+    verify: bool,
+    url: str,
+    timeout: float,
+) -> None:
+    """Show the daemon's projects and fetchers; of a group, its projects and those who may take their tasks.
+
+    \b
+    Example:
+      taskqueue status
+      taskqueue status --sort selected_5m --limit 10
+      taskqueue status --group papers --filter blog
+      taskqueue status --json | jq '.projects[] | {name, ready: .counts.ready}'
+    """
+    choice = Choice(group or "", part, sort, limit)
+    with Daemon(url, timeout).client() as client:
+        reply = full_status(client, choice.group, part=part, sort=sort, limit=limit)
+        if as_json:
+            reply.fetchers = list(all_fetchers(client, group=choice.group))
+        first = None if as_json else client.fetchers(limit=FETCHERS_SHOWN, group=choice.group, sort="name")
+        problems = client.verify() if verify else []
+    if problems:
+        raise click.ClickException("an invariant is broken: " + "; ".join(problems))
+    if first is None:
+        print_object({"url": url} | {key: getattr(reply, key) for key in JSON_KEYS})
+    else:
+        from taskqueue.terminal.screen import Screen
+
+        Screen().print(_drawn(url, reply, first, choice))
+    if verify:
+        say("All invariants hold.", err=as_json)
+
+
+def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice) -> RenderableType:
+    """What there is to see: the daemon in one line, its projects, its fetchers."""
+    from rich.console import Group
+
+    from taskqueue.cli.input.times import duration
+    from taskqueue.cli.output import tables
+
+    head = f"{url}  taskqueue {reply.version}, up {duration(reply.uptime_seconds)}, epoch {reply.epoch}\n"
+    projects: RenderableType = NONE_NAMED_SO if choice.part else NO_PROJECTS
+    if reply.projects:
+        projects = tables.of_projects(reply.projects, choice.sort, reply.numbers)
+    parts = [head, projects]
+    if (left := reply.found - len(reply.projects)) > 0:
+        parts.append(f"and {left:,} more")
+    paused = any(view.reason for view in reply.projects)
+    parts += ["", tables.of_pauses(reply.projects), ""] if paused else [""]
+    nobody = NO_FETCHERS_OF_GROUP if choice.group else NO_FETCHERS
+    parts.append(tables.of_fetchers(fetchers.fetchers) if fetchers.fetchers else nobody)
+    if (left := fetchers.found - len(fetchers.fetchers)) > 0:
+        parts.append(f"and {left:,} more: taskqueue fetchers")
+    return Group(*parts)

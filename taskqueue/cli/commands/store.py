@@ -1,0 +1,30 @@
+"""``taskqueue store``: look at a store, check, copy and move it."""
+
+from __future__ import annotations
+
+import click
+
+from taskqueue.cli.store.copies import backup, compact, restore
+from taskqueue.cli.store.export_import import bring_in, export
+from taskqueue.cli.store.repair import repair
+from taskqueue.cli.store.stats_check import check, stats
+
+
+@click.group()
+def store() -> None:
+    """Look at a store, check, copy, move and repair it.
+
+    These commands work on the store's folder, which --store or the config file names. stats, check, backup and export
+    may be used at any time, while a daemon runs, too, and change nothing; compact, restore, import and repair need the
+    daemon stopped.
+
+    \b
+    Example:
+      taskqueue store stats -c taskqueue.toml
+      taskqueue store check --store data/store
+      taskqueue store backup /backups/monday
+    """
+
+
+for command in (stats, check, compact, backup, restore, export, bring_in, repair):
+    store.add_command(command)

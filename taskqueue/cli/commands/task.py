@@ -1,0 +1,280 @@
+"""``taskqueue task``: list, show, retry, cancel, reprioritise, reschedule; single tasks, or all that a filter names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import click
+
+from taskqueue.cli.input import times
+from taskqueue.cli.input.daemon import Daemon, reaches_daemon
+from taskqueue.cli.input.names import project_name, taskids_of
+from taskqueue.cli.input.times import duration, local
+from taskqueue.cli.output import bulk, task_pages
+from taskqueue.cli.output.bulk import STATES, Change, Choice, chooses_tasks
+from taskqueue.cli.output.json_output import as_plain, print_lines, takes_json_lines, without_envelope
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from taskqueue.protocol.choices import StateName
+    from taskqueue.protocol.replies import TaskReply
+
+ROWS = 100
+
+BARE = "its body was dropped (keep_success and the like of its project); push it with --force-update"
+
+
+@click.group()
+def task() -> None:
+    """List, show, retry, cancel, reprioritise and reschedule tasks.
+
+    A task is named by its taskid, or by its url if it has the taskid that clients make from that. `retry` and `cancel`
+    take tasks by name, or all that a filter chooses, of a project or of a group. In a filter, * stands for any text.
+
+    \b
+    Example:
+      taskqueue task show news https://example.com/
+      taskqueue task retry news --error-glob '*timeout*' --older-than 2d --dry-run
+    """
+
+
+@task.command("list")
+@click.argument("project", type=project_name)
+@click.option("--state", metavar="STATE", type=click.Choice(STATES), required=True, help=f"One of {', '.join(STATES)}.")
+@click.option("--url-glob", metavar="GLOB", help="Only those whose url matches, such as 'https://a.org/*'.")
+@click.option("--error-glob", metavar="GLOB", help="Only those that had such an error last, such as '*timeout*'.")
+@click.option(
+    "--since", type=times.since, metavar="AGE|TIME",
+    help="Ended, or last run, so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
+)  # fmt: skip
+@click.option(
+    "--newest/--oldest", default=False,
+    help="What ended, or was handed out, last comes first, or (as usual) last; not of what is ready or delayed.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Tasks, at most.")
+@takes_json_lines
+@reaches_daemon
+def list_tasks(
+    project: str,
+    state: StateName,
+    url_glob: str | None,
+    error_glob: str | None,
+    since: float | None,
+    newest: bool,
+    limit: int,
+    as_json: bool,
+    url: str,
+    timeout: float,
+) -> None:
+    """List tasks of a project in one state, in its order, with their last errors.
+
+    Those that are ready come first who run first, those that are delayed by when they are due, those that are over by
+    when they ended, the oldest first: `when` is that time. Those that are processing come by when they were handed out,
+    with how long they are `held`, how much of the lease is `left`, and by whom.
+
+    \b
+    Example:
+      taskqueue task list news --state failed --url-glob 'https://example.com/*'
+      taskqueue task list news --state failed --since 1h --newest
+      taskqueue task list news --state failed --error-glob '*503*'
+      taskqueue task list news --state processing --oldest
+      taskqueue task list news --state ready --limit 1000000 --json | jq -r .url
+    """
+    chosen = task_pages.Chosen(project, state, url_glob, error_glob, since, newest)
+    with Daemon(url, timeout).client() as client:
+        found = task_pages.pages(client, chosen, limit)
+        show_pages = task_pages.print_json if as_json else task_pages.print_table
+        show_pages(found)
+
+
+@task.command()
+@click.argument("project", type=project_name)
+@click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
+@takes_json_lines
+@reaches_daemon
+def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeout: float) -> None:
+    """Show everything that the daemon knows about tasks, with their last attempts.
+
+    \b
+    Example:
+      taskqueue task show news https://example.com/
+    """
+    with Daemon(url, timeout).client() as client:
+        found = (client.show_task(project, taskid) for taskid in taskids_of(client, project, taskids))
+        if as_json:
+            print_lines(map(without_envelope, found))
+        else:
+            _draw(found)
+
+
+def _draw(found: Iterable[TaskReply]) -> None:
+    from taskqueue.cli.output import tables
+    from taskqueue.cli.output.task_tables import of_attempts
+    from taskqueue.terminal.screen import Screen
+
+    console = Screen()
+    for task in found:
+        console.print(tables.of_fields(_fields(task)), "", sep="\n")
+        if task.history:
+            console.print(of_attempts(task.history), "", sep="\n")
+
+
+@task.command()
+@click.argument("project", type=project_name, required=False)
+@click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
+@chooses_tasks
+@reaches_daemon
+def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: float, **options: Any) -> int:
+    """Run tasks now, whatever they wait for or ended as, with their retries given back.
+
+    By a filter that names no state, only those that failed.
+
+    \b
+    Example:
+      taskqueue task retry news https://example.com/ https://example.com/about
+      taskqueue task retry news --error-glob '*timeout*' --older-than 2d
+      taskqueue task retry --group papers --state failed --dry-run
+    """
+    choice, daemon = Choice(**options), Daemon(url, timeout)
+    if not _are_named(project, taskids, choice):
+        bulk.run(daemon, project, choice, Change("retry"))
+        return 0
+    with daemon.client() as client:
+        outcomes = client.retry_tasks(project, taskids_of(client, project, taskids))
+    return _tell(choice, taskids, outcomes, "will run now", "is being processed already")
+
+
+@task.command()
+@click.argument("project", type=project_name, required=False)
+@click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
+@chooses_tasks
+@reaches_daemon
+def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: float, **options: Any) -> int:
+    """End tasks; the answer of whoever is processing one of them will not count.
+
+    By a filter that names no state, all that are not over.
+
+    \b
+    Example:
+      taskqueue task cancel news https://example.com/
+      taskqueue task cancel news --url-glob 'https://example.com/calendar/*' --yes
+    """
+    choice, daemon = Choice(**options), Daemon(url, timeout)
+    if not _are_named(project, taskids, choice):
+        bulk.run(daemon, project, choice, Change("cancel"))
+        return 0
+    with daemon.client() as client:
+        outcomes = client.cancel_tasks(project, taskids_of(client, project, taskids))
+    return _tell(choice, taskids, outcomes, "cancelled", "was over already")
+
+
+@task.command()
+@click.argument("project", type=project_name, required=False)
+@click.option("--priority", type=click.IntRange(-(2**31), 2**31 - 1), required=True, help="Larger first.")
+@chooses_tasks
+@reaches_daemon
+def reprioritise(project: str | None, priority: int, url: str, timeout: float, **options: Any) -> None:
+    """Give tasks that are not over another priority, up or down.
+
+    \b
+    Example:
+      taskqueue task reprioritise news --priority 9 --url-glob 'https://a.org/*'
+    """
+    choice = Choice(**options)
+    bulk.check(project, choice)
+    bulk.run(Daemon(url, timeout), project, choice, Change("reprioritise", priority))
+
+
+@task.command()
+@click.argument("project", type=project_name, required=False)
+@click.option("--at", "exetime", type=times.moment, metavar="TIME", help="When (date and time, or unix seconds).")
+@click.option("--delay", type=times.seconds, metavar="AGE", help="How long from now on: 90s, 5m, 12h, 2d; 0 is now.")
+@chooses_tasks
+@reaches_daemon
+def reschedule(
+    project: str | None, exetime: float | None, delay: float | None, url: str, timeout: float, **options: Any
+) -> None:
+    """Let tasks that wait run at another time, sooner or later.
+
+    By a filter that names no state, all that are ready or delayed. Their bodies, priorities and retries stay.
+
+    \b
+    Example:
+      taskqueue task reschedule news --at 2027-01-31 --url-glob '*/archive/*'
+      taskqueue task reschedule news --delay 0 --error-glob 'HTTP 503*'
+    """
+    if (exetime is None) == (delay is None):
+        raise click.UsageError("say when, with --at or --delay")
+    choice = Choice(**options)
+    bulk.check(project, choice)
+    bulk.run(Daemon(url, timeout), project, choice, Change("reschedule", exetime=exetime, delay=delay))
+
+
+def _are_named(project: str | None, taskids: Sequence[str], choice: Choice) -> TypeGuard[str]:
+    """Whether tasks are meant by their names, in the project; else a filter chooses them.
+
+    Raises:
+        click.UsageError: it is said neither way, or both.
+    """
+    if not taskids and not choice.filters:
+        raise click.UsageError(f"name tasks, or choose them with {bulk.FILTERS}")
+    if not taskids:
+        bulk.check(project, choice)
+        return False
+    if choice != Choice(yes=choice.yes, as_json=choice.as_json):
+        raise click.UsageError("name tasks, or choose them by a filter, not both")
+    return True
+
+
+def _tell(choice: Choice, names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
+    """A line a task; exit status 1 if one of them is unknown, or its body is."""
+    words = {"done": done, "ignored": ignored, "unknown": "unknown", "bare": BARE}
+    missing = [outcome in ("unknown", "bare") for outcome in outcomes]
+    if choice.as_json:
+        print_lines({"task": name, "outcome": outcome} for name, outcome in zip(names, outcomes, strict=True))
+    else:
+        for name, outcome, is_missing in zip(names, outcomes, missing, strict=True):
+            say(f"{name}: {words[outcome]}", err=is_missing)
+    return 1 if any(missing) else 0
+
+
+def _fields(task: TaskReply) -> dict[str, str]:
+    """What is to be said of it, without what is empty."""
+    schedule = as_plain(task.schedule)
+    fields = {
+        "project": task.project,
+        "taskid": task.taskid,
+        "url": task.url,
+        "state": task.state,
+        "error": task.error,
+        "priority": str(task.priority),
+        "depth": str(task.depth) if task.depth else "",
+        "retried": str(task.retried) if task.retried else "",
+        "due": local(task.exetime),
+        "expires": local(schedule.pop("expires_at") or 0.0),
+        "last crawled": local(task.lastcrawltime),
+        "finished": local(task.finished_at),
+        "crashes": f"{task.crashes} of its fetchers fell silent while they ran it" if task.crashes else "",
+        "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
+        "lease": f"{duration(task.lease_seconds)} left, held by {task.fetcher}" if task.session else "",
+        "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
+        "body": _body(task),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _body(task: TaskReply) -> str:
+    """As JSON, or as Python writes what JSON can't say; text that is no UTF-8 with the bytes that are none as \\xff."""
+    import msgpack
+
+    packed = bytes(task.body)
+    try:
+        body = msgpack.unpackb(packed, unicode_errors="backslashreplace", strict_map_key=False, use_list=False)
+    except (ValueError, TypeError):  # nested too deep, or a map as the key of a map
+        return f"{len(packed)} bytes that nobody can show"
+    try:
+        return "" if body is None else json.dumps(body, ensure_ascii=False, default=repr)
+    except TypeError:  # keys that JSON has not
+        return repr(body)

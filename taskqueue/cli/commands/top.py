@@ -1,0 +1,118 @@
+"""``taskqueue top``: the daemon live, on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from taskqueue.cli.commands.status import SORTS
+from taskqueue.cli.input import times
+from taskqueue.cli.input.daemon import PROJECTS_PAGE, Daemon, check_group, reaches_daemon
+from taskqueue.cli.input.names import takes_group
+from taskqueue.errors import RequestTimeout
+
+if TYPE_CHECKING:
+    from taskqueue import Client
+    from taskqueue.cli.top.keys import Keys
+    from taskqueue.cli.top.screen import Seen
+    from taskqueue.cli.top.speeds import Watch
+    from taskqueue.cli.top.view import View
+    from taskqueue.protocol.choices import ProjectSort
+
+INTERVAL_LEAST: Final = 0.1
+BUSIEST: Final = "selected_5m"
+
+
+@click.command()
+@takes_group
+@click.option("--filter", "part", metavar="TEXT", default="", help="Only projects whose names contain it.")
+@click.option(
+    "--sort",
+    metavar="WHAT",
+    type=click.Choice(SORTS),
+    default=BUSIEST,
+    show_default=True,
+    help="Projects with the most of it first, as in `taskqueue status`.",
+)
+@click.option("--limit", type=click.IntRange(min=1), default=PROJECTS_PAGE, help="So many rows, at most.")
+@click.option(
+    "--interval",
+    type=times.some_seconds,
+    metavar="AGE",
+    default="1s",
+    show_default=True,
+    help="How long between two looks; at least 0.1s.",
+)
+@reaches_daemon
+def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit: int, url: str, timeout: float) -> None:
+    """Show projects and fetchers live, with tasks per second: the busiest projects of the last five minutes first.
+
+    \b
+    Keys:
+      q             end, as Ctrl-C does
+      s, S          sort by something else, and back
+      /             filter by a part of the names; Enter takes it, Escape drops it
+      f             fetchers in place of projects, and back
+      j, k, arrows  a row down or up; space, b or the page keys a screen; g, G to an end
+
+    \b
+    Example:
+      taskqueue top
+      taskqueue top --group papers --sort ready --interval 2
+    """
+    from rich.live import Live
+
+    from taskqueue.cli.top.keys import Keys
+    from taskqueue.cli.top.screen import drawn, rows_that_fit
+    from taskqueue.cli.top.speeds import Watch
+    from taskqueue.cli.top.view import View
+    from taskqueue.terminal.screen import Screen
+
+    console = Screen()
+    if not (console.is_terminal and sys.stdin.isatty()):
+        raise click.ClickException("top needs a terminal; use `taskqueue status`")
+
+    def rows() -> int:
+        return min(limit, PROJECTS_PAGE, rows_that_fit(console.height))
+
+    view, watch = View(sort, part), Watch()
+    with Daemon(url, timeout).client() as client:
+        seen = _look(client, view, watch, group or "", rows())
+        if group and not part:
+            check_group(group, seen.status.projects)
+        live = Live(console=console, auto_refresh=False, screen=True)
+        with suppress(KeyboardInterrupt, EOFError), Keys(sys.stdin.fileno()) as keys, live:
+            while not view.ended:
+                live.update(drawn(url, seen, view, console.width, console.height), refresh=True)
+                _obey(view, keys, max(interval, INTERVAL_LEAST))
+                try:
+                    seen = _look(client, view, watch, group or "", rows())
+                except RequestTimeout:
+                    seen = seen._replace(silent=f"no answer within {timeout:g} s; what is shown is older")
+
+
+def _obey(view: View, keys: Keys, seconds: float) -> None:
+    """Do what keys say, as soon as one is pressed; return then, or after so many seconds without any."""
+    key = keys.next(seconds)
+    while key:
+        view.press(key)
+        key = keys.next(0)
+
+
+def _look(client: Client, view: View, watch: Watch, group: str, rows: int) -> Seen:
+    """Ask for what the view shows: two requests, however many projects and fetchers there are."""
+    from taskqueue.cli.top.screen import ALL, Seen
+
+    projects, fetchers = view.projects, view.fetchers
+    projects.seen = fetchers.seen = rows
+    status = client.status(
+        limit=rows, group=group, filter=projects.part, sort=projects.sort, skip=projects.skip, fetchers=0
+    )
+    those = client.fetchers(limit=rows, group=group, filter=fetchers.part, sort=fetchers.sort, skip=fetchers.skip)
+    projects.found, fetchers.found = status.found, those.found
+    speeds = watch.look(time.monotonic(), {ALL: status.totals} | {row.name: row.totals for row in status.projects})
+    return Seen(status, those, speeds)

@@ -1,0 +1,186 @@
+"""``taskqueue work``: a fetcher that runs somebody's handler."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import click
+
+from taskqueue.cli.input.daemon import names_daemon
+from taskqueue.cli.input.names import project_name
+from taskqueue.cli.input.times import seconds
+from taskqueue.terminal.log_lines import LogLines
+
+CONCURRENCY = 10
+
+LAST_SECONDS = 0.2
+"""That a thread has to end by itself when the worker has stopped."""
+
+
+@click.command()
+@click.argument("handler", metavar="MODULE:FUNCTION")
+@click.option(
+    "-p",
+    "--project",
+    "projects",
+    type=project_name,
+    multiple=True,
+    help="Take its tasks only; may be given several times.",
+)
+@click.option(
+    "-j",
+    "--concurrency",
+    type=click.IntRange(min=1),
+    default=CONCURRENCY,
+    show_default=True,
+    help="Tasks at once.",
+)
+@click.option(
+    "--prefetch",
+    type=click.IntRange(min=0),
+    help="Tasks that wait here for a free slot; without it, as many as the slots finish in a tenth of a second.",
+)
+@click.option("--extend", is_flag=True, help="Extend the lease of a task that takes long, again and again.")
+@click.option(
+    "--grace",
+    type=seconds,
+    metavar="AGE",
+    default="30s",
+    show_default=True,
+    help="How long running tasks have to end when the worker is told to stop.",
+)
+@click.option(
+    "--summary",
+    type=seconds,
+    metavar="DURATION",
+    default="60s",
+    show_default=True,
+    help="How often to say how many tasks were done and failed, and how fast, while there are any.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong; the same as --log-level warning.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What to say on stderr.",
+)
+@names_daemon
+def work(
+    handler: str,
+    projects: tuple[str, ...],
+    concurrency: int,
+    prefetch: int | None,
+    extend: bool,
+    grace: float,
+    summary: float,
+    quiet: bool,
+    log_level: str,
+    url: str,
+) -> None:
+    """Run a handler on tasks as they become ready: a fetcher.
+
+    The handler is called with a task; what it returns are new tasks, what it raises decides what becomes of the task.
+    It may be a plain function or `async def`. The module is looked for in the current folder, too. Ctrl-C and SIGTERM
+    finish what was started and hand back the rest.
+
+    \b
+    Example:
+      taskqueue work crawler:crawl -p news -j 20
+    """
+    with _plain_interrupt():
+        from taskqueue import Worker
+
+        function = load(handler)
+        _log_to_stderr("warning" if quiet else log_level)
+    Worker(
+        url,
+        function,
+        projects=projects or None,
+        concurrency=concurrency,
+        prefetch=prefetch,
+        extend=extend,
+        grace=grace,
+        summary_seconds=summary,
+    ).run()
+    _end_hanging()
+
+
+@contextmanager
+def _plain_interrupt() -> Iterator[None]:
+    """From here on Ctrl-C ends the process as the system does it: no traceback from the middle of somebody's imports.
+
+    Unless what is inside fails: then it is as before.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    except BaseException:
+        signal.signal(signal.SIGINT, before)
+        raise
+
+
+def _end_hanging() -> None:
+    """End the process if a handler hangs in its thread: its task has been handed back, and Python would wait for it."""
+    from taskqueue.client.worker.worker import THREADS
+
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(THREADS)]
+    for thread in threads:
+        thread.join(LAST_SECONDS)
+    if any(thread.is_alive() for thread in threads):
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def _log_to_stderr(level: str) -> None:
+    """What the worker and its client say; it goes to where the handler's module has set up logging, if it has."""
+    log = logging.getLogger("taskqueue")
+    log.setLevel(level.upper())
+    if not logging.getLogger().handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(LogLines())
+        log.handlers[:] = [handler]
+
+
+def load(name: str) -> Callable[..., Any]:
+    """The function that MODULE:FUNCTION names; the current folder comes first, as in ``python -m``.
+
+    Raises:
+        click.ClickException: there is none; the message says what is missing, or what is wrong with the module.
+    """
+    module_name, colon, function_name = name.partition(":")
+    if not (module_name and colon and function_name):
+        raise click.UsageError(f'"{name}" is not of the form module:function.')
+    sys.path.insert(0, os.getcwd())
+    function: Callable[..., Any] | None = getattr(_import(module_name), function_name, None)
+    if not callable(function):
+        raise click.ClickException(f'{module_name} has no function "{function_name}"')
+    return function
+
+
+def _import(name: str) -> object:
+    try:
+        return import_module(name)
+    except Exception as error:
+        # Somebody else's module, so anything may be wrong with it; the person at the terminal wrote it.
+        raise click.ClickException(f"can't import {name}: {type(error).__name__}: {error}{_where(error)}") from None
+
+
+def _where(error: Exception) -> str:
+    """The line of the module at which it went wrong, if it was in a file of somebody's."""
+    trace, place = error.__traceback__, ""
+    while trace:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith("<frozen") and file != __file__ and "importlib" not in file:
+            place = f" ({file}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return place

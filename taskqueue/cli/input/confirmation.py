@@ -1,0 +1,41 @@
+"""Asking before something is done that can't be undone."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from taskqueue.visible_text import visible
+
+
+def confirm(question: str, refusal: str) -> None:
+    """Go on only if somebody says yes.
+
+    Raises:
+        click.UsageError: nobody is there to ask.
+        click.ClickException: the answer was no; its message is ``refusal``.
+    """
+    need_somebody()
+    if not click.confirm(visible(question)):
+        raise click.ClickException(refusal)
+
+
+def need_somebody() -> None:
+    """Go on only if somebody is there to ask.
+
+    Raises:
+        click.UsageError: nobody is.
+    """
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody is here to ask; say --yes to do it")
+
+
+def tasks(count: int) -> str:
+    """``1 task``, ``1,204 tasks``."""
+    return "1 task" if count == 1 else f"{count:,} tasks"
+
+
+def projects(count: int) -> str:
+    """``1 project``, ``1,204 projects``."""
+    return "1 project" if count == 1 else f"{count:,} projects"

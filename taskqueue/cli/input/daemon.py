@@ -1,0 +1,175 @@
+"""How commands reach the daemon: its address, how long to wait, and the line to print when nobody answers."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import click
+
+from taskqueue.cli.input import times
+from taskqueue.errors import RequestTimeout, TaskQueueError
+
+if TYPE_CHECKING:
+    from taskqueue import Client
+    from taskqueue.protocol.choices import FetcherSort, ProjectSort
+    from taskqueue.protocol.replies import StatusReply
+    from taskqueue.protocol.views import FetcherView
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+URL = "tcp://127.0.0.1:7400"
+TIMEOUT_SECONDS = 5.0
+CONNECT_SECONDS = 1.0
+"""How long a daemon where nobody listens may take to start."""
+REMEDY = "Start it with `taskqueue scheduler`, or name another address with --url or TASKQUEUE_URL"
+PROJECTS_PAGE = 200
+FETCHERS_PAGE = 500
+"""Most that the daemon tells at once."""
+
+
+class Silent(TaskQueueError):
+    """The daemon did not answer. The message says where it was looked for and how to start it."""
+
+
+class Daemon(NamedTuple):
+    """Where the daemon is and how many seconds it may take to answer."""
+
+    url: str
+    timeout: float
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """A client of it.
+
+        Raises:
+            Silent: it didn't answer in time.
+        """
+        from taskqueue import Client
+
+        # What it logs is said by the error in the end; without a handler it would be on stderr, too.
+        logging.getLogger("taskqueue.client").addHandler(logging.NullHandler())
+        with Client(self.url, timeout=self.timeout, name=_whoever(), connect_timeout=CONNECT_SECONDS) as client:
+            try:
+                yield client
+            except RequestTimeout as error:
+                raise Silent(self._silence(error)) from None
+
+    def _silence(self, error: RequestTimeout) -> str:
+        if error.heard:
+            return f"the daemon at {self.url} says: {error.why}"
+        if error.why:
+            return f"no answer from {self.url}: {error.why}. {REMEDY}"
+        return f"no answer from {self.url} within {self.timeout:g} s. Is the daemon running there? {REMEDY}"
+
+
+def _whoever() -> str:
+    """Who is at the command line, such as ``anna@web1``, for the log of changes."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in many containers
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def full_status(
+    client: Client, group: str = "", *, part: str = "", sort: ProjectSort = "name", limit: int | None = None
+) -> StatusReply:
+    """The daemon's status, page by page, with all projects that are meant, each once, and without fetchers.
+
+    Args:
+        group: projects of this one only; empty: all.
+        part: of the names of the projects; empty: all.
+        limit: so many projects, at most; None: all.
+
+    Raises:
+        click.ClickException: no project belongs to the group.
+    """
+    reply = page = client.status(limit=_page_of(PROJECTS_PAGE, limit), group=group, filter=part, sort=sort, fetchers=0)
+    names = {view.name for view in page.projects}
+    skip = len(page.projects)
+    while page.more and (limit is None or skip < limit):
+        most = _page_of(PROJECTS_PAGE, limit, skip)
+        if sort == "name":
+            page = client.status(page.projects[-1].name, most, group, filter=part, fetchers=0)
+        else:
+            page = client.status("", most, group, filter=part, sort=sort, skip=skip, fetchers=0)
+        fresh = [place for place, view in enumerate(page.projects) if view.name not in names]
+        reply.projects += [page.projects[place] for place in fresh]
+        reply.numbers += [page.numbers[place] for place in fresh if page.numbers]
+        names.update(view.name for view in page.projects)
+        skip += len(page.projects)
+    if group and not part:
+        check_group(group, reply.projects)
+    return reply
+
+
+def all_fetchers(
+    client: Client,
+    project: str = "",
+    group: str = "",
+    *,
+    part: str = "",
+    sort: FetcherSort = "name",
+    limit: int | None = None,
+) -> Iterator[FetcherView]:
+    """Those who may take tasks of the project or group, page by page, each once; empty: all; see ``full_status``."""
+    seen: set[str] = set()
+    skip, more = 0, True
+    while more and (limit is None or skip < limit):
+        most = _page_of(FETCHERS_PAGE, limit, skip)
+        page = client.fetchers(limit=most, project=project, group=group, filter=part, sort=sort, skip=skip)
+        yield from (view for view in page.fetchers if view.session not in seen)
+        seen.update(view.session for view in page.fetchers)
+        skip, more = skip + len(page.fetchers), page.more
+
+
+def _page_of(most: int, limit: int | None, skip: int = 0) -> int:
+    return most if limit is None else min(most, limit - skip)
+
+
+def check_group(group: str, members: Sequence[object]) -> None:
+    """See that a group has members; what is said otherwise are the words of the daemon.
+
+    Raises:
+        click.ClickException: it has none.
+    """
+    if not members:
+        raise click.ClickException(f'group: no project belongs to a group "{group}"')
+
+
+def names_daemon(command: Command) -> Command:
+    """Give a command the option --url."""
+    url = click.option(
+        "--url",
+        envvar="TASKQUEUE_URL",
+        default=URL,
+        show_default=True,
+        callback=_address,
+        help="The daemon's address; or TASKQUEUE_URL.",
+    )
+    return url(command)
+
+
+def _address(context: click.Context, option: click.Parameter, written: str) -> str:
+    if written.startswith(("http:", "https:")):
+        raise click.BadParameter(f'"{written}" is no address of a daemon, such as {URL}; --url-glob chooses tasks')
+    return written
+
+
+def reaches_daemon(command: Command) -> Command:
+    """Give a command the options --url and --timeout."""
+    timeout = click.option(
+        "--timeout",
+        type=times.some_seconds,
+        metavar="AGE",
+        default=f"{TIMEOUT_SECONDS:g}s",
+        show_default=True,
+        help="How long to wait for an answer.",
+    )
+    return names_daemon(timeout(command))

@@ -1,0 +1,110 @@
+"""Names on the command line, checked before anything is sent: of projects, groups, tasks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from taskqueue.errors import RequestRejected, TaskQueueError
+
+if TYPE_CHECKING:
+    from taskqueue import Client
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+PROJECT_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+
+COMPLETION_SECONDS: Final = 1.0
+"""That a shell waits for names."""
+
+
+class NameType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
+    """A name that a project, or whatever ``name`` says, can have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name itself.
+
+        Raises:
+            click.BadParameter: it can't be one.
+        """
+        if not PROJECT_NAME.fullmatch(value):
+            rule = '1 to 64 ASCII letters, digits, "_", "-" and "."'
+            raise click.BadParameter(f'"{value}" is no {self.name} name, which is {rule}')
+        return value
+
+
+class ProjectNameType(NameType):
+    """The name of a project; a shell completes it with those that the daemon has."""
+
+    def __init__(self) -> None:
+        super().__init__("project")
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The first names that begin so; none if the daemon doesn't answer: a shell has nobody to tell it to."""
+        from taskqueue.cli.input.daemon import PROJECTS_PAGE, URL, Daemon
+
+        url = ctx.params.get("url") or os.environ.get("TASKQUEUE_URL") or URL
+        try:
+            with Daemon(url, COMPLETION_SECONDS).client() as client:
+                page = client.status(_just_below(incomplete), PROJECTS_PAGE, fetchers=0).projects
+        except (TaskQueueError, OSError):
+            return []
+        names = [view.name for view in page if PROJECT_NAME.fullmatch(view.name)]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _just_below(beginning: str) -> str:
+    """A text after which come all names that begin so, before any other name."""
+    return f"{beginning[:-1]}{chr(ord(beginning[-1]) - 1)}\x7f" if beginning else ""
+
+
+project_name: Final = ProjectNameType()
+group_name: Final = NameType("group")
+
+
+def takes_group(command: Command) -> Command:
+    """Give a command the option --group; None stands for none."""
+    return click.option("--group", type=group_name, metavar="GROUP", help="All projects of this group.")(command)
+
+
+def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:
+    """The taskids that names mean: those of urls are made as clients make them.
+
+    What has no ``://`` may be either, such as ``data:,on_start`` or ``user-42``. The daemon is asked for the task of
+    that taskid first, then for that of that url; if it knows neither, the name is a taskid.
+
+    Raises:
+        RequestRejected: there is no such project.
+    """
+    return [_taskid(client, project, name) for name in names]
+
+
+def _taskid(client: Client, project: str, name: str) -> str:
+    from taskqueue.client.tasks.task import default_taskid
+
+    by_url = default_taskid(name)
+    if "://" in name:
+        return by_url
+    return next((taskid for taskid in (name, by_url) if _is_known(client, project, taskid)), name)
+
+
+def _is_known(client: Client, project: str, taskid: str) -> bool:
+    from taskqueue.protocol.fields import MAX_TASKID_BYTES
+
+    if len(taskid.encode()) > MAX_TASKID_BYTES:
+        return False
+    try:
+        client.show_task(project, taskid)
+    except RequestRejected as error:
+        if error.code != "unknown-task":
+            raise
+        return False
+    return True

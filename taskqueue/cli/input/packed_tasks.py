@@ -1,0 +1,97 @@
+"""Tasks in MessagePack: what ``taskqueue push --file`` reads from a file whose name ends in ``.msgpack``.
+
+The file is one map after the other, with the keys that a line of JSON may have (``task_lines``). What JSON can't say
+may
+stand here: bytes, other keys than text, numbers of any kind. ``body``, ``process`` and ``save`` go to the daemon as the
+very bytes that stand in the file, without being read.
+
+    a map ──decoded at once, each field as the daemon would check it──► NewTask         nearly all of them
+        └──not so plain, or not right: key by key──► arguments of new_task ──► lines    dates, options, mistakes
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Raw
+
+from taskqueue.client.tasks.task import canonical_url, default_taskid
+from taskqueue.protocol.fields import MAX_TASKID_BYTES, MAX_URL_CHARS, NIL, PLAIN, NewTask, Schedule, TaskId
+
+SUFFIX: Final = ".msgpack"
+
+CARRIED: Final = ("body", "process", "save")
+"""What is not read; ``fetch`` is, because a task's identity is made of parts of it."""
+
+FETCH, PROCESS, SAVE = map(msgspec.msgpack.encode, ("fetch", "process", "save"))
+"""The keys of a body that is a map of these."""
+
+FIXMAP: Final = 0x80
+"""The first byte of a map of at most 15 pairs, less their number."""
+
+
+class _Map(Schedule, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """A task, its schedule with the same names and types as on the wire."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
+    taskid: TaskId | None = None
+    schedule: Schedule = PLAIN
+    fetch: Raw = NIL
+    process: Raw = NIL
+    save: Raw = NIL
+    body: Raw = NIL
+    canonical: bool = False
+
+
+_decode: Final = msgspec.msgpack.Decoder(_Map).decode
+_pairs: Final = msgspec.msgpack.Decoder(dict[str, Raw]).decode
+_fetch: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
+_value: Final = msgspec.msgpack.Decoder().decode
+
+_schedule: Final = attrgetter(*Schedule.__struct_fields__)
+_UNSAID: Final = _schedule(PLAIN)
+
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def plain_task(value: bytes) -> NewTask | None:
+    """The task of a map that says all of it plainly; None: it may be one or not, see ``arguments``."""
+    try:
+        it = _decode(value)
+        fetch = None if it.fetch is NIL else _fetch(it.fetch)
+        url = canonical_url(it.url) if it.canonical else it.url
+    except (*UNREADABLE, ValueError):
+        return None
+    said, body = _schedule(it), _body(it)
+    taskid = it.taskid or default_taskid(url, fetch)
+    both = it.schedule is not PLAIN and said != _UNSAID
+    if both or body is None or (it.taskid and len(taskid.encode()) > MAX_TASKID_BYTES):
+        return None
+    return NewTask(taskid, url, it.schedule if said == _UNSAID else Schedule(*said), body)
+
+
+def arguments(value: bytes) -> dict[str, Any]:
+    """What a map says, by its keys, as a line of JSON would.
+
+    Raises:
+        ValueError: it is no map with texts as keys.
+    """
+    try:
+        return {key: part if key in CARRIED and part != NIL else _value(part) for key, part in _pairs(value).items()}
+    except UNREADABLE as error:
+        raise ValueError(f"not a map of a task: {error}") from None
+
+
+def _body(it: _Map) -> Raw | None:
+    """The body, or the map of the parts that are there; None: there are both, or a nil is written out."""
+    pieces: list[bytes | Raw] = []
+    for key, part in ((FETCH, it.fetch), (PROCESS, it.process), (SAVE, it.save)):
+        if part is not NIL:
+            pieces += (key, part)
+    if not pieces:
+        return it.body
+    if it.body is not NIL or NIL in pieces:
+        return None
+    return Raw(bytes((FIXMAP + len(pieces) // 2,)) + b"".join(pieces))

@@ -1,0 +1,176 @@
+"""Settings of a project as they are written on the command line: ``rate=5 retry_delay=30,60 group=shops``.
+
+Only the form is checked here, strictly, by the type that each setting has in ``core.settings``: a number, a duration
+such as ``30d``, durations with commas between them, true or false, a text, or a table in JSON. Which values are good,
+the daemon knows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Literal, NoReturn
+
+import click
+from msgspec import inspect
+
+from taskqueue.core.settings import schema
+from taskqueue.core.settings.settings import Settings
+from taskqueue.protocol.fields import Setting
+from taskqueue.units import TEXT
+
+Kind = Literal["number", "duration", "durations", "flag", "text", "table"]
+
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
+FLAGS = {"true": True, "false": False}
+NONE = "null"
+"""A table that may also be absent, as in JSON."""
+
+
+@lru_cache(maxsize=1)
+def kinds() -> dict[str, Kind]:
+    """How each setting is written, by name."""
+    described = inspect.type_info(Settings)
+    assert isinstance(described, inspect.StructType)
+    return {
+        field.name: "duration" if schema.is_duration(field.name, Settings) else _kind(field.type)
+        for field in described.fields
+    }
+
+
+def _kind(described: inspect.Type) -> Kind:
+    match described:
+        case inspect.Metadata(type=inner):
+            return _kind(inner)
+        case inspect.IntType() | inspect.FloatType():
+            return "number"
+        case inspect.BoolType():
+            return "flag"
+        case inspect.VarTupleType():
+            return "durations"
+        case inspect.StrType():
+            return "text"
+        case _:
+            return "table"
+
+
+def parse(words: Iterable[str]) -> dict[str, Setting]:
+    """Settings by name.
+
+    Raises:
+        click.BadParameter: a word isn't name=value, or a name comes twice, or a value isn't written as its kind is.
+    """
+    settings: dict[str, Setting] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f'"{word}" is not of the form name=value, such as rate=5')
+        if name in settings:
+            raise click.BadParameter(f"{name} is given twice")
+        settings[name] = _value(name, value)
+    return settings
+
+
+def _value(name: str, written: str) -> Setting:
+    kind = kinds().get(name)
+    if kind == "number":
+        return _number(written, schema.must_be("", name, Settings), written)
+    if kind == "duration":
+        return _duration(written, schema.must_be("", name, Settings), written)
+    if kind == "durations":
+        rule = f"{name} must be durations with commas between them, such as 30s,5m,1h"
+        return [_duration(part, rule, written) for part in written.split(",")]
+    if kind == "flag":
+        return _flag(name, written)
+    if kind == "table":
+        return _table(name, written)
+    # Of a setting that is unknown here the daemon says which there are.
+    return written
+
+
+def _number(part: str, rule: str, written: str) -> int | float:
+    if not NUMBER.fullmatch(part):
+        raise click.BadParameter(f'{rule}, not "{written}"')
+    return int(part) if part.lstrip("+-").isdigit() else float(part)
+
+
+def _duration(part: str, rule: str, written: str) -> Setting:
+    """A number of seconds, or the text that says how long."""
+    return part if TEXT.fullmatch(part) and not NUMBER.fullmatch(part) else _number(part, rule, written)
+
+
+def _flag(name: str, written: str) -> bool:
+    if written not in FLAGS:
+        raise click.BadParameter(f'{schema.must_be("", name, Settings)}, not "{written}"')
+    return FLAGS[written]
+
+
+def _table(name: str, written: str) -> Setting:
+    if written == NONE:
+        return None
+    table = json_of(name, written)
+    if not isinstance(table, dict):
+        raise click.BadParameter(f'{name} must be a JSON object, such as \'{name}={{"key": "value"}}\'')
+    return table
+
+
+def json_of(name: str, written: str) -> Setting:
+    """A value written as JSON.
+
+    Raises:
+        click.BadParameter: it is none; the message begins with the name.
+    """
+    try:
+        value: Setting = json.loads(written, parse_constant=_refuse)
+    except ValueError as error:
+        raise click.BadParameter(f"{name} is not JSON: {error}") from None
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")
+
+
+def text(value: Setting) -> str:
+    """A setting as ``parse`` reads it."""
+    if isinstance(value, list | tuple):
+        return ",".join(text(part) for part in value)
+    if isinstance(value, dict) or value is None:
+        return json.dumps(value, ensure_ascii=False, default=repr)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def changes(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> str:
+    """What has changed, in one line: ``rate=5 (was 1), fetch.proxy removed (was a:1)``; quoted as a shell needs it.
+
+    A setting that is not used, such as an empty text, counts as one that is not there.
+    """
+    old, new = (dict(said for said in flat(settings) if not is_empty(said[1])) for settings in (before, after))
+    names = [name for name in {**new, **old} if name not in old or name not in new or old[name] != new[name]]
+    return ", ".join(_change(name, old, new) for name in names) or "nothing changed"
+
+
+def _change(name: str, old: Mapping[str, Setting], new: Mapping[str, Setting]) -> str:
+    now = shlex.quote(f"{name}={text(new[name])}") if name in new else f"{name} removed"
+    return f"{now} (was {text(old[name])})" if name in old else now
+
+
+def flat(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:
+    """Settings by the names that ``project unset`` takes: those of tables key by key."""
+    for name, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from ((f"{name}.{key}", part) for key, part in value.items())
+        else:
+            yield name, value
+
+
+def is_empty(value: Setting) -> bool:
+    """An empty text or table, or none: the setting isn't used."""
+    return value is None or value in ("", {})

@@ -1,0 +1,203 @@
+"""Tasks as lines of text: what ``taskqueue push --file`` reads.
+
+A line is a url, or a JSON object. An object needs a ``url``; its other keys are the arguments of
+``taskqueue.new_task``; those that belong to the schedule may also stand in an object ``schedule``, as on the wire:
+
+    https://example.com/
+    {"url": "https://example.com/a", "priority": 5, "save": {"page": 1}}
+    {"url": "https://example.com/b", "schedule": {"delay": 60}, "fetch": {"method": "POST", "data": "x=1"}}
+    {"url": "https://example.com/c", "exetime": "2026-12-01T08:00:00+01:00", "age": "30d"}
+
+The same in MessagePack: see ``packed_tasks``.
+
+A moment is a number of unix seconds, a duration one of seconds; or either is text as on the command line (``times``).
+Empty lines are skipped. What is no url of http or https, and no ``data:``, is refused, if not every scheme is to be
+taken (``url_rules.check_typed``).
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn
+
+import click
+
+from taskqueue.cli.input import packed_tasks, times
+from taskqueue.client.tasks.push_many import under
+from taskqueue.client.tasks.task import new_task
+from taskqueue.client.tasks.url_rules import check_typed
+from taskqueue.protocol.fields import NewTask, Schedule
+from taskqueue.protocol.value_stream import BrokenStream
+
+PARTS: Final = ("url", "taskid", "fetch", "process", "save", "body", "canonical")
+TIMES: Final[Mapping[str, Callable[[str], float]]] = {
+    "exetime": times.moment,
+    "expires_at": times.moment,
+    "delay": times.seconds,
+    "age": times.seconds,
+    "timeout": times.seconds,
+}
+"""Fields that may be said as a text, with what reads it."""
+BODIES: Final = ("fetch", "process", "save", "body")
+"""What a task carries: parts, or one body instead of them."""
+KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
+
+
+class Lines:
+    """The tasks of lines, in order; those that are none are complained about, counted and skipped.
+
+    Iterated once. Memory holds no more than a line, and the places at which lines were skipped.
+
+    Args:
+        name: what stands before the number of a line, such as "tasks.jsonl:".
+        source: the lines, or maps in MessagePack.
+        defaults: arguments of ``new_task`` that a line may say otherwise.
+        complain: told of each line that is no task.
+        any_scheme: take urls of every scheme.
+
+    Attributes:
+        bad: how many lines were no tasks, so far.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: Iterable[str | bytes],
+        defaults: Mapping[str, Any],
+        complain: Callable[[str], None],
+        *,
+        any_scheme: bool = False,
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._defaults = defaults
+        self._complain = complain
+        self._any_scheme = any_scheme
+        self._skipped_at: list[int] = []
+        self._skipped: list[int] = []
+        self.bad = 0
+
+    def __iter__(self) -> Iterator[NewTask]:
+        try:
+            yield from self._tasks()
+        except BrokenStream as error:
+            self.bad += 1
+            self._complain(f"{self._name.removesuffix('task ').rstrip()} {error}")
+
+    def _tasks(self) -> Iterator[NewTask]:
+        place = 0
+        for number, line in enumerate(self._source, 1):
+            if (task := self._task(number, line.strip() if isinstance(line, str) else line)) is None:
+                self._skip(place, number - place)
+                continue
+            place += 1
+            yield task
+
+    def _task(self, number: int, line: str | bytes) -> NewTask | None:
+        if not line:
+            return None
+        try:
+            return parse(line, self._defaults, any_scheme=self._any_scheme)
+        except ValueError as error:
+            self.bad += 1
+            self._complain(f"{self._name}{number}: {error}")
+            return None
+
+    def _skip(self, place: int, skipped: int) -> None:
+        """So many lines up to here are none of the first ``place`` tasks."""
+        if self._skipped_at and self._skipped_at[-1] == place:
+            self._skipped[-1] = skipped
+        else:
+            self._skipped_at.append(place)
+            self._skipped.append(skipped)
+
+    def where(self, place: int) -> str:
+        """The line of the task that was the ``place``-th one, from 0."""
+        found = bisect_right(self._skipped_at, place)
+        return f"{self._name}{place + 1 + (self._skipped[found - 1] if found else 0)}"
+
+
+def parse(line: str | bytes, defaults: Mapping[str, Any], *, any_scheme: bool = False) -> NewTask:
+    """The task of a line, or of a map in MessagePack.
+
+    Args:
+        defaults: arguments of ``new_task`` that it may say otherwise.
+        any_scheme: take urls of every scheme.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    if not defaults and isinstance(line, bytes) and (plain := packed_tasks.plain_task(line)) is not None:
+        check_typed(plain.url, any_scheme=any_scheme)
+        return plain
+    said = _said(line)
+    check_typed(said["url"], any_scheme=any_scheme)
+    try:
+        return new_task(**under(_fitting(defaults, said), said))
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The defaults without a body, or without its parts, if the line says the other of the two."""
+    own = [name for name in BODIES if name in said]
+    if not own:
+        return defaults
+    gone = BODIES if "body" in own else ("body",)
+    return {name: value for name, value in defaults.items() if name not in gone}
+
+
+def _said(line: str | bytes) -> dict[str, Any]:
+    if isinstance(line, bytes):
+        return _arguments(packed_tasks.arguments(line))
+    return _arguments(_object(line)) if line.startswith("{") else {"url": line}
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        said: dict[str, Any] = json.loads(line, parse_constant=_refuse)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    return said
+
+
+def _arguments(said: dict[str, Any]) -> dict[str, Any]:
+    _know("a task", said, KEYS)
+    schedule, fetch = said.pop("schedule", {}), {} if said.get("fetch") is None else said["fetch"]
+    for name, part in (("schedule", schedule), ("fetch", fetch)):
+        if not isinstance(part, dict):
+            raise ValueError(f"{name} must be an object")
+    _know("a schedule", schedule, Schedule.__struct_fields__)
+    return _joined(schedule, said)
+
+
+def _joined(schedule: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    if "url" not in said:
+        raise ValueError("there is no url")
+    for key in schedule:
+        if key in said:
+            raise ValueError(f"{key} is given twice")
+    joined = {**schedule, **said}
+    texts = {name: said for name, said in joined.items() if name in TIMES and isinstance(said, str)}
+    return joined | {name: _time(name, said) for name, said in texts.items()}
+
+
+def _time(name: str, written: str) -> float:
+    try:
+        return TIMES[name](written)
+    except click.BadParameter as error:
+        raise ValueError(f"{name}: {error.message}") from None
+
+
+def _know(what: str, said: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    for key in said:
+        if key not in keys:
+            raise ValueError(f"{key} is no field of {what}; there are {', '.join(keys)}")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")

@@ -1,0 +1,107 @@
+"""Times on the command line: how long (``90s``, ``5m``, ``12h``, ``2d``) and when (``2027-01-31 18:00``)."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Final
+
+import click
+
+from taskqueue.units import seconds_of
+
+LATEST: Final = 1e11
+"""Unix seconds that no task can be given: they are in the year 5138."""
+UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60))
+
+
+def seconds(written: str) -> float:
+    """How long, in seconds; a bare number is one of seconds.
+
+    Raises:
+        click.BadParameter: it is no duration.
+    """
+    if (found := seconds_of(written)) is None:
+        raise click.BadParameter(f'"{written}" is no duration, such as 90s, 5m, 12h or 2d')
+    return found
+
+
+def some_seconds(written: str) -> float:
+    """How long, in seconds; not in no time at all.
+
+    Raises:
+        click.BadParameter: it is no duration, or 0.
+    """
+    if not (found := seconds(written)):
+        raise click.BadParameter(f'"{written}" is no time at all')
+    return found
+
+
+def moment(written: str) -> float:
+    """When, in unix seconds: those themselves, or a date with or without time, in this machine's zone if it names none.
+
+    Raises:
+        click.BadParameter: it is no time.
+    """
+    try:
+        at = float(written) if written.replace(".", "", 1).isdigit() else datetime.fromisoformat(written).timestamp()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f'"{written}" is no time, such as "2027-01-31 18:00" or unix seconds') from None
+    if at > LATEST:
+        raise click.BadParameter(f'"{written}" lies too far in the future')
+    return at
+
+
+def before_now(written: str) -> float:
+    """Unix seconds of the time that lies so long before now.
+
+    Raises:
+        click.BadParameter: it is no duration, or longer than time has been counted.
+    """
+    if (at := time.time() - seconds(written)) <= 0:
+        raise click.BadParameter(f'"{written}" is longer than anything can be old')
+    return at
+
+
+def since(written: str) -> float:
+    """Unix seconds of a time that was said as such, or as how long ago it was.
+
+    Raises:
+        click.BadParameter: it is neither.
+    """
+    return moment(written) if seconds_of(written) is None else before_now(written)
+
+
+def after_now(written: str) -> float:
+    """Unix seconds of the time that lies so long after now.
+
+    Raises:
+        click.BadParameter: it is no duration, or too long.
+    """
+    if (at := time.time() + seconds(written)) > LATEST:
+        raise click.BadParameter(f'"{written}" from now lies too far in the future')
+    return at
+
+
+def duration(seconds: float) -> str:
+    """``93784`` as ``1 d 2 h``, in two units at most."""
+    for place, (unit, size) in enumerate(UNITS):
+        if seconds >= size:
+            rest, below = seconds % size, (*UNITS, ("s", 1))[place + 1]
+            return f"{seconds // size:.0f} {unit} {rest // below[1]:.0f} {below[0]}"
+    return f"{seconds:.1f} s"
+
+
+def ago(at: float) -> str:
+    """How long unix seconds have passed, such as ``2 h 5 m ago``; "" for never."""
+    return f"{duration(max(0.0, time.time() - at))} ago" if at else ""
+
+
+def local(at: float) -> str:
+    """Unix seconds in the time of this machine: ``2026-11-22 02:00:00 UTC``; "" for never."""
+    if not at:
+        return ""
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    except (ValueError, OverflowError, OSError):  # a store, or a daemon, may say anything
+        return f"{at:g}"

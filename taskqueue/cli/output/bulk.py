@@ -1,0 +1,211 @@
+"""The same done to many tasks, chosen by a filter: its options, the question, the bar, and what is said at the end.
+
+options ──► filter ──► (a dry run, and a question) ──► operation ──bar──► how many
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+import click
+
+from taskqueue.cli.input import times
+from taskqueue.cli.input.confirmation import confirm, need_somebody, projects, tasks
+from taskqueue.cli.input.daemon import Daemon
+from taskqueue.cli.input.names import takes_group
+from taskqueue.cli.output.json_output import print_object, takes_json
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from taskqueue import Client
+    from taskqueue.protocol.choices import StateName
+    from taskqueue.protocol.requests import BulkAction
+    from taskqueue.protocol.views import OperationView
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+STATES: Final = ("ready", "delayed", "processing", "success", "failed", "cancelled")
+FILTERS: Final = "--state, --url-glob, --error-glob or --older-than"
+DONE: Final = {
+    "retry": "retried",
+    "cancel": "cancelled",
+    "reprioritise": "reprioritised",
+    "reschedule": "rescheduled",
+}
+"""By action, what has become of the tasks."""
+
+DONE_WITH_PROJECTS: Final = {
+    "pause": "paused",
+    "resume": "resumed",
+    "stop": "stopped",
+    "start": "started",
+    "clear": "cleared",
+    "reset": "reset",
+    "delete": "deleted",
+}
+
+
+class Change(NamedTuple):
+    """What is to be done, and to what: ``priority`` for reprioritise, ``exetime`` or ``delay`` for reschedule."""
+
+    action: BulkAction
+    priority: int = 0
+    exetime: float | None = None
+    delay: float | None = None
+
+
+class Choice(NamedTuple):
+    """Which tasks are meant, and how to go about it, as the options of ``chooses_tasks`` say it.
+
+    Attributes:
+        before: unix seconds; see ``core.requests.TaskFilter``.
+    """
+
+    group: str | None = None
+    states: tuple[StateName, ...] = ()
+    url_glob: str = ""
+    error_glob: str = ""
+    before: float = 0.0
+    dry_run: bool = False
+    yes: bool = False
+    no_wait: bool = False
+    as_json: bool = False
+
+    @property
+    def filters(self) -> bool:
+        """It says something about tasks."""
+        return bool(self.states or self.url_glob or self.error_glob or self.before)
+
+
+OPTIONS: Final = (
+    click.option(
+        "--state",
+        "states",
+        metavar="STATE",
+        type=click.Choice(STATES),
+        multiple=True,
+        help="Those that are ready, delayed, processing, success, failed, cancelled; may be given several times.",
+    ),
+    click.option("--url-glob", metavar="GLOB", default="", help="Those whose url matches, such as 'https://a.org/*'."),
+    click.option("--error-glob", metavar="GLOB", default="", help="Those whose last error matches, as '*timeout*'."),
+    click.option(
+        "--older-than",
+        "before",
+        metavar="AGE",
+        type=times.before_now,
+        default=None,
+        callback=lambda context, option, before: before or 0.0,
+        help="Those that ended, or were last tried, longer ago than 90s, 5m, 12h or 2d. "
+        "Tasks that were never run have no age and are left out.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Only count them."),
+    click.option("--yes", is_flag=True, help="Don't ask."),
+    takes_json,
+    click.option("--no-wait", is_flag=True, help="Print the operation's id at once; see `taskqueue operation`."),
+)
+
+
+def chooses_tasks(command: Command) -> Command:
+    """Give a command the options that make a ``Choice``."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return takes_group(command)
+
+
+def check(project: str | None, choice: Choice) -> None:
+    """See that it is said which tasks are meant.
+
+    Raises:
+        click.UsageError: it isn't.
+    """
+    if bool(project) == bool(choice.group):
+        raise click.UsageError("name a project, or a group with --group")
+    if not choice.filters:
+        raise click.UsageError(f"choose tasks with {FILTERS}")
+
+
+def run(daemon: Daemon, project: str | None, choice: Choice, change: Change) -> None:
+    """Do it, and say with how many."""
+    asks = not (choice.yes or choice.dry_run)
+    if asks:
+        need_somebody()
+    with daemon.client() as client:
+        if asks and not _allowed(client, project, choice, change):
+            return
+        view = _begin(client, project, choice, change, dry_run=choice.dry_run)
+        if choice.no_wait:
+            _tell(view, str(view.id), choice)
+        else:
+            view = _followed(client, view)
+            _tell(view, outcome(view), choice)
+
+
+def _tell(view: OperationView, words: str, choice: Choice) -> None:
+    if choice.as_json:
+        print_object(view)
+    else:
+        say(words)
+
+
+def _allowed(client: Client, project: str | None, choice: Choice, change: Change) -> bool:
+    """Count them and ask; there may be none.
+
+    Raises:
+        click.ClickException: the answer was no.
+    """
+    counted = _followed(client, _begin(client, project, choice, change, dry_run=True))
+    if not counted.matched:
+        _tell(counted, outcome(counted), choice)
+        return False
+    confirm(f"{change.action.capitalize()} {tasks(counted.matched)}?", f"nothing was {DONE[change.action]}")
+    return True
+
+
+def _begin(client: Client, project: str | None, choice: Choice, change: Change, *, dry_run: bool) -> OperationView:
+    return client.bulk(
+        change.action,
+        project=project,
+        group=choice.group or "",
+        states=choice.states,
+        url=choice.url_glob,
+        error=choice.error_glob,
+        before=choice.before,
+        priority=change.priority,
+        exetime=change.exetime,
+        delay=change.delay,
+        dry_run=dry_run,
+    )
+
+
+def _followed(client: Client, view: OperationView) -> OperationView:
+    """The operation at its end; a bar on stderr until then, where somebody sees it."""
+    with _bar(view) as progress:
+        return client.wait_operation(view.id, progress)
+
+
+@contextmanager
+def _bar(view: OperationView) -> Iterator[Callable[[OperationView], object] | None]:
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from taskqueue.terminal.screen import Screen
+
+    text = "{task.completed:,} of {task.total:,} looked at, {task.fields[matched]:,} matched"
+    columns = (BarColumn(), TextColumn(text), TimeElapsedColumn())
+    with Progress(*columns, console=Screen(err=True), transient=True) as bar:
+        row = bar.add_task("", total=max(view.known, 1), matched=0)
+        yield lambda seen: bar.update(row, completed=seen.seen, total=max(seen.known, seen.seen), matched=seen.matched)
+
+
+def outcome(view: OperationView) -> str:
+    """``retried 1,204 tasks of 20,311 looked at (operation 17)``, ``paused 12 projects``."""
+    if view.action in DONE_WITH_PROJECTS:
+        left_out = f", left {view.seen - view.matched:,} as they were" if view.matched < view.seen else ""
+        return f"{DONE_WITH_PROJECTS[view.action]} {projects(view.matched)}{left_out}"
+    what = f"would {view.action}" if view.dry_run else DONE[view.action]
+    return f"{what} {tasks(view.matched)} of {view.seen:,} looked at (operation {view.id})"

@@ -1,0 +1,177 @@
+"""Tables for people: projects, fetchers, settings, cron jobs. Everything shown comes from the daemon's own views.
+
+Those of tasks and operations are in ``task_tables``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
+from typing import Final
+
+from rich.table import Column, Table
+
+from taskqueue.cli.input.settings import flat, is_empty, text
+from taskqueue.cli.input.times import ago, duration, local
+from taskqueue.protocol.views import Counts, FetcherView, ProjectView
+from taskqueue.terminal.screen import Screen, Text
+
+STATES = Counts.__struct_fields__
+LIVE = ("ready", "delayed", "processing")
+STYLES = {
+    "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",
+}  # fmt: skip
+
+NAME_CHARS = 8
+"""Of a shared bucket, in a table."""
+
+PAUSES_SHOWN = 5
+
+
+def show(table: Table) -> None:
+    """Print a list; one without rows as ``none``."""
+    Screen().print(table if table.row_count else "none")
+
+
+def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[int] = ()) -> Table:
+    """A row a project: all its tasks by state, and its pace. Fits into 80 columns.
+
+    Args:
+        sort: what they are sorted by; if it is none of the columns, it is one, with these numbers, instead of burst.
+    """
+    first = [sort.replace("_", " ")] if numbers and sort not in STATES else []
+    last = [] if first else ["burst"]
+    table = bare_table(["project", "state"], [*first, *STATES, "rate", *last], folded="rate")
+    for place, view in enumerate(views):
+        number = [Text(f"{numbers[place]:,}", "bold")] if first else []
+        burst = [] if first else [_burst(view)]
+        table.add_row(*_names(view), *number, *_counts(view, STATES), rate(view), *burst)
+    return table
+
+
+def _names(view: ProjectView) -> Iterator[Text]:
+    yield Text(view.name, style="bold")
+    yield Text(view.state, style=STYLES[view.state])
+
+
+def _counts(view: ProjectView, states: Iterable[str]) -> Iterator[Text]:
+    for name in states:
+        count: int = getattr(view.counts, name)
+        yield Text(f"{count:,}", style=STYLES.get(name, "") if count else "dim")
+
+
+def rate(view: ProjectView) -> Text:
+    """Its own rate, unless the bucket that it shares is all that limits it; and that, by name."""
+    own, shared = view.settings["rate"], view.shared
+    paces = [f"{text(own)}/s"] if shared is None or own != inf else []
+    return Text(" ".join([*paces, f"{_brief(shared.name)} {text(shared.rate)}/s"] if shared else paces))
+
+
+def _burst(view: ProjectView) -> Text:
+    shared = view.shared
+    return Text(text(view.settings["burst"] if shared is None or view.settings["rate"] != inf else shared.burst))
+
+
+def _brief(name: str) -> str:
+    """So that a row of numbers fits, whatever people call their buckets."""
+    return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 2]}.."
+
+
+def of_fetchers(views: Iterable[FetcherView]) -> Table:
+    """A row a fetcher: what it holds of how much it takes, for how long already, how its attempts have ended."""
+    table = bare_table([], ["holds", "oldest", "done", "failed", "silent"], ["address", "projects"])
+    table.columns.insert(0, Column("fetcher", overflow="fold"))
+    for view in views:
+        table.add_row(*map(Text, fetcher_cells(view)))
+    return table
+
+
+def fetcher_cells(view: FetcherView) -> tuple[str, ...]:
+    """What there is to say of a fetcher, column by column."""
+    return (
+        view.name or view.session,
+        f"{view.holds:,}/{view.capacity:,}",
+        duration(view.oldest_seconds) if view.holds else "",
+        f"{view.done:,}",
+        f"{view.failed:,}",
+        duration(view.silent_seconds),
+        view.address,
+        "any" if view.projects is None else ", ".join(view.projects),
+    )
+
+
+def of_pauses(views: Iterable[ProjectView]) -> Table:
+    """A row a project that has paused itself: why, and what comes next; without a head. At most PAUSES_SHOWN."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    paused = [view for view in views if view.reason]
+    for view in paused[:PAUSES_SHOWN]:
+        then = f"next check {local(view.check_at)}" if view.state == "paused" else "is being checked"
+        table.add_row(Text(view.name, style="bold"), Text(f"{view.reason}; {then}", style="yellow"))
+    if len(paused) > PAUSES_SHOWN:
+        table.add_row(Text("…"), Text(f"and {len(paused) - PAUSES_SHOWN:,} more"))
+    return table
+
+
+def of_cron(views: Iterable[ProjectView]) -> Table:
+    """A row a cron job of each project. Times are of this machine. Fits into 80 columns."""
+    table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
+    for view in views:
+        for job in view.cron:
+            times = local(job.next_at) or "never", ago(job.last_at) or "not yet"
+            cells = (view.name, job.job, *times, f"{job.runs:,}", f"{job.skipped:,}", _schedule(view, job.job))
+            table.add_row(*map(Text, cells))
+    return table
+
+
+def _schedule(view: ProjectView, job: str) -> str:
+    """When a job runs, as its setting says it."""
+    jobs = view.settings.get("cron")
+    said = jobs.get(job, {}) if isinstance(jobs, dict) else {}
+    return f"every {said['every']}" if said.get("every") else f"{said.get('cron', '')} {said.get('zone', 'UTC')}"
+
+
+def of_settings(view: ProjectView) -> Table:
+    """A row a setting, or a key of one that is a table, and who said it."""
+    table = bare_table(["setting", "said by"], [], ["value"])
+    overrides = dict(flat(view.overrides))
+    for name, value in flat(view.settings):
+        source = "project set" if name in overrides else _of_config(view, name)
+        table.add_row(Text(name), Text(source, "dim"), Text(text(value), "dim" if is_empty(value) else "bold"))
+    return table
+
+
+LAYERS: Final = {"project": "config file", "defaults": "[defaults]"}
+
+
+def _of_config(view: ProjectView, name: str) -> str:
+    """Who said a setting, or a key of one, if nobody at the command line did."""
+    where = view.configured.get(name.partition(".")[0], [])
+    if not where and name == "rate" and view.settings.get("bucket"):
+        return "bucket"
+    return ", ".join(LAYERS[layer] for layer in where) or "default"
+
+
+def of_fields(fields: Mapping[str, str]) -> Table:
+    """A row a field, for one thing looked at closely."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in fields.items():
+        table.add_row(Text(name, style="dim"), Text(value))
+    return table
+
+
+def bare_table(
+    words: Iterable[str], numbers: Iterable[str], more_words: Iterable[str] = (), *, folded: str = ""
+) -> Table:
+    """A table without lines: columns of words, then of numbers, then of words that may be broken.
+
+    Args:
+        folded: the one of the numbers that may be broken, too.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    for name in words:
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=name != folded)
+    for name in more_words:
+        table.add_column(name, overflow="fold")
+    return table

@@ -1,0 +1,95 @@
+"""Tables for people: lists of tasks, their attempts, bulk operations. All fit into 80 columns."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.table import Table
+
+from taskqueue.cli.input.times import ago, duration, local
+from taskqueue.cli.output.tables import STYLES, bare_table
+from taskqueue.client.tasks.task import default_taskid
+from taskqueue.protocol.views import Attempt, OperationView, TaskRow
+from taskqueue.terminal.screen import Text
+
+
+def of_tasks(rows: Sequence[TaskRow]) -> Table:
+    """A row a task, named as ``task show`` takes it: by its url, or by its taskid with the url behind it.
+
+    Columns that would be empty are left out: priorities, what the last attempts failed of (of an error the last line),
+    and for how long, and by whom, what is being processed is held.
+    """
+    held = any(row.lease_seconds for row in rows)
+    columns: dict[str, Callable[[TaskRow], str]] = {
+        "held": lambda row: duration(max(0.0, time.time() - row.at)),
+        "left": lambda row: duration(row.lease_seconds),
+        "fetcher": lambda row: row.fetcher,
+    }
+    words = columns if held else {"when": lambda row: local(row.at) or "now"}
+    numbers: dict[str, Callable[[TaskRow], str]] = {
+        "priority": lambda row: f"{row.priority}",
+        "retried": lambda row: f"{row.retried}",
+    }
+    if not any(row.priority for row in rows):
+        del numbers["priority"]
+    more: dict[str, Callable[[TaskRow], str]] = {"task": _name}
+    if any(row.error for row in rows):
+        more["error"] = lambda row: last_line(row.error)
+    table = bare_table(words, numbers, more)
+    for row in rows:
+        table.add_row(*(Text(cell(row)) for cell in (*words.values(), *numbers.values(), *more.values())))
+    return table
+
+
+def _name(row: TaskRow) -> str:
+    return row.url if row.taskid == default_taskid(row.url) else f"{row.taskid}  {row.url}"
+
+
+def last_line(error: str) -> str:
+    """What a traceback comes to."""
+    return error.strip().rpartition("\n")[2]
+
+
+def of_attempts(attempts: Iterable[Attempt]) -> Table:
+    """A row an attempt to run a task; of an error the last line, which says what a traceback comes to."""
+    table = bare_table(["when", "outcome"], ["took"], ["fetcher", "error"])
+    for attempt in attempts:
+        outcome = Text(attempt.outcome, style=STYLES.get(attempt.outcome, "red"))
+        took = duration(attempt.seconds) if attempt.seconds else ""
+        table.add_row(
+            Text(local(attempt.at)),
+            outcome,
+            *map(Text, (took, attempt.fetcher, last_line(attempt.error))),
+        )
+    return table
+
+
+def of_operations(views: Iterable[OperationView]) -> Table:
+    """A row a bulk operation: how far it is, and of which tasks: projects and filter."""
+    table = bare_table(["id", "action", "began", "state"], ["looked at", "matched"], ["tasks of"])
+    for view in views:
+        words = (str(view.id), action(view), ago(view.began_at), progress(view))
+        tasks = f"{', '.join(view.projects)} {chosen(view)}".strip()
+        table.add_row(*map(Text, (*words, f"{view.seen:,}", f"{view.matched:,}", tasks)))
+    return table
+
+
+def action(view: OperationView) -> str:
+    """What it does."""
+    return f"dry {view.action}" if view.dry_run else view.action
+
+
+def chosen(view: OperationView) -> str:
+    """Its filter, in the options that say it; "" if it has none."""
+    said = view.filter
+    options = [f"--state {state}" for state in said.states]
+    globs = (("--url-glob", said.url), ("--error-glob", said.error))
+    options += [f"{option} {shlex.quote(glob)}" for option, glob in globs if glob]
+    return " ".join([*options, f"before {local(said.before)}"] if said.before else options)
+
+
+def progress(view: OperationView) -> str:
+    """``ended``, or how far it is; what came after it began is looked at, too, so it may know less than it sees."""
+    return "ended" if view.ended_at else f"{min(view.seen / max(view.known, 1), 0.99):.0%}"

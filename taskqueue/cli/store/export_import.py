@@ -1,0 +1,136 @@
+"""``taskqueue store export`` and ``import``: a store, or a project of it, as lines of JSON or as MessagePack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from io import BufferedReader
+from typing import IO, TYPE_CHECKING, Final
+
+import click
+
+from taskqueue.cli.input.confirmation import projects, tasks
+from taskqueue.cli.input.names import project_name
+from taskqueue.cli.input.packed_tasks import SUFFIX
+from taskqueue.cli.output.bulk import STATES
+from taskqueue.cli.output.json_output import visible_json
+from taskqueue.cli.store.place import Place, moving, names_store
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from taskqueue.core.tasks.records import ProjectRecord
+    from taskqueue.store.rocksdb.read_only import Still
+    from taskqueue.store.tools.forms import Form
+
+STDIN: Final = 0
+"""As a file descriptor."""
+
+
+@click.command()
+@click.option("--project", "names", metavar="PROJECT", type=project_name, multiple=True, help="Only this one; several.")
+@click.option(
+    "--state", "states", metavar="STATE", type=click.Choice(STATES), multiple=True, help="Only such; several."
+)
+@click.option("-o", "--output", metavar="FILE", type=click.File("wb", atomic=True), default="-", help="Not to stdout.")
+@click.option("--format", "named", type=click.Choice(["json", "msgpack"]), help="Not that of the name of FILE.")
+@names_store
+def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output: IO[bytes], named: str | None) -> None:
+    """Write tasks and projects as lines of JSON. The daemon may go on meanwhile.
+
+    Everything that another store needs to go on: url, state, schedule, body, what is over; and, unless --state is said,
+    what happened by the minute and the hour. How each task ran, and leases, stay behind. The first line names the
+    format and the projects, the last one counts the tasks.
+
+    If the name of FILE ends in .msgpack the same is written as MessagePack maps, one after the other: faster, smaller,
+    and with bodies as the bytes that they are.
+
+    \b
+    Example:
+      taskqueue store export -o crawl.jsonl
+      taskqueue store export -o crawl.msgpack
+      taskqueue store export --project news --state failed | jq -r .url
+    """
+    from taskqueue.core.tasks.task import STATE_NAMES
+    from taskqueue.store.rocksdb.read_only import Still
+    from taskqueue.store.tools.exporting import History, lines_of
+    from taskqueue.store.tools.forms import JSON, MESSAGEPACK
+
+    named = named or ("msgpack" if str(getattr(output, "name", "")).endswith(SUFFIX) else "json")
+    form = MESSAGEPACK if named == "msgpack" else JSON
+    if form is MESSAGEPACK and output.isatty():
+        raise click.UsageError("MessagePack is nothing for a terminal; name a file with -o")
+    wanted = [STATE_NAMES.index(name) for name in states or STATES]
+    history: History = "none" if states else "projects" if names else "all"
+    with closing(Still(place.path)) as still, moving("tasks") as progress:
+        for done, line in enumerate(lines_of(still, _records(still, names), wanted, form, history=history)):
+            output.write((visible_json(line) if form is JSON else line) + form.end)
+            progress(done)
+
+
+@click.command("import")
+@click.argument("file", type=click.Path())
+@click.option("--merge", is_flag=True, help="Also into projects that have tasks: those that they don't know.")
+@names_store
+def bring_in(place: Place, file: str, merge: bool) -> None:
+    """Bring what export wrote, in either form (- is stdin), into a store. The daemon must be stopped.
+
+    A store that is not there is made. Projects that are not there are made, with their settings; those that are there
+    keep theirs. Tasks that are known stay as they are. What was processing becomes ready. An import that was cut off is
+    completed by another one, with --merge.
+
+    \b
+    Example:
+      taskqueue store import crawl.jsonl --store /srv/taskqueue/store
+    """
+    from taskqueue.calendar import Calendar
+    from taskqueue.server.clock import Clock
+    from taskqueue.store.rocksdb.rocks import RocksStore
+    from taskqueue.store.tools.forms import form_of
+    from taskqueue.store.tools.importing import Brought, bring_in
+
+    brought = Brought()
+    with (
+        open(STDIN if file == "-" else file, "rb", closefd=file != "-") as lines,
+        closing(RocksStore(place.path, cache_bytes=place.cache_bytes)) as store,
+        moving("tasks") as progress,
+    ):
+        form = form_of(lines.peek(1))
+        parts = _parts(lines, form, place.message_bytes)
+        for brought in bring_in(store, parts, "skip" if merge else "refuse", Clock().now().boot, Calendar(), form):
+            progress(brought.new + brought.known)
+    known = f", {tasks(brought.known)} known already" if brought.known else ""
+    say(f"{place.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
+
+
+def _parts(file: BufferedReader, form: Form, message_bytes: int) -> Iterator[bytes]:
+    """The lines of a file, or its maps. What is in a store came in a message, so it is not longer than one may be.
+
+    Raises:
+        BadLine: it can't be read any further.
+    """
+    from taskqueue.protocol.value_stream import LONGEST_TIMES, BrokenStream, lines, values
+    from taskqueue.store.tools.forms import MESSAGEPACK
+    from taskqueue.store.tools.importing import BadLine
+
+    read = values if form is MESSAGEPACK else lines
+    try:
+        yield from read(file, LONGEST_TIMES * message_bytes)
+    except BrokenStream as error:
+        raise BadLine(
+            f"{error}; import the whole export again, with the config of its daemon if that says a server.max_message"
+        ) from None
+
+
+def _records(still: Still, names: Sequence[str]) -> list[ProjectRecord]:
+    """Of the projects that are named, or of all.
+
+    Raises:
+        click.ClickException: one isn't there.
+    """
+    from taskqueue.store.tools.figures import project_records
+
+    known = {record.name: record for record in project_records(still)}
+    for name in names:
+        if name not in known:
+            raise click.ClickException(f'project "{name}" is unknown')
+    return [known[name] for name in names or known]

@@ -1,0 +1,76 @@
+"""Which store a command is about, how its sizes are told, and the line that moves while it is at work."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Final, NamedTuple, ParamSpec, TypeVar
+
+import click
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+UNITS: Final = ("GiB", "MiB", "KiB")
+KIBI: Final = 1024
+
+Progress = Callable[[int], object]
+
+
+class Place(NamedTuple):
+    """A store: its folder; the cache that its daemon has, and the longest message that it takes, in bytes."""
+
+    path: str
+    cache_bytes: int
+    message_bytes: int
+
+
+def names_store(command: Callable[..., T]) -> Callable[..., T]:
+    """Give a command the options --config and --store; it is called with the ``place`` that they name."""
+
+    @click.option(
+        "-c", "--config", metavar="FILE", type=click.Path(), envvar="TASKQUEUE_CONFIG", help="The daemon's config file."
+    )
+    @click.option("--store", metavar="DIR", type=click.Path(), help="The store's folder, whatever the config says.")
+    @wraps(command)
+    def with_place(*args: object, config: str | None, store: str | None, **options: object) -> T:
+        return command(*args, place=_place(config, store), **options)
+
+    return with_place
+
+
+def _place(config: str | None, store: str | None) -> Place:
+    from taskqueue.server.config.config_file import load
+    from taskqueue.server.config.environment import with_environment
+
+    found = with_environment(load(config), os.environ)
+    return Place(store or found.store.path, found.store.cache, found.server.max_message)
+
+
+def size(count: float) -> str:
+    """Bytes as people read them: ``1.5 GiB``, ``312 B``."""
+    for place, unit in enumerate(UNITS):
+        scale = KIBI ** (len(UNITS) - place)
+        if count >= scale:
+            return f"{count / scale:,.1f} {unit}"
+    return f"{count:,.0f} B"
+
+
+@contextmanager
+def moving(what: str, total: int | None = None) -> Iterator[Progress]:
+    """Show how far something is, on a terminal; elsewhere nothing. Call what it gives with how many are done."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    from taskqueue.terminal.screen import Screen
+
+    columns = (TextColumn(what), BarColumn(), TextColumn("{task.completed:,}"), TimeElapsedColumn())
+    with Bar(*columns, console=Screen(err=True), transient=True) as bar:
+        row = bar.add_task("", total=total)
+        yield lambda done: bar.update(row, completed=done, total=None if total is None else max(total, done))

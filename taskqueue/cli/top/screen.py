@@ -1,0 +1,241 @@
+"""The screen of ``taskqueue top``: as many columns and rows as fit, so that it is of use on 80 x 24.
+
+tcp://127.0.0.1:7400  taskqueue 0.1.0, up 3 d 2 h, epoch 4
+12,345 ready, 0 delayed, 50 processing; 12 fetchers hold 50 of 120
+new 12.0/s  selected 50.0/s  success 49.0/s  retried 1.0/s  failed 0.0/s
+
+project          state       ready  processing  selected/s  retried/s       the list that is looked at
+...
+fetcher          holds  oldest  done  failed                                below it, while there is room
+...
+1-2 of 2 by selected_5m  q quit  s sort  / filter  f fetchers  j k scroll
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from taskqueue.cli.input.times import duration
+from taskqueue.cli.output import tables
+from taskqueue.cli.top.speeds import Speeds
+from taskqueue.cli.top.view import HELP, Rows, View
+from taskqueue.protocol.choices import FetcherSort, ProjectSort
+from taskqueue.protocol.replies import FetchersReply, StatusReply
+from taskqueue.protocol.views import FetcherView, ProjectView
+from taskqueue.terminal.screen import Text
+
+AROUND: Final = 7
+"""Lines that are no rows of the list: three of the head, one empty, its own head, one empty, the foot."""
+
+NAME_LEAST, NAME_MOST = 12, 28
+"""Characters of the first column, while there is anything beside it."""
+
+ALL: Final = ""
+"""The name of all projects among the speeds."""
+
+T = TypeVar("T")
+
+
+class Seen(NamedTuple):
+    """What the daemon has told last, and how fast things go, by name; ``silent``: it did not answer since."""
+
+    status: StatusReply
+    fetchers: FetchersReply
+    speeds: Mapping[str, Speeds]
+    silent: str = ""
+
+
+class Cells(NamedTuple, Generic[T]):
+    """A column beside the name: its head, how wide it is, by which order it is meant, and its cells."""
+
+    head: str
+    width: int
+    sort: str
+    cell: Callable[[T, Speeds | None], Text]
+
+
+def count(number: int) -> str:
+    """``1,234,567``, ``12.3 M``: nine characters at most."""
+    for unit, size in (("G", 10**9), ("M", 10**6)):
+        if number >= 10 * size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number:,}"
+
+
+def _tasks(state: str) -> Cells[ProjectView]:
+    def cell(view: ProjectView, speeds: Speeds | None) -> Text:
+        number: int = getattr(view.counts, state)
+        return Text(count(number), style="" if number else "dim")
+
+    return Cells(state, max(len(state), 9), state, cell)
+
+
+def _speed(event: str) -> Cells[ProjectView]:
+    def cell(view: ProjectView, speeds: Speeds | None) -> Text:
+        if speeds is None:
+            return Text("")
+        number: float = getattr(speeds, event)
+        style = {"failed": "red", "retried": "yellow"}.get(event, "")
+        return Text(f"{number:,.1f}", style=style if number else "dim")
+
+    return Cells(f"{event}/s", max(len(event) + 2, 8), f"{event}_5m", cell)
+
+
+def _state(view: ProjectView, speeds: Speeds | None) -> Text:
+    return Text(view.state, style=tables.STYLES[view.state])
+
+
+PROJECT_CELLS: Final[tuple[Cells[ProjectView], ...]] = (
+    Cells("state", 8, "", _state),
+    _tasks("ready"),
+    _tasks("delayed"),
+    _tasks("processing"),
+    Cells("rate", 12, "", lambda view, speeds: tables.rate(view)),
+    _speed("new"),
+    _speed("selected"),
+    _speed("success"),
+    _speed("retried"),
+    _speed("failed"),
+)
+PROJECT_FIRST: Final = (
+    "state", "ready", "processing", "selected/s", "retried/s", "failed/s", "new/s", "delayed", "success/s", "rate",
+)  # fmt: skip
+"""Which of them are left out last."""
+
+
+def _fetcher(head: str, width: int, sort: str, place: int) -> Cells[FetcherView]:
+    return Cells(head, width, sort, lambda view, speeds: Text(tables.fetcher_cells(view)[place]))
+
+
+FETCHER_CELLS: Final = (
+    _fetcher("holds", 13, "holds", 1),
+    _fetcher("oldest", 9, "oldest", 2),
+    _fetcher("done", 9, "done", 3),
+    _fetcher("failed", 9, "failed", 4),
+    _fetcher("silent", 9, "silent", 5),
+    _fetcher("address", 15, "", 6),
+    _fetcher("projects", 30, "", 7),
+)
+FETCHER_FIRST: Final = ("holds", "oldest", "failed", "silent", "done", "address", "projects")
+
+
+def rows_that_fit(height: int) -> int:
+    """Of the list that is looked at, on a screen of so many lines."""
+    return max(1, height - AROUND)
+
+
+def drawn(url: str, seen: Seen, view: View, width: int, height: int) -> RenderableType:
+    """The whole screen."""
+    parts = [*_head(url, seen), Text("")]
+    used = 4
+    if view.fetchers_seen:
+        parts.append(_fetchers(seen.fetchers.fetchers, view.fetchers, width))
+        used += 1 + len(seen.fetchers.fetchers)
+    else:
+        parts.append(_projects(seen, view.projects, width))
+        used += 1 + len(seen.status.projects)
+        parts += _below(seen, view, width, height - used - 2)
+        used += sum(_lines(part) for part in parts[5:])
+    parts += [Text("")] * max(0, height - used - 1)
+    return Group(*parts, _foot(view))
+
+
+def _lines(part: RenderableType) -> int:
+    return 1 + part.row_count if isinstance(part, Table) else 1
+
+
+def _head(url: str, seen: Seen) -> list[RenderableType]:
+    status, fetchers = seen.status, seen.fetchers
+    first = _line(f"{url}  taskqueue {status.version}, up {duration(status.uptime_seconds)}, epoch {status.epoch}")
+    if seen.silent:
+        first = _line(f"{url}  {seen.silent}", "red")
+    counts = ", ".join(f"{count(getattr(status.counts, state))} {state}" for state in tables.LIVE)
+    who = "1 fetcher holds" if fetchers.found == 1 else f"{fetchers.found:,} fetchers hold"
+    second = _line(f"{counts}; {who} {count(fetchers.holds)} of {count(fetchers.capacity)}")
+    speeds = seen.speeds.get(ALL)
+    third = "  ".join(f"{name} {getattr(speeds, name):,.1f}/s" for name in Speeds.__struct_fields__) if speeds else ""
+    return [first, second, _line(third)]
+
+
+def _projects(seen: Seen, rows: Rows[ProjectSort], width: int) -> RenderableType:
+    if not seen.status.projects:
+        return _line("No project is named so." if rows.part else "No projects yet.")
+    named = [(view.name, view, seen.speeds.get(view.name)) for view in seen.status.projects]
+    return _table("project", named, _chosen(PROJECT_CELLS, PROJECT_FIRST, rows.sort), rows.sort, width)
+
+
+def _fetchers(views: Sequence[FetcherView], rows: Rows[FetcherSort], width: int) -> RenderableType:
+    if not views:
+        return _line("No fetcher is named so." if rows.part else "No fetchers.")
+    named = [(view.name or view.session, view, None) for view in views]
+    return _table("fetcher", named, _chosen(FETCHER_CELLS, FETCHER_FIRST, rows.sort), rows.sort, width)
+
+
+def _below(seen: Seen, view: View, width: int, left: int) -> list[RenderableType]:
+    """Why projects have paused themselves, and the first fetchers, in so many lines."""
+    parts: list[RenderableType] = []
+    reasons = [f"{each.name}: {each.reason}" for each in seen.status.projects if each.reason]
+    for reason in reasons[: max(0, left - 1)]:
+        parts.append(_line(reason, "yellow"))
+        left -= 1
+    if left >= 3 and seen.fetchers.fetchers:
+        parts += [Text(""), _fetchers(seen.fetchers.fetchers[: left - 2], view.fetchers, width)]
+    return parts
+
+
+def _chosen(cells: Iterable[Cells[T]], first: Sequence[str], sort: str) -> list[tuple[int, Cells[T]]]:
+    """Columns, each with how soon it is left out; the one that is sorted by is the last."""
+    return [(-1 if sort and cell.sort == sort else first.index(cell.head), cell) for cell in cells]
+
+
+def _table(
+    head: str,
+    rows: Sequence[tuple[str, T, Speeds | None]],
+    ranked: Iterable[tuple[int, Cells[T]]],
+    sort: str,
+    width: int,
+) -> Table:
+    """One line a row, whatever there is in it."""
+    name_width = max(NAME_LEAST, min(NAME_MOST, max(len(name) for name, _, _ in rows)))
+    left = width - name_width
+    fitting: list[Cells[T]] = []
+    ranked = list(ranked)
+    for _, cell in sorted(ranked, key=lambda each: each[0]):
+        if left > cell.width:
+            left -= cell.width + 1
+            fitting.append(cell)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column(_title(head, sort == "name"), width=name_width + left, no_wrap=True, overflow="ellipsis")
+    columns = [cell for _, cell in ranked if cell in fitting]
+    for cell in columns:
+        is_word = cell.head in ("state", "address", "projects")
+        justify = "left" if is_word else "right"
+        title = _title(cell.head, cell.sort == sort)
+        table.add_column(title, width=cell.width, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+    for name, view, speeds in rows:
+        table.add_row(Text(name, style="bold"), *(cell.cell(view, speeds) for cell in columns))
+    return table
+
+
+def _line(text: str, style: str = "") -> Text:
+    """Cut where the screen ends."""
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def _title(head: str, is_sorted_by: bool) -> Text:
+    return Text(head, style="not dim reverse" if is_sorted_by else "")
+
+
+def _foot(view: View) -> Text:
+    rows = view.rows
+    if view.typing:
+        return _line(f"filter: {rows.part}_  Enter takes it, Escape drops it")
+    last = min(rows.skip + rows.seen, rows.found)
+    where = f"{min(rows.skip + 1, last):,}-{last:,} of {rows.found:,} by {rows.sort}"
+    part = f' with "{rows.part}"' if rows.part else ""
+    help_text = HELP.format(other="projects" if view.fetchers_seen else "fetchers")
+    return _line(f"{where}{part}  {help_text}", "dim")

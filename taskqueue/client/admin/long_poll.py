@@ -1,0 +1,98 @@
+"""Waiting for a project to finish, or an operation to end: requests that are answered when that happens.
+
+Each is asked for WAIT_SECONDS at a time, again and again, so it does not matter whether the daemon was restarted
+meanwhile. The daemon lets a session wait once for one thing; callers of one client that wait for the same take turns,
+and each learns at once when it has happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from math import inf
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
+
+from taskqueue.client.connection.exchange import Exchange, limit
+from taskqueue.protocol.replies import OperationReply, WaitReply
+from taskqueue.protocol.requests import OperationShow, ProjectWait
+from taskqueue.protocol.views import OperationView
+
+T = TypeVar("T")
+
+WAIT_SECONDS: Final = 30.0
+"""That one request waits for."""
+
+PROGRESS_SECONDS: Final = 0.5
+"""The same while somebody wants to see how far it is."""
+
+
+class Waiting:
+    """Waits for things, through an exchange.
+
+    A daemon that is away is waited for, too; only the first answer has to come within the client's timeout.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._turns: WeakValueDictionary[str | int, asyncio.Lock] = WeakValueDictionary()
+
+    async def finished(
+        self,
+        project: str,
+        progress: Callable[[int], object] | None,
+        timeout: float | None,  # noqa: ASYNC109 - ends without an error
+    ) -> bool:
+        """Wait until it has finished; False: it has not, in so many seconds (None: for ever).
+
+        That it finished between two questions, and has new tasks already, is seen by how often it has.
+        """
+        first = reply = await self._wait(project, 0.0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_limit(timeout)), self._turn(project):
+                while not reply.finished and reply.times == first.times:
+                    _tell(progress, reply.unfinished)
+                    reply = await self._wait(project, PROGRESS_SECONDS if progress else WAIT_SECONDS)
+        return reply.finished or reply.times > first.times
+
+    async def ended(
+        self,
+        operation: int,
+        progress: Callable[[OperationView], object] | None,
+        timeout: float | None,  # noqa: ASYNC109 - ends without an error
+    ) -> OperationView:
+        """Wait until it has ended, or for so many seconds (None: for ever); returns how it stands then."""
+        view = await self.operation(operation, 0.0)
+        _tell(progress, view)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_limit(timeout)), self._turn(operation):
+                while not view.ended_at:
+                    view = await self.operation(operation, PROGRESS_SECONDS if progress else WAIT_SECONDS, inf)
+                    _tell(progress, view)
+        return view
+
+    async def operation(self, operation: int, seconds: float, patience: float | None = None) -> OperationView:
+        """How it stands: when it has ended, or in so many seconds."""
+        request = OperationShow(session="", n=0, id=operation, seconds=seconds)
+        return (await self._exchange.ask(request, OperationReply, patience)).operation
+
+    async def _wait(self, project: str, seconds: float) -> WaitReply:
+        request = ProjectWait(session="", n=0, project=project, seconds=seconds)
+        return await self._exchange.ask(request, WaitReply, inf if seconds else None)
+
+    def _turn(self, thing: str | int) -> asyncio.Lock:
+        """Held by the one who waits; forgotten when nobody does."""
+        turn = self._turns.get(thing)
+        if turn is None:
+            turn = self._turns[thing] = asyncio.Lock()
+        return turn
+
+
+def _limit(timeout: float | None) -> float | None:
+    return None if timeout is None else limit(timeout)
+
+
+def _tell(progress: Callable[[T], object] | None, how_far: T) -> None:
+    if progress is not None:
+        progress(how_far)

@@ -1,0 +1,229 @@
+"""An event loop in a thread of its own, for callers that wait: coroutines and singles in, results out.
+
+    thread ──► inbox ──one wake-up for many──► loop
+    thread ◄── lock ◄──────────────────────────┘
+
+Waking the loop and waking a caller are what a blocking call costs. So the loop is woken only if it is not going to look
+into the inbox anyway, and a caller waits for a plain lock: a ``concurrent.futures.Future`` costs twice as much.
+
+A forked process has the inbox and the pipe that wakes the loop, but no loop: what it asked would never be answered. So
+whoever asks is looked at first, by the id of its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from math import inf
+from typing import Any, Generic, TypeVar, cast
+
+from taskqueue.client.connection.batching import Grouping, Single
+from taskqueue.errors import Closed
+
+I = TypeVar("I")  # noqa: E741 - an item
+T = TypeVar("T")
+
+
+class Outcome(Generic[T]):
+    """What one thread waits for, and another one sets, once."""
+
+    __slots__ = ("_done", "_error", "_lock", "_result")
+
+    def __init__(self) -> None:
+        self._done = False
+        self._error: BaseException | None = None
+        self._result: T | None = None
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def done(self) -> bool:
+        """It is set, or nobody waits for it any more."""
+        return self._done
+
+    def set_result(self, result: T) -> None:
+        """All is well."""
+        self._result = result
+        self._done = True
+        self._lock.release()
+
+    def set_exception(self, error: BaseException) -> None:
+        """It is not."""
+        self._error = error
+        self._done = True
+        self._lock.release()
+
+    def wait(self, seconds: float = inf) -> T:
+        """The result; raises what was set instead.
+
+        Raises:
+            TimeoutError: it was not set in so many seconds.
+        """
+        if not self._lock.acquire(timeout=max(0.0, seconds) if seconds < threading.TIMEOUT_MAX else -1):
+            raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._result)
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more."""
+        self._done = True
+
+
+class Running(Generic[T]):
+    """A coroutine that runs in the loop.
+
+    Args:
+        coroutine: to be run.
+        post: has something called in the loop.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], post: Callable[[Callable[[], None]], None]) -> None:
+        self._coroutine = coroutine
+        self._post = post
+        self._outcome: Outcome[T] = Outcome()
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        """Start it; called in the loop."""
+        self._task = asyncio.ensure_future(self._coroutine)
+        self._task.add_done_callback(self._end)
+
+    def result(self) -> T:
+        """Wait for its result; raises what it raised."""
+        try:
+            return self._outcome.wait()
+        except BaseException:
+            # A Ctrl-C must not leave the call waiting in the loop.
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """End it, if it still runs; nobody wants its result any more."""
+        self._post(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self._outcome.set_exception(Closed("the client was closed"))
+        elif (error := task.exception()) is not None:
+            self._outcome.set_exception(error)
+        else:
+            self._outcome.set_result(task.result())
+
+
+class Background:
+    """Runs until ``close``. Any thread may call it, of the process that made it; in a forked one it raises Closed."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._closed = False
+        self._closing = threading.Lock()
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._woken = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._live, name="taskqueue-client", daemon=True)
+        self._thread.start()
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Running[T]:
+        """Run it, and wait for nothing.
+
+        Raises:
+            Closed: nothing is run any more, or not in this process.
+        """
+        if not self._is_ours():
+            coroutine.close()
+            raise self._forked()
+        running = Running(coroutine, self._post)
+        # What is posted is begun, and ended: the loop looks once more after the last coroutine.
+        with self._closing:
+            if not self._closed:
+                self._post(running.begin)
+                return running
+        coroutine.close()
+        raise Closed("the client was closed")
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run it, and wait for its result."""
+        return self.start(coroutine).result()
+
+    def ask(self, grouping: Grouping[I, T], item: I, size: int = 0) -> T:
+        """What ``grouping.ask`` does, for a thread, and without a coroutine."""
+        if not self._is_ours():
+            raise self._forked()
+        outcome: Outcome[T] = Outcome()
+        if grouping.add(Single(item, outcome, size)):
+            self._post(grouping.gather)
+        try:
+            return outcome.wait(grouping.patience)
+        except TimeoutError:
+            raise grouping.late() from None
+        finally:
+            if not outcome.done():
+                outcome.give_up()
+                self._post(grouping.forget)
+
+    def close(self, last: Coroutine[Any, Any, None]) -> None:
+        """Run the last coroutine, then nothing any more. A forked process has nothing to close."""
+        if not self._is_ours():
+            last.close()
+            return
+        closing = Running(last, self._post)
+        with self._closing:
+            closed, self._closed = self._closed, True
+        if closed:
+            last.close()
+            return
+        self._post(closing.begin)
+        closing.result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _is_ours(self) -> bool:
+        """Asked before any lock is taken: another thread may have held it when the process was forked."""
+        return self._process == os.getpid()
+
+    def _forked(self) -> Closed:
+        return Closed(
+            f"the client belongs to process {self._process}, which forked this one; make a Client in each process"
+        )
+
+    def _post(self, call: Callable[[], None]) -> None:
+        """Have it called in the loop, which is woken once for all that comes before it looks."""
+        self._inbox.append(call)
+        if not self._woken:
+            self._woken = True
+            with suppress(RuntimeError):  # It is closed: nobody waits for this any more.
+                self._loop.call_soon_threadsafe(self._look)
+
+    def _look(self) -> None:
+        # Before looking: what comes after the look needs another one.
+        self._woken = False
+        while self._inbox:
+            call = self._inbox.popleft()
+            try:
+                call()
+            except Exception as error:  # As the loop does: nobody else has to wait for it.
+                self._loop.call_exception_handler({"message": f"{call!r} failed", "exception": error})
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._end())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    async def _end(self) -> None:
+        """Nobody may wait for ever for what still runs, or was about to."""
+        self._look()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)

@@ -1,0 +1,37 @@
+"""Requests that a session has sent, or is about to send, and that are not answered yet."""
+
+from __future__ import annotations
+
+from math import inf
+
+from msgspec import Struct
+
+from taskqueue.protocol.requests import AnyRequest, Done, OperationShow, ProjectWait, Release
+
+
+class Call(Struct, gc=False):
+    """A request without an answer.
+
+    Attributes:
+        ends: tokens that its answer ends, those of a ``done`` or ``release``.
+        waits: seconds that the daemon may take on purpose.
+        due_at: when to send it, next.
+        tries: how often it was sent.
+    """
+
+    frame: bytes
+    ends: list[int]
+    waits: float = 0.0
+    due_at: float = -inf
+    tries: int = 0
+
+
+def call_of(request: AnyRequest, frame: bytes) -> Call:
+    """A request that is to be sent as these bytes."""
+    if isinstance(request, Done):
+        return Call(frame, [item.token if item else 0 for item in request.tasks])
+    if isinstance(request, Release):
+        return Call(frame, [ref.token for ref in request.leases])
+    if isinstance(request, ProjectWait | OperationShow):
+        return Call(frame, [], request.seconds)
+    return Call(frame, [])

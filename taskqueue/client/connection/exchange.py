@@ -1,0 +1,343 @@
+"""Requests and their answers over one connection: the session, its socket, its clock and the callers that wait.
+
+All rules of the protocol are in ``session``; here they meet the event loop. It sleeps until a frame arrives, somebody
+asks, or the session's next deadline.
+
+    ask ──► room in the window? ──► session ──frames──► connection
+                                      ▲ timer             │
+    caller ◄── future ◄── Answered ◄──┴───── receive ◄────┘
+                    tasks ◄── HandedOut
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from math import inf, isinf
+from typing import Any, Final, TypeVar
+
+from taskqueue.client.connection.connect_attempts import MUTE
+from taskqueue.client.connection.connection import Connection
+from taskqueue.client.connection.reach import Reach
+from taskqueue.client.connection.session import (
+    Answered,
+    Event,
+    Gap,
+    HandedOut,
+    Refused,
+    Renewed,
+    Session,
+    Unreadable,
+    Welcomed,
+)
+from taskqueue.errors import ClientError, Closed, RequestRejected, RequestTimeout
+from taskqueue.protocol.replies import AnyReply, ErrorReply
+from taskqueue.protocol.requests import AnyRequest
+
+GOODBYE_SECONDS: Final = 1.0
+"""How long closing waits for the daemon to hear that nothing is held any more."""
+
+R = TypeVar("R", bound=AnyReply)
+
+log = logging.getLogger("taskqueue.client")
+
+
+class Exchange:
+    """Connects on first use, in the event loop of that moment.
+
+    Args:
+        url: of the daemon.
+        session: of this client; nobody else sends its frames.
+        patience: seconds that an answer may take; inf: for ever.
+        on_tasks: called with tasks that are handed out, and the loop's time.
+        connect_patience: seconds after which whoever wants the first answer is told, if it is known by then, that
+            nobody can be reached; inf: never.
+
+    Attributes:
+        patience: as it was given.
+        reach: whether the daemon can be reached.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        session: Session,
+        patience: float,
+        on_tasks: Callable[[HandedOut, float], None],
+        connect_patience: float = inf,
+    ) -> None:
+        self._connect_patience = connect_patience
+        self._url = url
+        self._session = session
+        self.patience = patience
+        self.reach = Reach()
+        self._on_tasks = on_tasks
+        self._connection: Connection | None = None
+        self._closed = False
+        self._trouble = ""
+        self._welcomed = asyncio.Event()
+        self._refusal: ErrorReply | None = None
+        self._answers: dict[int, asyncio.Future[AnyReply]] = {}
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None) -> R:
+        """Send a request and wait for its answer, which is of this kind.
+
+        Args:
+            patience: seconds that it may take; None: the client's; inf: for ever.
+
+        Raises:
+            RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
+        """
+        patience = self.patience if patience is None else patience
+        until = asyncio.get_running_loop().time() + patience
+        if not self._is_free():
+            async with self._in_time(patience):
+                await self._greet()
+                await self._room()
+        reply = await self._answer(self._session.submit(request), until, patience)
+        if isinstance(reply, ErrorReply):
+            raise RequestRejected(reply.code, reply.reason)
+        if not isinstance(reply, kind):
+            raise ClientError(f"{self._url} answered with {type(reply).__name__}, not {kind.__name__}")
+        return reply
+
+    def post(self, request: AnyRequest) -> None:
+        """Send a request whose answer nobody waits for."""
+        self._session.submit(request)
+        self.pump()
+
+    async def ready(self, patience: float | None = None) -> None:
+        """Wait until the daemon has said hello; from then on its limits are known. ``patience``: see ``ask``."""
+        if self._is_ready():
+            return
+        async with self._in_time(self.patience if patience is None else patience):
+            await self._greet()
+
+    def pump(self) -> None:
+        """Send what the session has to send, and sleep until it has something again."""
+        if self._connection is None:
+            return
+        loop = asyncio.get_running_loop()
+        for frame in self._session.frames(loop.time()):
+            self._connection.send(frame)
+        self._sleep_until(self._session.next_at(), loop)
+
+    async def close(self) -> None:
+        """Give back what is held, and disconnect; whoever waits for an answer gets Closed."""
+        if self._closed:
+            return
+        self._closed = True
+        self._fail_all(Closed("the client was closed"))
+        if self._connection is None:
+            return
+        await self._say_goodbye()
+        if self._timer is not None:
+            self._timer.cancel()
+        connection, self._connection = self._connection, None
+        await connection.close()
+
+    # ------------------------------------------------------------------------------------ waiting
+
+    @asynccontextmanager
+    async def _in_time(self, patience: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(limit(patience)):
+                yield
+        except TimeoutError:
+            raise self.late(patience) from None
+
+    def late(self, patience: float) -> RequestTimeout:
+        """The error of a caller that has waited for so many seconds."""
+        silence = f"no answer from {self._url} in {patience:g} s"
+        if said := self._trouble:
+            return RequestTimeout(f"{silence}: it says that {said}", said, heard=True)
+        if why := self._obstacle():
+            return RequestTimeout(f"{silence}: {why}", why)
+        return RequestTimeout(f"{silence}. Is the daemon running there? If it is, it may have done what was asked.")
+
+    def _obstacle(self) -> str:
+        """Why there is no connection, as far as that is known."""
+        if self._connection is None:
+            return ""
+        attempts = self._connection.attempts
+        return attempts.obstacle or (MUTE if attempts.is_mute else "")
+
+    def _is_free(self) -> bool:
+        """A request can be sent at once."""
+        return self._is_ready() and self._session.has_room and not self._queue
+
+    def _is_ready(self) -> bool:
+        return self._welcomed.is_set() and self._refusal is None and not self._closed
+
+    async def _greet(self) -> None:
+        """Connect if need be, and wait for the first welcome.
+
+        Raises:
+            RequestTimeout: after ``connect_patience`` it was known that there can be none.
+            RequestRejected: the daemon speaks another version of the protocol.
+        """
+        self.open()
+        if self._connect_patience < inf and not self._welcomed.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._welcomed.wait(), self._connect_patience)
+            if not self._welcomed.is_set() and self._connection and self._connection.attempts.obstacle:
+                raise self.late(self._connect_patience)
+        await self._welcomed.wait()
+        self._check_open()
+        if self._refusal is not None:
+            raise RequestRejected(self._refusal.code, self._refusal.reason)
+
+    def open(self) -> None:
+        """Connect, unless there is a connection; doesn't wait for anything.
+
+        Raises:
+            Closed: the client has been closed.
+            ClientError: the url is none.
+        """
+        self._check_open()
+        if self._connection is None:
+            self._connection = Connection(self._url, self._on_frames, self._on_connected, self.reach.disconnected)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the client was closed")
+
+    async def _room(self) -> None:
+        """Wait until the session's window has room for one more, first come, first served."""
+        if self._session.has_room and not self._queue:
+            return
+        while True:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._queue.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                self._admit_next()
+                raise
+            if self._session.has_room:
+                return
+
+    def _admit_next(self) -> None:
+        while self._queue and self._session.has_room:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def _answer(self, n: int, until: float, patience: float) -> AnyReply:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[AnyReply] = loop.create_future()
+        self._answers[n] = answer
+        self.pump()
+        self._admit_next()
+        # Not asyncio.timeout, which costs more than all the rest here.
+        timer = None if isinf(until) else loop.call_at(until, self._expire, answer, patience)
+        try:
+            return await answer
+        finally:
+            if timer is not None:
+                timer.cancel()
+            del self._answers[n]
+            self._session.forget(n)
+            self._admit_next()
+
+    def _expire(self, answer: asyncio.Future[AnyReply], patience: float) -> None:
+        if not answer.done():
+            answer.set_exception(self.late(patience))
+
+    def _fail_all(self, error: ClientError) -> None:
+        self._welcomed.set()
+        waiting: list[asyncio.Future[Any]] = [*self._answers.values(), *self._queue]
+        for each in waiting:
+            if not each.done():
+                each.set_exception(error)
+
+    async def _say_goodbye(self) -> None:
+        """A fetcher's leases go back now, not when it has been silent for long."""
+        if not self._session.held and not self._session.capacity:
+            return
+        self._welcomed.clear()
+        self._session.leave()
+        self.pump()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._welcomed.wait(), GOODBYE_SECONDS)
+
+    # ------------------------------------------------------------------------------------ events
+
+    def _on_connected(self) -> None:
+        self._session.connected()
+        self.pump()
+
+    def _on_frames(self, frames: list[bytes]) -> None:
+        now = asyncio.get_running_loop().time()
+        for frame in frames:
+            self._heed(self._session.receive(frame, now), now)
+        self.pump()
+
+    def _heed(self, event: Event | None, now: float) -> None:
+        match event:
+            case Answered(n, reply):
+                self._trouble = ""
+                self._settle(n, reply)
+            case HandedOut():
+                self._on_tasks(event, now)
+            case Welcomed(welcome, restarted):
+                self.reach.welcomed(welcome.version)
+                self._welcome(restarted)
+            case Refused(error):
+                self._refuse(error)
+            case Renewed(error):
+                log.warning("event=renewed url=%s code=%s reason=%r", self._url, error.code, error.reason)
+            case Gap(expected, number):
+                log.info("event=gap expected=%d number=%d", expected, number)
+            case Unreadable(reason):
+                log.warning("event=unreadable url=%s reason=%r", self._url, reason)
+
+    def _settle(self, n: int, reply: AnyReply) -> None:
+        answer = self._answers.get(n)
+        if answer is not None and not answer.done():
+            answer.set_result(reply)
+
+    def _welcome(self, restarted: bool) -> None:
+        self._refusal = None
+        self._trouble = ""
+        self._welcomed.set()
+        if restarted:
+            log.info("event=restarted url=%s epoch=%d", self._url, self._session.epoch)
+
+    def _refuse(self, error: ErrorReply) -> None:
+        """A hello that is refused for good, such as one of another version, is what every caller has to know.
+
+        Who has waited for too long is told what the daemon could not do meanwhile.
+        """
+        if error.reason != self._trouble:
+            log.warning("event=refused url=%s code=%s reason=%r", self._url, error.code, error.reason)
+        if error.code == "unavailable":
+            self._trouble = error.reason
+        else:
+            self._refusal = error
+            self._welcomed.set()
+
+    # ------------------------------------------------------------------------------------ sleeping
+
+    def _sleep_until(self, at: float, loop: asyncio.AbstractEventLoop) -> None:
+        """A timer that rings too early stays: it looks again, which is cheaper than another one for each message."""
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = None if at == inf else loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.pump()
+
+
+def limit(patience: float) -> float | None:
+    """What asyncio wants to hear: None, not inf, for no limit."""
+    return None if isinf(patience) else patience

@@ -1,0 +1,395 @@
+"""One client session as a value machine: requests in, frames out; frames in, events out.
+
+No socket, no clock, no chance: the session's id and the time are arguments, so a simulator can own them.
+
+    submit ──► unanswered ──frames──► (network) ──receive──► Answered
+                   ▲  └── resend: no answer in time, connected anew, or "unavailable"; same bytes, same n
+    hello_at ──► hello ──frames──► (network) ──receive──► Welcomed
+    (network) ──receive──► select ──► HandedOut | duplicate, ignored | Gap: a new hello is due
+
+Rules:
+1. A request keeps its number and its bytes until it is answered or forgotten; the daemon answers a repeat, so
+   sending again is always safe.
+2. A request is sent only while its number is less than OUTCOME_WINDOW above the oldest unanswered one, because the
+   daemon keeps the outcomes of no more. Callers leave a part of the window to hellos: see ``has_room``. A request
+   that waits for something keeps nothing, so it is outside of the window, and holds up nobody.
+3. A hello states facts as they are when it leaves. It is never repeated: a newer one, with a new number, replaces
+   it. One is due at the start, after a change, a gap or a reconnect, when the daemon asks for one, when it was not
+   answered, and each third of ``fetcher_timeout`` while there is something to keep.
+4. ``select`` number seen + 1 is taken and no other. A smaller one is a duplicate; a larger one shows a gap.
+5. A token is held from its select until the ``done`` or ``release`` about it is answered, or a welcome says that its
+   lease has ended.
+6. A token is running from ``start`` to ``stop``, whatever becomes of its lease: hellos say so, because it takes room
+   for as long as that. One that was passed on is held, but takes none.
+7. What waits for something is answered when that happens, or after the seconds that it names: only silence beyond those
+   is a sign that it was lost. A new connection repeats it at once, like the others.
+8. Whoever is told that a number is too old, or too far, has company in its session: it goes on in another one, in which
+   the numbers go on, too, so that no answer is taken for another's. What was handed to the old one is reported still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, compress
+from math import inf
+from typing import Final, NamedTuple
+
+from msgspec import Raw
+
+from taskqueue.client.connection.calls import Call, call_of
+from taskqueue.client.connection.patience import silence, unavailable
+from taskqueue.core.tasks.records import OUTCOME_WINDOW
+from taskqueue.errors import MessageTooLarge, Rejected
+from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_said, encode
+from taskqueue.protocol.fields import Handed
+from taskqueue.protocol.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, Select, TokensReply, Welcome
+from taskqueue.protocol.requests import AnyRequest, Change, Hello
+
+REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
+"""Requests unanswered at once; the rest of the window is for hellos."""
+
+IN_COMPANY: Final = ("too-old", "too-far")
+"""Codes of refusals that nobody gets who is alone in the session."""
+
+HEARTBEATS: Final = 3
+"""Hellos per ``fetcher_timeout``."""
+
+
+class Answered(NamedTuple):
+    """Request ``n`` has its answer."""
+
+    n: int
+    reply: AnyReply
+
+
+class HandedOut(NamedTuple):
+    """Tasks for this fetcher; none if the message only filled a gap. ``fetch``: what their projects say of it."""
+
+    tasks: list[Handed]
+    fetch: dict[str, Raw]
+
+
+class Welcomed(NamedTuple):
+    """A hello was answered; ``restarted``: by a scheduler that has started since the last time."""
+
+    welcome: Welcome
+    restarted: bool
+
+
+class Gap(NamedTuple):
+    """A ``select`` came that is not the next: the missing ones are asked for."""
+
+    expected: int
+    number: int
+
+
+class Refused(NamedTuple):
+    """The daemon could not take something that it can't name (``n`` 0), or a hello, or anything at the moment."""
+
+    error: ErrorReply
+
+
+class Renewed(NamedTuple):
+    """A hello was refused because somebody else speaks in the session, so another session has taken its place."""
+
+    error: ErrorReply
+
+
+class Unreadable(NamedTuple):
+    """A frame that is no message of this protocol."""
+
+    reason: str
+
+
+Event = Answered | HandedOut | Welcomed | Gap | Refused | Renewed | Unreadable
+
+
+class Session:
+    """See the module. Times are seconds of any one clock that never steps.
+
+    Args:
+        session: random, and never used by another process.
+        name: for people, such as host:pid.
+        another: makes the id of another session; None: there is only this one.
+
+    Attributes:
+        id: of the session that it is now.
+        seen: number of the last ``select`` taken.
+        epoch: of the scheduler, 0 before the first welcome.
+        max_message, fetcher_timeout: as the daemon told, or its defaults before the first welcome.
+    """
+
+    def __init__(self, session: str, name: str = "", another: Callable[[], str] | None = None) -> None:
+        self.id = session
+        self._another = another
+        self._first_n = 0
+        self.name = name[:128]
+        self.capacity = 0
+        self.projects: list[str] | None = None
+        self.slots: int | None = None
+        self.seen = 0
+        self.epoch = 0
+        self.max_message = MAX_MESSAGE_BYTES
+        self.fetcher_timeout = 60.0
+        self._last_n = 0
+        self._unanswered: dict[int, Call] = {}
+        self._waiting: dict[int, Call] = {}
+        self._leases: dict[int, None] = {}
+        self._running: set[int] = set()
+        self._passed: set[int] = set()
+        self._hello_n = 0
+        self._hello_at = -inf
+        self._hello_tries = 0
+        self._gap_after = -1
+
+    # ------------------------------------------------------------------------------------ what is asked
+
+    @property
+    def has_room(self) -> bool:
+        """One more request would be sent at once, not kept waiting behind others."""
+        return self._last_n + 1 < self._oldest() + REQUEST_WINDOW
+
+    def submit(self, request: AnyRequest) -> int:
+        """Give the request this session's id and its next number, which is returned; ``frames`` sends it.
+
+        Raises:
+            MessageTooLarge: nothing was done.
+        """
+        request.session, request.n = self.id, self._last_n + 1
+        if isinstance(request, Change):
+            request.name = self.name
+        frame = encode(request)
+        if len(frame) > self.max_message:
+            raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon takes {self.max_message}")
+        self._last_n = request.n
+        call = call_of(request, frame)
+        calls = self._waiting if call.waits else self._unanswered
+        calls[request.n] = call
+        return request.n
+
+    def forget(self, n: int) -> None:
+        """Nobody waits for the answer to request ``n`` any more; it may have been done. Its tokens stay held."""
+        self._take_call(n)
+
+    def want(self, capacity: int, projects: list[str] | None, slots: int | None = None) -> None:
+        """Say from now on that so many tasks will be had at once, of these projects (None: of any).
+
+        Args:
+            slots: how many of them run at once; None: all.
+        """
+        if (capacity, projects, slots) != (self.capacity, self.projects, self.slots):
+            self.capacity, self.projects, self.slots = capacity, projects, slots
+            self.say_hello()
+
+    def start(self, token: int) -> None:
+        """Somebody's code works on the token's task from now on; the next hello says so, if it still does then."""
+        self._running.add(token)
+
+    def stop(self, token: int) -> None:
+        """Nobody's code works on it any more. If its lease has ended already, there is room again, which is said."""
+        if token in self._running:
+            self._running.discard(token)
+            if token not in self._leases:
+                self.say_hello()
+
+    def pass_on(self, token: int) -> None:
+        """Another process works on the task, and will report it; its place here is free, which is said."""
+        if token in self._leases:
+            self._running.discard(token)
+            self._passed.add(token)
+            self.say_hello()
+
+    def leave(self) -> None:
+        """Want nothing and hold nothing: leases go back unstarted, but for those that others report.
+
+        They have as long to do so as a silent fetcher has.
+        """
+        self.capacity = 0
+        self._leases = {token: None for token in self._leases if token in self._passed}
+        self._running.clear()
+        self.say_hello()
+
+    def connected(self) -> None:
+        """There is a new connection: what was sent on an older one may be lost."""
+        for call in chain(self._unanswered.values(), self._waiting.values()):
+            call.due_at = -inf
+        self.say_hello()
+
+    def holds(self, token: int) -> bool:
+        """The token's task was handed to this session, and no answer about it has been counted yet."""
+        return token in self._leases
+
+    @property
+    def passed(self) -> int:
+        """How many of the tokens that are held have been passed on."""
+        return len(self._passed)
+
+    @property
+    def held(self) -> int:
+        """How many tokens are held."""
+        return len(self._leases)
+
+    # ------------------------------------------------------------------------------------ what is to be sent
+
+    def frames(self, now: float) -> list[bytes]:
+        """Everything that is to be sent now, in order; it counts as sent."""
+        frames = [self._hello(now)] if self._hello_at <= now and self._hello_fits() else []
+        for call in self._sendable():
+            if call.due_at <= now:
+                frames.append(call.frame)
+                call.due_at = now + call.waits + silence(call.tries)
+                call.tries += 1
+        return frames
+
+    def next_at(self) -> float:
+        """When ``frames`` will have something, if nothing happens before; inf: never."""
+        resend_at = min((call.due_at for call in self._sendable()), default=inf)
+        return min(resend_at, self._hello_at) if self._hello_fits() else resend_at
+
+    def _sendable(self) -> Iterator[Call]:
+        return chain(self._in_window(), self._waiting.values())
+
+    def _in_window(self) -> Iterator[Call]:
+        end = self._oldest() + OUTCOME_WINDOW
+        for n, call in self._unanswered.items():
+            if n >= end:
+                return
+            yield call
+
+    def _oldest(self) -> int:
+        """The smallest number that may still be sent again."""
+        return next(iter(self._unanswered), self._last_n + 1)
+
+    def say_hello(self) -> None:
+        """State the facts anew, and hear which leases have ended."""
+        self._hello_at = -inf
+        self._hello_tries = 0
+
+    def _hello_fits(self) -> bool:
+        return self._last_n + 1 < self._oldest() + OUTCOME_WINDOW
+
+    def _hello(self, now: float) -> bytes:
+        self._last_n += 1
+        self._hello_n = self._last_n
+        self._hello_at = now + silence(self._hello_tries)
+        self._hello_tries += 1
+        return encode(
+            Hello(
+                session=self.id,
+                n=self._hello_n,
+                capacity=self.capacity,
+                projects=self.projects,
+                holds=list(self._leases),
+                seen=self.seen,
+                name=self.name,
+                running=list(self._running),
+                passed=list(self._passed),
+                slots=self.slots,
+            )
+        )
+
+    # ------------------------------------------------------------------------------------ what is heard
+
+    def receive(self, frame: bytes, now: float) -> Event | None:
+        """Take in a frame; None if it tells nothing new."""
+        try:
+            said = decode_said(frame)
+        except Rejected as rejected:
+            return Unreadable(rejected.reason)
+        if isinstance(said, Select):
+            return self._take(said, now)
+        if isinstance(said, Welcome):
+            return self._heed(said, now)
+        if isinstance(said, ErrorReply):
+            return self._refused(said, now)
+        if isinstance(said, HelloWanted):
+            self.say_hello()
+            return None
+        return self._answered(said, now)
+
+    def _take(self, select: Select, now: float) -> Event | None:
+        if select.number <= self.seen:
+            return None
+        if select.number > self.seen + 1:
+            return self._miss(select.number)
+        self.seen = select.number
+        for task in select.tasks:
+            self._leases[task.token] = None
+        if self._hello_at == inf:
+            self._hello_at = now + self.fetcher_timeout / HEARTBEATS
+        return HandedOut(select.tasks, select.fetch)
+
+    def _miss(self, number: int) -> Gap | None:
+        """One hello per gap: what follows the first missing message would only ask for the same again."""
+        if self._gap_after == self.seen:
+            return None
+        self._gap_after = self.seen
+        self.say_hello()
+        return Gap(self.seen + 1, number)
+
+    def _heed(self, welcome: Welcome, now: float) -> Welcomed:
+        restarted = self.epoch not in (0, welcome.epoch)
+        self.epoch = welcome.epoch
+        self.max_message = welcome.max_message
+        self.fetcher_timeout = welcome.fetcher_timeout
+        if welcome.n == self._hello_n and self._hello_at > now:
+            self._hello_tries = 0
+            self._hello_at = now + self.fetcher_timeout / HEARTBEATS if self.capacity or self._leases else inf
+            self._heed_ended(welcome.ended)
+        return Welcomed(welcome, restarted)
+
+    def _heed_ended(self, tokens: Iterable[int]) -> None:
+        """Hold no longer what is not in force; only the last hello's answer tells. Room that this makes is said."""
+        ended = [token for token in tokens if token in self._leases]
+        made_room = any(token not in self._running and token not in self._passed for token in ended)
+        self._drop(ended)
+        if made_room:
+            self.say_hello()
+
+    def _refused(self, error: ErrorReply, now: float) -> Event | None:
+        call = self._unanswered.get(error.n) or self._waiting.get(error.n)
+        if call is None:
+            return self._refused_hello(error, now) if error.n in (0, self._hello_n) else None
+        if error.code != "unavailable":
+            if error.code in IN_COMPANY and error.n > self._first_n and self._renew():
+                self.say_hello()
+            return self._answered(error, now)
+        call.due_at = now + unavailable(call.tries - 1)
+        return Refused(error)
+
+    def _refused_hello(self, error: ErrorReply, now: float) -> Refused | Renewed | None:
+        if error.code in IN_COMPANY and error.n <= self._first_n:
+            return None
+        if error.code in IN_COMPANY and self._renew():
+            self._hello_at = now + unavailable(self._hello_tries - 1)
+            return Renewed(error)
+        if error.code == "unavailable" and self._hello_at > now:
+            self._hello_at = now + unavailable(self._hello_tries - 1)
+        return Refused(error)
+
+    def _renew(self) -> bool:
+        """Go on in another session; False: there is none."""
+        if self._another is None:
+            return False
+        self.id, self._first_n = self._another(), self._last_n
+        self.seen, self._gap_after = 0, -1
+        return True
+
+    def _answered(self, reply: AnyReply, now: float) -> Answered | None:
+        call = self._take_call(reply.n)
+        if call is None:
+            return None
+        if isinstance(reply, DoneReply):
+            counted = [outcome != "rejected" for outcome in reply.outcomes]
+            self._drop(compress(call.ends, counted))
+        elif isinstance(reply, TokensReply):
+            self._drop(call.ends)
+        return Answered(reply.n, reply)
+
+    def _take_call(self, n: int) -> Call | None:
+        return self._unanswered.pop(n, None) or self._waiting.pop(n, None)
+
+    def _drop(self, tokens: Iterable[int]) -> None:
+        for token in tokens:
+            self._leases.pop(token, None)
+            self._passed.discard(token)

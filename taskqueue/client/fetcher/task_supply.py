@@ -1,0 +1,68 @@
+"""What a worker takes its tasks from: a standing order at its client, which follows what the slots finish.
+
+daemon ──► buffer of the client ──take──► slot ──start … stop──► free
+                   └── waited too long: back, unstarted; less is ordered before that
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Final, Self
+
+from taskqueue.client.fetcher.fetch_buffer import Fetching
+from taskqueue.client.fetcher.prefetch import Prefetch
+from taskqueue.client.tasks.task import Task
+
+WAIT_SECONDS: Final = 1.0
+"""A task that has waited for a slot so long goes back, or after a quarter of its lease if that is less."""
+
+
+class Intake:
+    """Entered, it takes tasks; left, what was not started goes back.
+
+    Args:
+        fetching: of the client.
+        projects: whose tasks; None is any project's.
+        slots: tasks that run at once.
+        prefetch: see ``Prefetch``.
+    """
+
+    def __init__(
+        self, fetching: Fetching, projects: Iterable[str] | None, slots: int, prefetch: int | None = None
+    ) -> None:
+        self._fetching = fetching
+        self._projects = projects
+        self._slots = slots
+        self._prefetch = Prefetch(slots, prefetch)
+
+    def __enter__(self) -> Self:
+        standing = self._slots + self._prefetch.size
+        self._consumer = self._fetching.join(self._projects, standing, self._slots, WAIT_SECONDS)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._fetching.leave(self._consumer)
+
+    async def take(self) -> Task:
+        """The next task, as soon as there is one."""
+        return (await self._fetching.take(self._consumer, 1))[0]
+
+    def start(self, task: Task) -> None:
+        """A handler begins with a task."""
+        self._fetching.begin(task.token)
+
+    def stop(self, task: Task, seconds: float, now: float) -> None:
+        """It works on it no more, after so many seconds.
+
+        Args:
+            now: the loop's time.
+        """
+        self._fetching.end(task.token)
+        if self._consumer.returned:
+            self._consumer.returned = 0
+            self._prefetch.waited_too_long()
+        if self._prefetch.ran(seconds, now):
+            self._fetching.resize(self._consumer, self._slots + self._prefetch.size)

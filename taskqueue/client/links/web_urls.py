@@ -1,0 +1,121 @@
+"""Urls of the web, as they are found in pages: written absolutely and cleanly, and compared by whose they are.
+
+    as it is written ──► joined with its base ──► escaped, host in ASCII ──► http or https with a host ──► a url
+                                                                        └──► anything else ──► none
+
+What a page says is a stranger's: no text may raise anything here, or come out as something that opens a local file.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, Literal, get_args
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from taskqueue.client.tasks.task import OWN_PORTS
+from taskqueue.protocol.fields import MAX_URL_CHARS
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
+
+Same = Literal["host", "domain", "any"]
+SAMES: Final = get_args(Same)
+
+AROUND: Final = "".join(map(chr, range(33)))
+"""Control characters and the space: what browsers drop around a link."""
+
+BEFORE_QUERY: Final = re.compile(r"[^?#]*")
+"""Of a url: where a backslash is a slash to browsers."""
+
+HOST: Final = re.compile(r"[a-z0-9_~-]+(\.[a-z0-9_~-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
+"""A name or an address, in lower case. Stricter than RFC 3986, and so are resolvers."""
+
+
+class WebUrl:
+    """An absolute url of http or https.
+
+    Attributes:
+        text: with scheme and host in lower case, what can't stand in a request percent-encoded, a path of at least "/",
+            and neither fragment, user and password, nor a port that goes without saying.
+        host: without the port; an IPv6 address stands in brackets.
+        place: host and port, the latter if it must be said: one for http and https.
+    """
+
+    __slots__ = ("host", "place", "text")
+
+    def __init__(self, split: SplitResult) -> None:
+        scheme = split.scheme.lower()
+        self.host = _host(split)
+        port = f":{split.port}" if split.port is not None else ""
+        self.place = self.host + ("" if port == OWN_PORTS[scheme] else port)
+        self.text = SplitResult(scheme, self.place, split.path or "/", split.query, "").geturl()
+
+
+def web_url(written: str, base: str = "", encoding: str = "utf-8") -> WebUrl | None:
+    """The url that is meant; None if nothing can be fetched there by http.
+
+    Args:
+        written: as in a page, relative to ``base`` or absolute.
+        encoding: of the page, in which browsers write a query.
+    """
+    from w3lib.url import safe_url_string  # Not above: 50 ms, which most programs need not spend.
+
+    written = BEFORE_QUERY.sub(lambda head: head[0].replace("\\", "/"), written.strip(AROUND), count=1)
+    try:
+        split = urlsplit(safe_url_string(urljoin(base, written), encoding))
+        if split.scheme.lower() not in OWN_PORTS:
+            return None
+        url = WebUrl(split)
+    except ValueError:
+        return None
+    return url if len(url.text) <= MAX_URL_CHARS else None
+
+
+def belongs(url: WebUrl, to: WebUrl, same: Same) -> bool:
+    """Whether a url is of the same host and port, or of the same registered domain, as another; "any": always."""
+    if same == "any" or url.place == to.place:
+        return True
+    return same == "domain" and (domain := registered_domain(to.host)) != "" and domain == registered_domain(url.host)
+
+
+@lru_cache(maxsize=4096)
+def registered_domain(host: str) -> str:
+    """What somebody registered, by the public suffix list: ``example.co.uk`` of ``www.example.co.uk``.
+
+    The list's private part counts, too: two ``github.io`` are two people. Empty for an address, for a name without a
+    dot, and for a public suffix itself. The list comes with the package ``publicsuffixlist``; nothing is downloaded.
+    """
+    name = host.rstrip(".")
+    if _is_address(name):
+        return ""
+    return _suffixes().privatesuffix(name) or ""
+
+
+@lru_cache(maxsize=1)
+def _suffixes() -> PublicSuffixList:
+    from publicsuffixlist import PublicSuffixList  # Not above: 70 ms, which only same="domain" needs.
+
+    return PublicSuffixList()
+
+
+def _host(split: SplitResult) -> str:
+    """The host in lower case.
+
+    Raises:
+        ValueError: there is none that could be asked.
+    """
+    host = (split.hostname or "").lower()
+    host = f"[{host}]" if ":" in host else host
+    if not HOST.fullmatch(host):
+        raise ValueError(f"no host: {host!r}")
+    return host
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,260 @@
+"""Pushing many tasks: any iterable in, messages of bounded size out, counts of what became of the tasks.
+
+    url | NewTask | mapping ──► NewTask ──► Packer ──► Batch ──► new-task ──► reply ──► Pushed
+
+Memory holds one batch being packed and those in flight, however long the iterable is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from taskqueue.client.tasks.task import Duration, Moment, new_task
+from taskqueue.client.tasks.url_rules import check_meant
+from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.replies import NewOutcome, NewTasksReply
+
+BATCH_BYTES: Final = 1 << 20
+"""About the size at which a batch is full, whatever its count."""
+
+FIRST_ERRORS: Final = 20
+"""Reasons of rejected tasks that ``Pushed`` keeps."""
+
+TIMES: Final = ("exetime", "delay")
+"""When a task may first run: the one or the other."""
+
+_FIELDS: Final = frozenset(inspect.signature(new_task).parameters)
+
+Item = str | NewTask | Mapping[str, Any]
+"""A url, a task, or a map of the arguments of ``new_task``."""
+
+
+class Defaults(Struct, frozen=True):
+    """Arguments of ``new_task`` for all items that don't say otherwise.
+
+    Raises:
+        ValueError: two times are given, or a time that can't be.
+    """
+
+    canonical: bool = False
+    exetime: Moment | None = None
+    delay: Duration | None = None
+
+    def __post_init__(self) -> None:
+        if self.exetime is not None and self.delay is not None:
+            raise ValueError("exetime: give either exetime or delay, not both")
+        new_task(
+            "http://", exetime=self.exetime, delay=self.delay
+        )  # A mistake that is about all of them is said once, and nothing is sent.
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """They themselves."""
+        return {"canonical": self.canonical, "exetime": self.exetime, "delay": self.delay}
+
+    def under(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        """The item with what it does not say."""
+        return under(self.arguments, item)
+
+
+PLAIN: Final = Defaults()
+
+
+def under(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said, over what goes without saying; whoever says a time of his own gets no other one beside it."""
+    own_time = any(name in said for name in TIMES)
+    return {name: value for name, value in defaults.items() if not (own_time and name in TIMES)} | dict(said)
+
+
+class Pushed(Struct):
+    """What became of the tasks of one ``push_many``.
+
+    Attributes:
+        errors: reasons of the first rejected ones, each with its place in the iterable, from 0.
+    """
+
+    new: int = 0
+    merged: int = 0
+    replaced: int = 0
+    deferred: int = 0
+    restarted: int = 0
+    cancelled: int = 0
+    ignored: int = 0
+    rejected: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """How many tasks have been answered."""
+        return sum(getattr(self, outcome) for outcome in OUTCOMES)
+
+    def add(self, other: Pushed) -> None:
+        """Count what another one counted, too."""
+        for outcome in OUTCOMES:
+            setattr(self, outcome, getattr(self, outcome) + getattr(other, outcome))
+        self.errors += other.errors[: FIRST_ERRORS - len(self.errors)]
+
+    def reject(self, place: int, reason: str) -> None:
+        """Count a rejected task."""
+        self.rejected += 1
+        if len(self.errors) < FIRST_ERRORS:
+            self.errors.append(f"task {place}: {reason}")
+
+
+OUTCOMES: Final[tuple[NewOutcome, ...]] = (
+    "new",
+    "merged",
+    "replaced",
+    "deferred",
+    "restarted",
+    "cancelled",
+    "ignored",
+    "rejected",
+)
+
+
+class Batch(Struct, eq=False):
+    """Tasks for one message; ``places`` are those in the iterable."""
+
+    tasks: list[NewTask] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    size: int = 0
+
+    def count(self, reply: NewTasksReply) -> Pushed:
+        """What became of these tasks."""
+        pushed = Pushed()
+        reasons = {error.index: error.reason for error in reply.errors}
+        for index, outcome in enumerate(reply.outcomes):
+            if outcome == "rejected":
+                pushed.reject(self.places[index], reasons.get(index, outcome))
+            else:
+                setattr(pushed, outcome, getattr(pushed, outcome) + 1)
+        return pushed
+
+    def rejected(self, reason: str) -> Pushed:
+        """The first of these tasks could not even be sent."""
+        pushed = Pushed()
+        pushed.reject(self.places[0], reason)
+        return pushed
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """For a batch that turned out to be too large."""
+        half = len(self.tasks) // 2
+        return Batch(self.tasks[:half], self.places[:half]), Batch(self.tasks[half:], self.places[half:])
+
+
+class Packer:
+    """Makes batches of items.
+
+    Args:
+        most: tasks in a batch.
+        pushed: told of items that are no tasks.
+        defaults: what is said for items that don't say.
+    """
+
+    def __init__(self, most: int, pushed: Pushed, defaults: Defaults = PLAIN) -> None:
+        if most < 1:
+            raise ValueError(f"batch: expected at least 1, got {most}")
+        self._most = most
+        self._pushed = pushed
+        self._defaults = defaults
+        self._batch = Batch()
+        self._place = 0
+
+    def pack(self, items: Iterable[Item]) -> Iterator[Batch]:
+        """The batches of an iterable, each as soon as it is full.
+
+        Raises:
+            TypeError: it is one task.
+        """
+        check_several("tasks", items)
+        for item in items:
+            if (full := self.add(item)) is not None:
+                yield full
+        if (rest := self.rest()) is not None:
+            yield rest
+
+    def add(self, item: Item) -> Batch | None:
+        """Pack one item; returns a batch when one is full."""
+        place, self._place = self._place, self._place + 1
+        try:
+            task = as_new_task(item, self._defaults)
+        except (TypeError, ValueError) as error:
+            self._pushed.reject(place, str(error))
+            return None
+        batch = self._batch
+        batch.tasks.append(task)
+        batch.places.append(place)
+        batch.size += size_of(task)
+        return self.rest() if len(batch.tasks) >= self._most or batch.size >= BATCH_BYTES else None
+
+    def rest(self) -> Batch | None:
+        """What has been packed since the last full batch; None if nothing."""
+        batch, self._batch = self._batch, Batch()
+        return batch if batch.tasks else None
+
+
+def as_new_task(item: Item, defaults: Defaults = PLAIN) -> NewTask:
+    """The task that an item stands for.
+
+    Args:
+        item: a ``new_task`` value stays as it is; a url, and that of a map, is looked at: see ``url_rules``.
+        defaults: for a url, and for a map that doesn't say.
+
+    Raises:
+        TypeError, ValueError: it stands for none; the message names the field.
+    """
+    if isinstance(item, str):
+        check_meant(item)
+        return new_task(item, **defaults.arguments)
+    if isinstance(item, NewTask):
+        return item
+    if not isinstance(item, Mapping):
+        raise TypeError(f"expected a url, a task or a map, got {type(item).__name__}")
+    return _from_map(defaults.under(item))
+
+
+def _from_map(item: dict[str, Any]) -> NewTask:
+    unknown = [key for key in item if key not in _FIELDS]
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]}: unknown field; a map is a new task, whose fields are {', '.join(sorted(_FIELDS))}. "
+            "Results, such as pyspider's returned dicts, are for the handler to store"
+        )
+    if "url" not in item:
+        raise ValueError("missing required field url; a map is a new task, results are for the handler to store")
+    check_meant(item["url"])
+    return new_task(**item)
+
+
+def check_several(field: str, items: object) -> None:
+    """See that several tasks were given, not one where several are meant: a text would be one task a letter.
+
+    Raises:
+        TypeError: it is one.
+    """
+    if isinstance(items, str | bytes | NewTask | Mapping):
+        kind = "one url" if isinstance(items, str) else f"one {type(items).__name__}"
+        raise TypeError(f"{field}: expected several tasks, got {kind}; put it into a list")
+
+
+def size_of(task: NewTask) -> int:
+    """About its bytes in a message, rather more than fewer."""
+    return 256 + 2 * len(task.url) + memoryview(task.body).nbytes
+
+
+async def batches(items: Iterable[Item] | AsyncIterable[Item], packer: Packer) -> AsyncIterator[Batch]:
+    """What the packer makes of the items, as soon as it is full."""
+    if not isinstance(items, AsyncIterable):
+        for full in packer.pack(items):
+            yield full
+        return
+    async for item in items:
+        if (full_one := packer.add(item)) is not None:
+            yield full_one
+    if (rest := packer.rest()) is not None:
+        yield rest

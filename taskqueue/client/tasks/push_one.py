@@ -1,0 +1,98 @@
+"""Tasks that are pushed one by one, by callers who wait: ``new-task`` messages, each with all that gathered.
+
+Tasks of several projects share a message: it names the project of the first, the others name their own.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import inf
+from typing import NamedTuple
+
+import msgspec
+
+from taskqueue.client.connection.batching import Grouping
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.tasks.push_many import size_of
+from taskqueue.client.tasks.url_rules import check_meant
+from taskqueue.errors import RequestRejected
+from taskqueue.protocol.fields import NewTask, ProjectName
+from taskqueue.protocol.replies import NewOutcome, NewTasksReply
+from taskqueue.protocol.requests import NewTasks
+
+
+class Push(NamedTuple):
+    """One task, for a project."""
+
+    project: str
+    task: NewTask
+
+    @property
+    def size(self) -> int:
+        """About its bytes in a message."""
+        return size_of(self.task)
+
+    def under(self, project: str) -> NewTask:
+        """The task, for a message that names that project."""
+        return self.task if project == self.project else msgspec.structs.replace(self.task, project=self.project)
+
+
+class Pushes:
+    """The single pushes of one client.
+
+    Args:
+        exchange: sends a message, and waits for its answer.
+
+    Attributes:
+        grouping: of what is under way.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.grouping: Grouping[Push, NewOutcome] = Grouping(self._send, exchange.patience, exchange.late)
+
+    async def push(self, push: Push) -> NewOutcome:
+        """Push one task; returns what became of it.
+
+        Raises:
+            RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
+        """
+        return await self.grouping.ask(push, push.size)
+
+    async def _send(self, pushes: list[Push]) -> list[NewOutcome | Exception]:
+        project = pushes[0].project
+        tasks: list[NewTask | None] = [push.under(project) for push in pushes]
+        message = NewTasks(session="", n=0, project=project, tasks=tasks)
+        return outcomes_of(await self._exchange.ask(message, NewTasksReply, inf))
+
+
+def push_of(project: str, task: NewTask) -> Push:
+    """What a caller pushes.
+
+    Raises:
+        ValueError: its url can't be one that is fetched.
+        RequestRejected: no project can have that name. The daemon would refuse the whole message, others' tasks too.
+    """
+    check_meant(task.url)
+    _check_name(project)
+    return Push(project, task)
+
+
+def outcomes_of(reply: NewTasksReply) -> list[NewOutcome | Exception]:
+    """What became of each task of a message, or why it was rejected."""
+    if "rejected" not in reply.outcomes:
+        return list(reply.outcomes)
+    reasons = {error.index: error.reason for error in reply.errors}
+    return [
+        RequestRejected("rejected", reasons.get(index, "rejected")) if outcome == "rejected" else outcome
+        for index, outcome in enumerate(reply.outcomes)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _check_name(project: str) -> None:
+    try:
+        msgspec.convert(project, ProjectName)
+    except msgspec.ValidationError:
+        reason = f"project: {project!r} is no project name: 1 to 64 ASCII letters, digits, _, - and ."
+        raise RequestRejected("malformed", reason) from None

@@ -1,0 +1,93 @@
+"""What became of tasks: ``done`` messages, each with everything that was reported while the last one was unanswered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import NamedTuple
+
+from taskqueue.client.connection.batching import Grouping
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, size_of
+from taskqueue.client.tasks.task import Task
+from taskqueue.errors import RequestRejected
+from taskqueue.protocol.fields import MAX_ERROR_CHARS, Finished, NewTask
+from taskqueue.protocol.replies import DoneOutcome, DoneReply, NewOutcome
+from taskqueue.protocol.requests import Done
+
+
+class Finish(NamedTuple):
+    """What the daemon made of a report about a task.
+
+    Attributes:
+        outcome: ``done``: it counted. ``stale``: the task had been given to somebody else, cancelled or replaced
+            meanwhile; nothing changed, its new tasks were not taken.
+        new: what became of each new task, in order.
+        reasons: of new tasks that were rejected, by their place.
+    """
+
+    outcome: DoneOutcome
+    new: list[NewOutcome]
+    reasons: dict[int, str]
+
+
+class Finishing:
+    """The reports of one client.
+
+    Args:
+        exchange: sends a message, and waits for its answer.
+        leaving: told the tokens of the tasks that a message is about, before it is sent.
+
+    Attributes:
+        grouping: of what is under way.
+    """
+
+    def __init__(self, exchange: Exchange, leaving: Callable[[list[int]], None]) -> None:
+        self._exchange = exchange
+        self._leaving = leaving
+        self.grouping: Grouping[Finished, Finish] = Grouping(self._send, exchange.patience, exchange.late)
+
+    async def report(self, item: Finished) -> Finish:
+        """Report one task; returns what the daemon made of it.
+
+        Raises:
+            RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
+        """
+        return await self.grouping.ask(item, report_size(item))
+
+    async def _send(self, items: list[Finished]) -> list[Finish | Exception]:
+        await self._exchange.ready(inf)
+        self._leaving([item.token for item in items])
+        reply = await self._exchange.ask(Done(session="", n=0, tasks=list(items)), DoneReply, inf)
+        return [_part(reply, index) for index in range(len(items))]
+
+
+def success_of(task: Task, new: Iterable[Item]) -> Finished:
+    """The report that a task succeeded, and what came out of it.
+
+    Raises:
+        ValueError, TypeError: one of ``new`` is no task.
+    """
+    check_several("new", new)
+    followers: list[NewTask | None] = [as_new_task(item) for item in new]
+    return Finished(task.project, task.taskid, task.token, new=followers)
+
+
+def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -> Finished:
+    """The report that a task failed, with the end of what there is to say about it."""
+    said = error.encode(errors="replace").decode()[-MAX_ERROR_CHARS:]
+    return Finished(task.project, task.taskid, task.token, ok=False, error=said, retry_after=retry_after, retry=retry)
+
+
+def report_size(item: Finished) -> int:
+    """About its bytes in a message."""
+    return 256 + len(item.error) + sum(size_of(task) for task in item.new if task is not None)
+
+
+def _part(reply: DoneReply, index: int) -> Finish | Exception:
+    outcome = reply.outcomes[index]
+    if outcome == "rejected":
+        reason = next((e.reason for e in reply.errors if e.parent is None and e.index == index), "rejected")
+        return RequestRejected("rejected", reason)
+    reasons = {error.index: error.reason for error in reply.errors if error.parent == index}
+    return Finish(outcome, reply.new[index] if reply.new else [], reasons)

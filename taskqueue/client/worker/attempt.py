@@ -1,0 +1,136 @@
+"""One attempt at a task: the handler runs in a slot, what came of it is reported, and the slot is free in between.
+
+start ──► handler ──► stop, slot free ──► report ──► counted
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from msgspec import Struct
+
+from taskqueue.client.async_client import AsyncClient
+from taskqueue.client.fetcher.task_supply import Intake
+from taskqueue.client.tasks.reports import Finish, failure_of, success_of
+from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.handler import Handler, traceback_of
+from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, is_failure
+from taskqueue.client.worker.worker_log import WorkerLog
+from taskqueue.errors import ClientError, MessageTooLarge
+from taskqueue.protocol.fields import Finished
+
+EXTEND_AT: Final = 2 / 3
+"""Part of a lease after which it is extended, if it is to be."""
+
+log = logging.getLogger("taskqueue.worker")
+
+
+class Running(Struct):
+    """``outcome``: one of those that a WorkerLog counts."""
+
+    outcome: str = "failed"
+
+
+class Attempts(Struct, frozen=True):
+    """All of a worker while it serves.
+
+    Attributes:
+        slots: one of them is taken before each attempt.
+        extend: the lease of a task that is still running after EXTEND_AT of it, again and again.
+    """
+
+    client: AsyncClient
+    handler: Handler
+    intake: Intake
+    slots: asyncio.Semaphore
+    log: WorkerLog
+    extend: bool
+
+    async def run(self, task: Task) -> None:
+        """Run the handler on a task and report what came of it.
+
+        Raises:
+            KeyboardInterrupt: the handler raised it; nothing is reported.
+        """
+        with self._running(task) as running:
+            finished = await self._finished(task, running)
+        if finished is None:
+            await self.client.pass_on(task)
+            return
+        try:
+            await self._report(task, finished)
+        except MessageTooLarge as error:
+            self.log.failed(task, error)
+            await self._report(task, failure_of(task, str(error), None, retry=True))
+
+    @contextmanager
+    def _running(self, task: Task) -> Iterator[Running]:
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        self.intake.start(task)
+        extending = asyncio.ensure_future(_extend(self.client, task)) if self.extend else None
+        running = Running()
+        try:
+            yield running
+        finally:
+            if extending is not None:
+                extending.cancel()
+            now = loop.time()
+            self.intake.stop(task, now - began_at, now)
+            self.log.ran(task, running.outcome, now - began_at, now)
+            self.slots.release()
+
+    async def _finished(self, task: Task, running: Running) -> Finished | None:
+        """What to report; None: somebody else does."""
+        try:
+            finished = success_of(task, await self.handler.run(task))
+        except Retry as retry:
+            running.outcome = "retry"
+            return failure_of(task, str(retry), retry.after, retry=True)
+        except Drop as drop:
+            running.outcome = "drop"
+            return failure_of(task, str(drop), None, retry=False)
+        except PassedOn:
+            running.outcome = "passed"
+            return None
+        except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
+            if not is_failure(error):
+                raise
+            self.log.failed(task, error)
+            return failure_of(task, traceback_of(error), None, retry=True)
+        running.outcome = "done"
+        return finished
+
+    async def _report(self, task: Task, finished: Finished) -> None:
+        """Wait for a report to be counted. If it isn't, the task's lease runs out and somebody runs it again."""
+        try:
+            self._tell(task, await self.client.finishing.report(finished))
+        except MessageTooLarge:
+            raise
+        except ClientError as error:
+            warn_unreported(task, error)
+
+    def _tell(self, task: Task, finish: Finish) -> None:
+        if finish.outcome == "stale":
+            self.log.stale(task)
+        for index, reason in finish.reasons.items():
+            log.warning(
+                "event=rejected project=%s taskid=%s new=%d reason=%r", task.project, task.taskid, index, reason
+            )
+
+
+def warn_unreported(task: Task, error: ClientError) -> None:
+    """Nobody knows what became of a task."""
+    log.warning("event=unreported project=%s taskid=%s reason=%r", task.project, task.taskid, str(error))
+
+
+async def _extend(client: AsyncClient, task: Task) -> None:
+    """Extend a task's lease until cancelled, or until it is not ours any more."""
+    held = True
+    while held:
+        await asyncio.sleep(task.timeout * EXTEND_AT)
+        held = await client.extend(task)

@@ -1,0 +1,125 @@
+"""Middleware: what is called around every run of a worker's handler, by the conventions of Dramatiq.
+
+    before ─► before ─► handler ─► error ─► error ─► after ─► after
+    first     second               second   first    second   first
+
+1. ``before`` is called in the order in which the middleware was given, ``error`` and ``after`` in the opposite one.
+2. ``before`` may raise ``Retry`` or ``Drop``, which decide as if the handler had raised them; it is not called then.
+3. Whatever else middleware raises is logged, and changes nothing.
+4. All are called where the handler runs: in its thread, or in the event loop, where they must not block.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.outcome import Drop, Retry, is_failure
+from taskqueue.protocol.fields import NewTask
+
+OnError = Callable[[Task, BaseException], object]
+
+log = logging.getLogger("taskqueue.worker")
+
+
+class Middleware:
+    """Derive from it, and write those of its methods that you need."""
+
+    def before(self, task: Task) -> object:
+        """The handler is about to be called."""
+
+    def after(self, task: Task, *, new: list[NewTask] | None = None, error: BaseException | None = None) -> object:
+        """The handler has ended, whichever way.
+
+        Args:
+            new: the tasks that came out of it; None: it did not succeed.
+            error: what it raised, ``Retry``, ``Drop`` and ``PassedOn`` included; None: it has succeeded.
+        """
+
+    def error(self, task: Task, error: BaseException) -> object:
+        """The handler has failed: it raised something that is no decision of its own, such as ``Retry``."""
+
+
+class OnErrorOnly(Middleware):
+    """Calls a function with each failed task, and what its handler raised."""
+
+    def __init__(self, on_error: OnError) -> None:
+        self._on_error = on_error
+
+    def error(self, task: Task, error: BaseException) -> object:
+        return self._on_error(task, error)
+
+
+class Chain:
+    """All of a worker's middleware."""
+
+    def __init__(self, middleware: Sequence[Middleware] = ()) -> None:
+        self._middleware = middleware
+        self._reversed = middleware[::-1]
+
+    def around(self, task: Task) -> Around:
+        """A context for one run."""
+        return Around(self, task)
+
+    def before(self, task: Task) -> None:
+        """The handler is about to be called; raises what decides instead of it."""
+        for each in self._middleware:
+            try:
+                each.before(task)
+            except (Retry, Drop):
+                raise
+            except Exception:
+                _tell(each, "before")
+
+    def ended(self, task: Task, new: list[NewTask] | None, error: BaseException | None) -> None:
+        """The handler has ended."""
+        if error is not None and is_failure(error):
+            for each in self._reversed:
+                _call(each, "error", task, error)
+        for each in self._reversed:
+            _call(each, "after", task, new=new, error=error)
+
+
+class Around:
+    """One run: what is called before is called on entering, the rest on leaving, unless it goes on elsewhere.
+
+    Attributes:
+        new: the tasks that came out of it.
+        goes_on: the run has not ended on leaving; ``ended`` is called later.
+    """
+
+    def __init__(self, chain: Chain, task: Task) -> None:
+        self._chain = chain
+        self._task = task
+        self.new: list[NewTask] | None = None
+        self.goes_on = False
+
+    def __enter__(self) -> Self:
+        if not self.goes_on:
+            try:
+                self._chain.before(self._task)
+            except BaseException as error:
+                self._chain.ended(self._task, None, error)
+                raise
+        self.goes_on = False
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None or not self.goes_on:
+            self._chain.ended(self._task, self.new, error)
+
+
+def _call(middleware: Middleware, name: str, *arguments: Any, **named: Any) -> None:
+    try:
+        getattr(middleware, name)(*arguments, **named)
+    except Exception:
+        _tell(middleware, name)
+
+
+def _tell(middleware: Middleware, name: str) -> None:
+    log.exception("event=middleware-failed middleware=%s method=%s", type(middleware).__name__, name)

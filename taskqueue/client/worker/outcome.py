@@ -1,0 +1,56 @@
+"""What a handler may raise to decide what becomes of its task, and what of the rest is a failure."""
+
+from __future__ import annotations
+
+import asyncio
+
+from taskqueue.errors import TaskQueueError
+from taskqueue.protocol.fields import MAX_RETRY_AFTER_SECONDS
+
+
+class Retry(TaskQueueError):
+    """Raised by a handler: not now; run the task again later.
+
+    Args:
+        after: seconds, 0 to 86,400, without using up a retry, such as what a site's Retry-After says; None: an
+            ordinary failure, after the delay of the project's table.
+        reason: for people.
+    """
+
+    def __init__(self, after: float | None = None, reason: str = "") -> None:
+        if after is not None and not 0 <= after <= MAX_RETRY_AFTER_SECONDS:
+            raise ValueError(f"Retry: after must be 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds, not {after!r}")
+        super().__init__(reason or "the handler asked for a retry")
+        self.after = after
+
+
+class Drop(TaskQueueError):
+    """Raised by a handler: the task has failed for good; trying again would not help."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "dropped by the handler")
+
+
+class PassedOn(TaskQueueError):
+    """Raised by a handler: another process has the task now, and reports it with a client of its own.
+
+    Raise it when the task is out of your hands, as ``Task.to_bytes`` or otherwise. Its slot is free then, its lease
+    goes on; if nobody reports it in time it has failed, as if its handler had hung.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("passed on to another process")
+
+
+def is_failure(error: BaseException) -> bool:
+    """The handler failed: what it raised is no decision, and not the end of its worker."""
+    return not isinstance(error, Retry | Drop | PassedOn | KeyboardInterrupt | GeneratorExit) and not is_cancelled()
+
+
+def is_cancelled() -> bool:
+    """It was the worker, not the handler, that cancelled what is running here."""
+    try:
+        running = asyncio.current_task()
+    except RuntimeError:  # A thread, which nobody can cancel.
+        return False
+    return running is not None and running.cancelling() > 0

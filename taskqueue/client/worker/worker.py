@@ -1,0 +1,202 @@
+"""Worker: runs a handler on tasks as they become ready, many at once, until it is told to stop.
+
+    serve ──► slot free ──► next task ──► handler ──► done | failed ──► slot free
+      stop: no more tasks; what was not started goes back; what runs may end within ``grace`` seconds
+
+Up to ``concurrency`` tasks run; a few more wait here, so that a free slot has one at once: see ``prefetch``. A slot is
+free when its handler has ended; the daemon's answer to the report is waited for beside the next task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, nullcontext, suppress
+from math import inf
+from typing import Final
+
+from taskqueue.client.async_client import AsyncClient
+from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.attempt import Attempts, warn_unreported
+from taskqueue.client.worker.handler import Handle, Handler
+from taskqueue.client.worker.middleware import Chain, Middleware, OnError, OnErrorOnly
+from taskqueue.client.worker.obstacles import tell_reach, tell_unknown
+from taskqueue.client.worker.stop_signals import stopped_by_signals
+from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, WorkerLog
+from taskqueue.errors import ClientError
+
+UNANSWERED_MOST: Final = 1000
+"""Reports that the daemon has not answered yet, at which nothing more is begun."""
+
+THREADS: Final = "taskqueue-worker"
+"""How the names of threads begin that run plain functions."""
+
+log = logging.getLogger("taskqueue.worker")
+
+
+class Worker:
+    """A fetcher process around a handler.
+
+    Args:
+        client: an AsyncClient to use, or the url of a daemon, or None for the default one. A client made here waits
+            for the daemon as long as it takes.
+        handler: called with each Task; see ``taskqueue.client.worker.handler`` for what it may be, return and raise.
+        projects: whose tasks; None is any project's.
+        concurrency: tasks that run at once, and threads for a plain function.
+        prefetch: tasks that wait here beside those that run; None: as many as the slots finish in a tenth of a second,
+            at most ``concurrency``. None wait while the median run takes longer than a second, and what has waited a
+            second (or a quarter of its lease) goes back unstarted: the time of a lease belongs to the run.
+        grace: seconds that running tasks have to end after ``stop``; those that don't are handed back. A plain
+            function can't be interrupted; its process ends when it returns.
+        extend: extend the lease of a task that is still running after two thirds of it, again and again. False: a
+            handler that hangs loses its task when the lease runs out, which is what leases are for.
+        middleware: called around each run of the handler; see ``taskqueue.client.worker.middleware``.
+        on_error: called with each task whose handler failed, and what that raised; a short way to write middleware,
+            which is called first of all.
+        summary_seconds: from the first run to the log line about it and those that followed.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient | str | None,
+        handler: Handle,
+        *,
+        projects: Iterable[str] | None = None,
+        concurrency: int = 20,
+        prefetch: int | None = None,
+        grace: float = 30.0,
+        extend: bool = False,
+        middleware: Sequence[Middleware] = (),
+        on_error: OnError | None = None,
+        summary_seconds: float = SUMMARY_SECONDS,
+    ) -> None:
+        if isinstance(projects, str):
+            raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
+        if concurrency < 1:
+            raise ValueError(f"concurrency: expected at least 1, got {concurrency}")
+        if prefetch is not None and prefetch < 0:
+            raise ValueError(f"prefetch: expected at least 0, got {prefetch}")
+        self._client = client
+        self._handle = handler
+        self._projects = None if projects is None else list(projects)
+        self._concurrency = concurrency
+        self._prefetch = prefetch
+        self._grace = grace
+        self._extend = extend
+        self._log = WorkerLog(summary_seconds)
+        self._chain = Chain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
+        self._stopping = asyncio.Event()
+        self._running: dict[asyncio.Task[None], Task] = {}
+        self._interrupt: KeyboardInterrupt | None = None
+
+    def run(self) -> None:
+        """Serve until SIGINT or SIGTERM; half a second later, another one ends the process at once.
+
+        Raises:
+            KeyboardInterrupt: a handler raised it; what was held has been handed back.
+        """
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            serving = loop.create_task(self.serve(signals=True))
+            while not serving.done():
+                # Of an asyncio task that a handler has started: whoever awaits it gets it, but the loop does, too.
+                with suppress(SystemExit):
+                    loop.run_until_complete(serving)
+            serving.result()
+
+    async def serve(self, *, signals: bool = False) -> None:
+        """Serve until ``stop``, in an event loop of the caller's.
+
+        Args:
+            signals: have SIGINT and SIGTERM call ``stop``, as ``run`` does; only in the main thread. False: what those
+                do is the caller's business. Then have them call ``stop``, or cancel this, and wait until it has
+                returned: a process that just ends hands nothing back, and its tasks wait for ``fetcher_timeout``.
+
+        Raises:
+            RequestRejected: the daemon speaks another version of the protocol.
+            KeyboardInterrupt: a handler raised it; what was held has been handed back.
+        """
+        threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix=THREADS)
+        try:
+            with stopped_by_signals(self.stop) if signals else nullcontext():
+                async with self._connected() as client:
+                    await self._serve(client, Handler(self._handle, threads, self._chain))
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+        if self._interrupt is not None:
+            raise self._interrupt
+
+    def stop(self) -> None:
+        """Have ``serve`` finish what runs, hand back the rest, and return. Called in the loop of ``serve``."""
+        self._stopping.set()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[AsyncClient]:
+        if isinstance(self._client, AsyncClient):
+            yield self._client
+            return
+        async with AsyncClient(self._client, timeout=inf) as client:
+            yield client
+
+    # ------------------------------------------------------------------------------------ tasks
+
+    async def _serve(self, client: AsyncClient, handler: Handler) -> None:
+        fetching = asyncio.ensure_future(self._fetch(client, handler))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        telling = [asyncio.ensure_future(tell_reach(client, self._projects, self._concurrency))]
+        if self._projects:
+            telling.append(asyncio.ensure_future(tell_unknown(client, self._projects)))
+        try:
+            await asyncio.wait({fetching, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in (stopping, fetching, *telling):
+                each.cancel()
+            ended = await asyncio.gather(fetching, return_exceptions=True)
+            await self._finish(client)
+            self._log.end()
+        if isinstance(ended[0], Exception):
+            raise ended[0]
+
+    async def _fetch(self, client: AsyncClient, handler: Handler) -> None:
+        """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
+        slots = asyncio.Semaphore(self._concurrency)
+        with await client.intake(self._projects, self._concurrency, self._prefetch) as intake:
+            attempts = Attempts(client, handler, intake, slots, self._log, self._extend)
+            while await slots.acquire() and not self._stopping.is_set():
+                while len(self._running) >= self._concurrency + UNANSWERED_MOST:
+                    await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                task = await intake.take()
+                running = asyncio.ensure_future(self._run(attempts, task))
+                self._running[running] = task
+                running.add_done_callback(self._running.pop)
+
+    async def _run(self, attempts: Attempts, task: Task) -> None:
+        try:
+            await attempts.run(task)
+        except KeyboardInterrupt as interrupt:
+            # It must not leave through the loop, which would drop everything else that runs.
+            self._interrupt = interrupt
+            self.stop()
+            await _release(attempts.client, [task])
+
+    async def _finish(self, client: AsyncClient) -> None:
+        if not self._running:
+            return
+        _, late = await asyncio.wait(list(self._running), timeout=self._grace)
+        tasks = [self._running[running] for running in late]
+        for running in late:
+            running.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        if tasks:
+            log.warning("event=interrupted tasks=%d grace=%g", len(tasks), self._grace)
+            await _release(client, tasks)
+
+
+async def _release(client: AsyncClient, tasks: list[Task]) -> None:
+    try:
+        await client.release(*tasks)
+    except ClientError as error:
+        for task in tasks:
+            warn_unreported(task, error)

@@ -1,0 +1,152 @@
+"""What a worker says of its tasks, in the log ``taskqueue.worker``: how many, how fast, and which failures.
+
+    first run ──► window opens ──► a while later: one line, and one for each kind of failure that came again ──► closed
+
+A failure is logged as an error once, with its traceback, and only counted when it comes again: from the same line, of
+the same type. So a site that changes its pages makes one error and some lines, not a million; and what watches logs for
+errors, as Sentry does, has the traceback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.handler import below_worker
+from taskqueue.visible_text import visible
+
+SUMMARY_SECONDS: Final = 60.0
+"""From the first run to the line about it and those that followed."""
+FIRST_SECONDS: Final = 10.0
+"""The same for the first line, for whoever has just started a worker and looks."""
+
+KINDS_MOST: Final = 100
+"""Kinds of failures that are known; one that came long ago is forgotten, and is logged in full when it comes again."""
+
+OUTCOMES: Final = ("done", "failed", "retry", "drop", "passed", "stale")
+"""What is counted. ``stale`` are among the others, too: their handlers have ended, and the daemon did not count it."""
+
+log = logging.getLogger("taskqueue.worker")
+
+
+class Kind(NamedTuple):
+    """What failures have in common that are told once."""
+
+    type: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.type} at {Path(self.file).name}:{self.line}"
+
+
+class WorkerLog:
+    """The lines of one worker.
+
+    Args:
+        seconds: between two lines about what happened.
+    """
+
+    def __init__(self, seconds: float = SUMMARY_SECONDS) -> None:
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._opened_at = 0.0
+        self._counts: Counter[str] = Counter()
+        self._totals: Counter[str] = Counter()
+        self._slowest: tuple[float, str] = (0.0, "")
+        self._kinds: OrderedDict[Kind, int] = OrderedDict()
+
+    def ran(self, task: Task, outcome: str, seconds: float, now: float) -> None:
+        """A run has ended.
+
+        Args:
+            outcome: one of OUTCOMES.
+            now: the loop's time.
+        """
+        self._open(now - seconds)
+        self._counts[outcome] += 1
+        if seconds > self._slowest[0]:
+            self._slowest = (seconds, task.url)
+
+    def failed(self, task: Task, error: BaseException) -> None:
+        """A handler has failed."""
+        kind = _kind_of(error)
+        if kind in self._kinds:
+            self._kinds[kind] += 1
+            self._kinds.move_to_end(kind)
+            return
+        self._kinds[kind] = 0
+        if len(self._kinds) > KINDS_MOST:
+            self._kinds.popitem(last=False)
+        log.error(
+            "event=failed project=%s taskid=%s url=%r error='%s'",
+            task.project,
+            visible(task.taskid),
+            task.url,
+            kind,
+            exc_info=(type(error), error, below_worker(error.__traceback__)),
+        )
+
+    def stale(self, task: Task) -> None:
+        """The daemon did not count a report; said once in a window, and counted."""
+        first = not self._counts["stale"]
+        self._open(asyncio.get_running_loop().time())
+        self._counts["stale"] += 1
+        log.log(
+            logging.WARNING if first else logging.DEBUG,
+            "event=stale project=%s taskid=%s url=%r reason='it took longer than the %g s of its lease, or was taken "
+            "away; a longer processing_timeout, or extend, lets it end'",
+            task.project,
+            visible(task.taskid),
+            task.url,
+            task.timeout,
+        )
+
+    def end(self) -> None:
+        """The worker has stopped."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._close()
+        log.info("event=stopped %s", _pairs(self._totals))
+
+    def _open(self, at: float) -> None:
+        """Begin a window, unless there is one."""
+        if self._timer is None:
+            self._opened_at = at
+            pause = self._seconds if self._totals else min(FIRST_SECONDS, self._seconds)
+            self._timer = asyncio.get_running_loop().call_later(pause, self._close)
+
+    def _close(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        ended = self._counts.total() - self._counts["stale"]
+        rate = ended / max(now - self._opened_at, 0.001)
+        slowest, url = self._slowest
+        log.info(
+            "event=summary %s rate=%.1f/s slowest=%.3fs slowest_url=%r", _pairs(self._counts), rate, slowest, url or "?"
+        )
+        for kind, times in self._kinds.items():
+            if times:
+                log.warning("event=failing error='%s' times=%d", kind, times)
+                self._kinds[kind] = 0
+        self._totals.update(self._counts)
+        self._counts.clear()
+        self._slowest = (0.0, "")
+
+
+def _kind_of(error: BaseException) -> Kind:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return Kind(type(error).__name__, "?", 0)
+    return Kind(type(error).__name__, trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+
+
+def _pairs(counts: Counter[str]) -> str:
+    """``done=3 failed=0``, and the others if there were any."""
+    return " ".join(f"{name}={counts[name]}" for name in OUTCOMES if counts[name] or name in OUTCOMES[:2])

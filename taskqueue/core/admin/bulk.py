@@ -1,0 +1,165 @@
+"""Steps of bulk operations: the same done to many tasks, in the order of their taskids, a page at a time.
+
+A page looks at a bounded number of tasks, and ends early when its globs have cost enough. No task is met twice, because
+taskids only grow on the way; none that arrived later is met, because its seq is above the operation's bound.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.core.admin import change_log
+from taskqueue.core.parts.glob import COST_MOST, glob
+from taskqueue.core.projects.operation import Operation
+from taskqueue.core.projects.project import Project
+from taskqueue.core.rules.push import cancel, revive
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import FoundPage, PageRef
+from taskqueue.core.tasks.records import OperationRecord
+from taskqueue.core.tasks.task import (
+    CANCELLED,
+    DELAYED,
+    FAILED,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    SUCCESS,
+    Spec,
+    Task,
+    key_time,
+)
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.requests import BulkAction
+
+PAGE_TASKS: Final = 256
+
+SKIPPED_MOST: Final = 1024
+"""Projects without tasks that are passed in one step."""
+
+SENSIBLE: Final[dict[BulkAction, tuple[int, ...]]] = {
+    "retry": (DELAYED, SUCCESS, FAILED, CANCELLED),
+    "cancel": (READY, DELAYED, PROCESSING),
+    "reprioritise": (READY, DELAYED, PROCESSING),
+    "reschedule": (READY, DELAYED),
+}
+"""States in which an action changes something."""
+
+MEANT: Final[dict[str, tuple[int, ...]]] = {
+    "retry": (FAILED,),
+    "cancel": SENSIBLE["cancel"],
+    "reprioritise": SENSIBLE["reprioritise"],
+    "reschedule": SENSIBLE["reschedule"],
+}
+"""Those that are meant when none are named: nobody wants to crawl everything again by accident."""
+
+
+def page_ref(state: State, operation: Operation) -> PageRef:
+    """The page that its next step is about."""
+    record = operation.record
+    return PageRef(
+        operation.project,
+        record.after,
+        min(PAGE_TASKS, state.config.turn_tasks),
+        whole=bool(record.view.filter.url),
+        errors=bool(record.view.filter.error),
+    )
+
+
+def take_page(state: State, now: Now, operation: Operation, page: FoundPage) -> None:
+    """Do what the operation does to the tasks of a page; after the last one of a project, go on to the next."""
+    project = state.numbered.get(page.ref.project)
+    if project is not None and not _meet_all(state, now, project, operation.record, page):
+        return
+    _note(state, now, project, operation.record)
+    operation.go_on(now)
+    _skip_empty(state, now, operation)
+
+
+def _note(state: State, now: Now, project: Project | None, record: OperationRecord) -> None:
+    """Tell the log how many tasks of the project were changed; None: it was deleted meanwhile."""
+    view = record.view
+    count, record.told = view.matched - record.told, view.matched
+    if count and project is not None and not view.dry_run:
+        by, what = change_log.Who(record.name, record.address), f"task {view.action}"
+        detail = f"operation {view.id}"
+        change_log.note(state, now, by, what, project=project.name, group=view.group, count=count, detail=detail)
+
+
+def _meet_all(state: State, now: Now, project: Project, record: OperationRecord, page: FoundPage) -> bool:
+    """Go through a page; True: there are no further tasks in the project."""
+    errors = page.errors | _new_errors(state, page.ref)
+    cost = 0
+    for known in page.tasks:
+        if cost > COST_MOST:
+            return False
+        task = project.queue.find(project.number, known.taskid) or known
+        spec, error = task.spec or known.spec, errors.get(known.taskid, "")
+        cost += _cost(record, spec, error)
+        record.after = known.taskid
+        record.view.seen += 1
+        if task.seq <= record.bound and _matches(record, task, spec, error):
+            record.view.matched += 1
+            _change(state, now, project, task, record)
+    return page.end
+
+
+def _skip_empty(state: State, now: Now, operation: Operation) -> None:
+    """Nothing is to be read of projects that have no tasks."""
+    for _ in range(SKIPPED_MOST):
+        project = state.numbered.get(operation.project) if operation.running else None
+        if not operation.running or (project is not None and project.queue.known):
+            return
+        operation.go_on(now)
+
+
+def _new_errors(state: State, ref: PageRef) -> dict[str, str]:
+    """Errors of attempts that ended in this very turn, by taskid."""
+    if not ref.errors:
+        return {}
+    attempts = state.changes.kept.attempts
+    return {kept.taskid: kept.attempt.error for kept in attempts if kept.project == ref.project}
+
+
+def _cost(record: OperationRecord, spec: Spec | None, error: str) -> int:
+    wanted = record.view.filter
+    of_url = glob(wanted.url).cost(spec.url) if wanted.url and spec is not None else 0
+    return of_url + (glob(wanted.error).cost(error) if wanted.error else 0)
+
+
+def _matches(record: OperationRecord, task: Task, spec: Spec | None, error: str) -> bool:
+    wanted = record.view.filter
+    states = [STATE_NAMES.index(name) for name in wanted.states] or MEANT[record.view.action]
+    if task.bare or task.state not in states or (wanted.before and not 0 < _moment(task) < wanted.before):
+        return False
+    if wanted.error and not glob(wanted.error).matches(error):
+        return False
+    return not wanted.url or (spec is not None and glob(wanted.url).matches(spec.url))
+
+
+def _moment(task: Task) -> float:
+    """When it ended, or its last attempt did (unix seconds); 0: it was never run."""
+    return key_time(task.key) if task.state > PROCESSING else task.lastcrawltime
+
+
+def _change(state: State, now: Now, project: Project, task: Task, record: OperationRecord) -> None:
+    if record.view.dry_run:
+        return
+    state.touch(project)
+    if record.view.action == "retry":
+        revive(state, project, task)
+    elif record.view.action == "cancel":
+        cancel(state, now, project, task)
+    elif record.view.action == "reprioritise":
+        project.queue.reprioritise(task, record.view.priority or 0)
+        state.want_held(project, task)
+    else:
+        _reschedule(project, task, record.view.exetime or 0.0, now)
+        state.want_held(project, task)
+
+
+def _reschedule(project: Project, task: Task, at: float, now: Now) -> None:
+    """Move a task that waits; who was held back by a failure still is, so no link hurries it."""
+    if at > now.wall:
+        project.queue.put_delayed(task, at)
+    else:
+        project.queue.put_ready(task)

@@ -1,0 +1,125 @@
+"""The log: who changed what, and how many tasks that was about. For people, long after.
+
+    project-set, -unset, -do, group-do, task-retry, -cancel, bulk, SIGHUP ──► an entry in the commit of the change
+
+Rules:
+1. An entry is one of a change that was made: what is refused, or would change nothing, has none; a repeat has no
+   second.
+2. What an operation does has an entry a project, with the name of who began it; a bulk operation has one when it
+   begins, too.
+3. The values of tables, such as ``fetch``, are not told: they may hold passwords.
+4. LOG_MOST entries are kept. Producers and fetchers, who do their work, have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from taskqueue.core.projects.session import Session
+from taskqueue.core.rules.push import ENVELOPE_BYTES
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import LOG_MOST, LogRef
+from taskqueue.protocol.fields import Now, Setting
+from taskqueue.protocol.replies import LogReply
+from taskqueue.protocol.requests import Change, Heard, Log
+from taskqueue.protocol.views import LogEntry
+
+LOOKED_AT: Final = 1000
+"""Entries that a page looks at: reading them takes about 2 ms."""
+
+DETAIL_CHARS: Final = 400
+
+
+class Who(NamedTuple):
+    """Who changes something: name, address."""
+
+    name: str
+    address: str
+
+
+RELOADER: Final = Who("SIGHUP", "")
+"""Whoever told the daemon to read its config file again: the signal does not say who sent it."""
+
+
+def who(session: Session, heard: Heard) -> Who:
+    """Who has sent a request."""
+    said = heard.request.name if isinstance(heard.request, Change) else ""
+    return Who(said or session.label, heard.address)
+
+
+def note(
+    state: State,
+    now: Now,
+    by: Who,
+    what: str,
+    *,
+    project: str = "",
+    group: str = "",
+    count: int = 0,
+    detail: str = "",
+) -> None:
+    """Keep that something was changed; see ``LogEntry``."""
+    entry = LogEntry(state.next_log, now.wall, what, *by, project, group, count, cut(detail))
+    state.next_log += 1
+    state.changes.kept.log.append(entry)
+
+
+def note_reload(state: State, now: Now, changed: Iterable[str]) -> None:
+    """Keep that the config file was read again, and which settings it changed."""
+    note(state, now, RELOADER, "config reload", detail=", ".join(changed) or "nothing has changed")
+
+
+def cut(text: str) -> str:
+    """At most DETAIL_CHARS of a text."""
+    return text if len(text) <= DETAIL_CHARS else f"{text[: DETAIL_CHARS - 1]}…"
+
+
+def settings(said: Mapping[str, Setting]) -> str:
+    """Settings that were said, as ``key=value``; of a table only its keys."""
+    return " ".join(part for key, value in said.items() for part in _setting(key, value))
+
+
+def _setting(key: str, value: Setting) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (f"{key}.{part}" for part in value)
+    elif isinstance(value, list):
+        yield f"{key}={','.join(map(str, value))}"
+    else:
+        yield f"{key}={value}"
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+def need(state: State, request: Log) -> LogRef:
+    """What a page looks at."""
+    end = min(request.before or state.next_log, state.next_log)
+    return LogRef(max(end - LOOKED_AT, _oldest(state)), end)
+
+
+def show(state: State, now: Now, request: Log) -> LogReply:
+    """A page of the log."""
+    reply = LogReply(n=request.n, entries=[])
+    found = {entry.number: entry for entry in state.changes.kept.log} | state.changes.found.log
+    first, end = need(state, request)
+    room = state.config.max_message - ENVELOPE_BYTES
+    for number in range(end - 1, first - 1, -1):
+        entry = found.get(number)
+        if entry is None:
+            continue
+        if entry.at < request.since:
+            return reply
+        if request.project is not None and entry.project != request.project:
+            continue
+        room -= len(state.given.pack(entry))
+        if reply.entries and (room < 0 or len(reply.entries) == request.limit):
+            reply.next = number + 1
+            return reply
+        reply.entries.append(entry)
+    reply.next = first if first > _oldest(state) else 0
+    return reply
+
+
+def _oldest(state: State) -> int:
+    return max(1, state.next_log - LOG_MOST)

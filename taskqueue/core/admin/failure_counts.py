@@ -1,0 +1,104 @@
+"""What failed, counted for people: a page a turn, until all that had failed when the request came is counted.
+
+    request ──begin──► under way: page ──step──► page ──► … ──► answered
+
+Rules:
+1. A turn looks at one page for all who ask; those who ask have their pages in turns.
+2. A repeat of a request that is under way changes nothing.
+3. Failures of a project that is gone are not counted; one that was reset has none from before.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from taskqueue.core.admin.pages import that_fit
+from taskqueue.core.projects.failure_groups import FailureCount, FailureGroups, Group
+from taskqueue.core.projects.session import Session
+from taskqueue.core.state import State
+from taskqueue.core.tasks.failure import FailuresRef
+from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.tasks.task import SEQ_BITS, key_time, time_key
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.replies import FailuresReply
+from taskqueue.protocol.requests import Failures
+from taskqueue.protocol.views import FailureGroup
+
+PAGE_FAILURES: Final = 512
+"""Looked at in a turn: 1 ms, or 2.5 ms if each has an error of its own (``benchmarks/failures.py``)."""
+
+COUNTS_MOST: Final = 64
+"""Requests under way."""
+
+
+def begin(state: State, now: Now, session: Session, request: Failures) -> None:
+    """Begin to count; it is answered in a later turn.
+
+    Raises:
+        Rejected: the project is unknown, or too many requests are under way.
+    """
+    project = state.project(request.project).number if request.project is not None else 0
+    at = session.id, request.n
+    if at in state.failure_counts:
+        return
+    if len(state.failure_counts) >= COUNTS_MOST:
+        raise Rejected("full", f"failures are being counted for {COUNTS_MOST} others already; ask again")
+    since = max(request.since, 0.0 if state.failures.at == inf else state.failures.at)
+    start, end = time_key(since, 0), time_key(now.wall, 0) + (1 << SEQ_BITS)
+    groups = FailureGroups(request.by)
+    state.failure_counts[at] = FailureCount(session, request.n, project, since, request.limit, start, end, groups)
+
+
+def need(state: State, wanted: Needs) -> None:
+    """Have the next page read of the one whose turn it is."""
+    state.counted = next(iter(state.failure_counts.values()), None)
+    if state.counted is not None:
+        wanted.failures.append(FailuresRef(state.counted.start, state.counted.end, PAGE_FAILURES))
+
+
+def step(state: State) -> None:
+    """Count what is on the page, and answer if it was the last one."""
+    count, state.counted = state.counted, None
+    if count is not None:
+        [page] = state.changes.found.failures
+        count.groups.add(page.failures, state.numbered if not count.project else (count.project,))
+        count.start = page.next
+        at = count.session.id, count.n
+        if page.next:
+            state.failure_counts.move_to_end(at)
+        else:
+            del state.failure_counts[at]
+            state.say(count.session, _reply(state, count), kept=False)
+    state.more |= bool(state.failure_counts)
+
+
+def _reply(state: State, count: FailureCount) -> FailuresReply:
+    views = (_view(state, name, group) for name, group in count.groups.largest(count.limit))
+    return FailuresReply(
+        n=count.n,
+        since=count.since,
+        failures=count.groups.failures,
+        count=count.groups.count,
+        groups=that_fit(state, (view for view in views if view is not None), room=state.config.max_message // 2),
+    )
+
+
+def _view(state: State, name: str | int, group: Group) -> FailureGroup | None:
+    """None: its project has gone meanwhile."""
+    key, failure = group.last
+    project = state.numbered.get(failure.project)
+    if project is None:
+        return None
+    return FailureGroup(
+        name=name if isinstance(name, str) else project.name,
+        failures=group.failures,
+        first_at=key_time(group.first),
+        last_at=key_time(key),
+        project=project.name,
+        taskid=failure.taskid,
+        host=failure.host,
+        fetcher=failure.fetcher,
+        error=failure.error,
+    )

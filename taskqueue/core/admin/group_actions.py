@@ -1,0 +1,52 @@
+"""Steps of group actions: the same done to the projects of a group, in the order of their names, some in a turn.
+
+Who belongs to the group when it begins is who is meant. A small group is done with in the turn of the request.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from taskqueue.core.admin.change_log import Who
+from taskqueue.core.admin.project_requests import act
+from taskqueue.core.projects.operation import Operation
+from taskqueue.core.projects.project import Project
+from taskqueue.core.state import State
+from taskqueue.core.tasks.records import OperationRecord
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.requests import Action
+
+PROJECTS_A_STEP: Final = 64
+
+LOSSES: Final = ("clear", "reset", "delete")
+
+LOST_A_STEP: Final = 8
+"""The same of actions that lose tasks: each drops ranges of the store."""
+
+
+def step_size(action: str) -> int:
+    """Projects that are done with in one step."""
+    return LOST_A_STEP if action in LOSSES else PROJECTS_A_STEP
+
+
+def take_step(state: State, now: Now, operation: Operation) -> None:
+    """Do it with the next projects."""
+    view = operation.record.view
+    for _ in range(step_size(view.action)):
+        project = state.numbered.get(operation.project)
+        view.seen += 1
+        view.matched += project is not None and _made_sense(state, now, operation.record, project)
+        operation.go_on(now)
+        if not operation.running:
+            return
+
+
+def _made_sense(state: State, now: Now, record: OperationRecord, project: Project) -> bool:
+    """Do it; False: it made no sense, and changed nothing."""
+    by, view = Who(record.name, record.address), record.view
+    try:
+        act(state, now, by, project, cast(Action, view.action), group=view.group, detail=f"operation {view.id}")
+    except Rejected:
+        return False
+    return True

@@ -1,0 +1,155 @@
+"""The invariants, as a check that somebody can run: after every step in tests and simulation, on demand in production.
+
+Each function looks at one thing and says, in words, what is wrong with it; nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taskqueue.core.parts.bucket import SLACK
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.state import State
+from taskqueue.core.tasks.heads import Head
+from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, PROCESSING, READY, STATE_NAMES, Task, deferred_bytes, ready_key
+
+
+def check(state: State) -> list[str]:
+    """Everything that is wrong; an empty list if nothing is."""
+    problems: list[str] = []
+    if state.names != sorted(state.projects):
+        problems.append("the names of the projects are not in order")
+    for project in state.projects.values():
+        problems += [f"project {project.name}: {problem}" for problem in _check_project(state, project)]
+    for session in state.sessions.values():
+        problems += [f"session {session.label}: {problem}" for problem in _check_session(state, session)]
+    return [*problems, *_check_memory(state), *_check_wishes(state), *_check_said(state), *_check_connections(state)]
+
+
+def _check_memory(state: State) -> Iterator[str]:
+    projects = state.projects.values()
+    leased = [task.size for project in projects for task in project.queue.processing.leased.values()]
+    if (state.memory.leases, state.memory.leased) != (len(leased), sum(leased)):
+        counted = f"{state.memory.leases} of {state.memory.leased} bytes"
+        yield f"{len(leased)} tasks of {sum(leased)} bytes are leased, {counted} are counted"
+    leases = [task.lease for project in projects for task in project.queue.processing.leased.values()]
+    deferred = sum(deferred_bytes(lease.deferred) for lease in leases if lease and lease.deferred)
+    if state.memory.deferred != deferred:
+        yield f"updates that wait for leases take {deferred} bytes, {state.memory.deferred} are counted"
+    if state.memory.ended != (ended := sum(len(session.ended) for session in state.sessions.values())):
+        yield f"{ended} leases have ended that still take room, {state.memory.ended} are counted"
+
+
+def _check_said(state: State) -> Iterator[str]:
+    said = sum(project.said_bytes for project in state.projects.values())
+    if state.said_bytes != said:
+        yield f"what was said of projects takes {said} bytes, {state.said_bytes} are counted"
+
+
+def _check_wishes(state: State) -> Iterator[str]:
+    stated = dict.fromkeys(session.interest for session in state.sessions.values() if session.interest)
+    if state.wishes.names != (names := sum(map(len, stated))):
+        yield f"fetchers name {names} projects, {state.wishes.names} are counted"
+
+
+def _check_connections(state: State) -> Iterator[str]:
+    for session in state.sessions.values():
+        if session.peer and not state.connections.has(session):
+            yield f"session {session.label} is not known at its connection"
+    held = sum(map(state.connections.held, dict.fromkeys(session.peer for session in state.sessions.values())))
+    if held != (counted := sum(len(session.leases) for session in state.sessions.values() if session.peer)):
+        yield f"connections hold {held} leases, their sessions {counted}"
+
+
+def _check_project(state: State, project: Project) -> Iterator[str]:
+    queue = project.queue
+    if state.numbered.get(project.number) is not project:
+        yield "is not known by its number"
+    if project.bucket.level > project.bucket.burst + SLACK:
+        yield f"bucket holds {project.bucket.level} tokens, burst is {project.bucket.burst}"
+    changed = {id(task) for task in state.changes.touched}
+    # What this turn has done so far is counted at its end.
+    for which in () if project.number in state.dirty else (READY, DELAYED):
+        if (held := queue.head(which).bytes) != (counted := state.memory.noted(project.number, which)):
+            yield f"its head of {STATE_NAMES[which]} tasks holds {held} bytes, {counted} are counted"
+    yield from _check_order("ready", queue.ready, queue.counts[READY])
+    yield from _check_order("delayed", queue.delayed, queue.counts[DELAYED])
+    if len(queue.processing) != queue.counts[PROCESSING]:
+        yield f"{len(queue.processing)} tasks are leased, {queue.counts[PROCESSING]} are counted"
+    if min(queue.counts) < 0:
+        yield f"a count is negative: {queue.counts}"
+    places = len(queue.ready) + len(queue.delayed) + len(queue.processing)
+    if places != len(queue.tasks):
+        yield f"{len(queue.tasks)} tasks are in memory in {places} places"
+    yield from _check_sums(project)
+    for task in queue.tasks.values():
+        yield from _check_task(state, project, task, id(task) in changed)
+
+
+def _check_sums(project: Project) -> Iterator[str]:
+    queue, pause = project.queue, project.pause
+    if not 0 <= queue.unfinished <= queue.live:
+        yield f"{queue.unfinished} of {queue.live} live tasks are to end before it is finished"
+    unfinished = sum(not task.apart for task in queue.tasks.values())
+    if queue.unfinished < unfinished or (len(queue.tasks) == queue.live and queue.unfinished != unfinished):
+        yield f"{queue.unfinished} tasks are counted as unfinished, {unfinished} are in memory"
+    leases = (task.lease for task in queue.processing.leased.values())
+    checks = sum(lease is not None and lease.check == pause.record.phase for lease in leases)
+    if project.state == "checking" and pause.out != checks:
+        yield f"{pause.out} checks are counted as being run, {checks} are"
+
+
+def _check_order(name: str, order: Head, count: int) -> Iterator[str]:
+    if order.floor == NO_FLOOR and len(order) != count:
+        yield f"{len(order)} tasks are held as {name}, all there are, but {count} are counted"
+    if len(order) > count:
+        yield f"{len(order)} tasks are held as {name}, but {count} are counted"
+    first = order.first()
+    if first is not None and first.key != min(order.entries):
+        yield f"the first task held as {name} is not the first"
+    if any(key >= order.floor for key in order.entries):
+        yield f"a task held as {name} is not below the floor"
+    held = sum(task.size for task in order.entries.values())
+    if held != order.bytes:
+        yield f"tasks held as {name} take {held} bytes, {order.bytes} are counted"
+
+
+def _check_task(state: State, project: Project, task: Task, is_changed: bool) -> Iterator[str]:
+    name = f"task {task.taskid!r} ({STATE_NAMES[task.state]})"
+    if task.project != project.number:
+        yield f"{name} belongs to project number {task.project}"
+    if task.touched != is_changed or (task.spec_changed and not is_changed):
+        yield f"{name} is changed, but not among the changes of the turn"
+    if not is_changed and (task.state, task.key) != (task.kept_state, task.kept_key):
+        yield f"{name} is not where the store has it"
+    if task.state == READY:
+        if project.queue.ready.entries.get(task.key) is not task or task.key != ready_key(task.priority, task.seq):
+            yield f"{name} is not in its place"
+    elif task.state == DELAYED:
+        if project.queue.delayed.entries.get(task.key) is not task:
+            yield f"{name} is not in its place"
+    elif task.state == PROCESSING:
+        yield from _check_lease(state, project, task, name)
+    else:
+        yield f"{name} is in memory"
+    if task.state != PROCESSING and task.lease is not None:
+        yield f"{name} has a lease"
+
+
+def _check_lease(state: State, project: Project, task: Task, name: str) -> Iterator[str]:
+    session = state.sessions.get(task.lease.session) if task.lease else None
+    if session is None or session.leases.get(task.token) is not task:
+        yield f"{name} is held by no session that knows of it"
+    if project.queue.processing.leased.get(task.token) is not task:
+        yield f"{name} is not in its place"
+
+
+def _check_session(state: State, session: Session) -> Iterator[str]:
+    for token, task in session.leases.items():
+        if task.state != PROCESSING or task.token != token or task.lease is None:
+            yield f"holds task {task.taskid!r} by a token that is no lease"
+        elif task.lease.session != session.id:
+            yield f"holds task {task.taskid!r} by the lease of another session"
+        if task.project not in state.numbered:
+            yield f"holds task {task.taskid!r} of a project that is not known"

@@ -1,0 +1,245 @@
+"""Operations: what takes more than a turn, step by step, under an id.
+
+    bulk, group-do ──► operation ──step──► step ──► … ──► ended: how many
+
+Rules:
+1. Each step and the record of how far it has come are one commit, so a restart goes on where it was. The projects that
+   it goes through are fixed, and written, when it begins.
+2. Operations take turns, a step each. A step is small, so the loop never stands still.
+3. In a project that was cleared a bulk operation waits until what is left of its tasks has been swept away.
+4. RUNNING_MOST may be under way; ENDED_KEPT that have ended are remembered. So all fit into one list.
+
+What a step does: ``bulk`` (tasks), ``group_actions`` (projects).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from math import inf
+from typing import Final
+
+from taskqueue.core.admin import bulk, change_log, group_actions
+from taskqueue.core.admin.change_log import Who
+from taskqueue.core.projects.operation import Operation
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.waiters import Waiter
+from taskqueue.core.rules import answer_waiters
+from taskqueue.core.rules.push import UTF8_MOST
+from taskqueue.core.rules.registry import in_group
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.tasks.records import OperationRecord
+from taskqueue.core.tasks.task import STATE_NAMES
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.replies import OperationReply, OperationsReply
+from taskqueue.protocol.requests import Action, Bulk, BulkAction, GroupDo, OperationList, OperationShow
+from taskqueue.protocol.views import OperationView
+
+ENDED_KEPT: Final = 100
+RUNNING_MOST: Final = 100
+NAMES_SHOWN: Final = 20
+"""Projects of an operation that are named."""
+
+VIEW_BYTES: Final = 512
+"""Of an operation in a message, besides the names of its projects and the globs of its filter."""
+
+
+# ------------------------------------------------------------------------------------------------ requests
+
+
+def begin(state: State, now: Now, by: Who, request: Bulk) -> OperationReply:
+    """Start an operation on tasks."""
+    if (request.project is None) == (not request.group):
+        raise Rejected("malformed", "project: give either a project or a group")
+    projects = in_group(state, request.group) if request.group else [state.project(request.project or "")]
+    foreign = [name for name in request.filter.states if STATE_NAMES.index(name) not in bulk.SENSIBLE[request.action]]
+    if foreign:
+        reason = f"there is nothing to {request.action} in tasks that are {foreign[0]}"
+        raise Rejected("malformed", f"filter.states: {reason}")
+    _see_room(state)
+    view = _view(state.number(), request.action, projects, now)
+    view.group = request.group
+    view.dry_run = request.dry_run
+    view.filter = request.filter
+    view.priority = request.priority if request.action == "reprioritise" else None
+    view.exetime = _exetime(request, now) if request.action == "reschedule" else None
+    view.known = sum(project.queue.known for project in projects)
+    record = OperationRecord(view, view.id, name=by.name, address=by.address)
+    _add(state, Operation(record, [project.number for project in projects]))
+    if not view.dry_run:
+        detail = f"operation {view.id} begins: {_meant(view)}"
+        change_log.note(
+            state, now, by, f"task {view.action}", project=request.project or "", group=view.group, detail=detail
+        )
+    return OperationReply(n=request.n, operation=copy(view))
+
+
+def begin_group(state: State, now: Now, by: Who, request: GroupDo) -> OperationReply:
+    """Start an operation on projects; its first step is taken at once."""
+    projects = in_group(state, request.group)
+    if len(projects) > group_actions.step_size(request.action):
+        _see_room(state)
+    view = _view(state.number(), request.action, projects, now)
+    view.group = request.group
+    view.known = len(projects)
+    record = OperationRecord(view, view.id, name=by.name, address=by.address)
+    operation = Operation(record, [project.number for project in projects])
+    group_actions.take_step(state, now, operation)
+    _add(state, operation)
+    return OperationReply(n=request.n, operation=copy(view))
+
+
+def show(state: State, now: Now, session: Session, request: OperationShow) -> OperationReply | None:
+    """How far an operation is; later, if it has not ended and the request can wait."""
+    operation = state.operations.get(request.id)
+    if operation is None:
+        raise Rejected("unknown-operation", f"id: there is no operation {request.id}, or it was forgotten")
+    if request.seconds and operation.running:
+        state.waits.add(operation.waiters, Waiter(session, request.n, now.boot + request.seconds))
+        state.boot.note(("watch", request.id), now.boot + request.seconds)
+        return None
+    return OperationReply(n=request.n, operation=copy(operation.record.view))
+
+
+def list_all(state: State, now: Now, request: OperationList) -> OperationsReply:
+    """All operations, the newest first; as many as fit into a message."""
+    reply = OperationsReply(n=request.n, operations=[])
+    room = state.config.max_message
+    for operation in reversed(state.operations.values()):
+        view = operation.record.view
+        room -= VIEW_BYTES + sum(map(len, view.projects)) + UTF8_MOST * (len(view.filter.url) + len(view.filter.error))
+        if room < 0:
+            break
+        reply.operations.append(copy(view))
+    return reply
+
+
+def answer(state: State, operation: Operation, until: float) -> None:
+    """Tell those who wait no longer than ``until`` (boot-clock seconds)."""
+    view = operation.record.view
+    answer_waiters.answer(state, operation.waiters, lambda n: OperationReply(n=n, operation=copy(view)), until)
+
+
+def _meant(view: OperationView) -> str:
+    """Which tasks an operation is about, and what it gives them."""
+    wanted = view.filter
+    parts = {
+        "state": ",".join(wanted.states),
+        "url": wanted.url,
+        "error": wanted.error,
+        "before": f"{wanted.before:.0f}" if wanted.before else "",
+        "priority": "" if view.priority is None else str(view.priority),
+        "exetime": "" if view.exetime is None else f"{view.exetime:.0f}",
+    }
+    return " ".join(f"{name}={said}" for name, said in parts.items() if said) or "all"
+
+
+def _exetime(request: Bulk, now: Now) -> float:
+    return request.exetime if request.delay is None else now.wall + request.delay
+
+
+# ------------------------------------------------------------------------------------------------ steps
+
+
+def need(state: State, wanted: Needs) -> None:
+    """Have the next page read of the operation whose turn it is."""
+    running = state.operations_running.values()
+    state.paging = next((operation for operation in running if not _waits(state, operation)), None)
+    if state.paging is not None and state.paging.is_bulk:
+        wanted.pages.append(bulk.page_ref(state, state.paging))
+
+
+def step(state: State, now: Now) -> None:
+    """Take the step whose page was read."""
+    operation = state.paging
+    if operation is not None:
+        state.paging = None
+        _take_step(state, now, operation)
+        _pass_on(state, operation)
+    state.more |= bool(state.operations_running)
+
+
+def list_leases(state: State) -> None:
+    """Pages have what the store knows by its taskid: let that be all there is of the projects that were come to."""
+    for number in state.entered:
+        project = state.numbered.get(number)
+        if project is not None:
+            project.queue.list_leases()
+    state.entered.clear()
+
+
+def _enter(state: State, operation: Operation) -> None:
+    """The operation has come to another project."""
+    if operation.running and operation.is_bulk:
+        state.entered[operation.project] = None
+
+
+def _take_step(state: State, now: Now, operation: Operation) -> None:
+    if not operation.is_bulk:
+        group_actions.take_step(state, now, operation)
+    # The project may have been cleared in this very turn, and the page be of before.
+    elif not _waits(state, operation):
+        before = operation.record.position
+        bulk.take_page(state, now, operation, state.changes.found.pages[0])
+        if operation.record.position != before:
+            _enter(state, operation)
+
+
+def _waits(state: State, operation: Operation) -> bool:
+    """The project that it is in must be swept first."""
+    return operation.is_bulk and operation.project in state.swept
+
+
+def _pass_on(state: State, operation: Operation) -> None:
+    """The next one has its turn."""
+    record = operation.record
+    state.changes.kept.operations.append(record)
+    if operation.running:
+        state.operations_running.move_to_end(record.view.id)
+        return
+    del state.operations_running[record.view.id]
+    state.changes.kept.members[record.view.id] = []
+    answer(state, operation, inf)
+    _remember(state, operation)
+
+
+def _see_room(state: State) -> None:
+    if len(state.operations_running) >= RUNNING_MOST:
+        raise Rejected("full", f"there are {RUNNING_MOST} operations under way already; wait for one to end")
+
+
+def _view(number: int, action: BulkAction | Action, projects: Sequence[Project], now: Now) -> OperationView:
+    return OperationView(
+        id=number,
+        action=action,
+        projects=[project.name for project in projects[:NAMES_SHOWN]],
+        dry_run=False,
+        known=0,
+        seen=0,
+        matched=0,
+        began_at=now.wall,
+    )
+
+
+def _add(state: State, operation: Operation) -> None:
+    record = operation.record
+    state.operations[record.view.id] = operation
+    state.changes.kept.operations.append(record)
+    if not operation.running:
+        _remember(state, operation)
+        return
+    state.operations_running[record.view.id] = operation
+    state.changes.kept.members[record.view.id] = operation.members
+    _enter(state, operation)
+
+
+def _remember(state: State, operation: Operation) -> None:
+    """It has ended; the one whose end is the longest ago may have to be forgotten for it."""
+    state.operations_ended.append(operation.record.view.id)
+    if len(state.operations_ended) > ENDED_KEPT:
+        oldest = state.operations_ended.popleft()
+        del state.operations[oldest]
+        state.changes.kept.dropped_operations.append(oldest)

@@ -1,0 +1,142 @@
+"""Pages of projects and of fetchers, in an order that somebody asks for.
+
+By name, a page of projects goes on after the last one of the page before, and its cost is that of its rows. Any other
+order is made anew for each page, from numbers that are at hand: of three thousand projects in 0.3 ms; by events of the
+last five minutes, if all of them had some, in 5 ms. Such pages go on after so many rows (``skip``), and what has moved
+between two of them is shown twice or not at all.
+
+Numbers come largest first, equals by name. A filter is a part of a name; its case does not matter. It is no glob
+because a hostile one would cost more over ten thousand names than a turn may.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from heapq import nlargest, nsmallest
+from typing import Final, NamedTuple, TypeVar
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.state import State
+from taskqueue.core.tasks.task import STATE_NAMES
+from taskqueue.protocol.choices import FetcherSort, ProjectSort
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.requests import Fetchers, Stats, Status
+from taskqueue.protocol.views import Totals
+
+View = TypeVar("View")
+
+LATELY: Final = "_5m"
+"""What orders end with that are about events of the last five minutes."""
+
+
+class ProjectPage(NamedTuple):
+    """Some of the projects that are meant.
+
+    Attributes:
+        found: how many are meant in all.
+        more: there are further ones.
+        numbers: what each is sorted by; empty: by name.
+    """
+
+    projects: list[Project]
+    found: int
+    more: bool
+    numbers: Sequence[int] = ()
+
+
+class FetcherPage(NamedTuple):
+    """Some of the fetchers that are meant, and all of these."""
+
+    sessions: list[Session]
+    found: list[Session]
+    more: bool
+
+
+def of_projects(state: State, now: Now, message: Status) -> ProjectPage:
+    """The projects that a status is about."""
+    names = _names(state, message.group)
+    if message.filter:
+        part = message.filter.lower()
+        names = [name for name in names if part in name.lower()]
+    found = len(names)
+    names = names[bisect_right(names, message.after) :]
+    end = message.skip + message.limit
+    more = end < len(names)
+    if message.sort == "name":
+        return ProjectPage([state.projects[name] for name in names[message.skip : end]], found, more)
+    number = _number_of_project(state, now, message.sort)
+    page = nlargest(end, names, number)[message.skip :]
+    return ProjectPage([state.projects[name] for name in page], found, more, [number(name) for name in page])
+
+
+def of_stats(state: State, message: Stats) -> ProjectPage:
+    """The projects that stats are about."""
+    names = _names(state, message.group)
+    first = bisect_right(names, message.after)
+    page = names[first : first + message.limit]
+    return ProjectPage([state.projects[name] for name in page], len(names), first + message.limit < len(names))
+
+
+def of_fetchers(state: State, now: Now, message: Fetchers) -> FetcherPage:
+    """The fetchers that want or hold tasks, may take those of the project or group, and are named so."""
+    found = [session for session in state.sessions.values() if session.capacity or session.leases]
+    if message.project or message.group:
+        wanted = frozenset([message.project] if message.project else _names(state, message.group))
+        found = [each for each in found if each.interest is None or not each.interest.isdisjoint(wanted)]
+    if message.filter:
+        part = message.filter.lower()
+        found = [each for each in found if part in (each.label).lower() or part in each.address]
+    left = [session for session in found if session.pseudonym > message.after] if message.after else found
+    end = message.skip + message.limit
+    page = nsmallest(end, left, _order_of_fetchers(now, message.sort))[message.skip :]
+    return FetcherPage(page, found, end < len(left))
+
+
+def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
+    """The first of the views, as many as fit into so many bytes of a message, one at least: who pages gets on."""
+    fitting: list[View] = []
+    for view in views:
+        room -= len(state.given.pack(view))
+        if room < 0 and fitting:
+            break
+        fitting.append(view)
+    return fitting
+
+
+def _names(state: State, group: str) -> list[str]:
+    """Of the projects of a group, or of all, in order."""
+    if not group:
+        return state.names
+    return [name for name in state.names if state.projects[name].settings.group == group]
+
+
+def _number_of_project(state: State, now: Now, sort: ProjectSort) -> Callable[[str], int]:
+    projects = state.projects
+    if sort.endswith(LATELY):
+        event = Totals.__struct_fields__.index(sort.removesuffix(LATELY))
+        return lambda name: projects[name].counters.lately(event, now.wall)
+    tasks = STATE_NAMES.index(sort)
+    return lambda name: projects[name].queue.counts[tasks]
+
+
+def _order_of_fetchers(now: Now, sort: FetcherSort) -> Callable[[Session], tuple[float | str, str]]:
+    """Equals by pseudonym, so that their rows stay where they are from look to look."""
+    match sort:
+        case "session":
+            return lambda session: (session.pseudonym, "")
+        case "name":
+            return lambda session: (session.label, session.pseudonym)
+        case "capacity":
+            return lambda session: (-session.capacity, session.pseudonym)
+        case "holds":
+            return lambda session: (-len(session.leases), session.pseudonym)
+        case "oldest":
+            return lambda session: (-session.oldest_seconds(now.boot), session.pseudonym)
+        case "done":
+            return lambda session: (-session.done, session.pseudonym)
+        case "failed":
+            return lambda session: (-session.failed, session.pseudonym)
+        case "silent":
+            return lambda session: (session.heard_at, session.pseudonym)

@@ -1,0 +1,210 @@
+"""Lists of tasks for people: a page of one state's order, from its index, from the start or from the end.
+
+A page looks at a bounded number of tasks, whatever the globs let through, at fewer if these make that costly, and fits
+into a message. It shows the store as it was when the turn began; what is being run is shown from memory, where it
+always is.
+
+    ready       in the order in which they will be handed out          over   by their ends
+    delayed     as they fall due                           processing, longest held first
+
+Backwards goes what is over or processing. What waits does not: there, what comes last is no news, and from the end a
+store may have to cross all that has left the order.
+"""
+
+from __future__ import annotations
+
+from heapq import nlargest, nsmallest
+from itertools import islice
+from typing import Final
+
+from taskqueue.core.parts.glob import COST_MOST, glob
+from taskqueue.core.projects.project import Project
+from taskqueue.core.rules.push import UTF8_MOST
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import FoundList, ListRef, Needs, page_with
+from taskqueue.core.tasks.task import (
+    DELAYED,
+    NO_FLOOR,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    SUCCESS,
+    Spec,
+    Task,
+    key_time,
+    time_key,
+)
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.replies import TaskListReply
+from taskqueue.protocol.requests import TaskList
+from taskqueue.protocol.views import Attempt, TaskRow
+
+LOOKED_AT: Final = 1000
+"""Tasks that a page looks at when a glob may leave most of them out."""
+
+ERRORS_LOOKED_AT: Final = 2048
+"""Tasks that are over that a page looks at for their errors, which mostly lie in the order itself."""
+
+LIST_BYTES: Final = 1 << 20
+"""Of urls and bodies that are read for a page, about."""
+
+HOLLOW_LOOKED_AT: Final = 32
+"""Tasks being run whose specs are read for a page: it is not known how large they are."""
+
+ROW_BYTES: Final = 160
+"""Of a task in a message, besides its taskid, its url, its fetcher and its error."""
+
+WAITING: Final = ("ready", "delayed")
+
+
+def need(state: State, request: TaskList, wanted: Needs) -> None:
+    """Have the page read."""
+    project = state.projects.get(request.project)
+    after = _after(request)
+    if project is None or after is None or _refusal(request):
+        return
+    ref = _ref(project, request, after)
+    if ref.state == PROCESSING:
+        _ask_hollow(state, project, ref)
+    elif ref not in state.lists:
+        # What has left the order is skipped: a store crosses each of its tombstones.
+        state.lists[ref] = ref._replace(start=max(ref.start, _low_key(project, ref.state)))
+        wanted.lists.append(state.lists[ref])
+
+
+def list_tasks(state: State, now: Now, request: TaskList) -> TaskListReply:
+    """A page of a project's tasks in one state."""
+    project = state.project(request.project)
+    after = _after(request)
+    refusal = _refusal(request)
+    if after is None or refusal:
+        raise Rejected("malformed", refusal or f'after: expected the "next" of a page, got "{request.after}"')
+    found = _found(state, project, _ref(project, request, after))
+    reply = TaskListReply(n=request.n, tasks=[], next="" if found.next is None else f"{found.next:x}")
+    room = state.config.select_bytes
+    for task in found.tasks:
+        if room <= 0 or task.spec is None:
+            reply.next = f"{page_with(request.newest, _place(task)):x}"
+            break
+        if _is_late(request, task):
+            row = _row(state, now, task, task.spec, found.attempts.get(task.taskid))
+            reply.tasks.append(row)
+            room -= ROW_BYTES + UTF8_MOST * (len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error))
+    return reply
+
+
+def _refusal(request: TaskList) -> str:
+    """Why it can't be answered; "" if it can."""
+    if request.newest and request.state in WAITING:
+        return f"newest: what is {request.state} is listed in the order in which it will be handed out"
+    if request.error and request.state == "processing":
+        return "error: what is being processed has none yet"
+    return ""
+
+
+def _after(request: TaskList) -> int | None:
+    """Where the page begins; None: it can't be read."""
+    try:
+        return max(0, int(request.after, 16)) if request.after else NO_FLOOR if request.newest else 0
+    except ValueError:
+        return None
+
+
+def _ref(project: Project, request: TaskList, after: int) -> ListRef:
+    which = STATE_NAMES.index(request.state)
+    low = time_key(request.since, 0) if which >= SUCCESS else 0
+    return ListRef(
+        project.number,
+        which,
+        start=low if request.newest else max(low, after),
+        end=min(NO_FLOOR, after) if request.newest else NO_FLOOR,
+        newest=request.newest,
+        rows=request.limit,
+        limit=_looked_at(request, which),
+        limit_bytes=LIST_BYTES,
+        url=request.url,
+        error=request.error,
+        attempts=which not in (PROCESSING, SUCCESS),
+    )
+
+
+def _looked_at(request: TaskList, which: int) -> int:
+    """Tasks that the page looks at, at most."""
+    if request.error and which >= SUCCESS:
+        return ERRORS_LOOKED_AT
+    if request.error or request.url or (request.since and which < SUCCESS):
+        return LOOKED_AT
+    return request.limit
+
+
+def _low_key(project: Project, state: int) -> int:
+    if state == READY:
+        return project.queue.ready.low_key()
+    return project.queue.delayed.low_key() if state == DELAYED else 0
+
+
+def _is_late(request: TaskList, task: Task) -> bool:
+    """It ended, or its last attempt did, since the time that was asked for; the part that was read has the former."""
+    return task.state >= SUCCESS or not request.since or task.lastcrawltime >= request.since
+
+
+def _found(state: State, project: Project, ref: ListRef) -> FoundList:
+    """What was read; nothing, of a project that this very turn has made."""
+    if ref.state == PROCESSING:
+        return _found_run(project, ref)
+    return state.listed.get(state.lists.get(ref, ref)) or FoundList(ref, [], {}, None)
+
+
+def _found_run(project: Project, ref: ListRef) -> FoundList:
+    """What is being run, from memory. The page ends before a task whose url is not here."""
+    pattern = glob(ref.url or "*")
+    found = FoundList(ref, [], {}, None)
+    cost = 0
+    for count, task in enumerate(_being_run(project, ref)):
+        if count == ref.limit or len(found.tasks) == ref.rows or cost > COST_MOST or task.spec is None:
+            found.next = page_with(ref.newest, _place(task))
+            break
+        cost += pattern.cost(task.spec.url)
+        if pattern.matches(task.spec.url):
+            found.tasks.append(task)
+    return found
+
+
+def _being_run(project: Project, ref: ListRef) -> list[Task]:
+    """One more than the page has, if there are so many."""
+    part = (task for task in project.queue.processing.leased.values() if ref.start <= _place(task) < ref.end)
+    first = nlargest if ref.newest else nsmallest
+    return first(ref.limit + 1, part, key=_place)
+
+
+def _place(task: Task) -> int:
+    """Its key in the list: in that of what is being run, by when it was handed out."""
+    return task.key if task.lease is None else time_key(task.lease.selected_at, task.seq)
+
+
+def _ask_hollow(state: State, project: Project, ref: ListRef) -> None:
+    """Have some specs read that are in the store only, and let go of them again after the turn."""
+    hollow = (task for task in _being_run(project, ref) if task.spec is None)
+    for task in islice(hollow, HOLLOW_LOOKED_AT):
+        state.ask(task)
+        state.heavy.append(task)
+
+
+def _row(state: State, now: Now, task: Task, spec: Spec, attempt: Attempt | None) -> TaskRow:
+    row = TaskRow(
+        taskid=task.taskid,
+        url=spec.url,
+        priority=task.priority,
+        retried=task.retried,
+        lastcrawltime=task.lastcrawltime,
+    )
+    if task.lease is not None:
+        row.at = now.wall - (now.boot - task.lease.selected_at)
+        row.fetcher = state.sessions[task.lease.session].label
+        row.lease_seconds = max(0.0, task.lease.deadline - now.boot)
+    elif task.state != READY:
+        row.at = task.exetime if task.state == DELAYED else key_time(task.key)
+    if attempt is not None:
+        row.fetcher, row.error = attempt.fetcher, attempt.error
+    return row

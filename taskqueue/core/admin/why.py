@@ -1,0 +1,293 @@
+"""Why nothing is handed out, in one sentence: the first reason that applies.
+
+    a task       unknown, over, being run, not due yet, worth nothing any more; else what keeps its project
+    a project    its state, its hours, its rate ──► its tasks ──► its limits ──► its tokens ──► its fetchers
+
+The order is that of ``eligibility`` and ``handout``: a reason is only given if those before it don't apply. Asking
+changes nothing: there is no appointment and no refill that comes of it. Times are told as durations from now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Final
+
+from taskqueue.core.admin.project_requests import history_of, spec_of
+from taskqueue.core.projects.connections import most_at_one
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.state import State
+from taskqueue.core.tasks.retry import recurring
+from taskqueue.core.tasks.task import CANCELLED, DELAYED, PROCESSING, READY, SUCCESS, Task, key_time
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.replies import WhyReply
+from taskqueue.protocol.requests import Why
+
+SOON: Final = 1e-6
+"""Seconds that are no time at all."""
+
+HEARTBEATS_AT_LEAST: Final = 2
+"""Hellos that a fetcher sends in its timeout, if it is well."""
+
+ERROR_CHARS: Final = 200
+"""Of an error that a sentence quotes."""
+
+
+def why(state: State, now: Now, request: Why) -> WhyReply:
+    """The first reason that applies."""
+    project = state.project(request.project)
+    if request.taskid is None:
+        sentence = f'project "{project.name}" {_of_project(state, now, project)}'
+    else:
+        sentence = f'task "{request.taskid}" {_of_task(state, now, project, request.taskid)}'
+    return WhyReply(n=request.n, sentence=sentence)
+
+
+# ------------------------------------------------------------------------------------------------ a task
+
+
+def _of_task(state: State, now: Now, project: Project, taskid: str) -> str:
+    task = project.queue.find(project.number, taskid)
+    if task is None:
+        return f'is unknown in project "{project.name}": it was never pushed, or has been cleared'
+    if task.state == READY:
+        return _of_ready(state, now, project, task)
+    if task.state == DELAYED:
+        return f"is due {_in(task.exetime - now.wall)}, {_delay_of(state, project, task)}"
+    if task.state == PROCESSING:
+        return _of_running(state, now, task)
+    return _of_over(state, now, project, task)
+
+
+def _of_ready(state: State, now: Now, project: Project, task: Task) -> str:
+    expires_at = spec_of(state, project, task).schedule.expires_at
+    if expires_at is not None and expires_at <= now.wall:
+        return f"expired {_ago(now.wall - expires_at)}: it will end as cancelled when its turn comes"
+    expiry = "" if expires_at is None else f", and expires {_in(expires_at - now.wall)}"
+    others = _others(project.queue.counts[READY] - 1)
+    return f'is ready{others}{expiry}; project "{project.name}" {_of_project(state, now, project)}'
+
+
+def _delay_of(state: State, project: Project, task: Task) -> str:
+    """Why a delayed task waits."""
+    schedule = spec_of(state, project, task).schedule
+    if not task.held_back:
+        return "as its schedule says"
+    attempts = history_of(state, project, task)
+    if attempts and attempts[0].outcome == "success":
+        return f"as it is run again every {duration(schedule.age or 0)}"
+    error = _quoted(attempts[0].error if attempts else "")
+    if not task.retried:
+        return f"as its fetcher asked, after {error}"
+    if recurring(schedule):
+        return f"to be tried again after {error}"
+    retries = project.settings.retries if schedule.retries is None else schedule.retries
+    return f"as retry {task.retried} of {retries}, after {error}"
+
+
+def _of_running(state: State, now: Now, task: Task) -> str:
+    lease = task.lease
+    if lease is None:
+        return "is processing"
+    who = state.sessions[lease.session].label
+    ends = _in(lease.deadline - now.boot)
+    return f"has been processing at {who} for {duration(now.boot - lease.selected_at)}; its lease ends {ends}"
+
+
+def _of_over(state: State, now: Now, project: Project, task: Task) -> str:
+    when = _ago(now.wall - key_time(task.key))
+    again = "push it with force_update, or retry it, to run it again"
+    if task.bare:
+        again = f"its body was dropped {_ago(now.wall - task.exetime)}; push it with force_update to run it again"
+    if task.state == SUCCESS:
+        return f"succeeded {when}; {again}"
+    attempts = history_of(state, project, task)
+    error = f": {_quoted(attempts[0].error)}" if attempts and attempts[0].error else ""
+    ended = "was cancelled" if task.state == CANCELLED else "failed for good"
+    return f"{ended} {when}{error}; {again}"
+
+
+# ------------------------------------------------------------------------------------------------ a project
+
+
+def _of_project(state: State, now: Now, project: Project) -> str:
+    reasons = (reason for look in _LOOKS for reason in look(state, now, project))
+    return next(reasons, "hands tasks out")
+
+
+def _look_at_state(state: State, now: Now, project: Project) -> Iterator[str]:
+    if project.state == "stopped":
+        yield f"is stopped; go on with: taskqueue project start {project.name}"
+    elif project.state == "paused":
+        pause = project.pause.record
+        resume = f"taskqueue project resume {project.name}"
+        if pause.check_at:
+            check = _in(pause.check_at - now.wall)
+            yield f"has paused itself ({pause.reason}); it tries a few tasks {check}, or at once with: {resume}"
+        else:
+            yield f"was paused by hand; go on with: {resume}"
+
+
+def _look_at_settings(state: State, now: Now, project: Project) -> Iterator[str]:
+    hours = state.given.hours(project.settings.active, now.wall)
+    if not hours.open:
+        opens = "never open" if hours.until == inf else f"open {_in(hours.until - now.wall)}"
+        yield f"is outside of its active hours ({project.settings.active}), which {opens}"
+    if not project.settings.rate:
+        yield f"has a rate of 0; give it another one with: taskqueue project set {project.name} rate=1"
+
+
+def _look_at_tasks(state: State, now: Now, project: Project) -> Iterator[str]:
+    queue = project.queue
+    over = queue.known - queue.live
+    if not queue.live:
+        yield f"has nothing to do ({_tasks(over, 'over already')})" if over else "has no task"
+    elif not queue.counts[READY] and not queue.counts[DELAYED]:
+        yield f"has {_all_running(state, now, project)}"
+    elif not queue.counts[READY]:
+        yield f"has no task that is due; {_next_due(now, project)}"
+
+
+def _look_at_limits(state: State, now: Now, project: Project) -> Iterator[str]:
+    running, most = len(project.queue.processing), project.settings.max_processing
+    if running >= most:
+        yield f"has {_tasks(running, 'processing')}, and its max_processing is {most:g}"
+    if project.state == "checking" and project.pause.room <= 0:
+        yield "tries whether its tasks still fail, and waits for the results of those that it has handed out"
+
+
+def _look_at_tokens(state: State, now: Now, project: Project) -> Iterator[str]:
+    wait = project.bucket.token_at() - now.boot
+    if wait > SOON:
+        yield f"has no token; the next one comes {_in(wait)}"
+    if project.shared is not None:
+        yield from _look_at_shared(state, now, project, project.shared)
+
+
+def _look_at_shared(state: State, now: Now, project: Project, shared: SharedBucket) -> Iterator[str]:
+    wait = shared.bucket.token_at() - now.boot
+    if shared.name not in state.config.buckets:
+        yield f'shares the bucket "{shared.name}", which does not exist (any more)'
+    elif wait == inf:
+        yield f'shares the bucket "{shared.name}", which has a rate of 0'
+    elif wait > SOON:
+        yield f'shares the bucket "{shared.name}", which has no token; the next one comes {_in(wait)}'
+
+
+def _look_at_fetchers(state: State, now: Now, project: Project) -> Iterator[str]:
+    fetchers = [session for session in state.sessions.values() if session.capacity]
+    asking = [session for session in fetchers if _asks(session, project)]
+    if not fetchers:
+        yield "has tasks to hand out, but no fetcher is connected"
+    elif not asking:
+        yield "has tasks to hand out, but no fetcher asks for them"
+    elif any(state.connections.is_crowded(session) for session in asking):
+        most = most_at_one(state.config.max_leases)
+        yield f"waits for a task to be done: its fetchers' connection has {most}, half of limits.max_leases"
+    elif all(session.free <= 0 for session in asking):
+        held = sum(len(session.leases) for session in asking)
+        slots = sum(session.capacity for session in asking)
+        yield f"has tasks to hand out, but all fetchers that ask for them are full ({held} of {slots} slots)"
+
+
+def _look_at_memory(state: State, now: Now, project: Project) -> Iterator[str]:
+    first = project.queue.ready.first()
+    if first is None or first.spec is None:
+        yield "waits until its next tasks have been read from the store"
+
+
+def _look_at_daemon(state: State, now: Now, project: Project) -> Iterator[str]:
+    """What keeps all projects."""
+    if not state.config.has_room:
+        yield "waits until there is room on the disk of the store again: less than store.min_free is left"
+    elif state.memory.leases >= state.config.max_leases:
+        yield f"waits for a task to be done: fetchers have {state.memory.leases}, as many as limits.max_leases allows"
+
+
+_LOOKS: Final[tuple[Callable[[State, Now, Project], Iterator[str]], ...]] = (
+    _look_at_state,
+    _look_at_settings,
+    _look_at_tasks,
+    _look_at_limits,
+    _look_at_daemon,
+    _look_at_tokens,
+    _look_at_fetchers,
+    _look_at_memory,
+)
+
+
+def _asks(session: Session, project: Project) -> bool:
+    return session.interest is None or project.name in session.interest
+
+
+def _all_running(state: State, now: Now, project: Project) -> str:
+    running = len(project.queue.processing)
+    ends = _in(project.queue.processing.next_at() - now.boot)
+    return (
+        f"{_tasks(running, 'processing')} and no other; the next lease ends {ends}{_silent_holder(state, now, project)}"
+    )
+
+
+def _silent_holder(state: State, now: Now, project: Project) -> str:
+    """Of those who hold its tasks, the one that was silent for longest, if that is longer than fetchers are."""
+    names = dict.fromkeys(task.lease.session for task in project.queue.processing.leased.values() if task.lease)
+    session = min((state.sessions[name] for name in names), key=lambda session: session.heard_at)
+    silent, limit = now.boot - session.heard_at, state.config.fetcher_timeout
+    if silent <= limit / HEARTBEATS_AT_LEAST:
+        return ""
+    back = _in(limit - silent)
+    return f'; fetcher "{session.label}" has been silent for {duration(silent)} and gives back what it holds {back}'
+
+
+def _next_due(now: Now, project: Project) -> str:
+    at = project.queue.due_at()
+    due = (
+        "when the next one is due, is being read from the store"
+        if at == inf
+        else f"the next one is due {_in(at - now.wall)}"
+    )
+    running = len(project.queue.processing)
+    return f"{due} ({_tasks(running, 'processing')})" if running else due
+
+
+# ------------------------------------------------------------------------------------------------ words
+
+
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``34 s``, ``4 min 10 s``, ``3 h 20 min``, ``2 d 4 h``; never less than 0 s."""
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    for unit, size, lesser, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {unit} {rest} {lesser}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
+def _in(seconds: float) -> str:
+    return "now" if seconds <= 0 else f"in {duration(seconds)}"
+
+
+def _ago(seconds: float) -> str:
+    return f"{duration(seconds)} ago"
+
+
+def _tasks(count: int, state: str) -> str:
+    return f"{count} task{'' if count == 1 else 's'} {state}"
+
+
+def _others(count: int) -> str:
+    """How many more tasks are ready."""
+    if not count:
+        return ""
+    return ", as is another one" if count == 1 else f", as are {count} others"
+
+
+def _quoted(error: str) -> str:
+    if not error:
+        return "an error without a reason"
+    line = " ".join(error.split())
+    return f'"{line if len(line) <= ERROR_CHARS else line[:ERROR_CHARS] + "…"}"'

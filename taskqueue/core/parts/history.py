@@ -1,0 +1,212 @@
+"""The history of events: how many of each kind there were in each minute of a day, and in each hour of 90 days.
+
+A *point* is what happened to one project, or to all together, in one minute or hour. Where nothing happened there is
+none. All points of one minute, or hour, are a *slice*; it is written, and dropped, as a whole.
+
+    totals ──► who moved, and from where ──end of the minute──► points of the minute; those of the hour grow
+                                                   └──some projects a turn──► last of all, all together: a whole slice
+
+What must never come in here: the state of the scheduler. ``event_history`` has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf
+from operator import add, sub
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.views import Totals
+
+Row = tuple[int, ...]
+"""How many events of each kind, in the order of the fields of Totals."""
+
+NO_EVENTS: Final[Row] = (0,) * len(Totals.__struct_fields__)
+
+SECONDS: Final[Mapping[Resolution, int]] = {"minute": 60, "hour": 3600}
+SLICES_MOST: Final[Mapping[Resolution, int]] = {"minute": 24 * 60, "hour": 90 * 24}
+"""Slices that are kept: a day of minutes, 90 days of hours."""
+
+LATE_SECONDS: Final = 3600
+"""So long old slices may stay, to go together: each range that is dropped makes reading a little slower."""
+
+POINTS_MOST: Final = 8_000_000
+"""Points of projects that are kept, of minutes and of hours each; beyond it the oldest slices go, down to nine tenths.
+A point of 3,000 busy projects takes 11 to 15 bytes on disk, so that all take 240 MB at most."""
+
+
+class KeptPoint(NamedTuple):
+    """Replaces the project's point of that time, which is counted in minutes, or hours, since 1970."""
+
+    resolution: Resolution
+    at: int
+    project: int
+    events: Row
+
+
+class KeptSlice(NamedTuple):
+    """What happened to all projects together, and how many of them have a point of that time."""
+
+    resolution: Resolution
+    at: int
+    events: Row
+    projects: int
+
+
+class DroppedSlices(NamedTuple):
+    """Slices from ``start`` to below ``end`` are to go; if not ``whole``, only the points of projects in them."""
+
+    resolution: Resolution
+    start: int
+    end: int
+    whole: bool
+
+
+class PointsRef(NamedTuple):
+    """Points that request ``n`` of a session asks for.
+
+    Attributes:
+        project: its number; ALL: of all together.
+        times: of the slices, in minutes or hours since 1970.
+        next: of the slice after these; 0: there is none.
+    """
+
+    session: str
+    n: int
+    resolution: Resolution
+    project: int
+    times: tuple[int, ...]
+    next: int
+
+
+ALL: Final = 0
+"""No number of a project."""
+
+
+class LoadedSlices(Struct):
+    """What the store has of one resolution.
+
+    Attributes:
+        slices: in order, by time, how many projects have a point in it.
+        rows: points of the last of them, by project; ``sum``: of all together.
+    """
+
+    slices: dict[int, int] = field(default_factory=dict)
+    rows: dict[int, Row] = field(default_factory=dict)
+    sum: Row = NO_EVENTS
+
+
+class Series:
+    """The slices of one resolution.
+
+    Attributes:
+        at: of the slice that is written now, or was last.
+        rows, sum: what is in it.
+        slices: see ``LoadedSlices``; the one that is written now is in it when it is whole.
+    """
+
+    __slots__ = ("at", "resolution", "rows", "slices", "sum")
+
+    def __init__(self, resolution: Resolution, loaded: LoadedSlices) -> None:
+        self.resolution = resolution
+        self.slices = loaded.slices
+        self.at = next(reversed(loaded.slices), 0)
+        self.rows = loaded.rows
+        self.sum = loaded.sum
+
+    def begin(self, at: int) -> Iterator[DroppedSlices]:
+        """Write the slice of that time from now on; if the wall clock was put back, what is later goes."""
+        if at == self.at:
+            return
+        if at < self.at:
+            yield DroppedSlices(self.resolution, at, self.at + 1, whole=True)
+            self.slices = {time: count for time, count in self.slices.items() if time < at}
+        self.at, self.rows, self.sum = at, {}, NO_EVENTS
+
+    def add(self, project: int, gained: Row) -> KeptPoint:
+        """The project's point, with what it has gained, which is in the sum already."""
+        row = self.rows[project] = _plus(self.rows.get(project, NO_EVENTS), gained)
+        return KeptPoint(self.resolution, self.at, project, row)
+
+    def count(self, gained: Row) -> None:
+        """Something has gained this."""
+        self.sum = _plus(self.sum, gained)
+
+    def end(self) -> KeptSlice:
+        """The slice is whole, for now."""
+        self.slices[self.at] = len(self.rows)
+        return KeptSlice(self.resolution, self.at, self.sum, len(self.rows))
+
+    def drop(self) -> Iterator[DroppedSlices]:
+        """What is old goes, and, if there are too many points, the oldest."""
+        old_to = self.at - SLICES_MOST[self.resolution] + 1
+        if self.slices and next(iter(self.slices)) <= old_to - LATE_SECONDS // SECONDS[self.resolution]:
+            yield DroppedSlices(self.resolution, 0, old_to, whole=True)
+            self.slices = {time: count for time, count in self.slices.items() if time >= old_to}
+        left = sum(self.slices.values())
+        if left > POINTS_MOST:
+            yield DroppedSlices(self.resolution, 0, self._thin(left), whole=False)
+
+    def _thin(self, left: int) -> int:
+        """Take points out of the oldest slices; returns up to where they have none any more."""
+        for time, count in self.slices.items():
+            if left <= POINTS_MOST * 9 // 10 or time == self.at:
+                return time
+            self.slices[time] = 0
+            left -= count
+        return self.at
+
+
+class History:
+    """What is to be written, and where it goes.
+
+    Attributes:
+        minute: that is counted now, since 1970, if anything has happened in it.
+        moved: by number, the projects to which something has happened in it, and their totals before.
+        due: the same of the minute that is being written.
+        ended: by number, the last totals of those of them that were deleted meanwhile.
+        series: by resolution.
+    """
+
+    __slots__ = ("due", "ended", "minute", "moved", "series")
+
+    def __init__(self, loaded: Mapping[Resolution, LoadedSlices]) -> None:
+        self.minute = 0
+        self.moved: dict[int, Row] = {}
+        self.due: dict[int, Row] = {}
+        self.ended: dict[int, Row] = {}
+        self.series = {each: Series(each, loaded.get(each) or LoadedSlices()) for each in SECONDS}
+
+    @property
+    def due_at(self) -> float:
+        """When the minute has ended in which something has happened (unix seconds); inf: nothing has."""
+        return (self.minute + 1) * 60 if self.moved else inf
+
+    def note(self, project: int, before: Row, now_wall: float) -> None:
+        """Something has happened to the project, whose totals were so before; the first time in a minute counts."""
+        if not self.moved:
+            self.minute = int(now_wall // 60)
+        self.moved.setdefault(project, before)
+
+    def remove(self, project: int, totals: Row) -> None:
+        """The project is no more; what happened to it has happened."""
+        if project in self.due or project in self.moved:
+            self.ended[project] = totals
+
+    def gained(self, project: int, counted: Row | None) -> Row:
+        """What a project has gained in the minute that is being written, and is written now.
+
+        Args:
+            counted: its totals now; None: it is no more.
+        """
+        before = self.due.pop(project)
+        after = self.moved.get(project) or counted or self.ended.pop(project)
+        return tuple(map(sub, after, before))
+
+
+def _plus(a: Row, b: Row) -> Row:
+    """Both together."""
+    return tuple(map(add, a, b))

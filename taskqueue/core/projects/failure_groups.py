@@ -1,0 +1,147 @@
+"""Failures counted by what they have in common: the kind of error, the host, the fetcher, the project.
+
+Errors of one kind differ in what is different each time: in them a url becomes ``<url>``, a number, an address or an id
+``#``. A number from 100 to 599 that stands alone stays, because 404 and 503 are two kinds:
+
+    ConnectTimeout: https://a.org/1 after 30.02 s    ──►    ConnectTimeout: <url> after # s
+    HTTP 503 for item 81723                          ──►    HTTP 503 for item #
+
+Memory is bounded: of more than GROUPS_MOST groups the smaller half goes, so that those with the most failures stay
+(lossy counting: G. Manku, R. Motwani, Approximate Frequency Counts over Data Streams, 2002).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable
+from operator import attrgetter
+from typing import Final
+
+from msgspec import Struct
+
+from taskqueue.core.projects.session import Session
+from taskqueue.core.tasks.failure import Failure, KeptFailure
+from taskqueue.protocol.choices import FailuresBy
+
+GROUPS_MOST: Final = 4096
+
+_DIFFERENT: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.\-]*://[^\s'\"<>()\[\]]+"
+    r"|\b0[xX][0-9A-Fa-f]+"
+    r"|\b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b"
+    r"|\b(?=[A-Fa-f]*\d)(?=\d*[A-Fa-f])[0-9A-Fa-f]{8,}\b"
+    r"|\d{4,}(?:[.,:]\d+)*"
+    r"|(?<![A-Za-z_\d])(?![1-5]\d\d(?![.,:]?\d|[A-Za-z_]))\d+(?:[.,:]\d+)*"
+)
+
+
+class Group(Struct):
+    """Failures with something in common.
+
+    Attributes:
+        failures: how many.
+        first: key of the first one.
+        last: the last one.
+    """
+
+    failures: int
+    first: int
+    last: KeptFailure
+
+
+class FailureGroups:
+    """Counts failures, which come in the order of their times.
+
+    Attributes:
+        failures: counted so far.
+        shed: groups that are gone because there were too many.
+    """
+
+    __slots__ = ("_groups", "_name_of", "failures", "shed")
+
+    def __init__(self, by: FailuresBy) -> None:
+        self._name_of = _namer(by)
+        self._groups: dict[str | int, Group] = {}
+        self.failures = 0
+        self.shed = 0
+
+    def add(self, failures: Iterable[KeptFailure], projects: Container[int]) -> None:
+        """Count those of these projects, by their numbers."""
+        groups, name_of = self._groups, self._name_of
+        for kept in failures:
+            failure = kept.failure
+            if failure.project not in projects:
+                continue
+            self.failures += 1
+            name = name_of(failure)
+            group = groups.get(name)
+            if group is None:
+                groups[name] = Group(1, kept.key, kept)
+            else:
+                group.failures += 1
+                group.last = kept
+        if len(groups) > GROUPS_MOST:
+            self._shed()
+
+    @property
+    def count(self) -> int:
+        """How many groups there are, or were."""
+        return len(self._groups) + self.shed
+
+    def largest(self, limit: int) -> list[tuple[str | int, Group]]:
+        """Names and groups, the largest first; of equal ones the one that failed last. A project is its number."""
+        by_size = sorted(self._groups.items(), key=lambda item: (-item[1].failures, -item[1].last.key))
+        return by_size[:limit]
+
+    def _shed(self) -> None:
+        kept = dict(self.largest(GROUPS_MOST // 2))
+        self.shed += len(self._groups) - len(kept)
+        self._groups = kept
+
+
+class FailureCount(Struct):
+    """A request for failures that is under way.
+
+    Attributes:
+        session, n: to whom it is answered, and as which request.
+        project: its number; 0: all of them.
+        since: see ``FailuresReply``.
+        limit: groups wanted.
+        start, end: keys between which there are failures yet to be counted.
+    """
+
+    session: Session
+    n: int
+    project: int
+    since: float
+    limit: int
+    start: int
+    end: int
+    groups: FailureGroups
+
+
+def kind_of(error: str) -> str:
+    """The error without what is different each time."""
+    return _DIFFERENT.sub(_placeholder, error)
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    return "<url>" if "://" in found[0] else "#"
+
+
+def _namer(by: FailuresBy) -> Callable[[Failure], str | int]:
+    """What failures are grouped by; kinds of errors are remembered, because few come often."""
+    if by != "error":
+        return attrgetter(by)
+    kinds: dict[str, str] = {}
+
+    def kind(failure: Failure) -> str:
+        error = failure.error
+        known = kinds.get(error)
+        if known is None:
+            if len(kinds) >= GROUPS_MOST:
+                kinds.clear()
+            known = kinds[error] = kind_of(error)
+        return known
+
+    return kind

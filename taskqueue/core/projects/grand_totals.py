@@ -1,0 +1,49 @@
+"""Counts and totals over all projects, kept as they change: asking for them costs nothing, however many projects.
+
+Each project's part is remembered as it was last added, so that what it has gained since is a subtraction.
+"""
+
+from __future__ import annotations
+
+from operator import add, sub
+from typing import Final
+
+from msgspec.structs import astuple
+
+from taskqueue.core.projects.project import Project
+from taskqueue.protocol.views import Counts, Totals
+
+STATES: Final = len(Counts.__struct_fields__)
+
+
+class Sums:
+    """Of all projects together."""
+
+    __slots__ = ("_parts", "_row")
+
+    def __init__(self) -> None:
+        self._row = [0] * (STATES + len(Totals.__struct_fields__))
+        self._parts: dict[int, tuple[int, ...]] = {}
+
+    def note(self, project: Project) -> None:
+        """The project may have changed."""
+        part = (*project.queue.counts[1:], *astuple(project.totals))
+        before = self._parts.get(project.number)
+        if part != before:
+            gained = part if before is None else map(sub, part, before)
+            self._row = list(map(add, self._row, gained))
+            self._parts[project.number] = part
+
+    def remove(self, project: Project) -> None:
+        """The project is no more."""
+        part = self._parts.pop(project.number, None)
+        if part is not None:
+            self._row = list(map(sub, self._row, part))
+
+    def counts(self) -> Counts:
+        """Tasks by state."""
+        return Counts(*self._row[:STATES])
+
+    def totals(self) -> Totals:
+        """Events since the projects were made."""
+        return Totals(*self._row[STATES:])

@@ -1,0 +1,50 @@
+"""An operation under way, or ended and remembered. ``operations`` has the rules."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+from taskqueue.core.projects.waiters import Waiters
+from taskqueue.core.tasks.records import OperationRecord
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.requests import BulkAction
+
+BULK_ACTIONS: Final = get_args(BulkAction)
+
+
+class Operation:
+    """One of them, with those who wait for its end.
+
+    Attributes:
+        members: numbers of the projects that it goes through; none are needed once it has ended.
+    """
+
+    __slots__ = ("members", "record", "waiters")
+
+    def __init__(self, record: OperationRecord, members: list[int]) -> None:
+        self.record = record
+        self.members = members
+        self.waiters = Waiters()
+
+    @property
+    def running(self) -> bool:
+        """It has not ended."""
+        return not self.record.view.ended_at
+
+    @property
+    def is_bulk(self) -> bool:
+        """It is about the tasks of its projects, not about the projects themselves."""
+        return self.record.view.action in BULK_ACTIONS
+
+    @property
+    def project(self) -> int:
+        """Number of the project that it is in."""
+        return self.members[self.record.position]
+
+    def go_on(self, now: Now) -> None:
+        """It is through with the project that it is in."""
+        record = self.record
+        record.position += 1
+        record.after = ""
+        if record.position == len(self.members):
+            record.view.ended_at = now.wall

@@ -1,0 +1,97 @@
+"""Automatic pause: a project whose tasks only fail stops by itself, and looks now and then whether it is better.
+
+    running ──fail_pause_num failures in a row──► paused ──pause_time──► checking: CHECKS tasks out at a time
+       ▲                                          ▲  │                       │   │
+       └──────────────── any success ─────────────┼──┴───────────────────────┘   │
+                                                  └──────── CHECKS failures ──────┘
+
+Rules:
+1. Results alone count, however many tasks were handed out between them.
+2. ``retry_after`` and ``retry: false`` are neither success nor failure here: the site answered as it meant to.
+   But NEUTRAL_MOST of these answers to the checks of one phase are an answer, too: the project goes on.
+3. In a check phase a failure counts if its task was handed out as a check of that phase; a check that comes back
+   without a result makes room for another one.
+4. What a person says wins: pausing by hand ends the phase, resuming forgets the failures.
+
+``Project`` holds the state; this is the arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.core.tasks.records import PauseRecord
+from taskqueue.core.tasks.task import Lease
+
+CHECKS: Final = 3
+"""Tasks handed out to see whether they fail, too."""
+
+NEUTRAL_MOST: Final = 3 * CHECKS
+"""Checks of one phase that may come back as neither: without an end to it the project would be checking for ever."""
+
+
+class Pause:
+    """How the automatic pause of one project stands.
+
+    Attributes:
+        record: what the store keeps of it.
+        out: checks of this phase that are being run.
+    """
+
+    __slots__ = ("out", "record")
+
+    def __init__(self, record: PauseRecord) -> None:
+        self.record = record
+        self.out = 0
+
+    @property
+    def room(self) -> int:
+        """Checks that may be handed out now."""
+        return max(0, CHECKS - self.record.failed_checks - self.out)
+
+    def fail(self, limit: int) -> bool:
+        """A task failed while the project was running; True: that was the one too many (``limit`` 0: never)."""
+        self.record.failures += 1
+        return 0 < limit <= self.record.failures
+
+    def fail_check(self, phase: int) -> bool:
+        """A task that was a check of this phase failed; True: that was the last one needed."""
+        if phase != self.record.phase:
+            return False
+        self.record.failed_checks += 1
+        return self.record.failed_checks >= CHECKS
+
+    def pass_check(self, phase: int) -> bool:
+        """A check of this phase was neither success nor failure; True: that was the last one needed."""
+        if phase != self.record.phase:
+            return False
+        self.record.neutral_checks += 1
+        return self.record.neutral_checks >= NEUTRAL_MOST
+
+    def begin_wait(self, check_at: float, reason: str) -> None:
+        """Pause until ``check_at`` (unix seconds)."""
+        self.record.check_at = check_at
+        self.record.reason = reason
+
+    def begin_checks(self) -> None:
+        """Start a phase of its own number."""
+        self.record.phase += 1
+        self.record.check_at = 0.0
+        self.record.failed_checks = self.record.neutral_checks = self.out = 0
+
+    def lend(self, lease: Lease) -> None:
+        """This lease is a check."""
+        lease.check = self.record.phase
+        self.out += 1
+
+    def leave(self, phase: int) -> None:
+        """A check is not out any more, however it ended."""
+        if phase == self.record.phase:
+            self.out -= 1
+
+    def forget(self) -> None:
+        """All is well, or in a person's hands."""
+        self.record.failures = self.record.failed_checks = self.record.neutral_checks = self.out = 0
+        self.record.check_at = 0.0
+        self.record.reason = ""
+        self.record.phase += 1

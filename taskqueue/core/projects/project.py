@@ -1,0 +1,304 @@
+"""One project: its settings, its bucket, its queue, and what of them the store keeps.
+
+running ──stop──► stopped      accepts tasks, hands out nothing
+ │ ▲ ▲ ◄─start──┘   ▲
+ │ │ └─success─ checking ◄──┐  hands out a few tasks, after it has paused itself: see ``pause``
+ │ └─resume──┐      │       │ pause_time
+ └─pause─► paused ──┴───────┘  by a person, or by itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from math import inf
+from typing import Final
+
+from msgspec import Raw
+
+from taskqueue.core.parts.bucket import Bucket
+from taskqueue.core.parts.windows import Counters
+from taskqueue.core.projects.pause import Pause
+from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.projects.waiters import Waiters
+from taskqueue.core.settings.environment import Given, Hours
+from taskqueue.core.settings.layer_size import memory_bytes
+from taskqueue.core.settings.settings import Layer, Settings, as_layer, merge
+from taskqueue.core.tasks.changes import Changes
+from taskqueue.core.tasks.records import CronRecord, ProjectRecord
+from taskqueue.core.tasks.retention_keys import keeps_of, lows_of, old_at, packed_lows
+from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, SUCCESS
+from taskqueue.core.tasks.task_queue import TaskQueue
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Now, Setting
+from taskqueue.protocol.requests import Action
+from taskqueue.protocol.views import Counts, CronView, ProjectState, ProjectView
+
+_TRANSITIONS: Final[Mapping[tuple[Action, ProjectState], ProjectState]] = {
+    ("pause", "running"): "paused",
+    ("pause", "checking"): "paused",
+    ("pause", "paused"): "paused",
+    ("resume", "running"): "running",
+    ("resume", "checking"): "running",
+    ("resume", "paused"): "running",
+    ("stop", "running"): "stopped",
+    ("stop", "checking"): "stopped",
+    ("stop", "paused"): "stopped",
+    ("stop", "stopped"): "stopped",
+    ("start", "running"): "running",
+    ("start", "checking"): "running",
+    ("start", "paused"): "running",
+    ("start", "stopped"): "running",
+}
+"""Where an action leads to; what is not here is refused."""
+
+ALWAYS: Final = Hours(True, inf)
+
+ON_FINISHED: Final = "on_finished"
+"""Taskid of a project's ``on_finished`` task that names no other."""
+
+
+class Project:
+    """A project and everything of it that is in memory.
+
+    Attributes:
+        number: the first part of its tasks' keys in the store.
+        layers: settings from the config, in the order in which they win.
+        totals: events since the project was made.
+        save_at: when its counters are to be saved (boot-clock seconds); inf: nothing has happened since they were.
+        bursting: many attempts fail, and people have been told.
+        has_limits: of tasks, so that a new one may be one too many.
+        hours: whether it is open now, by its active hours; to be looked up again from ``hours.until`` on.
+        fetch: what its setting of that name says, packed; None: nothing.
+        shared: the bucket that it shares with others; ``virtual`` is up to when it has had its part of that.
+        cleared, swept_to: see ``ProjectRecord``.
+        keeps: seconds for which success, failed and cancelled are kept; empty: for ever.
+        cron, ticks: by job: how it stands, and when it runs next (unix seconds).
+        waiters: for its end.
+        said_bytes: what its overrides take in memory.
+    """
+
+    __slots__ = (
+        "armed", "bucket", "bursting", "cleared", "counters", "cron", "fetch", "finished", "finisher",
+        "has_limits", "holds", "hours", "keeps", "layers", "name", "number", "overrides", "pause", "queue",
+        "said_bytes", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
+    )  # fmt: skip
+
+    def __init__(self, record: ProjectRecord, changes: Changes, layers: Sequence[Layer], now: float) -> None:
+        self.number = record.number
+        self.name = record.name
+        self.state: ProjectState = record.state
+        self.overrides = dict(record.overrides)
+        self.said_bytes = memory_bytes(self.overrides)
+        self.layers = layers
+        self.settings = merge(*layers, self.overrides)
+        self.totals = record.totals
+        self.counters = Counters(self.totals)
+        self.save_at = inf
+        self.bursting = False
+        self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, min(record.bucket_at, now))
+        low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
+        self.queue = TaskQueue(changes, record.counts, record.unfinished, *low, lows_of(record))
+        self.pause = Pause(record.pause)
+        self.hours = ALWAYS
+        self.shared: SharedBucket | None = None
+        self.virtual = 0.0
+        self.cleared = record.cleared
+        self.swept_to = record.swept_to
+        self.armed = record.armed
+        self.finished = record.finished
+        self.holds = record.holds
+        self.cron: dict[str, CronRecord] = record.cron
+        self.ticks: dict[str, float] = {}
+        self.waiters = Waiters()
+        self.finisher = _finisher(self.settings)
+        self.has_limits = _has_limits(self.settings)
+        self.keeps = keeps_of(self.settings)
+        self.fetch: Raw | None = None
+        self._heed_pause_setting()
+
+    # ------------------------------------------------------------------------------------ settings
+
+    def apply(self, layers: Sequence[Layer], overrides: Mapping[str, Setting], now: float) -> None:
+        """Use other settings from now on; no task and no token is lost.
+
+        Raises:
+            Rejected: they don't fit; nothing has changed.
+        """
+        settings = merge(*layers, overrides)
+        self.layers = layers
+        self.overrides = dict(overrides)
+        self.said_bytes = memory_bytes(self.overrides)
+        self._use(settings, now)
+
+    def _use(self, settings: Settings, now: float) -> None:
+        self.settings = settings
+        self.finisher = _finisher(settings)
+        self.has_limits = _has_limits(settings)
+        self.keeps = keeps_of(settings)
+        self.bucket.change(settings.rate, settings.burst, now)
+        self._heed_pause_setting()
+
+    def _heed_pause_setting(self) -> None:
+        """Without an automatic pause there is none to be in."""
+        if not self.settings.fail_pause_num and self.paused_itself:
+            self.set_running()
+
+    # ------------------------------------------------------------------------------------ state
+
+    def act(self, action: Action) -> None:
+        """Pause, resume, stop or start.
+
+        Raises:
+            Rejected: that can't be done in this state.
+        """
+        state = _TRANSITIONS.get((action, self.state))
+        if state is None:
+            reason = f'project "{self.name}" is {self.state}: start it before you {action} it'
+            raise Rejected("state", reason)
+        self.state = state
+        self.pause.forget()
+
+    @property
+    def paused_itself(self) -> bool:
+        """It is in an automatic pause, or in the checks after one."""
+        return self.state == "checking" or (self.state == "paused" and self.pause.record.check_at > 0)
+
+    def pause_itself(self, now: Now, reason: str) -> None:
+        """Hand out nothing until the next check."""
+        self.state = "paused"
+        self.pause.begin_wait(now.wall + self.settings.pause_time, reason)
+
+    def cap_wait(self, now: float) -> bool:
+        """Pause no longer than ``pause_time`` from now (unix seconds); True: it would have."""
+        latest = now + self.settings.pause_time
+        is_longer = self.pause.record.check_at > latest
+        if is_longer:
+            self.pause.record.check_at = latest
+        return is_longer
+
+    def begin_checks(self) -> None:
+        """The pause is over: see whether tasks still fail."""
+        self.state = "checking"
+        self.pause.begin_checks()
+
+    def set_running(self) -> None:
+        """All is well again."""
+        self.state = "running"
+        self.pause.forget()
+
+    def check_at(self) -> float:
+        """When the checks begin (unix seconds); inf: it has not paused itself."""
+        return self.pause.record.check_at if self.state == "paused" and self.pause.record.check_at else inf
+
+    def room(self, now: float, given: Given) -> float:
+        """Tasks that it might be given now (unix seconds) if it had the tokens; inf: as many as there are."""
+        if now >= self.hours.until:
+            self.hours = given.hours(self.settings.active, now)
+        if not self.hours.open or self.state not in ("running", "checking"):
+            return 0
+        room = self.pause.room if self.state == "checking" else inf
+        most = self.settings.max_processing
+        return min(room, most - len(self.queue.processing))
+
+    def old_at(self) -> float:
+        """When something that is over will have been kept for long enough (unix seconds), or a little later."""
+        return min(map(old_at, self.queue.over_low[SUCCESS:], self.keeps), default=inf)
+
+    def is_held(self, now: float) -> bool:
+        """A producer holds it open (unix seconds)."""
+        return any(until > now for until in self.holds.values())
+
+    def is_done(self, now: float) -> bool:
+        """Nothing is left that it would have to wait for (unix seconds)."""
+        return not self.queue.unfinished and not self.is_held(now)
+
+    def arm(self) -> None:
+        """Something has changed: if there is anything left to do, the project has an end before it."""
+        self.armed = self.armed or self.queue.unfinished > 0
+
+    # ------------------------------------------------------------------------------------ values
+
+    def record(self) -> ProjectRecord:
+        """What the store is to keep of it."""
+        return ProjectRecord(
+            number=self.number,
+            name=self.name,
+            state=self.state,
+            overrides=self.overrides,
+            counts=self.counts(),
+            totals=self.totals,
+            bucket_level=self.bucket.level,
+            bucket_at=self.bucket.at,
+            ready_low=_key_bytes(self.queue.ready.low_key()),
+            delayed_low=_key_bytes(self.queue.delayed.low_key()),
+            pause=self.pause.record,
+            cleared=self.cleared,
+            swept_to=self.swept_to,
+            unfinished=self.queue.unfinished,
+            armed=self.armed,
+            finished=self.finished,
+            holds=self.holds,
+            cron=self.cron,
+            over_low=packed_lows(self.queue.over_low),
+        )
+
+    def anew(self, record: ProjectRecord, number: int, changes: Changes, now: Now) -> Project:
+        """A project of another number with the same name, settings, state and pace, and nothing else."""
+        fresh = ProjectRecord(
+            number=number,
+            name=record.name,
+            state=record.state,
+            overrides=record.overrides,
+            bucket_level=record.bucket_level,
+            bucket_at=record.bucket_at,
+            pause=record.pause,
+        )
+        return Project(fresh, changes, self.layers, now.boot)
+
+    def counts(self) -> Counts:
+        """Tasks by state."""
+        return Counts(*self.queue.counts[1:])
+
+    def view(self, now: Now) -> ProjectView:
+        """The project as people see it."""
+        return ProjectView(
+            name=self.name,
+            state=self.state,
+            counts=self.counts(),
+            totals=copy(self.totals),
+            settings=as_layer(self.settings),
+            overrides=self.overrides,
+            tokens=self.bucket.level_at(now.boot),
+            reason=self.pause.record.reason,
+            check_at=self.pause.record.check_at,
+            unfinished=self.queue.unfinished,
+            finished=self.finished,
+            held_by=sum(until > now.wall for until in self.holds.values()),
+            cron=[self._cron_view(job) for job in self.settings.cron],
+            shared=self.shared.view(now.boot) if self.shared is not None else None,
+        )
+
+    def _cron_view(self, job: str) -> CronView:
+        record = self.cron[job]
+        next_at = self.ticks.get(job, inf)
+        last_at = record.last_at if record.runs or record.skipped else 0.0
+        return CronView(job, 0.0 if next_at == inf else next_at, last_at, record.runs, record.skipped)
+
+
+def new_record(number: int, name: str, settings: Settings, now: float) -> ProjectRecord:
+    """The record of a project that is made now (boot-clock seconds): running, with a full bucket."""
+    return ProjectRecord(number=number, name=name, bucket_level=settings.burst, bucket_at=now)
+
+
+def _has_limits(settings: Settings) -> bool:
+    return settings.max_queue != inf or settings.max_tasks != inf
+
+
+def _finisher(settings: Settings) -> str:
+    """The taskid of its ``on_finished`` task; empty: it has none."""
+    return (settings.on_finished.taskid or ON_FINISHED) if settings.on_finished is not None else ""
+
+
+def _key_bytes(key: int) -> bytes:
+    return min(key, NO_FLOOR - 1).to_bytes(KEY_BYTES, "big")

@@ -1,0 +1,222 @@
+"""Client processes: what they have asked, what they hold, and when they were last heard.
+
+A session is one run of one client process, whatever connections it uses. As a *producer* it sends numbered requests;
+the answers to the last ``OUTCOME_WINDOW`` of them are kept, so that a repeat is answered and not done again. As a
+*fetcher* it has a capacity, and ``select`` messages to it are numbered, so that a lost one is sent again.
+
+A fetcher has room for
+
+    capacity - |leases that it has not passed on, and tasks that it runs or may run without one|   more tasks
+
+1. A lease that ended by its fetcher's own word (``done``, ``release``, a hello without it) takes no room any more.
+2. One that ended otherwise (its time, a cancel, another process) keeps its room, because somebody may still work on the
+   task, until ``done``, ``release`` or silence, or a hello without it that was said after the fetcher had seen it.
+3. In all sessions together no more leases that have ended take room than ``max_leases``; beyond that they take none.
+4. A fetcher that hands back what it had stated room for gets nothing for a while, longer each time: ``hand_back``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from taskqueue.core.parts.pseudonyms import derive
+from taskqueue.core.tasks.records import OUTCOME_WINDOW
+from taskqueue.core.tasks.task import Task
+from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.requests import Hello
+from taskqueue.protocol.views import SHOWN_WISHES, FetcherView
+
+Interest = frozenset[str] | None
+"""Names of the projects that a fetcher wants tasks of; None: any."""
+
+REST_SECONDS: Final = 0.125
+"""For which a fetcher gets nothing that has handed back what it had stated room for; doubled each time."""
+REST_MOST_SECONDS: Final = 10.0
+
+
+JUMP_MOST: Final = 2**20
+"""By which a number may be greater than all that are known of its session. Who counts as the protocol says never comes
+near; who says 2^63 in somebody's session must not make all that this one says too old."""
+
+
+class Session:
+    """One client process.
+
+    Attributes:
+        id: as it chose; a secret between it and the daemon.
+        pseudonym: what people are shown in place of the id.
+        mask: what makes a token of a number: see ``pseudonyms``.
+        peer: where it was last heard.
+        address: of its machine then, for people.
+        heard_at: when, on the boot clock.
+        saved_at: the wall time of it that the store has.
+        numbers: of the requests that have a kept outcome, by number modulo the window, as in the store; None: it has
+            not been asked for them yet. The outcomes themselves are read again for the rare repeat.
+        highest: greatest of them.
+        latest: greatest number that is known of it, that of a hello or of what only reads included; 0: none.
+        hello_n: number of the last hello heeded; older ones that arrive late are not.
+        asked_for_hello: the address at which it was asked to say one, because it had said none since the start.
+        number: of the last ``select`` sent.
+        leases: what it holds, by token, oldest first.
+        done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
+        ended: numbers of the ``select`` messages, by token, of leases that have ended but still take room.
+        passed: tokens among ``leases`` that it has passed on to another process.
+        suspects: crashes of the tasks among ``leases`` that have some, by token.
+        slots: how many tasks it runs at once.
+        crashed: since it has fallen silent, tokens of what it ran then, and whether the task is to blame; None: it is
+            heard.
+        interest: the projects that it wants tasks of; empty, too, while it takes none; see ``wishes``.
+        given_up: by how much it has lowered its capacity without having handed back as many tasks since.
+        rest_until: boot-clock seconds until which it gets nothing; 0: it may have tasks now.
+        rest_seconds: how long its last rest was; 0: a task that it has done has counted since.
+        waits: requests of it that are to be answered later; see ``waiters``.
+    """
+
+    __slots__ = (
+        "address", "asked_for_hello", "capacity", "crashed", "done", "ended", "failed", "given_up", "heard_at",
+        "hello_n", "highest", "id", "interest", "latest", "leases", "mask", "name", "number", "numbers", "passed",
+        "peer", "pseudonym", "rest_seconds", "rest_until", "saved_at", "slots", "suspects", "waits",
+    )  # fmt: skip
+
+    def __init__(self, session: str, heard_at: float, secret: bytes) -> None:
+        self.id = session
+        self.pseudonym, self.mask = derive(secret, session)
+        self.peer = Peer(b"")
+        self.address = ""
+        self.name = ""
+        self.heard_at = heard_at
+        self.saved_at = 0.0
+        self.numbers: dict[int, int] | None = None
+        self.highest = 0
+        self.latest = 0
+        self.hello_n = 0
+        self.asked_for_hello: Peer | None = None
+        self.capacity = 0
+        self.interest: Interest = frozenset()
+        self.number = 0
+        self.leases: dict[int, Task] = {}
+        self.done = 0
+        self.failed = 0
+        self.ended: dict[int, int] = {}
+        self.passed: dict[int, None] = {}
+        self.suspects: dict[int, int] = {}
+        self.slots = 1
+        self.crashed: dict[int, bool] | None = None
+        self.given_up = 0
+        self.rest_until = 0.0
+        self.rest_seconds = 0.0
+        self.waits = 0
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.name or self.pseudonym
+
+    @property
+    def free(self) -> int:
+        """How many more tasks it will take."""
+        if self.rest_until:
+            return 0
+        return self.capacity - len(self.leases) - len(self.ended) + len(self.passed)
+
+    def learn(self, outcomes: Iterable[int]) -> None:
+        """Take in of which requests the store has kept the outcome."""
+        self.numbers = {n % OUTCOME_WINDOW: n for n in outcomes}
+        self.highest = max(self.numbers.values(), default=0)
+        self.latest = max(self.latest, self.highest)
+
+    def follows(self, n: int) -> bool:
+        """Number ``n`` is not too far above all that are known of this session, and is one of them from now on."""
+        if self.latest and n > self.latest + JUMP_MOST:
+            return False
+        self.latest = max(self.latest, n)
+        return True
+
+    def has_done(self, n: int) -> bool:
+        """Request ``n`` has been done, and its outcome is kept."""
+        return self.numbers is not None and self.numbers.get(n % OUTCOME_WINDOW) == n
+
+    def may_do(self, n: int) -> bool:
+        """Request ``n`` is new; False: it is so old that nobody knows."""
+        return n > self.highest - OUTCOME_WINDOW
+
+    def note_done(self, n: int) -> None:
+        """The outcome of request ``n`` is kept, in place of the one that falls out of the window."""
+        if self.numbers is None:
+            self.numbers = {}
+        self.numbers[n % OUTCOME_WINDOW] = n
+        self.highest = max(self.highest, n)
+
+    def state(self, hello: Hello) -> None:
+        """Take in the facts of a hello that is not older than the last one."""
+        self.hello_n = hello.n
+        self.name = hello.name
+        self.given_up = max(0, self.given_up + self.capacity - hello.capacity)
+        self.capacity = hello.capacity
+        self.slots = hello.slots or max(1, hello.capacity)
+        self.crashed = None
+        self._state_ended(hello)
+        self.number = max(self.number, hello.seen)
+
+    def hand_back(self, count: int, now: float) -> float:
+        """It has handed back tasks unstarted; return when it may have some again (boot-clock seconds; 0: at once).
+
+        One that lowers its capacity before has said the truth about its room all the time. One that doesn't would be
+        handed the same tasks again at once.
+        """
+        excess = count - self.given_up
+        self.given_up = max(0, -excess)
+        if excess > 0 and self.capacity:
+            self.rest_seconds = min(max(REST_SECONDS, 2 * self.rest_seconds), REST_MOST_SECONDS)
+            self.rest_until = now + self.rest_seconds
+        return self.rest_until
+
+    def rested(self) -> None:
+        """Its rest is over; the next one will be longer."""
+        self.rest_until = 0.0
+
+    def work_counts(self) -> None:
+        """A task that it has done has counted: it may have tasks at once, and its next rest will be a short one."""
+        self.rest_until = self.rest_seconds = 0.0
+
+    def _state_ended(self, hello: Hello) -> None:
+        """What still takes room although its lease is over: what it may not have seen yet, has, or runs."""
+        if self.ended:
+            mentioned = {*hello.holds, *hello.running}.difference(hello.passed)
+            self.ended = {
+                token: number for token, number in self.ended.items() if number > hello.seen or token in mentioned
+            }
+        self.ended.update((token, 0) for token in hello.running if token not in self.leases)
+        self.passed = {token: None for token in hello.passed if token in self.leases}
+        for token in self.passed:
+            self.suspects.pop(token, None)
+
+    def keep_ended(self, most: int) -> None:
+        """Let no more than so many leases that have ended take room, those that it has named first.
+
+        What a fetcher says to run is its word: who names a hundred thousand tokens must not fill the memory.
+        """
+        if len(self.ended) > max(0, most):
+            self.ended = dict(islice(self.ended.items(), max(0, most)))  # one that shrinks keeps its room
+
+    def view(self, now: float) -> FetcherView:
+        """The fetcher as people see it."""
+        return FetcherView(
+            session=self.pseudonym,
+            name=self.name,
+            capacity=self.capacity,
+            holds=len(self.leases),
+            silent_seconds=max(0.0, now - self.heard_at),
+            projects=None if self.interest is None else sorted(self.interest)[:SHOWN_WISHES],
+            address=self.address,
+            oldest_seconds=self.oldest_seconds(now),
+            done=self.done,
+            failed=self.failed,
+        )
+
+    def oldest_seconds(self, now: float) -> float:
+        """How long it has held the oldest of its leases; 0 if it holds none."""
+        oldest = next(iter(self.leases.values()), None)
+        return max(0.0, now - oldest.lease.selected_at) if oldest is not None and oldest.lease is not None else 0.0

@@ -1,0 +1,93 @@
+"""A bucket that several projects share: a limit on all of them together.
+
+    token ──► waiting: news 3.0 ─ shop 3.5 ─ wiki 4.0 ──► the least goes first, and moves on by tasks / weight
+
+Projects that found it empty wait in the order of their virtual times, so each gets a part in proportion to its weight.
+(C. Waldspurger and W. Weihl, "Stride scheduling: deterministic proportional-share resource management", 1995.)
+A project that did not want anything for a while gains nothing by that.
+
+Rules:
+1. Nobody takes a token past one who waits with an earlier virtual time, however often it is looked at.
+2. ``_now``, the virtual time of the whole, is never later than that of one who waits.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from math import inf
+
+from taskqueue.core.parts.bucket import Bucket
+from taskqueue.core.tasks.records import BucketRecord
+from taskqueue.protocol.views import SharedView
+
+
+class SharedBucket:
+    """One of them.
+
+    Attributes:
+        bucket: its tokens.
+        waiting: numbers of the projects that wait for a token, with their virtual times.
+    """
+
+    __slots__ = ("_heap", "_now", "bucket", "name", "waiting")
+
+    def __init__(self, name: str, bucket: Bucket) -> None:
+        self.name = name
+        self.bucket = bucket
+        self.waiting: dict[int, float] = {}
+        self._heap: list[tuple[float, int]] = []
+        self._now = 0.0
+
+    def available(self, virtual: float, weight: float, now: float) -> float:
+        """Whole tokens that a project which does not wait may take now, before it is the turn of one that waits."""
+        tokens = self.bucket.available(now)
+        first = self._first()
+        if first is None or not tokens:
+            return tokens
+        ahead = (first - max(virtual, self._now)) * weight
+        return min(tokens, ahead + 1) if ahead >= 0 else 0
+
+    def wait(self, project: int, virtual: float) -> None:
+        """Let a project wait; ``virtual`` is the time up to which it has had its part."""
+        if project not in self.waiting:
+            at = self.waiting[project] = max(virtual, self._now)
+            heappush(self._heap, (at, project))
+
+    def next_waiting(self) -> int | None:
+        """Take out the project whose turn it is; None: nobody waits."""
+        if self._first() is None:
+            return None
+        _, project = heappop(self._heap)
+        del self.waiting[project]
+        return project
+
+    def forget(self, project: int) -> None:
+        """The project is no more, or has another bucket."""
+        self.waiting.pop(project, None)
+
+    def take(self, count: int, virtual: float, weight: float, now: float) -> float:
+        """Spend tokens that are there; returns the virtual time that the project has then."""
+        self.bucket.take(count, now)
+        self._now = max(self._now, virtual)
+        return self._now + count / weight
+
+    def _first(self) -> float | None:
+        """The virtual time of the first one who waits."""
+        while self._heap:
+            at, project = self._heap[0]
+            if self.waiting.get(project) == at:
+                return at
+            heappop(self._heap)
+        return None
+
+    def token_at(self) -> float:
+        """When somebody who waits will find a token (boot-clock seconds); inf: nobody waits."""
+        return self.bucket.token_at() if self.waiting else inf
+
+    def view(self, now: float) -> SharedView:
+        """The bucket as people see it."""
+        return SharedView(self.name, self.bucket.rate, self.bucket.burst, self.bucket.level_at(now))
+
+    def record(self) -> BucketRecord:
+        """What the store is to keep of it."""
+        return BucketRecord(self.name, self.bucket.level, self.bucket.at)

@@ -1,0 +1,62 @@
+"""Clearing a project: its live tasks are gone at once, however many there are.
+
+    clear ──► the orders of live tasks dropped, leases revoked, counts zero      this commit
+         └──► what is left of these tasks by taskid and by seq                   swept away, step by step: ``sweep``
+
+Rules:
+1. What the store has of a live task with a seq up to ``Project.cleared`` was dropped: the task is unknown. A task that
+   is over and is made live again meanwhile gets another seq.
+2. What is over stays known: no url twice. ``reset`` forgets that, too, by giving the project a new number.
+3. Neither finishes the project.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.rules.push import cancel
+from taskqueue.core.rules.registry import add_project, plan_cron, remove_project
+from taskqueue.core.state import State
+from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.protocol.fields import Now
+
+
+def clear(state: State, now: Now, project: Project) -> None:
+    """Drop the project's live tasks."""
+    project.armed = False
+    state.touch(project)
+    if project.queue.live:
+        _drop_live(state, now, project)
+
+
+def reset(state: State, now: Now, project: Project) -> Project:
+    """Forget everything that is known of the project's tasks; its settings, its state and its pace stay.
+
+    So do those who wait for its end, and those who hold it open.
+    """
+    fresh = project.anew(project.record(), state.new_project_number(), state.changes, now)
+    fresh.holds = project.holds
+    fresh.waiters, project.waiters = project.waiters, fresh.waiters
+    remove_project(state, project)
+    add_project(state, fresh, now)
+    plan_cron(state, fresh, now, {})
+    state.boot.note(("wait", fresh.number), fresh.waiters.next_at())
+    state.wall.note(("hold", fresh.number), min(fresh.holds.values(), default=inf))
+    state.touch(fresh)
+    return fresh
+
+
+def _drop_live(state: State, now: Now, project: Project) -> None:
+    changes, queue = state.changes, project.queue
+    for task in [task for task in changes.touched if task.project == project.number]:
+        # Restarted in this very turn: the store has it as over, where it would still be counted.
+        if 0 < task.state <= PROCESSING < task.kept_state:
+            cancel(state, now, project, task)
+    for task in list(queue.processing.leased.values()):
+        state.revoke(task)
+    changes.drop_live(project.number, queue.tasks.values())
+    queue.clear()
+    project.cleared = state.swept[project.number] = state.number()
+    project.swept_to = ""
+    changes.kept.cleared.append(project.number)

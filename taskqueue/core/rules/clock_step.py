@@ -1,0 +1,63 @@
+"""When the wall clock is put back: what was set by the time that it has shown is set by the time that it shows now.
+
+What the clock shows again counts again, so that nothing is silent, shut, open or held until it is where it has been:
+
+    cron jobs            are planned anew, from the turn before on, as if the clock had been right then
+    active hours         are looked up anew
+    automatic pauses     last no longer than ``pause_time`` from now
+    holds                keep the seconds that they have left
+
+A step forward needs nothing of this: what it leaps over is due. Tasks keep their times, which may be ones that their
+producers have said.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from taskqueue.core.projects.cron_times import next_at, plan_anew
+from taskqueue.core.projects.project import Project
+from taskqueue.core.state import State
+from taskqueue.protocol.fields import Now
+
+STEP_SECONDS: Final = 60.0
+"""By which the wall clock may lag behind the boot clock, from one turn to the next, before it has been put back."""
+
+
+def put_back(before: Now, now: Now) -> bool:
+    """Whether the wall clock has been put back since the turn before."""
+    return _step(before, now) < -STEP_SECONDS
+
+
+def follow(state: State, now: Now) -> None:
+    """Follow the wall clock if it has been put back; costs a look at every project and every job then."""
+    before, state.before = state.before, now
+    if put_back(before, now):
+        for project in state.projects.values():
+            _follow(state, project, now, now.wall - (now.boot - before.boot), _step(before, now))
+
+
+def _step(before: Now, now: Now) -> float:
+    """Seconds by which the wall clock has been put forward."""
+    return (now.wall - before.wall) - (now.boot - before.boot)
+
+
+def _follow(state: State, project: Project, now: Now, after: float, step: float) -> None:
+    plan_anew(project, state.given, after)
+    state.crons.note(project.number, next_at(project))
+    if _set_hours(state, project, now) | project.cap_wait(now.wall) | _shift_holds(project, step):
+        state.touch(project)
+    state.wall.note(("check", project.number), project.check_at())
+    state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
+
+
+def _set_hours(state: State, project: Project, now: Now) -> bool:
+    """Look its active hours up; True: they have changed, so it may have to be offered."""
+    before, project.hours = project.hours, state.given.hours(project.settings.active, now.wall)
+    return project.hours != before
+
+
+def _shift_holds(project: Project, step: float) -> bool:
+    project.holds = {session: until + step for session, until in project.holds.items()}
+    return bool(project.holds)

@@ -1,0 +1,110 @@
+"""Finished: the moment at which a project's last live task has ended.
+
+    tasks live ──► armed ──none left at the end of a turn──► finished: an event, ``on_finished`` pushed, waiters told
+
+Rules:
+1. What counts is the end of a turn: a ``done`` and the follow-ups that it brings are one.
+2. Not counted are recurring tasks that have had their first run, and ``on_finished`` itself.
+3. While a producer holds the project open it does not finish; clearing it does not finish it either.
+4. The event, its count and the push of ``on_finished`` are one commit: that of the next turn, because the task that
+   is to be pushed is looked up first. A crash in between changes nothing: the store knows that the project is armed.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.waiters import Waiter
+from taskqueue.core.rules import answer_waiters
+from taskqueue.core.rules.push import push
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.replies import ProjectReply, WaitReply
+from taskqueue.protocol.requests import ProjectHold, ProjectWait
+
+HOLDS_MOST: Final = 100
+"""Sessions that hold one project open; they are in its record, which each turn that touches it writes."""
+
+
+def note(state: State, project: Project, now: Now) -> None:
+    """At the end of a turn that touched the project: is it finished?"""
+    if project.holds:
+        project.holds = {session: until for session, until in project.holds.items() if until > now.wall}
+        state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
+    project.arm()
+    if project.armed and not project.queue.unfinished and not project.holds:
+        state.finishing[project.number] = project
+        state.more = True
+    if not project.armed and not project.holds:
+        answer(state, project, now)
+
+
+def need(state: State, wanted: Needs) -> None:
+    """Have the tasks looked up that are to be pushed."""
+    wanted.tasks += [
+        TaskRef(project.number, project.finisher)
+        for project in state.finishing.values()
+        if project.finisher and project.finisher not in project.queue.tasks
+    ]
+
+
+def finish(state: State, now: Now) -> None:
+    """End what has finished with the turn before."""
+    for project in state.finishing.values():
+        if project.number in state.numbered and project.armed and project.is_done(now.wall):
+            _finish(state, project, now)
+    state.finishing.clear()
+
+
+def hold(state: State, now: Now, session: Session, request: ProjectHold) -> ProjectReply:
+    """Hold the project open for the session, or let go."""
+    project = state.project(request.project)
+    if request.seconds:
+        if len(project.holds) >= HOLDS_MOST and session.id not in project.holds:
+            raise Rejected("full", f'project "{project.name}" is held open by {HOLDS_MOST} sessions already')
+        project.holds[session.id] = now.wall + request.seconds
+        state.wall.note(("hold", project.number), now.wall + request.seconds)
+    else:
+        project.holds.pop(session.id, None)
+    state.touch(project)
+    return ProjectReply(n=request.n, project=project.view(now))
+
+
+def wait(state: State, now: Now, session: Session, request: ProjectWait) -> WaitReply | None:
+    """Answer at once if there is nothing to wait for; else later."""
+    project = state.project(request.project)
+    if request.seconds and (project.armed or not project.is_done(now.wall)):
+        state.waits.add(project.waiters, Waiter(session, request.n, now.boot + request.seconds))
+        state.boot.note(("wait", project.number), now.boot + request.seconds)
+        return None
+    return reply(project, request.n, now)
+
+
+def answer(state: State, project: Project, now: Now, until: float = inf) -> None:
+    """Tell those who wait, no longer than ``until`` (boot-clock seconds)."""
+    answer_waiters.answer(state, project.waiters, lambda n: reply(project, n, now), until)
+
+
+def reply(project: Project, n: int, now: Now) -> WaitReply:
+    """How the project stands."""
+    finished = not project.armed and project.is_done(now.wall)
+    return WaitReply(n=n, finished=finished, unfinished=project.queue.unfinished, times=project.finished)
+
+
+def _finish(state: State, project: Project, now: Now) -> None:
+    project.armed = False
+    project.finished += 1
+    state.touch(project)
+    totals = project.totals
+    state.tell("finished", project, now, f"so far {totals.success} succeeded, {totals.failed} failed")
+    # At once: what this turn is yet to bring must not make them wait for the next end.
+    answer(state, project, now)
+    template = project.settings.on_finished
+    if template is not None:
+        url = template.url or f"data:,{project.finisher}"
+        push(state, now, project, project.finisher, url, template)

@@ -1,0 +1,85 @@
+"""Cron: tasks that the scheduler pushes by itself, again and again.
+
+    tick due ──► the last one's task still live? ──yes──► skipped, counted
+                          │ no
+                          └──► pushed with force_update, in the commit that keeps the tick
+
+Rules:
+1. Whatever was missed, a job runs once and then not before its next time: there is never a storm after a stall.
+2. Jobs tick whatever the project's state; a project that is stopped collects at most one task of each.
+3. A turn runs about JOBS_A_TURN jobs; of more that are due at one moment the rest is due in the next turn.
+
+Whether the last task is live is looked up first: ``need`` comes before the turn, ``tick`` in it.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from taskqueue.core.projects.cron_times import next_at, next_run
+from taskqueue.core.projects.project import Project
+from taskqueue.core.rules.push import push
+from taskqueue.core.settings.jobs import TICK, CronJob, Template
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.protocol.fields import Now
+
+JOBS_A_TURN: Final = 64
+"""At midnight there may be one of each of ten thousand projects."""
+
+
+def need(state: State, now: Now, wanted: Needs) -> None:
+    """Have the tasks of due jobs looked up."""
+    budget = JOBS_A_TURN
+    while budget > 0 and (number := state.crons.pop_due(now.wall)) is not None:
+        project = state.ticking[number] = state.numbered[number]
+        for name, job in _due(project, now):
+            taskids = (project.cron[name].taskid, taskid_of(name, job.task, project.ticks[name]))
+            wanted.tasks += [
+                TaskRef(number, taskid) for taskid in taskids if taskid and taskid not in project.queue.tasks
+            ]
+            budget -= 1
+
+
+def tick(state: State, now: Now) -> None:
+    """Run the jobs whose tasks have been looked up."""
+    for project in state.ticking.values():
+        if project.number in state.numbered:
+            for name, job in _due(project, now):
+                _run(state, now, project, name, job)
+            state.crons.note(project.number, next_at(project))
+    state.ticking.clear()
+
+
+def taskid_of(name: str, template: Template, at: float) -> str:
+    """The identity of the task that a job pushes at a time."""
+    return _filled(template.taskid, at) or f"cron.{name}"
+
+
+def _due(project: Project, now: Now) -> list[tuple[str, CronJob]]:
+    return [(name, job) for name, job in project.settings.cron.items() if project.ticks.get(name, inf) <= now.wall]
+
+
+def _run(state: State, now: Now, project: Project, name: str, job: CronJob) -> None:
+    at = project.ticks[name]
+    record = project.cron[name]
+    state.touch(project)
+    if _is_live(project, record.taskid):
+        record.skipped += 1
+    else:
+        record.runs += 1
+        record.taskid = taskid_of(name, job.task, at)
+        push(state, now, project, record.taskid, _filled(job.task.url, at) or f"data:,cron.{name}", job.task)
+    record.last_at = now.wall
+    project.ticks[name] = next_run(job, state.given, now.wall)
+
+
+def _is_live(project: Project, taskid: str) -> bool:
+    task = project.queue.find(project.number, taskid) if taskid else None
+    return task is not None and task.state <= PROCESSING
+
+
+def _filled(text: str, at: float) -> str:
+    return text.replace(TICK, str(int(at)))

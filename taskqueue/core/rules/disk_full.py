@@ -1,0 +1,36 @@
+"""What is still taken while the disk of the store is nearly full, and what of it is kept.
+
+Rules:
+1. What lets the store grow and ends nothing is refused; people make room, or say settings in the config file.
+2. ``done``, ``extend`` and ``release`` are taken, and what makes room: cancelling, clearing, deleting.
+3. Outcomes are kept only of what ended or prolonged a lease, and of new operations. All else that is taken has the same
+   effect when it is repeated; so a peer that says it from ever more sessions can't fill what is left of the disk.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.errors import Rejected
+from taskqueue.protocol.replies import AnyReply, DoneReply, OperationReply, TokensReply
+from taskqueue.protocol.requests import AnyRequest, Bulk, NewTasks, ProjectHold, ProjectSet, TaskRetry
+
+GROWS: Final = (NewTasks, ProjectSet, ProjectHold, TaskRetry, Bulk)
+
+
+def refuse(request: AnyRequest) -> None:
+    """Rule 1.
+
+    Raises:
+        Rejected: the request lets the store grow.
+    """
+    if isinstance(request, GROWS):
+        reason = "the disk of the store is nearly full: make room, or lower store.min_free, and ask again"
+        raise Rejected("disk-full", reason)
+
+
+def is_kept(reply: AnyReply) -> bool:
+    """Rule 3."""
+    if isinstance(reply, DoneReply):
+        return "done" in reply.outcomes
+    return bool(reply.counted) if isinstance(reply, TokensReply) else isinstance(reply, OperationReply)

@@ -1,0 +1,72 @@
+"""Which projects could have tasks handed out now, and how many; for those that could not, when to look again.
+
+    room         state, active hours, max_processing, checks        looked at again when one of them changes
+    own tokens   rate and burst                                     when there will be one
+    shared ones  those of a bucket that several projects share      in turn, as they come
+
+Who can is offered to the rings of ``fair_queue``. A project that lacks something is in no ring and costs nothing.
+"""
+
+from __future__ import annotations
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.state import State
+from taskqueue.protocol.fields import Now
+
+
+def offer(state: State, project: Project, now: Now) -> None:
+    """Let fetchers have the project's tasks, if it could give one."""
+    if may_give(state, project, now):
+        state.shares.offer(project)
+
+
+def may_give(state: State, project: Project, now: Now) -> bool:
+    """The project could give a task away at once, or after a look at the store; if not, what it lacks is noted."""
+    return project.queue.ready.first() is not None and allowance(state, project, now) > 0
+
+
+def allowance(state: State, project: Project, now: Now) -> float:
+    """Tasks that the project may be given now; if none, the time at which that changes is noted."""
+    room = project.room(now.wall, state.given)
+    if room <= 0:
+        if not project.hours.open:
+            state.wall.note(("hours", project.number), project.hours.until)
+        return 0
+    tokens = project.bucket.available(now.boot)
+    if not tokens:
+        state.boot.note(("bucket", project.number), project.bucket.token_at())
+        return 0
+    shared = project.shared
+    if shared is None:
+        return min(room, tokens)
+    if project.number in shared.waiting:
+        return 0
+    common = shared.available(project.virtual, project.settings.weight, now.boot)
+    if not common:
+        shared.wait(project.number, project.virtual)
+        state.boot.note(("shared", shared.name), shared.token_at())
+    return min(room, tokens, common)
+
+
+def take_tokens(state: State, project: Project, count: int, now: Now) -> None:
+    """Spend tokens that ``allowance`` has just offered."""
+    project.bucket.take(count, now.boot)
+    shared = project.shared
+    if shared is not None:
+        project.virtual = shared.take(count, project.virtual, project.settings.weight, now.boot)
+        state.drawn[shared.name] = shared
+
+
+def recall(state: State, now: Now) -> None:
+    """Offer the next project that waits for a token of a shared bucket, of each bucket that has one.
+
+    One that nobody would take tasks of now waits in its rings instead, and the next one is offered, too.
+    """
+    for shared in state.shared.values():
+        while shared.waiting and shared.bucket.available(now.boot):
+            number = shared.next_waiting()
+            project = None if number is None else state.numbered.get(number)
+            if project is not None and may_give(state, project, now) and state.shares.offer(project):
+                break
+        # Whoever took the last token may want no more, so that nobody but this asks for the next one.
+        state.boot.note(("shared", shared.name), shared.token_at())

@@ -1,0 +1,116 @@
+"""Writing the history of events, and showing it. The values: ``history``.
+
+Rules:
+1. At the end of a turn it is only noted whose totals have grown, once a minute. What has grown is counted when the
+   minute is over, of POINTS_A_TURN projects in a turn. Nobody is woken up for a minute in which nothing happened.
+2. A point of an hour is written again with each minute, so an hour is known as far as it has gone.
+3. What a minute has is kept when it is over: a crash loses a minute at most. An orderly end keeps what there is of it.
+4. What a deleted project did is still in the sum of all; its own points go when they are old.
+5. If the wall clock is put back, the minutes and hours that it goes through again are written anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import islice
+from math import ceil
+from typing import Final
+
+from taskqueue.core.parts.history import ALL, SECONDS, PointsRef, Row
+from taskqueue.core.projects.session import Session
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import Needs
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.replies import HistoryReply
+from taskqueue.protocol.requests import StatsHistory
+from taskqueue.protocol.views import Point
+
+POINTS_A_TURN: Final = 256
+"""Projects that are written in one turn: 1.5 ms with what the store does for it."""
+
+PAGE_POINTS: Final = 256
+"""Slices that a page looks at: each may cost a read of its own, 5 ms together."""
+
+
+def step(state: State, now: Now) -> None:
+    """Write some of the minute that is over."""
+    history = state.history
+    is_over = now.wall >= history.due_at or now.wall < history.minute * 60
+    if history.moved and is_over and not history.due:
+        _begin(state)
+    if history.due:
+        _write(state, POINTS_A_TURN)
+        state.more |= bool(history.due)
+
+
+def _begin(state: State) -> None:
+    """The minute that was counted is to be written; another one begins."""
+    history = state.history
+    history.due, history.moved = history.moved, {}
+    for series in history.series.values():
+        at = history.minute * 60 // SECONDS[series.resolution]
+        state.changes.kept.dropped_slices += series.begin(at)
+
+
+def _write(state: State, most: int) -> None:
+    """Write points of so many projects; after the last one, those of all together."""
+    history, kept = state.history, state.changes.kept
+    for number in list(islice(history.due, most)):
+        project = state.numbered.get(number)
+        gained = history.gained(number, project.counters.counted if project else None)
+        for series in history.series.values():
+            series.count(gained)
+            if project:
+                kept.points.append(series.add(number, gained))
+    if not history.due:
+        for series in history.series.values():
+            kept.slices.append(series.end())
+            kept.dropped_slices += series.drop()
+
+
+def write_all(state: State) -> None:
+    """Before an orderly end: what there is, whether the minute is over or not."""
+    history = state.history
+    for _ in range(2):
+        if history.due:
+            _write(state, len(history.due))
+        if history.moved:
+            _begin(state)
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+def need(state: State, request: StatsHistory, wanted: Needs) -> None:
+    """Have the points of a page read."""
+    project = state.projects.get(request.project) if request.project else None
+    if request.project and project is None:
+        return
+    seconds = SECONDS[request.every]
+    slices = state.history.series[request.every].slices
+    times = list(slices)
+    first = bisect_left(times, int(request.since // seconds))
+    end = bisect_left(times, ceil(request.until / seconds)) if request.until else len(times)
+    page = tuple(times[first : min(end, first + PAGE_POINTS)])
+    following = first + len(page)
+    next_time = times[following] if following < end else 0
+    number = project.number if project else ALL
+    wanted.points.append(PointsRef(request.session, request.n, request.every, number, page, next_time))
+
+
+def show(state: State, now: Now, session: Session, request: StatsHistory) -> HistoryReply:
+    """A page of the history."""
+    if request.project:
+        state.project(request.project)
+    seconds = SECONDS[request.every]
+    reply = HistoryReply(n=request.n, points=[])
+    found = state.changes.found.points.get((request.session, request.n))
+    if found is not None:
+        ref, rows = found
+        reply.points = [_point(at * seconds, row) for at, row in zip(ref.times, rows, strict=True) if row is not None]
+        reply.next = float(ref.next * seconds)
+    return reply
+
+
+def _point(at: int, row: Row) -> Point:
+    return Point(float(at), *row)

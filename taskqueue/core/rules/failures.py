@@ -1,0 +1,55 @@
+"""All attempts that failed, whatever became of their tasks: kept by time, dropped when there are too many or too old.
+
+    attempt fails ──note──► put with the turn          page of the first ones ──step──► those that are old are dropped
+
+Who asks for them is answered in ``failure_counts``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.core.state import State
+from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure, host_of, short_error
+from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.tasks.task import NO_FLOOR, Task
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.views import Attempt
+
+OLD_FAILURES: Final = 1024
+"""Looked at in a turn, and dropped if they are old: 2 ms."""
+
+_END: Final = NO_FLOOR - 1
+
+
+def note(state: State, task: Task, attempt: Attempt) -> None:
+    """Keep a failed attempt in the history of its task, and among all that failed."""
+    state.note_attempt(task, attempt)
+    host = host_of(state.spec_of(task).url)
+    failure = Failure(task.project, task.taskid, host, attempt.fetcher, short_error(attempt.error))
+    state.changes.kept.failures.append(KeptFailure(state.failures.add(attempt.at), failure))
+    state.wall.note(("failures", 0), state.failures.old_at)
+
+
+def need(state: State, now: Now, wanted: Needs) -> None:
+    """Have the first ones read if some of them are old."""
+    if state.failures.is_over(now.wall):
+        wanted.old_failures.append(FailuresRef(state.failures.low, _END, OLD_FAILURES))
+
+
+def step(state: State, now: Now) -> None:
+    """Drop what is old of what was read."""
+    for page in state.changes.found.old_failures:
+        _drop_old(state, now, page)
+
+
+def _drop_old(state: State, now: Now, page: FoundFailures) -> None:
+    log, kept = state.failures, state.changes.kept
+    old = log.old_of(page.failures, now.wall)
+    following = page.failures[old].key if old < len(page.failures) else page.next
+    if old:
+        kept.failures_from = page.failures[old - 1].key + 1
+    # What has failed in this very turn is not on the page, and may be before it: drops come before puts.
+    log.begin_with(min([key for key in (following, *(new.key for new in kept.failures)) if key], default=0))
+    state.wall.note(("failures", 0), log.old_at)
+    state.more |= log.is_over(now.wall)

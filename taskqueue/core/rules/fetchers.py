@@ -1,0 +1,242 @@
+"""Fetchers: hello, extend, release, and silence.
+
+Capacity, not credit: a hello states facts, so a lost, repeated or late one does no harm. Of what a fetcher was sent
+
+    number <= seen, not in holds      is lost: given back at once
+    number >  seen                    has not arrived: sent again, under the same number, RESENT_MOST at a time
+    could not even be sent            is given back at once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import Final
+
+from msgspec import Raw
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.rules import suspects
+from taskqueue.core.rules.eligibility import may_give
+from taskqueue.core.rules.handout import as_handed
+from taskqueue.core.rules.lease_end import crash, give_back, lose, take_back
+from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
+from taskqueue.core.state import State
+from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Lease, Task
+from taskqueue.errors import Corrupt, Rejected
+from taskqueue.protocol.fields import Handed, Now
+from taskqueue.protocol.replies import Said, Select, TokensReply, Welcome
+from taskqueue.protocol.requests import Extend, Hello, Release
+
+RESENT_MOST: Final = 64
+"""Messages sent again for one hello; the next hello asks for more. More would only be dropped by a socket whose peer
+can't read so fast, the welcome with them. What a fetcher claims to have seen is only its word: one that says 2^62 today
+and 0 tomorrow must not be sent all that lies between."""
+
+HANDED_BYTES: Final = 288
+"""Of a task in a message, besides its body and the texts that are its own."""
+
+FETCH_BYTES: Final = 80
+"""Of a project's ``fetch`` in a message, besides what it says: the name."""
+
+
+def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
+    """Take in what a fetcher says of itself.
+
+    Raises:
+        Rejected: a later one has been heeded. One that was late on its way may be told so, too: its fetcher has said a
+            newer one meanwhile, and minds the answer to that. Whoever is told so of the newest it has said must learn
+            that somebody else speaks in its session.
+    """
+    if message.n < session.hello_n:
+        raise Rejected("too-old", f"n: {message.n} is too old; hello {session.hello_n} of this session has been heeded")
+    if message.n > session.hello_n:
+        _check_room(state, session, message)
+        session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())
+        _give_back_lost(state, now, session, message)
+        state.memory.ended -= len(session.ended)
+        session.state(message)
+        session.keep_ended(state.config.max_leases - state.memory.ended)
+        state.memory.ended += len(session.ended)
+        _send_unseen(state, now, session, message.seen)
+        _enrol(state, now, session, message.projects)
+    config = state.config
+    return Welcome(
+        n=message.n,
+        epoch=state.epoch,
+        fetcher_timeout=config.fetcher_timeout,
+        max_message=config.max_message,
+        version=config.version,
+        ended=[token for token in message.holds if token not in session.leases],
+    )
+
+
+def extend(state: State, now: Now, session: Session, message: Extend) -> TokensReply:
+    """Give leases a new deadline."""
+    in_force, reply = _in_force(state, message)
+    for project, task in in_force:
+        project.queue.extend(task, now.boot + (message.seconds or timeout_of(task, project)))
+        state.touch(project)
+    return reply
+
+
+def release(state: State, now: Now, session: Session, message: Release) -> TokensReply:
+    """Take back tasks that have not been started."""
+    in_force, reply = _in_force(state, message)
+    own = sum(task.token in session.leases for _, task in in_force)
+    for project, task in in_force:
+        take_back(state, now, session, project, task)
+        task.token = NO_TOKEN
+    for ref in message.leases:
+        if session.ended.pop(ref.token, None) is not None:
+            state.memory.ended -= 1
+            state.freed[session.id] = session
+    if own:
+        state.boot.note(("rest", session.id), session.hand_back(own, now.boot) or inf)
+    return reply
+
+
+def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Project, Task]], TokensReply]:
+    """The leases of the message that are in force, each once, and what to answer."""
+    in_force: list[tuple[Project, Task]] = []
+    stale: list[int] = []
+    for ref in dict.fromkeys(message.leases):
+        project = state.projects.get(ref.project)
+        task = project.queue.tasks.get(ref.taskid) if project is not None else None
+        if project is None or task is None or task.state != PROCESSING or task.token != ref.token:
+            stale.append(ref.token)
+        else:
+            in_force.append((project, task))
+    return in_force, TokensReply(n=message.n, counted=len(in_force), stale=stale)
+
+
+def fall_silent(state: State, now: Now, session: Session) -> None:
+    """The fetcher has not been heard for ``fetcher_timeout``: others shall have what it holds, behind their equals.
+
+    A task that gets another place is written anew, so what it is must be known: it may take some turns to read that.
+    """
+    session.capacity = 0
+    state.memory.ended -= len(session.ended)
+    session.ended.clear()
+    state.dismiss(session)
+    if session.crashed is None:
+        session.crashed = suspects.blame(session)
+    for token, task in list(session.leases.items()):
+        if task.spec is None:
+            break
+        if token in session.crashed:
+            crash(state, now, _project(state, task), task, to_blame=session.crashed[token])
+        else:
+            lose(state, now, _project(state, task), task)
+    for task in session.leases.values():
+        state.want(task)
+        state.silent[session.id] = session
+
+
+def go_on_silent(state: State, now: Now) -> None:
+    """Take from silent fetchers what could not be taken from them in the turn before; one that was heard keeps it."""
+    silent, state.silent = state.silent, {}
+    for session in silent.values():
+        if session.heard_at < now.boot:
+            fall_silent(state, now, session)
+        else:
+            session.crashed = None
+            state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
+
+
+def miss(state: State, now: Now, said: Said) -> None:
+    """A message could not be sent: others shall have its tasks, and the fetcher gets no more until it is heard again.
+
+    That is a hint only: one that was heard at another address since is not missed, and a hello says what is true.
+    """
+    session = state.sessions.get(said.session)
+    if session is None or session.peer != said.peer or not isinstance(said.message, Select):
+        return
+    state.shares.dismiss(session)
+    for handed in said.message.tasks:
+        if task := session.leases.get(handed.token):
+            give_back(state, now, _project(state, task), task)
+
+
+def timeout_of(task: Task, project: Project) -> float:
+    """Seconds that processing the task may take."""
+    schedule = task.spec.schedule if task.spec else None
+    if schedule is None or schedule.timeout is None:
+        return project.settings.processing_timeout
+    return schedule.timeout
+
+
+def _check_room(state: State, session: Session, message: Hello) -> None:
+    limit = state.config.max_sessions
+    if message.capacity and not session.capacity and len(state.shares) >= limit:
+        raise Rejected("full", f"capacity: there are {limit} fetchers already, which is max_sessions")
+
+
+def _give_back_lost(state: State, now: Now, session: Session, message: Hello) -> None:
+    stated = set(message.holds)
+    for token, task in list(session.leases.items()):
+        if _lease(task).number <= message.seen and token not in stated:
+            give_back(state, now, _project(state, task), task)
+
+
+def _send_unseen(state: State, now: Now, session: Session, seen: int) -> None:
+    """Send again what has not arrived; empty messages fill the gaps, so that the numbers have none."""
+    last = min(session.number, seen + RESENT_MOST)
+    unseen: dict[int, list[Handed]] = {number: [] for number in range(seen + 1, last + 1)}
+    for task in session.leases.values():
+        lease = _lease(task)
+        left = lease.deadline - now.boot
+        if seen < lease.number <= last and left > 0:
+            unseen[lease.number].append(as_handed(_project(state, task), task, state.spec_of(task), left))
+    for number, tasks in unseen.items():
+        state.say(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), kept=False)
+
+
+def _fetch_of(state: State, tasks: Sequence[Handed]) -> dict[str, Raw]:
+    """What the settings of the tasks' projects say is to go with them, as it is now.
+
+    It may have grown since the message was made. What would make that too long is left out: such a project's tasks
+    come without it, and the message is no longer than ``max_message``.
+    """
+    room = state.config.max_message - ENVELOPE_BYTES - sum(map(_handed_bytes, tasks))
+    fetch: dict[str, Raw] = {}
+    for name in dict.fromkeys(task.project for task in tasks):
+        packed = state.projects[name].fetch
+        if packed is not None and len(packed) + FETCH_BYTES <= room:
+            room -= len(packed) + FETCH_BYTES
+            fetch[name] = packed
+    return fetch
+
+
+def _handed_bytes(task: Handed) -> int:
+    """Of the task in a message, at most."""
+    texts = len(task.url) + len(task.taskid) + len(task.schedule.itag or "")
+    return HANDED_BYTES + UTF8_MOST * texts + len(task.body)
+
+
+def _enrol(state: State, now: Now, session: Session, names: Sequence[str] | None) -> None:
+    state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
+    state.freed[session.id] = session
+    if session.capacity == 0:
+        state.shares.dismiss(session)
+    elif ring := state.shares.enrol(session, names):
+        for project in _wanted_by(state, names):
+            if may_give(state, project, now):
+                ring.offer(project)
+
+
+def _wanted_by(state: State, names: Sequence[str] | None) -> Iterable[Project]:
+    if names is None:
+        return state.projects.values()
+    return [state.projects[name] for name in sorted(name for name in names if name in state.projects)]
+
+
+def _project(state: State, task: Task) -> Project:
+    return state.numbered[task.project]
+
+
+def _lease(task: Task) -> Lease:
+    if task.lease is None:
+        raise Corrupt(f"task {task.taskid!r} is held without a lease")
+    return task.lease

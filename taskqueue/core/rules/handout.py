@@ -1,0 +1,239 @@
+"""Handing out: tasks for fetchers with free slots, unasked, in fair shares, at each project's pace.
+
+ring.visit ──► project, fetcher, how many ──► lease each ──► select messages, numbered per fetcher
+                  │ no token: comes back when there will be one
+                  │ dry with a floor, or hollow: comes back with the next look-up
+                  │ expired: ends as cancelled instead, and costs no token
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw
+
+from taskqueue.core.projects.connections import most_at_one
+from taskqueue.core.projects.fair_queue import Ring
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Interest, Session
+from taskqueue.core.rules.eligibility import allowance, may_give, recall, take_tokens
+from taskqueue.core.rules.memory_limits import await_body, heavy_bytes
+from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
+from taskqueue.core.rules.suspects import may_try
+from taskqueue.core.state import State
+from taskqueue.core.tasks.task import CANCELLED, Lease, Spec, Task
+from taskqueue.protocol.fields import PLAIN, Handed, Now, Peer, Schedule
+from taskqueue.protocol.replies import Select
+from taskqueue.protocol.views import Attempt
+
+
+def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Handed:
+    """The task as its fetcher gets it, with ``timeout`` seconds left."""
+    return Handed(
+        project.name,
+        task.taskid,
+        spec.url,
+        task.token,
+        timeout,
+        spec.body,
+        task.retried,
+        task.lastcrawltime,
+        told_schedule(task, spec.schedule),
+    )
+
+
+def told_schedule(task: Task, schedule: Schedule) -> Schedule:
+    """What a fetcher is told of when and how often the task runs; PLAIN itself, which takes no bytes, if all of it is
+    as it is by default."""
+    if schedule is PLAIN and not task.priority:
+        return PLAIN
+    told = Schedule(
+        task.priority, schedule.exetime, retries=schedule.retries, age=schedule.age, itag=schedule.itag or None
+    )
+    return PLAIN if told == PLAIN else told
+
+
+ASIDE_MOST: Final = 256
+"""Suspects that one look at a queue passes over."""
+
+
+def call_crowded(state: State) -> None:
+    """Let those have tasks again whose connections have room for more."""
+    called, more = state.connections.call(most_at_one(state.config.max_leases))
+    state.freed.update((session.id, session) for session in called)
+    state.more |= more
+
+
+class HandOut:
+    """The hand-outs of one turn."""
+
+    __slots__ = (
+        "_at_one", "_heavy_bytes", "_held", "_left", "_messages", "_now", "_passed_over", "_refused", "_room", "_state",
+    )  # fmt: skip
+
+    def __init__(self, state: State, now: Now) -> None:
+        self._state = state
+        self._now = now
+        self._left = min(state.config.turn_tasks, state.config.max_leases - state.memory.leases)
+        self._at_one = most_at_one(state.config.max_leases)
+        self._held: dict[Peer, int] = {}
+        self._heavy_bytes = 0
+        self._messages: dict[str, Select] = {}
+        self._room: dict[str, int] = {}
+        self._passed_over = 0
+        self._refused: dict[tuple[Interest, int], int] = {}
+
+    def run(self) -> None:
+        """Give out what may be given, up to ``turn_tasks``; then say it."""
+        if not self._state.config.has_room:
+            return  # whoever has work stays in its rings, and has its turn as soon as there is room again
+        # Once a turn at least, or whoever waits for shared tokens would never come up beside one who wants no end.
+        recall(self._state, self._now)
+        while self._left > 0:
+            ring = self._busy_ring()
+            if ring is None:
+                break
+            if self._visit(ring):
+                self._state.shares.pass_on(ring)
+        else:
+            # At ``max_leases`` there is nothing more to do before a lease ends.
+            has_room = self._state.memory.leases < self._state.config.max_leases
+            self._state.more |= has_room and self._busy_ring() is not None
+        for session in self._messages:
+            self._send(self._state.sessions[session])
+
+    def _busy_ring(self) -> Ring | None:
+        """The ring whose turn it is; if there is none, one that those make busy who wait for shared tokens."""
+        ring = self._state.shares.busy_ring()
+        if ring is None and self._state.shared:
+            recall(self._state, self._now)
+            ring = self._state.shares.busy_ring()
+        return ring
+
+    def _visit(self, ring: Ring) -> int:
+        project, session, count = ring.visit()
+        if self._state.memory.leases + count > self._at_one:
+            count = self._most_for(session, count)
+            if not count:
+                ring.pass_over(session)
+                self._state.connections.set_aside(session)
+                self._state.shares.look(ring)
+                return 0
+        allowed = allowance(self._state, project, self._now)
+        taken = self._give(project, session, int(min(count, allowed, self._left)))
+        self._left -= taken
+        if session.peer in self._held:
+            self._held[session.peer] += taken
+        more = not await_body(self._state, project) and may_give(self._state, project, self._now)
+        if self._passed_over and not taken:
+            more = more and not self._is_barred(ring, project)
+        ring.settle(taken, more=more)
+        self._state.shares.look(ring)
+        return taken
+
+    def _most_for(self, session: Session, count: int) -> int:
+        """How many of so many tasks the session may have, with what all sessions of its connection hold."""
+        held = self._held.get(session.peer)
+        if held is None:
+            held = self._held[session.peer] = self._state.connections.held(session.peer)
+        return min(count, max(0, self._at_one - held))
+
+    def _is_barred(self, ring: Ring, project: Project) -> bool:
+        """All who wait have other suspects already, and may not have those that are the project's first tasks."""
+        key = ring.interest, project.number
+        self._refused[key] = self._refused.get(key, 0) + 1
+        if self._refused[key] < len(ring.waiting):
+            return False
+        self._state.barred[project.number] = project
+        return True
+
+    def _give(self, project: Project, session: Session, count: int) -> int:
+        """Lease up to ``count`` tasks; fewer if the head runs dry."""
+        ready = project.queue.ready
+        aside: list[Task] = []
+        self._heavy_bytes = heavy_bytes(self._state)
+        room = self._room.get(session.id, 0)
+        fetch_bytes = beside = len(project.fetch) if project.fetch is not None else 0
+        if beside and session.id in self._messages and project.name in self._messages[session.id].fetch:
+            beside = 0
+        given = 0
+        while given < count:
+            task = ready.first()
+            if task is None or task.spec is None:
+                break
+            expires_at = task.spec.schedule.expires_at
+            if expires_at is not None and expires_at <= self._now.wall:
+                if not self._expire(project, task):
+                    break
+                continue
+            if task.crashes and not may_try(session, task):
+                ready.remove(task)
+                aside.append(task)
+                if len(aside) == ASIDE_MOST:
+                    break
+                continue
+            if task.size + beside > room:
+                room = self._begin_message(session)
+                beside = fetch_bytes
+            room -= task.size + beside
+            beside = 0
+            self._lease(project, session, task, task.spec)
+            given += 1
+        self._passed_over = len(aside)
+        for task in aside:
+            ready.add(task)
+        if given:
+            self._room[session.id] = room
+            take_tokens(self._state, project, given, self._now)
+            project.totals.selected += given
+            self._state.memory.leases += given
+            self._state.touch(project)
+        return given
+
+    def _lease(self, project: Project, session: Session, task: Task, spec: Spec) -> None:
+        timeout = spec.schedule.timeout or project.settings.processing_timeout
+        now = self._now.boot
+        lease = Lease(session.id, session.number, now + timeout, now)
+        if project.state == "checking":
+            project.pause.lend(lease)
+        leased = project.queue.processing.leased
+        token = self._state.number() ^ session.mask
+        while not token or token in leased:  # 0 means none; whatever else is in force keeps its own
+            token = self._state.number() ^ session.mask
+        project.queue.lease(task, token, lease)  # type: ignore[arg-type]  # as of a number: see State.number
+        session.leases[task.token] = task
+        if task.crashes:
+            session.suspects[task.token] = task.crashes
+        message = self._messages[session.id]
+        message.tasks.append(as_handed(project, task, spec, timeout))
+        if project.fetch is not None and self._fits_beside(project.fetch, spec):
+            message.fetch[project.name] = project.fetch
+        self._state.memory.leased += task.size
+        if task.size > self._heavy_bytes:
+            self._state.heavy.append(task)
+
+    def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:
+        """The longest message has room for both; not for a body that was taken when the project's fetch was shorter."""
+        room = self._state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(spec.url)
+        return len(spec.body) + len(fetch) <= room
+
+    def _expire(self, project: Project, task: Task) -> bool:
+        """End a task that is not worth running any more; False: this turn has ended enough of them."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        self._state.note_attempt(task, Attempt(self._now.wall, "expired", error="expired before it was handed out"))
+        project.queue.finish(task, CANCELLED, self._now.wall)
+        self._state.touch(project)
+        return True
+
+    def _begin_message(self, session: Session) -> int:
+        """Start the next select message to the session; returns the bytes of room in it."""
+        if session.id in self._messages:
+            self._send(session)
+        session.number += 1
+        self._messages[session.id] = Select(number=session.number, tasks=[], fetch={})
+        return self._state.config.select_bytes
+
+    def _send(self, session: Session) -> None:
+        self._state.say(session, self._messages[session.id], kept=False)

@@ -1,0 +1,278 @@
+"""How a lease ends: done, failed, run out, or given back.
+
+    processing ──ok──────────────────► success        (recurring: delayed until its age has passed)
+               ──not ok, run out─────► ready, delayed or failed: see ``retry``
+               ──released, lost──────► ready, no retry used up
+               ──fetcher silent──────► ready behind its equals; one that is to blame as if not ok: see ``suspects``
+
+An answer counts if and only if its token is that of the task, which it uses up: a second answer is stale. Running out
+of time leaves the token, so a late success counts if nobody else has been given the task; a late failure changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.core.projects.pause import CHECKS
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.rules import failures
+from taskqueue.core.rules.push import apply_deferred, queue_up, take_batch
+from taskqueue.core.settings.settings import CRASHES_MOST
+from taskqueue.core.state import State
+from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, gives_up, recurring
+from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import Finished, Now
+from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
+from taskqueue.protocol.requests import Done, Flaws
+from taskqueue.protocol.views import Attempt, Outcome
+
+CRASHED: Final = "its fetcher fell silent while it ran"
+
+REASON_CHARS: Final = 300
+"""Of the reason for a pause, which quotes the last error."""
+
+
+def finish_batch(state: State, now: Now, session: Session, request: Done, flaws: Flaws) -> DoneReply:
+    """Take in a batch of answers, each on its own merits, with the new tasks that came out of them."""
+    reply = DoneReply(n=request.n, outcomes=[])
+    has_new = any(item is not None and item.new for item in request.tasks)
+    for index, item in enumerate(request.tasks):
+        new: list[NewOutcome] = []
+        if item is None:
+            reply.outcomes.append("rejected")
+            reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
+        else:
+            depth = _depth_below(state, item) if item.new else 0
+            reply.outcomes.append(finish(state, now, session, item))
+            if item.new and reply.outcomes[-1] == "done":
+                new, errors = take_batch(state, now, item.project, item.new, flaws, (index,), depth)
+                reply.errors += errors
+        if has_new:
+            reply.new.append(new)
+    return reply
+
+
+def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
+    """Take in what a fetcher says of a task that it was given."""
+    if session.ended and session.ended.pop(item.token, None) is not None:
+        state.memory.ended -= 1
+        state.freed[session.id] = session
+    project = state.projects.get(item.project)
+    task = project.queue.find(project.number, item.taskid) if project else None
+    if project is None or task is None or not item.token or task.token != item.token:
+        return "stale"
+    if task.state == PROCESSING:
+        _end(state, now, session, project, task, item)
+    elif item.ok and (task.state == READY or task.state == DELAYED):
+        state.touch(project)
+        task.crashes = 0
+        _succeed(state, now, project, task, Attempt(now.wall, "success", session.label))
+    else:
+        return "stale"
+    task.token = NO_TOKEN
+    if session.rest_seconds:
+        session.work_counts()
+        state.freed[session.id] = session
+    return "done"
+
+
+def expire(state: State, now: Now, project: Project, task: Task) -> None:
+    """The task's lease has run out: a failure with the reason ``timeout``."""
+    schedule = state.spec_of(task).schedule
+    retry = after_timeout(schedule, project.settings, task.retried, timed_out=task.timed_out)
+    lease = _lease_of(state, project, task)
+    session = state.revoke(task)
+    task.timed_out = True
+    project.totals.timeout += 1
+    failures.note(state, task, _attempt(now, project, lease, session, "timeout", "timeout"))
+    _retry(state, now, project, task, retry)
+    _fail_project(state, now, project, lease, "timeout")
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
+
+
+def give_back(state: State, now: Now, project: Project, task: Task) -> None:
+    """The task was not run: it is ready again, first among its equals, and no retry is used up."""
+    lease = _lease_of(state, project, task)
+    state.unlease(task)
+    _wait_again(state, now, project, task, lease)
+
+
+def take_back(state: State, now: Now, session: Session, project: Project, task: Task) -> None:
+    """The session says that the task was not started; it need not be the one that it was handed to."""
+    lease = _lease_of(state, project, task)
+    _end_by(state, session, task, lease)
+    _wait_again(state, now, project, task, lease)
+
+
+def crash(state: State, now: Now, project: Project, task: Task, *, to_blame: bool) -> None:
+    """The task's fetcher has fallen silent while it ran.
+
+    Args:
+        to_blame: it has failed if that was one crash too many.
+    """
+    settings = project.settings
+    lease = _lease_of(state, project, task)
+    session = state.unlease(task)
+    crashes = task.crashes + 1
+    seconds = now.boot - lease.selected_at
+    failures.note(state, task, Attempt(now.wall, "crashed", session.label, seconds, CRASHED))
+    if to_blame and crashes >= settings.max_crashes:
+        # One crash more is its failure again.
+        task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
+        _retry(state, now, project, task, after_failure(state.spec_of(task).schedule, settings, task.retried))
+        _fail_project(state, now, project, lease, CRASHED)
+    else:
+        task.crashes = min(crashes, max(1, settings.max_crashes - 1))
+        queue_up(state, project, task)
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
+
+
+def lose(state: State, now: Now, project: Project, task: Task) -> None:
+    """The task's fetcher has fallen silent before it ran: it is ready again, behind its equals."""
+    lease = _lease_of(state, project, task)
+    state.unlease(task)
+    queue_up(state, project, task)
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
+
+
+def _wait_again(state: State, now: Now, project: Project, task: Task, lease: Lease) -> None:
+    project.queue.put_ready(task)
+    state.want(task)
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
+
+
+def _end(state: State, now: Now, session: Session, project: Project, task: Task, item: Finished) -> None:
+    lease = _lease_of(state, project, task)
+    holder = _end_by(state, session, task, lease)
+    task.crashes = 0
+    if item.ok:
+        _succeed(state, now, project, task, _attempt(now, project, lease, holder, "success"))
+    else:
+        failures.note(state, task, _attempt(now, project, lease, holder, "failed", item.error))
+        _fail(state, now, project, task, item, lease)
+    if lease.deferred is not None:
+        apply_deferred(state, now, project, task, lease.deferred)
+
+
+def _lease_of(state: State, project: Project, task: Task) -> Lease:
+    """The lease that is to end; what was deferred until then is for the caller to apply."""
+    lease = task.lease
+    if lease is None:
+        raise Corrupt(f"task {task.taskid!r} has no lease to end")
+    state.touch(project)
+    return lease
+
+
+def _end_by(state: State, session: Session, task: Task, lease: Lease) -> Session:
+    """End the lease as the session says; the fetcher that the task was handed to, if another, may work on it still."""
+    return state.unlease(task) if lease.session == session.id else state.revoke(task)
+
+
+def _attempt(now: Now, project: Project, lease: Lease, session: Session, outcome: Outcome, error: str = "") -> Attempt:
+    """How a lease ended, counted among the seconds of its project and by its fetcher."""
+    seconds = now.boot - lease.selected_at
+    project.counters.took(seconds, now.wall)
+    if outcome == "success":
+        session.done += 1
+    else:
+        session.failed += 1
+    return Attempt(now.wall, outcome, session.label, seconds, error)
+
+
+def _succeed(state: State, now: Now, project: Project, task: Task, attempt: Attempt) -> None:
+    schedule = (task.spec or state.spec_of(task)).schedule
+    task.retried = 0
+    task.timed_out = False
+    task.lastcrawltime = now.wall
+    project.totals.success += 1
+    if project.paused_itself:
+        project.set_running()
+        state.tell("resumed", project, now, "a task has succeeded")
+    project.pause.record.failures = 0
+    if schedule.auto_recrawl and schedule.age is not None:
+        state.note_attempt(task, attempt)
+        project.queue.set_apart(task)
+        _hold_back(project, task, now.wall + schedule.age)
+    else:
+        project.queue.succeed(task, attempt)
+
+
+def _fail(state: State, now: Now, project: Project, task: Task, item: Finished, lease: Lease) -> None:
+    task.timed_out = False
+    if not item.retry:
+        retry = None
+        _pass_check(state, now, project, lease)
+    elif item.retry_after is not None:
+        retry = Retry(item.retry_after, False)
+        _pass_check(state, now, project, lease)
+    else:
+        retry = after_failure(state.spec_of(task).schedule, project.settings, task.retried)
+        _fail_project(state, now, project, lease, item.error)
+    _retry(state, now, project, task, retry)
+
+
+def _retry(state: State, now: Now, project: Project, task: Task, retry: Retry | None) -> None:
+    task.lastcrawltime = now.wall
+    if retry is None:
+        project.totals.failed += 1
+        project.queue.finish(task, FAILED, now.wall)
+        return
+    project.totals.retried += 1
+    task.retried += retry.counts
+    schedule = state.spec_of(task).schedule
+    if recurring(schedule) and gives_up(schedule, project.settings, task.retried):
+        project.queue.set_apart(task)
+    if retry.delay:
+        _hold_back(project, task, now.wall + retry.delay)
+    else:
+        project.queue.put_ready(task)
+
+
+def _fail_project(state: State, now: Now, project: Project, lease: Lease, error: str) -> None:
+    """One more failure: is it the one after which the project pauses itself?
+
+    Told is the pause, not that it goes on after checks that failed, too: that may be for days.
+    """
+    is_first = project.state == "running"
+    if is_first and project.pause.fail(project.settings.fail_pause_num):
+        failures = project.pause.record.failures
+        reason = f"{failures} failure{'s' * (failures > 1)} in a row, the last one: {_last_line(error)}"
+    elif project.state == "checking" and project.pause.fail_check(lease.check):
+        reason = f"{CHECKS} checks have failed, the last one: {_last_line(error)}"
+    else:
+        return
+    project.pause_itself(now, reason[:REASON_CHARS])
+    state.wall.note(("check", project.number), project.check_at())
+    if is_first:
+        state.tell("paused", project, now, project.pause.record.reason)
+
+
+def _pass_check(state: State, now: Now, project: Project, lease: Lease) -> None:
+    """The site answered as it meant to: if it does so again and again, a project that checks may go on."""
+    if project.state == "checking" and project.pause.pass_check(lease.check):
+        project.set_running()
+        state.tell("resumed", project, now, "the site answers")
+
+
+def _last_line(error: str) -> str:
+    """What a traceback comes to: people are told in one line."""
+    return error.strip().rpartition("\n")[2].strip() or "no reason given"
+
+
+def _hold_back(project: Project, task: Task, until: float) -> None:
+    task.held_back = True
+    project.queue.put_delayed(task, until)
+
+
+def _depth_below(state: State, item: Finished) -> int:
+    """Of the follow-ups of a task that was handed out."""
+    project = state.projects.get(item.project)
+    task = project.queue.find(project.number, item.taskid) if project else None
+    return task.spec.depth + 1 if task is not None and task.spec is not None else 0

@@ -1,0 +1,109 @@
+"""Keeping what is held in memory within its bounds. Whatever is dropped is in the store.
+
+    memory_bytes ──in equal shares──► each head that holds anything, at most head_bytes
+                                        │ over its share: its upper part is dropped
+                                        │ its only task is over it: the body is dropped, and read when its turn comes
+    all heads over memory_bytes: those that were longest left alone are cut down to their shares, too
+
+Rules:
+1. A project in which nothing waits costs nothing here, and a head keeps at least its first task.
+2. Bodies of tasks that are handed out are kept while all of these together are small: LEASED_PART. How many there are
+   is bounded by ``max_leases``.
+3. A body is dropped at the beginning of the next turn, when the store has it for certain.
+4. A body that was missing when its task was to go out is *awaited*: it is read, and held until the task has its turn,
+   or a project with large bodies would never have one beside others. All of these take AWAITED_PART at most.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.state import State
+from taskqueue.core.tasks.task import DELAYED, READY, TASK_BYTES
+
+HEAVY_BYTES: Final = 8 << 10
+"""A task above this size is not held with its body while it is processing: what fetchers hold must not fill the
+memory of the daemon. Reading it again costs little beside sending it."""
+
+LEASED_PART: Final = 4
+"""Tasks that are handed out are held with their bodies up to one in so many of ``memory_bytes``, on top of it."""
+
+AT_ONCE: Final[dict[int, int]] = {READY: 2048, DELAYED: 128}
+"""Tasks that are read at once of an order. Bodies of delayed ones lie strewn, so each costs a look-up: 2,048 of them
+stopped the loop for 13 to 24 ms, and others that were due meanwhile were late; 128 take 1.3 to 2 ms."""
+
+AWAITED_PART: Final = 4
+"""Bodies that are awaited are held up to one in so many of ``memory_bytes``, on top of it."""
+
+RELIEVED_A_TURN: Final = 256
+"""Heads that are looked at in one turn because all together are too large."""
+
+
+def share(state: State) -> int:
+    """Bytes that each head may take now."""
+    config = state.config
+    return min(config.head_bytes, state.memory.share(config.memory_bytes))
+
+
+def refill_tasks(state: State, which: int) -> int:
+    """Tasks that the head of an order is filled with at once, at most."""
+    half = min(state.config.head_tasks, share(state) // TASK_BYTES) // 2
+    return max(1, min(half, AT_ONCE[which]))
+
+
+def heavy_bytes(state: State) -> int:
+    """A task that takes more is not to be held with its body while it is processing."""
+    return HEAVY_BYTES if state.memory.leased <= state.config.memory_bytes // LEASED_PART else TASK_BYTES
+
+
+def await_body(state: State, project: Project) -> bool:
+    """The project's next task is to go out, but its body is not held: have it read. False: there is none, or it is."""
+    first = project.queue.ready.first()
+    if first is None or first.spec is not None:
+        return False
+    state.want(first)
+    state.awaited[project.number] = first
+    return True
+
+
+def settle(state: State, project: Project) -> None:
+    """Cut the project's heads down to their bounds, and count what they hold."""
+    for which in (READY, DELAYED):
+        _trim(state, project, which)
+
+
+def relieve(state: State) -> None:
+    """If all heads together hold too much, cut down those that were longest left alone."""
+    if state.awaited:
+        _give_up_awaited(state)
+    memory, most = state.memory, state.config.memory_bytes
+    if memory.heads <= most:
+        return
+    for number, which in memory.longest_untouched(RELIEVED_A_TURN):
+        if memory.heads > most:
+            _trim(state, state.numbered[number], which)
+
+
+def _give_up_awaited(state: State) -> None:
+    """Await no more than there is room for, and nothing that is not next any more; the oldest goes first."""
+    awaited = state.awaited
+    for number, task in list(awaited.items()):
+        project = state.numbered.get(number)
+        if project is None or project.queue.ready.first() is not task:
+            del awaited[number]
+    over = sum(task.size for task in awaited.values()) - state.config.memory_bytes // AWAITED_PART
+    while over > 0 and len(awaited) > 1:
+        _, task = awaited.popitem(last=False)
+        over -= task.size
+        state.heavy.append(task)
+
+
+def _trim(state: State, project: Project, which: int) -> None:
+    most = share(state)
+    project.queue.trim(which, state.config.head_tasks, most)
+    head = project.queue.head(which)
+    state.memory.note(project.number, which, head.bytes)
+    first = head.first()
+    if head.bytes > most and first is not None and first.spec and state.awaited.get(project.number) is not first:
+        state.heavy.append(first)

@@ -1,0 +1,278 @@
+"""new-task: what a producer, a follow-up of a ``done``, or the scheduler itself brings in.
+
+``recrawl.decide`` says which of the outcomes it is; this module carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.rules.registry import project_for_push
+from taskqueue.core.settings.jobs import Template
+from taskqueue.core.state import State
+from taskqueue.core.tasks.recrawl import decide, due_at, hurries
+from taskqueue.core.tasks.retry import recurring
+from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, deferred_bytes, size_of
+from taskqueue.errors import Corrupt, Rejected
+from taskqueue.protocol.fields import NewTask, Now, Schedule
+from taskqueue.protocol.replies import ItemError, NewOutcome
+from taskqueue.protocol.requests import Flaws
+
+ENVELOPE_BYTES: Final = 1024
+"""More than anything around a url and a body takes in a message."""
+
+DEFERRED_PART: Final = 8
+"""Updates that wait for the ends of leases take one in so many of ``memory_bytes``, at most, on top of it."""
+
+UTF8_MOST: Final = 4
+"""Bytes of a character."""
+
+
+def take_batch(
+    state: State,
+    now: Now,
+    project: str,
+    items: Iterable[NewTask | None],
+    flaws: Flaws,
+    parent: tuple[int, ...] = (),
+    depth: int = 0,
+) -> tuple[list[NewOutcome], list[ItemError]]:
+    """Take in a batch of new tasks, each on its own merits.
+
+    Args:
+        project: of the items that name none.
+        parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` lets it pass.
+        depth: of these tasks.
+
+    Returns:
+        Per item its outcome, and the reasons of those that are rejected.
+    """
+    outcomes: list[NewOutcome] = []
+    errors: list[ItemError] = []
+    for index, item in enumerate(items):
+        try:
+            if item is None:
+                raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
+            outcomes.append(take(state, now, item.project or project, item, depth, bounded=not parent))
+        except Rejected as rejected:
+            outcomes.append("rejected")
+            errors.append(ItemError(index, rejected.reason, parent[0] if parent else None))
+    return outcomes, errors
+
+
+def take(state: State, now: Now, name: str, item: NewTask, depth: int, *, bounded: bool) -> NewOutcome:
+    """Take in one task; ``bounded``: the project's ``max_queue`` applies to it.
+
+    Raises:
+        Rejected: with the reason.
+    """
+    project = state.projects.get(name) or project_for_push(state, name, now)
+    task = project.queue.find(project.number, item.taskid)
+    outcome = decide(task, item.schedule, now.wall)
+    if outcome == "ignored" or (depth and depth > project.settings.max_depth):
+        return "ignored"
+    if project.has_limits and (outcome == "new" or outcome == "restarted"):
+        _check_room(project, bounded=bounded, is_new=outcome == "new")
+    # What came in must be able to go out again, with its token and the like around it.
+    room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(item.url)
+    if project.fetch is not None:
+        room -= len(project.fetch)
+    if len(item.body) > room:
+        raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this url")
+    if outcome == "deferred":
+        _check_deferred(state, item)
+    _carry_out(state, now, project, task, item, outcome, depth)
+    return outcome
+
+
+def push(state: State, now: Now, project: Project, taskid: str, url: str, template: Template) -> None:
+    """Push a task of the scheduler's own, with ``force_update``; no limit of the project's applies to it."""
+    schedule = Schedule(
+        template.priority, retries=template.retries, age=template.age, timeout=template.timeout, force_update=True
+    )
+    item = NewTask(taskid, url, schedule, state.given.pack(template.body))
+    task = project.queue.find(project.number, taskid)
+    _carry_out(state, now, project, task, item, decide(task, schedule, now.wall), 0)
+
+
+def apply_deferred(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+    """Let a ``force_update`` that came while the task was processing take effect, now that its lease has ended."""
+    if task.state == PROCESSING:
+        raise Corrupt(f"task {task.taskid!r} is still processing")
+    outcome = decide(task, item.schedule, now.wall)
+    if outcome in _CHANGES:
+        _CHANGES[outcome](state, now, project, task, item, task.spec.depth if task.spec else 0)
+
+
+def revive(state: State, project: Project, task: Task) -> None:
+    """Make a task that waits or is over ready now, with all its retries."""
+    task.retried = 0
+    task.token = NO_TOKEN
+    task.held_back = task.timed_out = False
+    if task.seq <= project.cleared:  # what ``clear`` left behind; a task that is live again must not be among it
+        _renumber(state, project, task)
+    project.queue.put_ready(task)
+    project.arm()
+    state.touch(project)
+    state.want_held(project, task)
+
+
+def queue_up(state: State, project: Project, task: Task) -> None:
+    """Make a live task ready, behind its equals: its place among them is told by its seq, so it gets a new one.
+
+    While an operation goes through tasks it keeps the one that it has: one with a newer seq would not be met.
+    """
+    if not state.operations_running:
+        _renumber(state, project, task)
+    project.queue.put_ready(task)
+
+
+def _renumber(state: State, project: Project, task: Task) -> None:
+    """Give a task a new seq, under which its spec is written anew."""
+    task.spec = state.spec_of(task)
+    task.spec_changed = True
+    _give_seq(state, project, task)
+
+
+def _give_seq(state: State, project: Project, task: Task) -> None:
+    """Give a task a new seq; it is nowhere then."""
+    if task.kept_state and not task.kept_seq:
+        task.kept_seq = task.seq
+    project.queue.withdraw(task)
+    task.seq = state.number()
+
+
+def _carry_out(
+    state: State, now: Now, project: Project, task: Task | None, item: NewTask, outcome: NewOutcome, depth: int
+) -> None:
+    state.touch(project)
+    if task is None:
+        _add(state, now, project, item, depth)
+    else:
+        _CHANGES[outcome](state, now, project, task, item, depth)
+    if not project.armed:
+        project.arm()
+
+
+def cancel(state: State, now: Now, project: Project, task: Task) -> None:
+    """End a task, whatever it is; who is processing it will find its answer stale."""
+    if task.state == PROCESSING:
+        state.revoke(task)
+    state.touch(project)
+    project.queue.finish(task, CANCELLED, now.wall)
+    task.token = NO_TOKEN
+
+
+def _check_room(project: Project, *, bounded: bool, is_new: bool) -> None:
+    settings, queue = project.settings, project.queue
+    if bounded and queue.live >= settings.max_queue:
+        raise Rejected("full", f'project "{project.name}" is full: max_queue is {settings.max_queue:g}')
+    if is_new and queue.known >= settings.max_tasks:
+        raise Rejected("full", f'project "{project.name}" is full: max_tasks is {settings.max_tasks:g}')
+
+
+def _check_deferred(state: State, item: NewTask) -> None:
+    """Updates that wait for the end of a lease are held, however long that takes: all of them together are bounded."""
+    most = state.config.memory_bytes // DEFERRED_PART
+    if state.memory.deferred + deferred_bytes(item) > most:
+        raise Rejected(
+            "full",
+            f"the task is processing, and updates that wait for the ends of leases take {state.memory.deferred} bytes "
+            f"already, of at most {most}; push it again when it has ended",
+        )
+
+
+def _add(state: State, now: Now, project: Project, item: NewTask, depth: int) -> None:
+    if state.changes.stale:
+        state.changes.forget_stale(project.number, item.taskid)
+    task = Task(project.number, item.taskid, 0, 0, state.number())
+    project.totals.new += 1
+    _describe(project, task, item, depth)
+    _wait(project, task, due_at(item.schedule, now.wall))
+
+
+def _merge(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    schedule = item.schedule
+    sooner = hurries(task, schedule, now.wall)
+    if schedule.priority > task.priority:
+        project.queue.reprioritise(task, schedule.priority)
+    if sooner:
+        _wait(project, task, due_at(schedule, now.wall))
+    state.want_held(project, task)
+
+
+def _replace(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    task.token = NO_TOKEN
+    task.retried = 0
+    task.timed_out = False
+    until = due_at(item.schedule, now.wall)
+    # It has run, and is told what to bring along when it runs again: it waits for that as it would have by itself.
+    put_off = task.state != 0 and task.apart and recurring(item.schedule) and until > 0
+    project.queue.withdraw(task)
+    _describe(project, task, item, depth)
+    task.held_back = put_off
+    task.apart = task.apart or put_off
+    _wait(project, task, until)
+
+
+def _restart(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    project.totals.new += 1
+    _give_seq(state, project, task)
+    _replace(state, now, project, task, item, depth)
+
+
+def _defer(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    if task.lease is None:
+        raise Corrupt(f"task {task.taskid!r} is processing without a lease")
+    update = _kept_until_later(item, now)
+    former = task.lease.deferred
+    state.memory.deferred += deferred_bytes(update) - (deferred_bytes(former) if former is not None else 0)
+    task.lease.deferred = update
+    state.changes.touch(task)
+
+
+def _cancel(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    cancel(state, now, project, task)
+
+
+_Change = Callable[[State, Now, Project, Task, NewTask, int], None]
+_CHANGES: Final[Mapping[NewOutcome, _Change]] = {
+    "merged": _merge,
+    "replaced": _replace,
+    "restarted": _restart,
+    "deferred": _defer,
+    "cancelled": _cancel,
+}
+"""How each outcome changes a task that is known."""
+
+
+def _describe(project: Project, task: Task, item: NewTask, depth: int) -> None:
+    """The task, which is nowhere now, is as the message says from now on."""
+    schedule = item.schedule
+    # A Raw keeps the whole frame that it came in alive, so the body is copied out, once.
+    task.spec = spec = Spec(item.url, schedule, item.body.copy(), depth)
+    task.bare = False
+    task.apart = task.taskid == project.finisher
+    task.size = size_of(spec)
+    task.priority = schedule.priority
+    task.itag = schedule.itag or ""
+    task.spec_changed = True
+
+
+def _kept_until_later(item: NewTask, now: Now) -> NewTask:
+    """The same, with a body of its own; its delay counts from its arrival, so it becomes a time."""
+    schedule = item.schedule
+    if schedule.delay is not None:
+        schedule = replace(schedule, exetime=now.wall + schedule.delay, delay=None)
+    return NewTask(item.taskid, item.url, schedule, item.body.copy(), item.project)
+
+
+def _wait(project: Project, task: Task, until: float) -> None:
+    if until:
+        project.queue.put_delayed(task, until)
+    else:
+        project.queue.put_ready(task)

@@ -1,0 +1,189 @@
+"""Making, changing and removing projects: what of them concerns more than the project itself."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import astuple
+
+from taskqueue.core.parts.bucket import Bucket
+from taskqueue.core.projects import cron_times
+from taskqueue.core.projects.project import Project, new_record
+from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.rules.answer_waiters import answer
+from taskqueue.core.settings.jobs import NO_JOBS, CronJob
+from taskqueue.core.settings.layer_size import SAID_MOST, check_memory, check_size, memory_bytes
+from taskqueue.core.settings.settings import Layer, check, merge
+from taskqueue.core.state import NO_PACE, OF_PROJECTS, State
+from taskqueue.core.tasks.task import DELAYED, READY
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Now, Setting
+from taskqueue.protocol.replies import ErrorReply
+
+NOTHING_SAID: Final[Layer] = {}
+
+
+def project_for_push(state: State, name: str, now: Now) -> Project:
+    """The project of that name; with ``auto_create`` an unknown one is made.
+
+    Raises:
+        Rejected: it is unknown.
+    """
+    if name not in state.projects and state.config.auto_create:
+        return make_another(state, name, now)
+    return state.project(name)
+
+
+def make_another(state: State, name: str, now: Now, overrides: Layer = NOTHING_SAID) -> Project:
+    """Make a project that somebody asks for.
+
+    Raises:
+        Rejected: there are ``max_projects`` already.
+    """
+    most = state.config.max_projects
+    if len(state.projects) >= most:
+        hint = "delete some with: taskqueue project delete NAME"
+        raise Rejected("full", f"project: there are {len(state.projects)}, and limits.max_projects is {most}; {hint}")
+    return make_project(state, name, now, overrides)
+
+
+def make_project(state: State, name: str, now: Now, overrides: Layer = NOTHING_SAID) -> Project:
+    """Make a project, running, with a full bucket, and with these settings over those of the config."""
+    layers = state.layers(name)
+    record = new_record(state.new_project_number(), name, merge(*layers, overrides), now.boot)
+    record.overrides = dict(overrides)
+    project = Project(record, state.changes, layers, now.boot)
+    add_project(state, project, now)
+    plan_cron(state, project, now, {})
+    state.touch(project)
+    return project
+
+
+def check_settings(state: State, name: str, overrides: Layer) -> None:
+    """See that a project could have these overrides.
+
+    Raises:
+        Rejected: with the code ``setting``.
+    """
+    check_memory(overrides)
+    settings = merge(*state.layers(name), overrides)
+    project = state.projects.get(name)
+    check(settings, state.given, project.settings.cron if project else NO_JOBS)
+    check_size(overrides, state.given)
+    before = project.said_bytes if project is not None else 0
+    if before < (said := memory_bytes(overrides)) and state.said_bytes - before + said > SAID_MOST:
+        raise Rejected(
+            "full",
+            f"settings: what was said of all projects takes {state.said_bytes} bytes in memory, "
+            f"this would take {said}, and {SAID_MOST} are the most; unset some",
+        )
+    if settings.bucket and settings.bucket not in state.config.buckets:
+        raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
+
+
+def in_group(state: State, group: str) -> list[Project]:
+    """The projects of a group, in the order of their names.
+
+    Raises:
+        Rejected: there are none.
+    """
+    members = [state.projects[name] for name in state.names if state.projects[name].settings.group == group]
+    if not group or not members:
+        raise Rejected("unknown-group", f'group: no project belongs to a group "{group}"')
+    return members
+
+
+def add_project(state: State, project: Project, now: Now) -> None:
+    """Know a project."""
+    state.projects[project.name] = project
+    state.numbered[project.number] = project
+    state.said_bytes += project.said_bytes
+    insort(state.names, project.name)
+    state.sums.note(project)
+    if project.cleared:
+        state.swept[project.number] = project.cleared
+    state.wall.note(("check", project.number), project.check_at())
+    _adopt(state, project, now)
+
+
+def use_settings(
+    state: State, project: Project, layers: Sequence[Layer], overrides: Mapping[str, Setting], now: Now
+) -> None:
+    """Give the project other settings.
+
+    Raises:
+        Rejected: they don't fit; nothing has changed.
+    """
+    before = project.settings.cron
+    state.said_bytes -= project.said_bytes
+    project.apply(layers, overrides, now.boot)
+    state.said_bytes += project.said_bytes
+    if project.cap_wait(now.wall):
+        state.wall.note(("check", project.number), project.check_at())
+    _adopt(state, project, now)
+    plan_cron(state, project, now, before)
+    state.touch(project)
+
+
+def plan_cron(state: State, project: Project, now: Now, before: Mapping[str, CronJob]) -> None:
+    """Plan the jobs of a project; ``before`` are those that it had under other settings."""
+    cron_times.plan(project, state.given, now, before)
+    state.crons.note(project.number, cron_times.next_at(project))
+
+
+def remove_project(state: State, project: Project) -> None:
+    """Know a project no more, and have the store forget everything of it."""
+    for task in list(project.queue.processing.leased.values()):
+        state.revoke(task)
+    del state.projects[project.name]
+    del state.numbered[project.number]
+    state.said_bytes -= project.said_bytes
+    del state.names[bisect_left(state.names, project.name)]
+    state.dirty.pop(project.number, None)
+    state.low.pop(project.number, None)
+    state.swept.pop(project.number, None)
+    state.old.pop(project.number, None)
+    state.barred.pop(project.number, None)
+    state.crons.drop(project.number)
+    for kind in OF_PROJECTS:
+        state.boot.drop((kind, project.number))
+        state.wall.drop((kind, project.number))
+    state.shares.remove(project)
+    state.sums.remove(project)
+    state.history.remove(project.number, astuple(project.totals))
+    for which in (READY, DELAYED):
+        state.memory.note(project.number, which, 0)
+    leave_shared(project)
+    state.changes.kept.dropped_projects.append(project.number)
+    reason = f'project: "{project.name}" has been deleted'
+    answer(state, project.waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
+
+
+def leave_shared(project: Project) -> None:
+    """The project shares no bucket any more."""
+    if project.shared is not None:
+        project.shared.forget(project.number)
+        project.shared = None
+        project.virtual = 0.0
+
+
+def _adopt(state: State, project: Project, now: Now) -> None:
+    """What its settings mean outside of the project."""
+    settings = project.settings
+    state.wall.note(("old", project.number), project.old_at())
+    project.hours = state.given.hours(settings.active, now.wall)
+    project.fetch = state.given.pack(settings.fetch) if settings.fetch else None
+    if project.shared is not None and project.shared.name != settings.bucket:
+        leave_shared(project)
+    if settings.bucket and project.shared is None:
+        project.shared = state.shared.get(settings.bucket) or _make_shared(state, settings.bucket, now)
+
+
+def _make_shared(state: State, name: str, now: Now) -> SharedBucket:
+    """A shared bucket, full; one that the config does not have (any more) gives nothing."""
+    pace = state.config.buckets.get(name, NO_PACE)
+    shared = SharedBucket(name, Bucket(pace.rate, pace.burst, pace.burst, now.boot))
+    state.shared[name] = state.drawn[name] = shared
+    return shared

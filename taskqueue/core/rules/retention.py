@@ -1,0 +1,98 @@
+"""Retention: what has been over for longer than its project keeps it goes, a page at a time, the oldest first.
+
+                                 ┌─ forget = false ──► bare: state, itag, lastcrawltime stay, so no url comes twice
+    over ──keep_success, …──► old
+                                 └─ forget = true ───► unknown
+
+Rules:
+1. When something is old tells the lower bound of its order (``retention_keys``): a project is woken for no other
+   reason, and what it drops is read from there on, not across what has been dropped before.
+2. A step and the lower bound that it leads to are one commit, so a restart goes on where it was.
+3. What the turn has done to a task wins: one that it has restarted is live. The settings at the end of the turn decide.
+4. OLD_AT_ONCE projects share the OLD_TASKS of a turn; others wait for theirs.
+5. What is bare is in no order any more: nothing drops it, not even ``forget``, but ``reset`` and ``delete``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import FoundOld, Needs, Old, OldRef
+from taskqueue.core.tasks.retention_keys import NOTHING, old_below
+from taskqueue.core.tasks.task import SUCCESS, time_key
+from taskqueue.protocol.fields import Now
+
+OLD_TASKS: Final = 256
+"""Dropped in a turn."""
+
+OLD_AT_ONCE: Final = 8
+
+
+def need(state: State, now: Now, wanted: Needs) -> None:
+    """Have what is old read of the projects whose turn it is."""
+    state.ridding = list(islice(state.old, OLD_AT_ONCE))
+    parts = [ref for number in state.ridding for ref in _old_in(state.numbered[number], now)]
+    limit = max(1, min(OLD_TASKS, state.config.turn_tasks) // max(1, len(parts)))
+    wanted.old += [ref._replace(limit=limit) for ref in parts]
+
+
+def step(state: State, now: Now) -> None:
+    """Drop what was read, and say when there will be something again."""
+    for page in state.changes.found.old:
+        project = state.numbered.get(page.ref.project)
+        if project is not None:
+            _drop_page(state, now, project, page)
+    for number in state.ridding:
+        if number in state.old:
+            _plan(state, now, state.numbered[number])
+    state.ridding = []
+    state.more |= bool(state.old)
+
+
+def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
+    """Where the project has something old, maybe; how much of it is wanted is for the caller to say."""
+    for which, keep in enumerate(project.keeps, SUCCESS):
+        low, end = project.queue.over_low[which], old_below(keep, now.wall)
+        if low < end:
+            yield OldRef(project.number, which, low, end, 0)
+
+
+def _plan(state: State, now: Now, project: Project) -> None:
+    """Go on in one of the next turns if there is more, or else when there will be."""
+    del state.old[project.number]
+    if any(_old_in(project, now)):
+        state.old[project.number] = None
+    state.wall.note(("old", project.number), project.old_at())
+
+
+def _drop_page(state: State, now: Now, project: Project, page: FoundOld) -> None:
+    which = page.ref.state
+    # What ended in this very turn is not on the page.
+    low = time_key(now.wall, 0) if project.number in state.dirty else NOTHING
+    end = old_below(project.keeps[which - SUCCESS], now.wall) if project.keeps else 0
+    kept = next((old.task.key for old in page.tasks if old.task.key >= end), page.next)
+    project.queue.over_low[which] = low if kept is None else min(low, kept)
+    state.touch(project)
+    for old in page.tasks:
+        if old.task.key < end and _is_as_read(project, old):
+            _drop(state, now, project, old)
+
+
+def _is_as_read(project: Project, old: Old) -> bool:
+    """This turn has not changed it."""
+    task = project.queue.find(project.number, old.task.taskid)
+    return task is None or not task.touched
+
+
+def _drop(state: State, now: Now, project: Project, old: Old) -> None:
+    task = old.task
+    if project.settings.forget:
+        project.queue.counts[task.state] -= 1
+    else:
+        task.bare = True
+        task.exetime = now.wall
+    state.changes.kept.old.append(old)

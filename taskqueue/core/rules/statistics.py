@@ -1,0 +1,54 @@
+"""The counters of projects in the turn: fed at its end, and saved now and then. They feed the history.
+
+Windows are saved at most once in SAVE_SECONDS, each project at its own second of that time, so that ten thousand of
+them are not written at once. Totals are in every batch.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.state import State
+from taskqueue.protocol.fields import Now
+
+SAVE_SECONDS: Final = 60
+
+
+def note(state: State, project: Project, now: Now) -> None:
+    """At the end of a turn that touched the project."""
+    state.sums.note(project)
+    counters = project.counters
+    failed, before = counters.failed, counters.counted
+    if counters.note(project.totals, now.wall):
+        state.history.note(project.number, before, now.wall)
+        _plan_save(state, project, now)
+        if project.bursting or counters.failed > failed:
+            _look_for_burst(state, project, now)
+
+
+def save(state: State, project: Project) -> None:
+    """Keep the windows, if they may have changed since they were last kept."""
+    if project.save_at != inf:
+        project.save_at = inf
+        state.changes.kept.counters[project.number] = project.counters.saved()
+
+
+def _plan_save(state: State, project: Project, now: Now) -> None:
+    if project.save_at == inf:
+        project.save_at = now.boot + SAVE_SECONDS - (now.boot - project.number) % SAVE_SECONDS
+        state.boot.note(("counters", project.number), project.save_at)
+
+
+def _look_for_burst(state: State, project: Project, now: Now) -> None:
+    """Tell once that many attempts fail, and again only after they had become fewer than half of that."""
+    limit = project.settings.error_burst
+    if limit == inf:
+        return
+    failing = project.counters.failing(now.wall)
+    if not project.bursting and failing >= limit:
+        project.bursting = True
+        state.tell("error-burst", project, now, f"{failing} attempts have failed within five minutes")
+    elif project.bursting and failing < limit / 2:
+        project.bursting = False

@@ -1,0 +1,58 @@
+"""Sweeping up after ``clear``: what the store still has by taskid and by seq of tasks that were dropped.
+
+    clear ──► swept: project ──page──► page ──► … ──► nothing is left: ``Project.cleared`` is 0
+
+Rules:
+1. A step and how far it has come (``Project.swept_to``) are one commit, so a restart goes on where it was.
+2. A project that is cleared again is swept from the start, once, however far that was.
+3. SWEPT_AT_ONCE projects share the tasks of a turn; others wait for theirs.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import FoundPage, Needs, PageRef
+from taskqueue.core.tasks.task import PROCESSING
+
+SWEPT_TASKS: Final = 256
+"""Looked at in a turn."""
+
+SWEPT_AT_ONCE: Final = 8
+
+
+def need(state: State, wanted: Needs) -> None:
+    """Have the next pages read of the projects whose turn it is."""
+    state.sweeping = dict(islice(state.swept.items(), SWEPT_AT_ONCE))
+    for number in state.sweeping:
+        limit = max(1, min(SWEPT_TASKS, state.config.turn_tasks) // len(state.sweeping))
+        after = state.numbered[number].swept_to
+        wanted.pages.append(PageRef(number, after, limit, whole=False, errors=False))
+
+
+def step(state: State) -> None:
+    """Forget what is on the pages that were read."""
+    pages = {page.ref.project: page for page in state.changes.found.pages}
+    for number, bound in state.sweeping.items():
+        # It may have been cleared once more in this very turn, or be gone.
+        if state.swept.get(number) == bound:
+            _take_page(state, state.numbered[number], pages[number])
+    state.sweeping = {}
+    state.more |= bool(state.swept)
+
+
+def _take_page(state: State, project: Project, page: FoundPage) -> None:
+    for task in page.tasks:
+        is_left = task.state <= PROCESSING and task.seq <= project.cleared
+        if is_left and project.queue.find(project.number, task.taskid) is None:
+            state.changes.kept.forgotten.append(task)
+    state.touch(project)
+    bound = state.swept.pop(project.number)
+    if page.end:
+        project.cleared, project.swept_to = 0, ""
+    else:
+        project.swept_to = page.tasks[-1].taskid
+        state.swept[project.number] = bound

@@ -1,0 +1,187 @@
+"""Tasks that the scheduler pushes by itself, as settings say them: ``on_finished``, and the jobs in ``cron``.
+
+Here is what such a table can be and everything that can be wrong with one; when a job runs is in ``cron_times``, what
+is done then in ``cron``. Where only the outside can read something (``Given``), its complaint is told under the name of
+the setting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta, Struct
+
+from taskqueue.core.settings import schema
+from taskqueue.core.settings.environment import Given
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import (
+    MAX_TASKID_BYTES,
+    MAX_URL_CHARS,
+    AgeSeconds,
+    Priority,
+    Retries,
+    Setting,
+    TimeoutSeconds,
+)
+from taskqueue.units import EXAMPLES, seconds_of
+
+JOB_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+JOB_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_" and "-"'
+MAX_JOBS: Final = 100
+"""Cron jobs of one layer of one project."""
+
+EACH_MINUTE: Final = "* * * * *"
+MAX_EVERY_SECONDS: Final = 366 * 86_400
+
+TICK: Final = "{tick}"
+"""In a url or a taskid of a cron job: the unix seconds of the run."""
+MAX_TICK: Final = "9" * 11
+
+MAX_PACKED_BYTES: Final = 64 << 10
+"""Longest body of a task in the settings, and longest ``fetch``: they are sent with each view of the project, and with
+what is handed out."""
+
+LONG_GAP_AT: Final = 3_981_398_400.0
+"""Unix seconds of 2096-03-01 (UTC). From then the next 29th of February is as far as it can be, eight years: what comes
+again within the time that is searched does so from any other time, too."""
+
+
+class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A task that the scheduler pushes by itself, with ``force_update``.
+
+    Attributes:
+        url, taskid: empty: made from the name of what pushes it; a config file has to give the url of its
+            ``on_finished``, lest a misspelt one pass. ``{tick}`` in those of a cron job stands for the
+            unix seconds of the run.
+        body: sent along as it is, such as ``{process = {callback = "index"}}``.
+    """
+
+    url: Annotated[str, Meta(max_length=MAX_URL_CHARS)] = ""
+    taskid: Annotated[str, Meta(max_length=MAX_TASKID_BYTES)] = ""
+    priority: Priority = 0
+    retries: Retries | None = None
+    age: Annotated[AgeSeconds, Meta(extra=schema.DURATION)] | None = None
+    timeout: Annotated[TimeoutSeconds, Meta(extra=schema.DURATION)] | None = None
+    body: Any = None
+
+
+class CronJob(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """When to push which task, again and again. One of ``cron`` and ``every``.
+
+    Attributes:
+        cron: a cron expression, read in ``zone``.
+        every: such as "90s", "5m", "12h" or "1d": at the multiples of that since 1970 (UTC); at most 366 days.
+        missed: what to do about runs missed while the daemon was down: skip them, or run once.
+    """
+
+    task: Template = Template()
+    cron: str = ""
+    every: Annotated[str, Meta(extra=schema.DURATION_SAID)] = ""
+    zone: str = "UTC"
+    missed: Literal["skip", "once"] = "skip"
+
+
+PLAIN_TEMPLATE: Final = Template()
+PLAIN_JOB: Final = CronJob()
+NO_JOBS: Final[Mapping[str, CronJob]] = {}
+
+Jobs = Mapping[str, CronJob]
+
+
+# ---------------------------------------------------------------------------------------- what can't be
+
+
+def wrong_names(jobs: Setting) -> Iterator[str]:
+    """Too many jobs, or names that no job can have."""
+    if not isinstance(jobs, dict):
+        return
+    if len(jobs) > MAX_JOBS:
+        yield f"cron: expected at most {MAX_JOBS} jobs, not {len(jobs)}"
+    for name in jobs:
+        if not isinstance(name, str) or not JOB_NAME.fullmatch(name):
+            yield f"cron.{schema.shown(name)}: a job's name is {JOB_NAME_WORDS}"
+
+
+def wrong_choices(jobs: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """Jobs that don't say one of ``cron`` and ``every``."""
+    for name, job in jobs.items():
+        if bool(job.get("cron")) == bool(job.get("every")):
+            yield f"{schema.path('cron', name)}: give one of cron and every"
+
+
+def wrong_contents(on_finished: Template | None, jobs: Jobs) -> Iterator[str]:
+    """What the types can't say of the tasks in the settings of a project, and of its jobs."""
+    if on_finished is not None:
+        yield from _wrong_template("on_finished", on_finished)
+    for name, job in jobs.items():
+        where = schema.path("cron", name)
+        yield from _wrong_template(f"{where}.task", job.task)
+        yield from _wrong_every(where, job)
+
+
+def unreadable(on_finished: Template | None, jobs: Jobs, given: Given, known: Jobs) -> Iterator[str]:
+    """What of them only the outside can read, and can't; jobs that are ``known`` have been read before."""
+    if on_finished is not None:
+        yield from unpackable("on_finished.body", on_finished.body, given)
+    for name, job in jobs.items():
+        if known.get(name) != job:
+            where = schema.path("cron", name)
+            yield from unpackable(f"{where}.task.body", job.task.body, given)
+            yield from _unreadable_times(where, job, given)
+
+
+def unpackable(where: str, value: object, given: Given) -> Iterator[str]:
+    """What can't be packed, or is too long then."""
+    try:
+        size = len(given.pack(value))
+    except Rejected as rejected:
+        yield f"{where}: {_without_key(rejected.reason)}"
+    else:
+        if size > MAX_PACKED_BYTES:
+            yield f"{where}: {size} bytes, at most {MAX_PACKED_BYTES} are taken in a setting"
+
+
+def attempt(where: str, ask: Callable[[], object]) -> Iterator[str]:
+    """What whoever is asked can't read, under the name of the setting that it was said in."""
+    try:
+        ask()
+    except Rejected as rejected:
+        yield f"{where}: {_without_key(rejected.reason)}"
+
+
+def _wrong_template(where: str, task: Template) -> Iterator[str]:
+    """The daemon is no better than its producers: what it pushes fits into a message."""
+    url, taskid = (text.replace(TICK, MAX_TICK) for text in (task.url, task.taskid))
+    if len(url) > MAX_URL_CHARS:
+        yield f"{where}.url: expected at most {MAX_URL_CHARS} characters"
+    if len(taskid.encode()) > MAX_TASKID_BYTES:
+        yield f"{where}.taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
+
+
+def _wrong_every(where: str, job: CronJob) -> Iterator[str]:
+    every = seconds_of(job.every) or 0.0
+    if job.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
+        said = schema.shown(job.every)
+        yield f'{where}.every: expected whole seconds, such as {EXAMPLES}, at most "366d", not {said}'
+    if job.every and job.zone != PLAIN_JOB.zone:
+        yield f"{where}.zone: goes with cron; every counts from 1970 in UTC"
+
+
+def _unreadable_times(where: str, job: CronJob, given: Given) -> Iterator[str]:
+    """Each of the two apart, so that neither hides the other."""
+    if job.cron:
+        yield from attempt(f"{where}.cron", lambda: _check_comes(job.cron, given))
+    if not job.every:
+        yield from attempt(f"{where}.zone", lambda: given.next_run(EACH_MINUTE, job.zone, 0.0))
+
+
+def _check_comes(expression: str, given: Given) -> None:
+    if given.next_run(expression, PLAIN_JOB.zone, LONG_GAP_AT) == inf:
+        raise Rejected("setting", f"cron: {schema.shown(expression)} never comes")
+
+
+def _without_key(reason: str) -> str:
+    return reason.partition(": ")[2]

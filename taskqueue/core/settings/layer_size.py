@@ -1,0 +1,97 @@
+"""How long a layer of settings may be in all.
+
+A view of a project has three layers merged, and its overrides once more: with up to three hundred jobs it stays below
+320 KiB, so a reply that shows one fits into the shortest ``max_message`` there is. The record of a project has its
+overrides, and each turn that touches the project writes it: whoever overrides much pays that each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import Final
+
+from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.settings import Layer
+from taskqueue.errors import Rejected
+
+MAX_LAYER_BYTES: Final = 64 << 10
+"""All that one layer says, packed."""
+
+MAX_LAYER_MEMORY: Final = 1 << 20
+"""The same in memory: an empty map is one byte packed, and 72 there."""
+
+SAID_MOST: Final = 16 << 20
+"""What ``project-set`` has said of all projects, in memory."""
+
+VALUE_BYTES: Final = 56
+"""Of a value in memory, besides its text; of a map or a list besides its places."""
+PAIR_BYTES: Final = 48
+PLACE_BYTES: Final = 16
+
+
+def check_memory(layer: Layer) -> None:
+    """See that a layer does not take too much memory, before anything else looks at all of it.
+
+    Raises:
+        Rejected: with the code ``setting``.
+    """
+    for reason in too_large(layer):
+        raise Rejected("setting", reason)
+
+
+def check_size(layer: Layer, given: Given) -> None:
+    """See that a layer is not too long in all.
+
+    Raises:
+        Rejected: with the code ``setting`` and a reason that names the longest of its settings.
+    """
+    for reason in too_long(layer, given):
+        raise Rejected("setting", reason)
+
+
+def too_long(layer: Layer, given: Given) -> Iterator[str]:
+    """Say which setting is the longest of a layer that is too long in all; what can't be encoded is not counted."""
+    sizes = {key: _packed_bytes({key: value}, given) for key, value in layer.items()}
+    total = sum(sizes.values())
+    if total > MAX_LAYER_BYTES:
+        longest = max(sizes, key=sizes.__getitem__)
+        said = f"{sizes[longest]} of {total} bytes that are said here"
+        yield f"{longest}: {said}; in all at most {MAX_LAYER_BYTES} are taken"
+        return
+    yield from too_large(layer)
+
+
+def too_large(layer: Layer) -> Iterator[str]:
+    """Say which setting takes most of a layer that takes too much memory; looks at no more than may be taken."""
+    left = MAX_LAYER_MEMORY
+    for key, value in layer.items():
+        left -= memory_bytes(value, left)
+        if left < 0:
+            yield f"{key}: it takes too much memory when it is decoded; in all at most {MAX_LAYER_MEMORY} are taken"
+            return
+
+
+def memory_bytes(value: object, enough: float = inf) -> int:
+    """About what a setting, or a map of them, takes in memory with all in it; above ``enough``, any such number."""
+    total, left = 0, [value]
+    while left and total <= enough:
+        each = left.pop()
+        total += VALUE_BYTES
+        if isinstance(each, dict):
+            total += PAIR_BYTES * len(each)
+            left += each
+            left += each.values()
+        elif isinstance(each, list | tuple):
+            total += PLACE_BYTES * len(each)
+            left += each
+        elif isinstance(each, str | bytes):
+            total += len(each)
+    return total
+
+
+def _packed_bytes(value: object, given: Given) -> int:
+    try:
+        return len(given.pack(value))
+    except Rejected:
+        return 0

@@ -1,0 +1,260 @@
+"""The settings of a project and of the core, and how layers of them make one.
+
+A project's settings come in layers, the later wins: the defaults below, ``[defaults]`` of the config, the project's
+own section of the config, and what ``project-set`` said. Each layer is a plain map, checked as it is merged; tables
+(``cron``, ``fetch``, ``on_finished``) are merged key by key. A cron job is one value: a layer that names it says all of
+it, or None for no such job.
+
+What is good in each layer is good in the whole, so that a new config can't spoil what ``project-set`` said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from taskqueue.core.settings import jobs, schema
+from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
+
+Layer = Mapping[str, Setting]
+"""Settings by name; only those that it wants to say."""
+
+CRASHES_MOST: Final = 15
+"""Of a task, that are counted."""
+
+WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing")
+"""Settings that count tasks."""
+
+NAME_WORDS: Final = 'up to 64 ASCII letters, digits, "_", "-" and "."'
+FromOne = Annotated[float, Meta(ge=1, extra={"words": "a whole number of at least 1 or inf"})]
+FromZero = Annotated[float, Meta(ge=0, extra={"words": "a whole number of at least 0 or inf"})]
+Duration = Annotated[float, Meta(ge=0, extra=schema.DURATION)]
+Name = Annotated[GroupName, Meta(extra={"words": NAME_WORDS})]
+
+
+class Pace(Struct, frozen=True, forbid_unknown_fields=True):
+    """A bucket that several projects share: ``[buckets.NAME]``."""
+
+    rate: Annotated[float, Meta(ge=0)] = 1.0
+    burst: Annotated[float, Meta(ge=1)] = 3.0
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the tasks of one project are run. What is seconds here may be said as a text such as "30d", too.
+
+    Attributes:
+        rate: tasks handed out a second, on average; inf is unlimited, 0 hands out nothing.
+        burst: tasks that may be handed out at once after a quiet time; at least 1.
+        processing_timeout: seconds that a fetcher has for a task that says nothing else.
+        retries: further attempts after the first failure, for a task that says nothing else.
+        retry_delay: seconds before each further attempt; the last one stands for all that follow.
+        max_queue: live tasks at which new ones are rejected; inf is unlimited.
+        max_tasks: tasks, live or over, at which new ones are rejected, follow-ups too; inf is unlimited.
+        max_depth: follow-ups deeper than that are ignored; a task that was pushed by itself has depth 0.
+        max_processing: leases at once, at most; inf is unlimited.
+        max_crashes: how often a task's fetcher may fall silent while it runs, before that is the task's failure.
+        weight: its share, in proportion to the weights of other projects that have work.
+        fail_pause_num: failures in a row after which it pauses itself; 0 switches that off.
+        pause_time: seconds until it then hands out a few tasks to see whether they fail, too.
+        error_burst: failed attempts within five minutes at which people are told; inf is never.
+        group: a name for several projects, by which commands take them together.
+        bucket: name of a bucket in the config that it shares. Its own ``rate`` is then unlimited, unless its own
+            section or ``project-set`` says one.
+        active: hours in which it hands out tasks, such as "22:00-06:00 Europe/Berlin"; empty: always.
+        keep_success, keep_failed, keep_cancelled: seconds for which the url, the body and the history of a task that
+            ended so are kept. inf: for ever.
+        forget: after that nothing of the task is known, not even that there was one: its url may come again.
+        fetch: sent beside its tasks and laid under the ``fetch`` of each by the client.
+        on_finished: the task to push when it has finished; None: none.
+        cron: its jobs, by name.
+    """
+
+    rate: Annotated[float, Meta(ge=0)] = 1.0
+    burst: Annotated[float, Meta(ge=1)] = 3.0
+    processing_timeout: Annotated[TimeoutSeconds, Meta(extra=schema.DURATION)] = 600.0
+    retries: Retries = 3
+    retry_delay: Annotated[
+        tuple[Annotated[float, Meta(ge=0, le=1e9, extra=schema.DURATION)], ...], Meta(min_length=1, max_length=100)
+    ] = (30.0, 3600.0, 21600.0, 43200.0, 86400.0)  # fmt: skip
+    max_queue: FromOne = inf
+    max_tasks: FromOne = inf
+    max_depth: FromZero = inf
+    max_processing: FromOne = inf
+    max_crashes: Annotated[int, Meta(ge=1, le=CRASHES_MOST)] = 3
+    weight: Annotated[float, Meta(ge=0.1, le=1000)] = 1.0
+    fail_pause_num: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
+    pause_time: Annotated[float, Meta(gt=0, le=1e9, extra=schema.DURATION)] = 300.0
+    error_burst: Annotated[float, Meta(ge=1)] = 100.0
+    group: Name = ""
+    bucket: Name = ""
+    active: str = ""
+    keep_success: Duration = inf
+    keep_failed: Duration = inf
+    keep_cancelled: Duration = inf
+    forget: bool = False
+    fetch: dict[str, Any] = {}
+    on_finished: Template | None = None
+    cron: dict[str, CronJob] = {}
+
+
+class CoreConfig(Struct, frozen=True):
+    """Everything that the core is told from outside.
+
+    Attributes:
+        defaults, projects: layers of settings: for all projects, and by name; a project named here is made.
+        buckets: shared by several projects, by name.
+        auto_create: a new-task for an unknown project makes it.
+        fetcher_timeout: seconds of silence after which a fetcher gives back what it holds.
+        session_timeout: seconds of silence after which a session's kept outcomes are forgotten.
+        max_sessions: kept at once; above it the one silent for longest is forgotten.
+        head_tasks, head_bytes: what each order of a project holds in memory, at most.
+        memory_bytes: what the orders of all projects hold in memory together; see ``memory_usage``.
+        max_projects: at which no further one is made; those that the config names are.
+        max_leases: tasks that fetchers have at once, at most, of all projects together; those of one connection have
+            half of them at most.
+        turn_tasks: most tasks promoted, expired or handed out in one turn.
+        select_bytes: about the size at which a select message is full.
+        has_room: the disk has room; if not, nothing that lets the store grow is taken and nothing is handed out, but
+            ``done`` is taken, with all that came out of it.
+        max_message: bytes of the longest message taken, told to clients.
+        version: of the software, told to clients.
+    """
+
+    defaults: Layer = field(default_factory=dict)
+    projects: dict[str, Layer] = field(default_factory=dict)
+    buckets: dict[str, Pace] = field(default_factory=dict)
+    auto_create: bool = False
+    fetcher_timeout: float = 60.0
+    session_timeout: float = 3600.0
+    max_sessions: int = 10_000
+    head_tasks: int = 16_384
+    head_bytes: int = 16 << 20
+    memory_bytes: int = 256 << 20
+    max_projects: int = 20_000
+    max_leases: int = 100_000
+    turn_tasks: int = 2048
+    select_bytes: int = 1 << 20
+    has_room: bool = True
+    max_message: int = 8 << 20
+    version: str = ""
+
+
+def merge(*layers: Layer) -> Settings:
+    """Lay the layers over each other and check the whole; the first one is that for all projects.
+
+    Raises:
+        Rejected: with the code ``setting`` and a reason that names the key.
+    """
+    merged: dict[str, Setting] = {}
+    for layer in layers:
+        overlay(merged, layer)
+        _refuse(jobs.wrong_names(layer.get("cron")))
+    if merged.get("bucket") and not any("rate" in layer for layer in layers[1:]):
+        merged["rate"] = inf
+    merged["cron"] = _without_none(merged.get("cron", {}))
+    try:
+        settings = schema.convert(merged, Settings)
+    except msgspec.ValidationError as error:
+        raise Rejected("setting", next(schema.problems("", merged, Settings), str(error))) from None
+    _refuse(_wrong_wholes(settings))
+    return settings
+
+
+def overlay(merged: dict[str, Setting], layer: Layer) -> None:
+    """Lay a layer over those before; tables key by key."""
+    for key, value in layer.items():
+        under = merged.get(key)
+        merged[key] = {**under, **value} if isinstance(under, dict) and isinstance(value, dict) else value
+
+
+def check(settings: Settings, given: Given, known: Mapping[str, CronJob] = NO_JOBS) -> None:
+    """See that what only the outside can read can be read; jobs that are ``known`` have been checked already.
+
+    Raises:
+        Rejected: with the code ``setting`` and a reason that names the key.
+    """
+    _refuse(_unreadable(settings, given, known))
+
+
+def problems(where: str, layer: Layer, given: Given) -> Iterator[str]:
+    """Everything that is wrong with a layer of the config file, whose section is ``where``: each setting by its path.
+
+    ``merge`` and ``check`` take a layer without problems; of one with problems they say the first.
+    """
+    for key, value in layer.items():
+        found = _setting_problems(key, value, given)
+        yield from (f"{where}.{reason}" for reason in found)
+
+
+def _setting_problems(key: str, value: Setting, given: Given) -> Iterator[str]:
+    """What is wrong with its form, then with the meaning of whatever of it has a good form."""
+    table = {key: value}
+    yield from schema.problems("", table, Settings)
+    if key == "cron" and isinstance(value, dict):
+        yield from jobs.wrong_names(value)
+        yield from jobs.wrong_choices({name: job for name, job in value.items() if isinstance(job, dict)})
+    settings = schema.sound(table, Settings)
+    yield from _wrong_contents(settings)
+    yield from _unreadable(settings, given)
+
+
+def as_layer(settings: Settings) -> dict[str, Setting]:
+    """All settings as a map, for people: ``merge({}, as_layer(settings))`` is the same again.
+
+    Bodies are in it as they are, so that whatever MessagePack can say stays what it is.
+    """
+    finished = settings.on_finished
+    return msgspec.structs.asdict(settings) | {
+        "retry_delay": list(settings.retry_delay),
+        "on_finished": None if finished is None else _said(finished, PLAIN_TEMPLATE),
+        "cron": {
+            name: _said(job, PLAIN_JOB) | {"task": _said(job.task, PLAIN_TEMPLATE)}
+            for name, job in settings.cron.items()
+        },
+    }
+
+
+def _said(value: Struct, plain: Struct) -> dict[str, Any]:
+    """The fields that say something."""
+    return {key: field for key, field in msgspec.structs.asdict(value).items() if field != getattr(plain, key)}
+
+
+def _without_none(table: Setting) -> Setting:
+    return {key: value for key, value in table.items() if value is not None} if isinstance(table, dict) else table
+
+
+# ---------------------------------------------------------------------------------------- what can't be
+
+
+def _refuse(reasons: Iterator[str]) -> None:
+    """Say the first of them."""
+    for reason in reasons:
+        raise Rejected("setting", reason)
+
+
+def _wrong_wholes(settings: Settings) -> Iterator[str]:
+    """What the types can't say."""
+    yield from jobs.wrong_choices({name: {"cron": job.cron, "every": job.every} for name, job in settings.cron.items()})
+    yield from _wrong_contents(settings)
+
+
+def _wrong_contents(settings: Settings) -> Iterator[str]:
+    for name in WHOLES:
+        number = getattr(settings, name)
+        if number != inf and number % 1:
+            yield schema.wrong("", name, number, Settings)
+    yield from jobs.wrong_contents(settings.on_finished, settings.cron)
+
+
+def _unreadable(settings: Settings, given: Given, known: Mapping[str, CronJob] = NO_JOBS) -> Iterator[str]:
+    """What only the outside can read, and can't."""
+    yield from jobs.attempt("active", lambda: given.hours(settings.active, 0.0))
+    yield from jobs.unpackable("fetch", settings.fetch, given)
+    yield from jobs.unreadable(settings.on_finished, settings.cron, given, known)

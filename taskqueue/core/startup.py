@@ -1,0 +1,183 @@
+"""Making a state from what the store tells at start, and from a new config later on.
+
+Everything small is loaded: projects, leases, sessions. What grows with the number of tasks is not: the heads of the
+orders are read when the first turns ask for them, so that a start takes the same time however many tasks there are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf
+
+from taskqueue.core import lookups
+from taskqueue.core.parts.bucket import Bucket
+from taskqueue.core.parts.pseudonyms import derive
+from taskqueue.core.parts.windows import Counters
+from taskqueue.core.projects import cron_times
+from taskqueue.core.projects.operation import Operation
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.rules.registry import add_project, make_project, use_settings
+from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.settings import CoreConfig, check, merge
+from taskqueue.core.state import EPOCH_SHIFT, NO_PACE, State
+from taskqueue.core.tasks.records import Loaded, ProjectRecord
+from taskqueue.core.tasks.task import Lease, Task, deferred_bytes
+from taskqueue.errors import Corrupt, Rejected, StoreError
+from taskqueue.protocol.fields import Now
+
+
+def load(loaded: Loaded, config: CoreConfig, given: Given, now: Now) -> State:
+    """The state of a scheduler that starts now."""
+    state = State(loaded, config, given)
+    state.before = now
+    _load_shared(state, loaded, now)
+    _load_projects(state, loaded, now)
+    _load_leases(state, loaded, now)
+    _load_operations(state, loaded)
+    for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
+        state.session(record.session, now).saved_at = record.heard_at
+    state.wall.note(("failures", 0), state.failures.old_at)
+    state.more = True
+    return state
+
+
+def _load_projects(state: State, loaded: Loaded, now: Now) -> None:
+    for record in loaded.projects:
+        if not loaded.same_boot:
+            # The boot clock has started again. What a crash left is unknown, so the pace starts from nothing.
+            record.bucket_at = now.boot
+            record.bucket_level = record.bucket_level if loaded.clean else 0.0
+        project = _loaded_project(state, record, now)
+        project.counters = Counters.load(loaded.counters.get(record.number), project.totals, now.wall)
+        add_project(state, project, now)
+        _plan(state, project, now)
+        lookups.note_low(state, project)
+        if not loaded.same_boot:
+            state.touch(project)
+    for name in state.config.projects:
+        if name not in state.projects:
+            make_project(state, name, now)
+
+
+def _load_shared(state: State, loaded: Loaded, now: Now) -> None:
+    """What a crash of the machine left of a shared bucket is unknown, too; one that nobody names is not loaded."""
+    for record in loaded.buckets:
+        pace = state.config.buckets.get(record.name)
+        if pace is None:
+            continue
+        at = min(record.at, now.boot) if loaded.same_boot else now.boot
+        level = record.level if loaded.same_boot or loaded.clean else 0.0
+        shared = SharedBucket(record.name, Bucket(pace.rate, pace.burst, level, at))
+        state.shared[record.name] = shared
+        if not loaded.same_boot:
+            state.drawn[record.name] = shared
+
+
+def _load_operations(state: State, loaded: Loaded) -> None:
+    for record in loaded.operations:
+        operation = Operation(record, loaded.members.get(record.view.id, []))
+        state.operations[record.view.id] = operation
+        if operation.running:
+            state.operations_running[record.view.id] = operation
+    ended = [record.view for record in loaded.operations if record.view.ended_at]
+    state.operations_ended.extend(view.id for view in sorted(ended, key=lambda view: view.ended_at))
+
+
+def _plan(state: State, project: Project, now: Now) -> None:
+    """Make the appointments that the store remembers, and finish what a crash came in between of."""
+    if cron_times.resume(project, state.given, now):
+        state.touch(project)
+    state.crons.note(project.number, cron_times.next_at(project))
+    project.cap_wait(now.wall)
+    state.wall.note(("check", project.number), project.check_at())
+    if project.armed and not project.queue.unfinished:
+        state.touch(project)
+    state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
+
+
+def _loaded_project(state: State, record: ProjectRecord, now: Now) -> Project:
+    try:
+        if record.overrides:  # the config has been checked already
+            check(merge({}, record.overrides), state.given)
+        return Project(record, state.changes, state.layers(record.name), now.boot)
+    except Rejected as rejected:
+        raise StoreError(
+            f'the store has a setting of project "{record.name}" that can\'t be: {rejected.reason}'
+        ) from None
+
+
+def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
+    for task in sorted(loaded.leased, key=partial(_number, loaded)):
+        lease = task.lease
+        project = state.numbered.get(task.project)
+        if lease is None or project is None:
+            raise Corrupt(f"the store has a lease of task {task.taskid!r} that belongs to nothing")
+        if not loaded.same_boot:
+            _restart_clock(lease, now)
+            state.changes.touch(task)
+        lease.deadline = _loaded_deadline(state, lease, now)
+        session = state.session(lease.session, now)
+        session.number = max(session.number, lease.number)
+        session.leases[task.token] = task
+        if task.crashes:
+            session.suspects[task.token] = task.crashes
+        task.kept_deferred = lease.deferred is not None
+        if lease.deferred is not None:
+            state.memory.deferred += deferred_bytes(lease.deferred)
+        task.unlisted = True  # it may be
+        if lease.check and lease.check == project.pause.record.phase:
+            project.pause.out += 1
+        project.queue.restore(task, lease)
+        state.memory.leases += 1
+        state.memory.leased += task.size
+        state.boot.note(("lease", project.number), lease.deadline)
+        state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
+
+
+def _number(loaded: Loaded, task: Task) -> int:
+    """What its token was made of, which tells when; a token from before there were masks is its number."""
+    lease = task.lease
+    number = task.token ^ derive(loaded.secret, lease.session).mask if lease is not None else 0
+    return number if number >> EPOCH_SHIFT <= loaded.epoch else task.token
+
+
+def _restart_clock(lease: Lease, now: Now) -> None:
+    """Times of another boot mean nothing on this boot's clock; only how long the lease is does. They are all written
+    anew by the first turn, because from then on the store names this boot."""
+    lease.deadline += now.boot - lease.selected_at
+    lease.selected_at = now.boot
+
+
+def _loaded_deadline(state: State, lease: Lease, now: Now) -> float:
+    """Not later than the lease is long; and its fetcher gets time to be heard."""
+    latest = now.boot + (lease.deadline - lease.selected_at)
+    return max(min(lease.deadline, latest), now.boot + state.config.fetcher_timeout)
+
+
+def configure(state: State, config: CoreConfig, now: Now) -> None:
+    """Use a new config from now on; projects that it names for the first time are made.
+
+    Projects of which it says nothing new cost a comparison each: of ten thousand often one is changed.
+    """
+    same_paces = config.buckets == state.config.buckets
+    state.config = config
+    _configure_shared(state, config, now)
+    for session in state.sessions.values():
+        state.boot.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
+        state.boot.note(("forget", session.id), session.heard_at + config.session_timeout)
+    for project in state.projects.values():
+        layers = state.layers(project.name)
+        if layers != project.layers or not (same_paces or project.shared is None):
+            use_settings(state, project, layers, project.overrides, now)
+    for name in config.projects:
+        if name not in state.projects:
+            make_project(state, name, now)
+
+
+def _configure_shared(state: State, config: CoreConfig, now: Now) -> None:
+    for name, shared in state.shared.items():
+        pace = config.buckets.get(name, NO_PACE)
+        shared.bucket.change(pace.rate, pace.burst, now.boot)
+        state.drawn[name] = shared
+        state.boot.note(("shared", name), shared.token_at())

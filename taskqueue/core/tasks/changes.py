@@ -1,0 +1,134 @@
+"""What a turn has changed so far: gathered while it decides, given away once at its end.
+
+It also lays the turn's own changes over what was looked up: ``find`` of a task that left memory in this turn, or that
+was never in memory, gives the task as it is now, not as the store still has it. Looking at the store's answer alone is
+the classic bug of batching: a ``done`` and a ``new-task`` of one task in one turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from taskqueue.core.tasks.needs import Found
+from taskqueue.core.tasks.records import Kept, KeptAttempt
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Move, Task, size_of
+from taskqueue.protocol.views import Attempt
+
+
+class Changes:
+    """The turn's touched tasks, and the tasks it knows that are not in memory.
+
+    Attributes:
+        found: what was looked up for this turn.
+        beyond: tasks that are not in memory, as they are now, by project number and taskid.
+        stale: what was looked up of live tasks that ``clear`` had dropped: they are unknown.
+        kept: everything but the moves, which ``take`` adds.
+    """
+
+    __slots__ = ("_touched", "beyond", "found", "kept", "stale")
+
+    def __init__(self) -> None:
+        self.found = Found()
+        self.kept = Kept()
+        self._touched: list[Task] = []
+        self.beyond: dict[tuple[int, str], Task] = {}
+        self.stale: dict[tuple[int, str], Task] = {}
+
+    def begin(self, found: Found) -> None:
+        """Start a turn with what was looked up for it."""
+        self.found = found
+        self.beyond = found.tasks
+
+    @property
+    def touched(self) -> Sequence[Task]:
+        """What differs from what the store has, so far."""
+        return self._touched
+
+    def touch(self, task: Task) -> None:
+        """The task differs from what the store has."""
+        if not task.touched:
+            task.touched = True
+            self._touched.append(task)
+
+    def keep_attempt(self, task: Task, slot: int, attempt: Attempt) -> None:
+        """The attempt goes to a slot, counted round, of the task's history."""
+        self.kept.attempts.append(KeptAttempt(task.project, task.taskid, slot % ATTEMPTS_KEPT, attempt))
+
+    def left(self, task: Task) -> None:
+        """The task is no longer in memory; this turn still has to see it."""
+        if task.spec is None:
+            self._take_spec(task)
+        self.beyond[task.project, task.taskid] = task
+
+    def outdate(self, bounds: Mapping[int, int]) -> None:
+        """What was looked up of live tasks is stale up to a seq; ``bounds`` has it by project number."""
+        stale = [
+            ref for ref, task in self.beyond.items() if task.state <= PROCESSING and task.seq <= bounds.get(ref[0], 0)
+        ]
+        for ref in stale:
+            self.stale[ref] = self.beyond.pop(ref)
+
+    def forget_stale(self, project: int, taskid: str) -> None:
+        """Rid the store of what ``clear`` left of a task, before another one takes its name."""
+        task = self.stale.pop((project, taskid), None)
+        if task is not None:
+            self.kept.forgotten.append(task)
+
+    def drop_live(self, project: int, held: Iterable[Task]) -> None:
+        """Nothing live is left of the project: forget what this turn did to such tasks, and how they ran."""
+        for task in held:
+            self.beyond[project, task.taskid] = task
+        gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and 0 < task.state <= PROCESSING]
+        for ref, task in gone:
+            del self.beyond[ref]
+            if task.unlisted:
+                self.kept.forgotten.append(task)
+            elif task.kept_state:
+                self.stale[ref] = task
+        for _, task in gone:
+            task.touched = task.spec_changed = False
+        self._touched = [task for task in self._touched if task.touched]
+        refs = {ref for ref, _ in gone}
+        attempts = self.kept.attempts
+        self.kept.attempts = [kept for kept in attempts if (kept.project, kept.taskid) not in refs]
+
+    def take(self) -> Kept:
+        """End the turn: everything that it changed, each task once."""
+        kept = self.kept
+        retired = set(kept.dropped_projects)
+        kept.moves = [_move(task) for task in self._touched if task.project not in retired]
+        if retired:
+            kept.attempts = [attempt for attempt in kept.attempts if attempt.project not in retired]
+        self.kept = Kept()
+        self._touched = []
+        self.beyond = {}
+        self.stale = {}
+        self.found = Found()
+        return kept
+
+    def _take_spec(self, task: Task) -> None:
+        """A hollow task may have been looked up whole for this turn: what was read must not be lost."""
+        known = self.beyond.get((task.project, task.taskid))
+        if known is not None and known.spec is not None and known.seq == task.seq:
+            task.spec = known.spec
+            task.size = size_of(known.spec)
+
+
+def _move(task: Task) -> Move:
+    """The task's change since the store last had it; from now on the store is taken to have it as it is."""
+    move = (
+        task,
+        task.kept_state,
+        task.kept_key,
+        task.kept_seq or task.seq,
+        task.spec_changed,
+        task.kept_deferred,
+    )
+    lease = task.lease
+    task.kept_state = task.state
+    task.kept_key = task.key
+    task.kept_seq = 0
+    task.kept_deferred = lease is not None and lease.deferred is not None
+    task.spec_changed = False
+    task.touched = False
+    return move

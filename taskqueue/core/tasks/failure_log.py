@@ -1,0 +1,84 @@
+"""Which failures the store has, in numbers: what the next one is called, and which ones have been kept long enough.
+
+    first ── … the order by time … ── last      numbers grow by one with each failure, so two of them tell how many
+
+Rules:
+1. At most FAILURES_MOST are kept, and none for longer than FAILURES_SECONDS. When one is too many, or too old, the next
+   ones go with it, so that many go at once.
+2. What goes is a range from the first one on, looked at in pages: a step drops what is old on one.
+3. Where the wall clock was put back, times and numbers disagree for as long as it was. Then there may be as many too
+   many as failed meanwhile, until they are a week old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Final
+
+from taskqueue.core.tasks.failure import KeptFailure
+from taskqueue.core.tasks.task import SEQ_BITS, key_time, time_key
+
+FAILURES_MOST: Final = 1_000_000
+FAILURES_SECONDS: Final = 7 * 86_400.0
+
+SPARE_FAILURES: Final = 1024
+SPARE_SECONDS: Final = 60.0
+"""Of what is within the bounds, so much goes too."""
+
+_NUMBER: Final = (1 << SEQ_BITS) - 1
+
+
+class FailureLog:
+    """The bounds of what the store has.
+
+    Attributes:
+        low: no failure has a smaller key.
+        at: unix seconds of the first one; inf: there is none.
+    """
+
+    __slots__ = ("_first", "_next", "at", "low")
+
+    def __init__(self, first: int, last: int) -> None:
+        """Begin with the keys of the first and the last one that the store has; 0: it has none."""
+        self._next = (last & _NUMBER) + 1
+        self.low = 0
+        self.begin_with(first)
+
+    @property
+    def count(self) -> int:
+        """How many there are: see rule 3."""
+        return max(0, self._next - self._first)
+
+    @property
+    def old_at(self) -> float:
+        """When the first one has been kept for as long as may be (unix seconds); inf: there is none."""
+        return self.at + FAILURES_SECONDS
+
+    def add(self, at: float) -> int:
+        """The key of a failure that comes now, at unix seconds ``at``."""
+        key = time_key(at, self._next)
+        self._next += 1
+        if self.at == inf or key < self.low:
+            self.begin_with(key)
+        return key
+
+    def is_over(self, now: float) -> bool:
+        """It is worth while to look for what is old."""
+        return self.count > FAILURES_MOST or self.old_at <= now
+
+    def old_of(self, page: Sequence[KeptFailure], now: float) -> int:
+        """How many of the first failures, as they were read, are to go when one is too many or too old."""
+        too_early = now - FAILURES_SECONDS + SPARE_SECONDS
+        too_low = self._next - FAILURES_MOST + SPARE_FAILURES
+        for place, (key, _) in enumerate(page):
+            if key_time(key) >= too_early and key & _NUMBER >= too_low:
+                return place
+        return len(page)
+
+    def begin_with(self, key: int) -> None:
+        """The first one that is left has this key; 0: none is left."""
+        if key:
+            self.low, self.at, self._first = key, key_time(key), key & _NUMBER
+        else:
+            self.at, self._first = inf, self._next

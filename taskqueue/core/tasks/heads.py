@@ -1,0 +1,182 @@
+"""What is in memory of a project's orders: the heads of what waits, and all that is being run.
+
+``Head`` holds the first tasks of an order whose whole is in the store. One class serves what may run now and what is
+not due yet, because they differ in nothing but what their keys are made of:
+
+    keys   smallest ──────────────────────────────────► largest
+           [ held in the heap ........ ) floor [ in the store only ............ ]
+
+Rules:
+1. The heap holds exactly the stored entries below the floor; without a floor (``NO_FLOOR``) all of them.
+2. Taking an entry out leaves its key in the heap as a tombstone; when tombstones outnumber the entries they are
+   swept out, so that a removal costs O(log n) on average and memory is bounded by what is held.
+3. Dry with a floor is not empty: the next entries must be read from the store.
+
+Keys are plain integers (see ``task``): comparing them stays in C, five times faster than comparing tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Final
+
+from taskqueue.core.tasks.task import NO_FLOOR, Task
+
+SWEEP_AT_LEAST: Final = 64
+"""Tombstones below this number are not worth sweeping."""
+
+
+class Head:
+    """The head of one order; the smallest key first."""
+
+    __slots__ = ("bytes", "entries", "floor", "heap", "tight")
+
+    def __init__(self, floor: int = NO_FLOOR) -> None:
+        self.heap: list[int] = []
+        self.entries: dict[int, Task] = {}
+        self.floor = floor
+        self.bytes = 0
+        self.tight = False
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def add(self, task: Task) -> bool:
+        """Take the task in at its key; False, changing nothing, if that is not below the floor."""
+        key = task.key
+        if key >= self.floor:
+            return False
+        self.entries[key] = task
+        self.bytes += task.size
+        heappush(self.heap, key)
+        return True
+
+    def remove(self, task: Task) -> None:
+        """Take the task out, if it is held."""
+        if self.entries.pop(task.key, None) is None:
+            return
+        self.bytes -= task.size
+        if len(self.heap) > 2 * len(self.entries) + SWEEP_AT_LEAST:
+            self.heap = list(self.entries)
+            heapify(self.heap)
+
+    def first(self) -> Task | None:
+        """The task with the smallest key; None when the head is dry."""
+        heap, entries = self.heap, self.entries
+        while heap:
+            task = entries.get(heap[0])
+            if task is not None:
+                return task
+            heappop(heap)
+        return None
+
+    def pop(self) -> Task:
+        """Take out the task that ``first`` has just shown."""
+        task = self.entries.pop(heappop(self.heap))
+        self.bytes -= task.size
+        return task
+
+    def resize(self, task: Task, size: int) -> None:
+        """The task takes ``size`` bytes now."""
+        if task.key in self.entries:
+            self.bytes += size - task.size
+        task.size = size
+
+    def low_key(self) -> int:
+        """A lower bound of every key of the order, held or stored."""
+        first = self.first()
+        return self.floor if first is None else first.key
+
+    def trim(self, max_tasks: int, max_bytes: int) -> list[Task]:
+        """Over its bounds, drop the upper part and lower the floor to it; return what was dropped.
+
+        Half of what there is stays, or half of the bytes, so that a trim is rare; and one task, however large.
+        """
+        if len(self.entries) <= max_tasks and (self.bytes <= max_bytes or len(self.entries) == 1):
+            return []
+        self.tight = self.bytes > max_bytes
+        most_bytes = max_bytes // 2 if self.tight else max_bytes
+        most = len(self.entries) // 2 if len(self.entries) > max_tasks else len(self.entries)
+        self.heap = sorted(self.entries)
+        dropped: list[Task] = []
+        while len(self.heap) > 1 and (len(self.heap) > most or self.bytes > most_bytes):
+            self.floor = self.heap.pop()
+            dropped.append(self.entries.pop(self.floor))
+            self.bytes -= dropped[-1].size
+        return dropped[::-1]
+
+    def is_low(self, max_tasks: int, max_bytes: int) -> bool:
+        """There is more in the store, and little left here.
+
+        After a trim by bytes the next entries are known to be large: they are read when nothing is left, or they
+        would be read and dropped again and again.
+        """
+        if self.floor == NO_FLOOR:
+            return False
+        if self.tight:
+            return not self.entries
+        return len(self.entries) <= max_tasks // 4 and (self.bytes <= max_bytes // 4 or not self.entries)
+
+    def refill(self, tasks: Iterable[Task], *, end: bool) -> None:
+        """Take in the next entries at and above the floor; ``end``: there are none after them."""
+        last = self.floor
+        self.floor = NO_FLOOR
+        self.tight = False
+        for task in tasks:
+            self.add(task)
+            last = task.key + 1
+        if not end:
+            self.floor = last
+
+
+class Processing:
+    """What is being run, by token, with the next deadline first. Always held whole: capacities bound it."""
+
+    __slots__ = ("heap", "leased")
+
+    def __init__(self) -> None:
+        self.leased: dict[int, Task] = {}
+        self.heap: list[tuple[float, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.leased)
+
+    def add(self, task: Task, deadline: float) -> None:
+        """Run the task's lease until ``deadline`` (boot-clock seconds)."""
+        self.leased[task.token] = task
+        heappush(self.heap, (deadline, task.token))
+
+    def extend(self, task: Task, deadline: float) -> None:
+        """Move the deadline of a lease that is here."""
+        heappush(self.heap, (deadline, task.token))
+        if len(self.heap) > 2 * len(self.leased) + SWEEP_AT_LEAST:
+            self._sweep()
+
+    def remove(self, task: Task) -> None:
+        """End the task's lease."""
+        del self.leased[task.token]
+        if len(self.heap) > 2 * len(self.leased) + SWEEP_AT_LEAST:
+            self._sweep()
+
+    def first(self) -> Task | None:
+        """The task whose lease runs out next."""
+        heap = self.heap
+        while heap:
+            deadline, token = heap[0]
+            task = self.leased.get(token)
+            if task is not None and task.lease is not None and task.lease.deadline == deadline:
+                return task
+            heappop(heap)
+        return None
+
+    def next_at(self) -> float:
+        """When the next lease runs out, in boot-clock seconds; inf if nothing is being run."""
+        first = self.first()
+        return inf if first is None or first.lease is None else first.lease.deadline
+
+    def _sweep(self) -> None:
+        """Rid the heap of deadlines that were moved, and of leases that have ended."""
+        self.heap = [(task.lease.deadline, token) for token, task in self.leased.items() if task.lease]
+        heapify(self.heap)

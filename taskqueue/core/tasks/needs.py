@@ -1,0 +1,256 @@
+"""What the core asks of the store before it decides, and what it is answered: values without methods.
+
+    needs(now, heard) ──► Needs ──► store: look up ──► Found ──► step(now, heard, found)
+
+What was found is as old as the look-up; the turn's own changes are laid over it by the core, so that a ``done`` and
+a ``new-task`` of one task in one turn see each other.
+
+A page of a list ends at a key. Where the next one begins depends on the way: from the start it begins with a key,
+backwards it goes on below one.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from taskqueue.core.parts.history import PointsRef, Row
+from taskqueue.core.tasks.failure import FailuresRef, FoundFailures
+from taskqueue.core.tasks.task import Spec, Task
+from taskqueue.protocol.replies import AnyReply
+from taskqueue.protocol.views import Attempt, LogEntry
+
+LOG_MOST: Final = 100_000
+"""Entries of the log that are kept; of a few hundred bytes each, and 3 kB at most."""
+
+
+class LogRef(NamedTuple):
+    """Entries of the log with numbers from ``first`` to below ``end``."""
+
+    first: int
+    end: int
+
+
+class TaskRef(NamedTuple):
+    """A task by its identity: project number, taskid."""
+
+    project: int
+    taskid: str
+
+
+class SpecRef(NamedTuple):
+    """A task's spec in the store: project number, seq."""
+
+    project: int
+    seq: int
+
+
+class LeaseAnswer(NamedTuple):
+    """A task that somebody reports as done, and the token that he says."""
+
+    project: int
+    taskid: str
+    token: int
+
+
+class ListRef(NamedTuple):
+    """A part of an order to be shown: at most ``rows`` tasks of ``state`` that the globs let through.
+
+    Attributes:
+        start, end: keys from the first up to below the second.
+        newest: from the end backwards.
+        limit: tasks looked at, at most.
+        limit_bytes: the read also ends when the urls and bodies read come to so many, but not before the first task.
+        url, error: globs; the latter is about the last attempt. Empty: any.
+        attempts: with the last attempts of tasks that have been run.
+    """
+
+    project: int
+    state: int
+    start: int
+    end: int
+    newest: bool
+    rows: int
+    limit: int
+    limit_bytes: int
+    url: str
+    error: str
+    attempts: bool
+
+
+class FoundList(Struct):
+    """Answer to a ListRef.
+
+    Attributes:
+        tasks: with specs, in the order of their keys, or backwards.
+        attempts: by taskid, their last ones.
+        next: where the next page begins; None: there are no further tasks in the part.
+    """
+
+    ref: ListRef
+    tasks: list[Task]
+    attempts: dict[str, Attempt]
+    next: int | None
+
+
+def page_with(newest: bool, key: int) -> int:
+    """Where a page begins whose first task has this key."""
+    return key + newest
+
+
+def page_past(newest: bool, key: int) -> int:
+    """Where the page begins after the task of this key."""
+    return key + (not newest)
+
+
+class OrderRef(NamedTuple):
+    """The next entries of an order: at most ``limit`` tasks of ``state`` with keys of at least ``start``.
+
+    The read also ends when the urls and bodies read come to ``limit_bytes``, but not before the first task.
+    """
+
+    project: int
+    state: int
+    start: int
+    limit: int
+    limit_bytes: int
+
+
+class OldRef(NamedTuple):
+    """What is old in a project: at most ``limit`` tasks that are over as ``state``, with keys from ``start`` to below
+    ``end``."""
+
+    project: int
+    state: int
+    start: int
+    end: int
+    limit: int
+
+
+class Old(NamedTuple):
+    """A task that is over, without its spec, and how many of the first slots of its history may be filled."""
+
+    task: Task
+    slots: int
+
+
+class PageRef(NamedTuple):
+    """Known tasks of a project in the order of their taskids, from the first one after ``after``.
+
+    Attributes:
+        limit: at most so many.
+        whole: with their specs; fewer if these are large.
+        errors: with the errors of their last attempts.
+    """
+
+    project: int
+    after: str
+    limit: int
+    whole: bool
+    errors: bool
+
+
+class Needs(Struct):
+    """What the core wants looked up before it decides.
+
+    Attributes:
+        tasks: by taskid, without their specs.
+        whole: by taskid, with their specs.
+        answered: by taskid, with their specs if their tokens are those that are said.
+        specs, later: of hollow tasks in memory; of ``later`` as many as are not too large together.
+        orders: the next entries of orders that ran low.
+        sessions: whose kept outcomes are wanted.
+        histories: tasks whose last attempts are wanted.
+        lists: parts of orders to be shown to people.
+        pages: parts of all that is known of a project, for operations.
+        old: what may have been over for too long.
+        failures, old_failures: failed attempts, to be counted and to be dropped.
+        log, points: parts of the log, and of the history of events.
+    """
+
+    tasks: list[TaskRef] = field(default_factory=list)
+    whole: list[TaskRef] = field(default_factory=list)
+    answered: list[LeaseAnswer] = field(default_factory=list)
+    specs: list[SpecRef] = field(default_factory=list)
+    later: list[SpecRef] = field(default_factory=list)
+    orders: list[OrderRef] = field(default_factory=list)
+    sessions: list[str] = field(default_factory=list)
+    histories: list[TaskRef] = field(default_factory=list)
+    lists: list[ListRef] = field(default_factory=list)
+    pages: list[PageRef] = field(default_factory=list)
+    old: list[OldRef] = field(default_factory=list)
+    failures: list[FailuresRef] = field(default_factory=list)
+    old_failures: list[FailuresRef] = field(default_factory=list)
+    log: list[LogRef] = field(default_factory=list)
+    points: list[PointsRef] = field(default_factory=list)
+
+
+class FoundOrder(Struct):
+    """Answer to an OrderRef.
+
+    Attributes:
+        tasks: with specs, in the order of their keys; their kept_state and kept_key say where they are.
+        end: there are no further entries in the order.
+    """
+
+    ref: OrderRef
+    tasks: list[Task]
+    end: bool
+
+
+class FoundPage(Struct):
+    """Answer to a PageRef.
+
+    Attributes:
+        tasks: as the store has them; what is in memory may know better.
+        errors: by taskid, of those that have one.
+        end: there are no further ones.
+    """
+
+    ref: PageRef
+    tasks: list[Task]
+    errors: dict[str, str]
+    end: bool
+
+
+class FoundOld(Struct):
+    """Answer to an OldRef.
+
+    Attributes:
+        tasks: in the order of their keys.
+        next: key of the first task in the order after these; None: there are no further ones.
+    """
+
+    ref: OldRef
+    tasks: list[Old]
+    next: int | None
+
+
+class Found(Struct):
+    """What was looked up. What the store doesn't know is not in the maps.
+
+    Attributes:
+        tasks: answers ``Needs.tasks``, ``whole`` and ``answered``, by TaskRef. Of a task that is processing it is older
+            than its lease, which is in memory.
+        later: of ``Needs.later``, those that are among ``specs``.
+        sessions: outcomes by request number; empty for a session that the store doesn't know.
+        histories: last attempts, by their slots.
+        lists, pages, old, failures, old_failures: in the order in which they were asked for.
+        log: entries by number.
+        points: by session and n, in the order of their times; None: nothing happened.
+    """
+
+    tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
+    specs: dict[SpecRef, Spec] = field(default_factory=dict)
+    later: list[SpecRef] = field(default_factory=list)
+    orders: list[FoundOrder] = field(default_factory=list)
+    sessions: dict[str, dict[int, AnyReply]] = field(default_factory=dict)
+    histories: dict[TaskRef, dict[int, Attempt]] = field(default_factory=dict)
+    lists: list[FoundList] = field(default_factory=list)
+    pages: list[FoundPage] = field(default_factory=list)
+    old: list[FoundOld] = field(default_factory=list)
+    failures: list[FoundFailures] = field(default_factory=list)
+    old_failures: list[FoundFailures] = field(default_factory=list)
+    log: dict[int, LogEntry] = field(default_factory=dict)
+    points: dict[tuple[str, int], tuple[PointsRef, list[Row | None]]] = field(default_factory=dict)

@@ -1,0 +1,242 @@
+"""What the core gives the store to keep, and what the store tells at start: values without methods.
+
+    step(now, heard, found) ──► Kept ──► store: write        load at start: Loaded
+
+Records are arrays of their fields: a new field comes last and has a default, so that older stores can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from taskqueue.core.parts.history import DroppedSlices, KeptPoint, KeptSlice, LoadedSlices
+from taskqueue.core.parts.windows import CountersRecord
+from taskqueue.core.tasks.failure import KeptFailure
+from taskqueue.core.tasks.needs import Old
+from taskqueue.core.tasks.task import Move, Task
+from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.replies import AnyReply
+from taskqueue.protocol.views import Attempt, Counts, LogEntry, OperationView, ProjectState, Totals
+
+
+class PauseRecord(Struct, array_like=True):
+    """How a project's automatic pause stands; see ``pause``.
+
+    Attributes:
+        failures: in a row, since the last success.
+        check_at: unix seconds of the next check; 0: it has not paused itself.
+        phase: number of the check phase; each has its own, so that checks of an earlier one don't count.
+        failed_checks: in this phase.
+        reason: for people: why it paused itself.
+        neutral_checks: in this phase, that were neither success nor failure.
+    """
+
+    failures: int = 0
+    check_at: float = 0.0
+    phase: int = 0
+    failed_checks: int = 0
+    reason: str = ""
+    neutral_checks: int = 0
+
+
+class CronRecord(Struct, array_like=True):
+    """How a cron job stands.
+
+    Attributes:
+        last_at: unix seconds of the last tick that was heeded (run or skipped), or when the job was first seen.
+        taskid: of the task that was pushed last; empty: none yet.
+    """
+
+    last_at: float
+    taskid: str = ""
+    runs: int = 0
+    skipped: int = 0
+
+
+class ProjectRecord(Struct, array_like=True):
+    """A project as the store keeps it; written in each batch that changes anything of it.
+
+    Attributes:
+        number: first part of its keys; retired, never reused, when it is deleted.
+        overrides: settings said by ``project-set``, 64 KiB in all at most: see ``layer_size``.
+        bucket_level: tokens at bucket_at (boot-clock seconds).
+        ready_low, delayed_low: lower bounds of the keys in these orders, as 16 big-endian bytes: a read need not
+            start before them, and so does not cross the tombstones of everything done.
+        cleared: live tasks with a seq up to this one were dropped by ``clear``; what the store still has of them means
+            nothing.
+        unfinished: live tasks that the project is not finished without.
+        armed: there have been some since it was last finished.
+        finished: how often it has been.
+        holds: until when (unix seconds) sessions hold it open.
+        cron: by job.
+        swept_to: taskid up to which the store has been rid of what was cleared.
+        over_low: lower bounds of the keys in the orders of success, failed and cancelled, 16 big-endian bytes each.
+    """
+
+    number: int
+    name: str
+    state: ProjectState = "running"
+    overrides: dict[str, Setting] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    totals: Totals = field(default_factory=Totals)
+    bucket_level: float = 0.0
+    bucket_at: float = 0.0
+    ready_low: bytes = bytes(16)
+    delayed_low: bytes = bytes(16)
+    pause: PauseRecord = field(default_factory=PauseRecord)
+    cleared: int = 0
+    unfinished: int = 0
+    armed: bool = False
+    finished: int = 0
+    holds: dict[str, float] = field(default_factory=dict)
+    cron: dict[str, CronRecord] = field(default_factory=dict)
+    swept_to: str = ""
+    over_low: bytes = bytes(48)
+
+
+class BucketRecord(Struct, array_like=True):
+    """A shared bucket as the store keeps it; ``at`` on the boot clock."""
+
+    name: str
+    level: float
+    at: float
+
+
+class OperationRecord(Struct, array_like=True):
+    """An operation as the store keeps it, with each step that it takes; the projects that it goes through lie apart.
+
+    Attributes:
+        position: how many of these it is through with.
+        after: taskid up to which it has gone through the next one.
+        bound: seq of the newest task that it is about; later ones are not met.
+        name, address: of who began it.
+        told: of ``matched``, what the log has already.
+    """
+
+    view: OperationView
+    bound: int
+    position: int = 0
+    after: str = ""
+    name: str = ""
+    address: str = ""
+    told: int = 0
+
+
+class SessionRecord(Struct, array_like=True):
+    """A session as the store keeps it: when (unix seconds) it was last heard, to within a minute."""
+
+    session: str
+    heard_at: float
+
+
+class DroppedSession(NamedTuple):
+    """A session of which nothing is to be left; ``slots`` are those of its outcomes that may be filled."""
+
+    session: str
+    slots: Sequence[int]
+
+
+class KeptOutcome(NamedTuple):
+    """The answer to request ``n`` of a session; replaces the one of n - OUTCOME_WINDOW in its slot."""
+
+    session: str
+    n: int
+    reply: AnyReply
+
+
+class KeptAttempt(NamedTuple):
+    """An attempt that ended, for slot ``slot`` of the task's history."""
+
+    project: int
+    taskid: str
+    slot: int
+    attempt: Attempt
+
+
+class Kept(Struct):
+    """Everything that one turn changed: one atomic batch.
+
+    The values are the core's own; read them before the next step.
+
+    Attributes:
+        moves: changes of tasks, each task once.
+        attempts: that ended.
+        projects, buckets, operations: records that changed.
+        cleared: numbers of projects of which everything live is to go.
+        counters: windows of projects, by number.
+        forgotten: tasks of which nothing is to be left.
+        old: tasks that are over, of which nothing is to be left, or if they are bare only what tells that they were.
+        members: by the id of an operation, numbers of the projects that it goes through; empty: it has ended.
+        dropped_operations: ids of those to be forgotten.
+        dropped_projects: numbers of projects of which everything is to go, their records too.
+        outcomes, sessions, dropped_sessions: for repeats of requests.
+        next_project: the number for the next new project, if it changed.
+        failures: attempts that failed.
+        failures_from: earlier failures, those with smaller keys, are to go.
+        log: new entries; each replaces the one of its number - LOG_MOST.
+    """
+
+    moves: list[Move] = field(default_factory=list)
+    attempts: list[KeptAttempt] = field(default_factory=list)
+    projects: list[ProjectRecord] = field(default_factory=list)
+    dropped_projects: list[int] = field(default_factory=list)
+    outcomes: list[KeptOutcome] = field(default_factory=list)
+    sessions: list[SessionRecord] = field(default_factory=list)
+    dropped_sessions: list[DroppedSession] = field(default_factory=list)
+    next_project: int | None = None
+    cleared: list[int] = field(default_factory=list)
+    forgotten: list[Task] = field(default_factory=list)
+    counters: dict[int, CountersRecord] = field(default_factory=dict)
+    buckets: list[BucketRecord] = field(default_factory=list)
+    operations: list[OperationRecord] = field(default_factory=list)
+    members: dict[int, list[int]] = field(default_factory=dict)
+    dropped_operations: list[int] = field(default_factory=list)
+    old: list[Old] = field(default_factory=list)
+    failures: list[KeptFailure] = field(default_factory=list)
+    failures_from: int = 0
+    log: list[LogEntry] = field(default_factory=list)
+    points: list[KeptPoint] = field(default_factory=list)
+    slices: list[KeptSlice] = field(default_factory=list)
+    dropped_slices: list[DroppedSlices] = field(default_factory=list)
+
+
+OUTCOME_WINDOW = 64
+"""Outcomes kept per session: a client has at most this many requests unanswered."""
+
+
+class Loaded(Struct):
+    """What the store tells at start: everything small, nothing that grows with the number of tasks.
+
+    Attributes:
+        epoch: this start's; greater than that of every start before.
+        same_boot: the machine has not been booted since something was last kept, so boot-clock times still hold. If
+            not, the core rewrites them all in its first turn, in one batch, after which they do.
+        clean: the last scheduler said that it stopped; if not, and not same_boot, buckets start empty.
+        secret: the store's own: see ``pseudonyms``.
+        leased: tasks that are processing, with their leases, without specs.
+        next_project: the number for the next new project.
+        next_log: the number for the next entry of the log.
+        members: see ``Kept``; of operations that have not ended.
+        first_failure, last_failure: keys of them; 0: there is none.
+    """
+
+    epoch: int
+    same_boot: bool
+    clean: bool
+    secret: bytes
+    projects: list[ProjectRecord]
+    leased: list[Task]
+    sessions: list[SessionRecord]
+    next_project: int
+    counters: dict[int, CountersRecord] = field(default_factory=dict)
+    buckets: list[BucketRecord] = field(default_factory=list)
+    operations: list[OperationRecord] = field(default_factory=list)
+    members: dict[int, list[int]] = field(default_factory=dict)
+    first_failure: int = 0
+    last_failure: int = 0
+    next_log: int = 1
+    history: dict[Resolution, LoadedSlices] = field(default_factory=dict)

@@ -1,0 +1,68 @@
+"""What a new-task leads to, by what the task is now. One decision table, a pure function.
+
+    the task is                 plain                    force_update      cancel and force_update
+    unknown                     new                      new               ignored
+    ready, delayed              merged or ignored        replaced          cancelled
+    processing                  ignored                  deferred          cancelled
+    over                        restarted or ignored     restarted         cancelled
+
+``cancel`` without ``force_update`` changes nothing, nor does it of a bare task: that it was is all that is known of it.
+Whether a merge or a restart is due, see below.
+"""
+
+from __future__ import annotations
+
+from taskqueue.core.tasks.task import CANCELLED, DELAYED, PROCESSING, READY, Task
+from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.replies import NewOutcome
+
+
+def decide(task: Task | None, schedule: Schedule, now: float) -> NewOutcome:
+    """What becomes of a well-formed new-task of a known project; ``now`` in unix seconds."""
+    if schedule.cancel:
+        return _decide_cancel(task, schedule)
+    if task is None:
+        return "new"
+    if task.state == PROCESSING:
+        return "deferred" if schedule.force_update else "ignored"
+    if task.state == READY or task.state == DELAYED:
+        if schedule.force_update:
+            return "replaced"
+        return "merged" if merges(task, schedule, now) else "ignored"
+    return "restarted" if restarts(task, schedule, now) else "ignored"
+
+
+def due_at(schedule: Schedule, now: float) -> float:
+    """When the task may first run, in unix seconds; 0 is at once."""
+    at = schedule.exetime if schedule.delay is None else now + schedule.delay
+    return at if at > now else 0.0
+
+
+def merges(task: Task, schedule: Schedule, now: float) -> bool:
+    """A link to a waiting task changes it: raises its priority, or hurries one that was merely scheduled."""
+    if schedule.priority > task.priority:
+        return True
+    return hurries(task, schedule, now)
+
+
+def hurries(task: Task, schedule: Schedule, now: float) -> bool:
+    """The message wants a delayed task earlier, and it is not held back by a retry or a recrawl.
+
+    Pages link to each other all the time: if a link cancelled a back-off, each failing page would be hammered.
+    """
+    return task.state == DELAYED and not task.held_back and due_at(schedule, now) < task.exetime
+
+
+def restarts(task: Task, schedule: Schedule, now: float) -> bool:
+    """A task that is over is to run again: forced, with a new itag, or because its age has passed."""
+    if schedule.force_update:
+        return True
+    if schedule.itag and schedule.itag != task.itag:
+        return True
+    return schedule.age is not None and task.lastcrawltime + schedule.age < now
+
+
+def _decide_cancel(task: Task | None, schedule: Schedule) -> NewOutcome:
+    if task is None or not schedule.force_update or task.state == CANCELLED or task.bare:
+        return "ignored"
+    return "cancelled"

@@ -1,0 +1,54 @@
+"""How long what is over is kept, as arithmetic: which keys of its orders are old, and when the first one will be.
+
+An order of what is over begins with what ended first. ``low`` is a lower bound of its keys: the time in it and the
+seconds that the project keeps such tasks tell when there is something to look up, without a look at the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import floor, inf
+from typing import Final
+
+from taskqueue.core.settings.settings import Settings
+from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, SEQ_BITS, SUCCESS, key_time
+
+NOTHING: Final = NO_FLOOR - 1
+"""The lower bound of an order that is empty; above every key that a task can have."""
+
+LATE_PART: Final = 0.1
+LATE_AT_LEAST: Final = 1.0
+LATE_AT_MOST: Final = 60.0
+"""Seconds that what is old may stay, so that many tasks go in one turn and not each in a turn of its own: a tenth of
+the time that it is kept, within these bounds."""
+
+
+def keeps_of(settings: Settings) -> tuple[float, ...]:
+    """Seconds for which success, failed and cancelled are kept; empty: for ever."""
+    keeps = settings.keep_success, settings.keep_failed, settings.keep_cancelled
+    return () if all(keep == inf for keep in keeps) else keeps
+
+
+def old_below(keep: float, now: float) -> int:
+    """The key below which is old what is kept for ``keep`` seconds; ``now`` in unix seconds."""
+    return 0 if keep > now else (floor((now - keep) * 1e6) + 1) << SEQ_BITS
+
+
+def old_at(low: int, keep: float) -> float:
+    """When it is worth while to look for what is old (unix seconds); inf: never."""
+    if low == NOTHING:
+        return inf
+    return key_time(low) + keep + min(max(keep * LATE_PART, LATE_AT_LEAST), LATE_AT_MOST)
+
+
+def lows_of(record: ProjectRecord) -> list[int]:
+    """Lower bounds by state, as the store has them; of an order that has never had an entry, that there is none."""
+    counts = record.counts.success, record.counts.failed, record.counts.cancelled
+    lows = [int.from_bytes(record.over_low[at : at + KEY_BYTES], "big") for at in range(0, 3 * KEY_BYTES, KEY_BYTES)]
+    return [NOTHING] * SUCCESS + [low if count else NOTHING for low, count in zip(lows, counts, strict=True)]
+
+
+def packed_lows(lows: Iterable[int]) -> bytes:
+    """The same for the store."""
+    return b"".join(low.to_bytes(KEY_BYTES, "big") for low in list(lows)[SUCCESS:])

@@ -1,0 +1,57 @@
+"""What a failure leads to: another attempt after a delay, or the end. One decision table, a pure function.
+
+failed with      retry: false        over
+                 retry_after         after that long, no retry used up
+                 a lease run out     at once the first time, then as below
+                 anything else       retries left: after retry_delay[retried], at most age; else over
+                                     recurring: never over: after the last delay or age, whichever is shorter
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from taskqueue.core.settings.settings import Settings
+from taskqueue.protocol.fields import Schedule
+
+
+class Retry(NamedTuple):
+    """Another attempt.
+
+    Attributes:
+        delay: seconds until it may be made; 0 is at once.
+        counts: it uses up a retry.
+    """
+
+    delay: float
+    counts: bool
+
+
+def after_failure(schedule: Schedule, settings: Settings, retried: int) -> Retry | None:
+    """The next attempt of a task that has failed ``retried`` times before; None: there is none."""
+    table = settings.retry_delay
+    if not gives_up(schedule, settings, retried + 1):
+        delay = table[min(retried, len(table) - 1)]
+    elif recurring(schedule):
+        delay = table[-1]
+    else:
+        return None
+    return Retry(delay if schedule.age is None else min(delay, schedule.age), True)
+
+
+def after_timeout(schedule: Schedule, settings: Settings, retried: int, *, timed_out: bool) -> Retry | None:
+    """The next attempt of a task whose lease ran out; ``timed_out``: the attempt before had run out, too."""
+    retry = after_failure(schedule, settings, retried)
+    if retry is None or timed_out:
+        return retry
+    return Retry(0.0, True)
+
+
+def gives_up(schedule: Schedule, settings: Settings, failures: int) -> bool:
+    """So many failures are more than the task is to be tried again after."""
+    return failures > (settings.retries if schedule.retries is None else schedule.retries)
+
+
+def recurring(schedule: Schedule) -> bool:
+    """The task runs again and again, so that it is never over by itself."""
+    return schedule.auto_recrawl and schedule.age is not None

@@ -1,0 +1,201 @@
+"""A task as the scheduler holds it, and its place in the order that it waits in.
+
+A task is in exactly one state, and each state is an order with integer keys, so that the first of an order is its
+smallest key, in memory and (as 16 big-endian bytes) in the store:
+
+    ready       priority, then seq        larger priorities first, then first in first out
+    delayed     due time, then seq
+    processing  seq
+    over        end, then seq             success, failed, cancelled: one order each
+
+    new ──► ready ──select──► processing ──done──► success | failed | cancelled
+      │      ▲  ▲                │   │
+      ▼      │  └─── released ───┘   │ failed, timeout
+    delayed ─┘ due                   │
+      ▲──────────────────────────────┘
+
+Rules:
+1. ``seq`` is given when a task becomes live and stays, through retries and merges; a restart gives a new one. A
+   ``task-retry`` by hand brings the task back with the one it had, unless ``clear`` has since dropped all up to that.
+2. ``token`` is that of the last lease; only handing out, replacing, releasing, cancelling, restarting and retrying by
+   hand change it.
+3. ``spec`` is what the producer sent; None means that it is in the store only (the task is *hollow*) and must be
+   read before the task is handed out.
+4. A task that is over and *bare* has neither spec nor history nor a place in an order any more: see ``retention``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from taskqueue.protocol.fields import NIL, PLAIN, NewTask, Schedule, Token
+from taskqueue.protocol.views import Attempt
+
+READY: Final = 1
+DELAYED: Final = 2
+PROCESSING: Final = 3
+SUCCESS: Final = 4
+FAILED: Final = 5
+CANCELLED: Final = 6
+
+STATE_NAMES: Final = ("", "ready", "delayed", "processing", "success", "failed", "cancelled")
+"""By state; state 0 means: the store does not know the task."""
+
+PRIORITY_TOP: Final = 2**31 - 1
+SEQ_BITS: Final = 64
+KEY_BYTES: Final = 16
+NO_FLOOR: Final = 1 << (8 * KEY_BYTES)
+"""Above every key: an order without a floor is held whole."""
+
+NO_TOKEN: Final = Token(0)
+"""Of a task that was never handed out, or whose lease's answer can't count any more."""
+
+ATTEMPTS_KEPT: Final = 10
+"""In the history of a task; the oldest makes room."""
+
+ERROR_BYTES: Final = 2048
+"""Of an attempt's error, in UTF-8, that its history keeps."""
+
+TASK_BYTES: Final = 512
+"""What a task costs in memory besides its url and its body; measured with tracemalloc, rounded up."""
+
+
+class Spec(Struct, frozen=True, gc=False):
+    """What the producer sent: kept as it came, written once, read again only when a hollow task is needed.
+
+    ``depth`` counts the follow-ups between it and a task that was pushed by itself.
+    """
+
+    url: str
+    schedule: Schedule
+    body: Raw
+    depth: int = 0
+
+
+NO_SPEC: Final = Spec("", PLAIN, NIL)
+"""What people are shown of that of a bare task."""
+
+
+class Lease(Struct, gc=False):
+    """Who runs a task until when.
+
+    Attributes:
+        session: of the fetcher.
+        number: of the ``select`` message that carried it.
+        deadline: boot-clock seconds at which it runs out.
+        selected_at: boot-clock seconds at which it was handed out.
+        deferred: a ``force_update`` that came meanwhile; takes effect when the lease ends.
+        check: number of its project's check phase in which it was handed out as a check; 0: it is none.
+    """
+
+    session: str
+    number: int
+    deadline: float
+    selected_at: float
+    deferred: NewTask | None = None
+    check: int = 0
+
+
+class Task(Struct, gc=False, eq=False):
+    """One task.
+
+    Attributes:
+        project: number of its project (a new one after ``delete``), the first part of its keys in the store.
+        key: its place in the order of its state.
+        exetime: unix seconds before which it must not run; 0 is any time. Of a bare one: since when it has been so.
+        lastcrawltime: unix seconds at which its last attempt ended; 0 is never.
+        held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't hurry it.
+        timed_out: its last attempt ran out of time.
+        apart: its project can be finished while it is live: a recurring task that has run, or ``on_finished`` itself.
+        attempts: how many of its attempts have ended, modulo ATTEMPTS_KEPT: the slot of the next one in its history.
+        size: bytes that it takes in memory, about; see ``size_of``.
+        kept_state, kept_key: where the store has it; state 0 is nowhere.
+        kept_seq: under which the store has its spec, if that is not ``seq``; else 0.
+        kept_deferred: the store has a deferred update of it.
+        unlisted: it was handed out in the turn that made it; while it is being run the store has it by its lease only,
+            and not by its taskid.
+        touched: it is among this turn's changes.
+        spec_changed: its spec must be written with this turn's changes.
+        ended: the success that it is over with, if it came in this turn; kept in the task's place among the successes,
+            so that it costs no write of its own.
+        bare: all that is left of it is what tells that it was.
+        crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended; see
+            ``suspects``.
+    """
+
+    project: int
+    taskid: str
+    state: int
+    key: int
+    seq: int
+    priority: int = 0
+    exetime: float = 0.0
+    token: Token = NO_TOKEN
+    retried: int = 0
+    lastcrawltime: float = 0.0
+    held_back: bool = False
+    timed_out: bool = False
+    apart: bool = False
+    attempts: int = 0
+    itag: str = ""
+    spec: Spec | None = None
+    lease: Lease | None = None
+    size: int = TASK_BYTES
+    kept_state: int = 0
+    kept_key: int = 0
+    kept_seq: int = 0
+    kept_deferred: bool = False
+    unlisted: bool = False
+    touched: bool = False
+    spec_changed: bool = False
+    ended: Attempt | None = None
+    bare: bool = False
+    crashes: int = 0
+
+
+Move = tuple[Task, int, int, int, bool, bool]
+"""A change of one task in one turn: the store deletes the old place and writes the new one. A plain tuple, because
+three are made in each task's life: (task, old_state, old_key, old_seq, spec_changed, had_deferred).
+
+* old_state, old_key: where the store has the task; state 0 is nowhere.
+* old_seq: under which the store has its spec; differs from the task's after a restart.
+* spec_changed: the spec must be written.
+* had_deferred: the store holds a deferred update of it, to be deleted unless the lease still carries one.
+"""
+
+
+def ready_key(priority: int, seq: int) -> int:
+    """Place among the ready: larger priorities first, then smaller seq."""
+    return (PRIORITY_TOP - priority) << SEQ_BITS | seq
+
+
+def time_key(at: float, seq: int) -> int:
+    """Place in an order by time (unix seconds), rounded up to a microsecond so that nothing is early."""
+    micros = round(at * 1e6)
+    if micros / 1e6 < at:
+        micros += 1
+    return micros << SEQ_BITS | seq
+
+
+def key_time(key: int) -> float:
+    """The time in a key made by ``time_key``, in unix seconds."""
+    return (key >> SEQ_BITS) / 1e6
+
+
+def kept_error(error: str) -> str:
+    """What is kept of an attempt's error: its first ERROR_BYTES, and no part of a character."""
+    if 4 * len(error) <= ERROR_BYTES:  # no character is longer than 4 bytes
+        return error
+    return error.encode()[:ERROR_BYTES].decode(errors="ignore")
+
+
+def deferred_bytes(update: NewTask) -> int:
+    """About how many bytes an update takes that waits for the end of a lease."""
+    return TASK_BYTES + len(update.url) + len(update.body)
+
+
+def size_of(spec: Spec) -> int:
+    """About how many bytes a task with this spec takes in memory."""
+    return TASK_BYTES + len(spec.url) + len(spec.body)

@@ -1,0 +1,227 @@
+"""The tasks of one project that are in memory: the heads of ready and delayed, and all that is being run.
+
+Every change of a task's state goes through here, so that it is in exactly one place, is counted there, and is among
+the turn's changes:
+
+    put ──► ready | delayed        below the floor: held;  above it: in the store only
+    lease ──► processing           always held
+    finish ──► over                never held
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from taskqueue.core.tasks.changes import Changes
+from taskqueue.core.tasks.heads import Head, Processing
+from taskqueue.core.tasks.task import (
+    ATTEMPTS_KEPT,
+    DELAYED,
+    NO_FLOOR,
+    PROCESSING,
+    READY,
+    SUCCESS,
+    Lease,
+    Task,
+    key_time,
+    ready_key,
+    time_key,
+)
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.views import Attempt, Counts
+
+
+class TaskQueue:
+    """Tasks of one project.
+
+    Attributes:
+        tasks: by taskid, everything that is in memory.
+        counts: how many tasks are in each state, by state, in memory or not.
+        unfinished: how many live ones the project is not finished without: those that are not ``apart``.
+        over_low: by state, lower bounds of the keys in the orders of what is over.
+    """
+
+    __slots__ = ("_changes", "counts", "delayed", "over_low", "processing", "ready", "tasks", "unfinished")
+
+    def __init__(
+        self, changes: Changes, counts: Counts, unfinished: int, ready_low: int, delayed_low: int, over_low: list[int]
+    ) -> None:
+        self._changes = changes
+        self.tasks: dict[str, Task] = {}
+        self.unfinished = unfinished
+        self.counts = [0, counts.ready, counts.delayed, counts.processing]
+        self.counts += [counts.success, counts.failed, counts.cancelled]
+        self.ready = Head(ready_low if counts.ready else NO_FLOOR)
+        self.delayed = Head(delayed_low if counts.delayed else NO_FLOOR)
+        self.processing = Processing()
+        self.over_low = over_low
+
+    def find(self, project: int, taskid: str) -> Task | None:
+        """The task as it is now, in memory or looked up; None if it is unknown."""
+        return self.tasks.get(taskid) or self._changes.beyond.get((project, taskid))
+
+    @property
+    def live(self) -> int:
+        """Tasks that are not over."""
+        return self.counts[READY] + self.counts[DELAYED] + self.counts[PROCESSING]
+
+    @property
+    def known(self) -> int:
+        """Tasks, live or over."""
+        return sum(self.counts)
+
+    def due_at(self) -> float:
+        """When the first delayed task that is held is due, in unix seconds; inf: none is held."""
+        first = self.delayed.first()
+        return inf if first is None else key_time(first.key)
+
+    def first_due(self, now: float) -> Task | None:
+        """The first delayed task if it is due at ``now`` (unix seconds)."""
+        first = self.delayed.first()
+        return first if first is not None and key_time(first.key) <= now else None
+
+    def put_ready(self, task: Task) -> None:
+        """Let the task run as soon as its turn comes."""
+        if task.state:
+            self._leave(task)
+        task.state = READY
+        task.key = ready_key(task.priority, task.seq)
+        task.exetime = 0.0
+        self._enter(task, self.ready)
+
+    def put_delayed(self, task: Task, until: float) -> None:
+        """Let the task wait until ``until`` (unix seconds)."""
+        if task.state:
+            self._leave(task)
+        task.state = DELAYED
+        task.key = time_key(until, task.seq)
+        task.exetime = until
+        self._enter(task, self.delayed)
+
+    def withdraw(self, task: Task) -> None:
+        """Take the task out of its place, before something of it changes that its place depends on."""
+        if task.state:
+            self._leave(task)
+        task.state = 0
+
+    def set_apart(self, task: Task) -> None:
+        """Let the project be finished while this task, which is live, goes on."""
+        if not task.apart:
+            self.unfinished -= 1
+            task.apart = True
+
+    def lease(self, task: Task, token: Token, lease: Lease) -> None:
+        """Give the first ready task away."""
+        self.ready.pop()
+        self.counts[READY] -= 1
+        self.counts[PROCESSING] += 1
+        task.state = PROCESSING
+        task.key = task.seq
+        task.token = token
+        task.lease = lease
+        task.unlisted = not task.kept_state
+        self.processing.add(task, lease.deadline)
+        self._changes.touch(task)
+
+    def restore(self, task: Task, lease: Lease) -> None:
+        """Take in a task that the store says is being run."""
+        self.tasks[task.taskid] = task
+        task.lease = lease
+        self.processing.add(task, lease.deadline)
+
+    def list_leases(self) -> None:
+        """Have the store know all that is being run by its taskid, too."""
+        for task in self.processing.leased.values():
+            if task.unlisted:
+                task.unlisted = False
+                self._changes.touch(task)
+
+    def extend(self, task: Task, deadline: float) -> None:
+        """Move the deadline (boot-clock seconds) of the task's lease."""
+        if task.lease is None:
+            raise Corrupt(f"task {task.taskid} is extended but not leased")
+        task.lease.deadline = deadline
+        self.processing.extend(task, deadline)
+        self._changes.touch(task)
+
+    def succeed(self, task: Task, attempt: Attempt) -> None:
+        """End the task with this success."""
+        self.finish(task, SUCCESS, attempt.at)
+        task.ended = attempt
+        task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
+
+    def finish(self, task: Task, state: int, now: float) -> None:
+        """End the task as ``state`` at ``now`` (unix seconds)."""
+        self._leave(task)
+        task.state = state
+        task.key = time_key(now, task.seq)
+        task.exetime = 0.0
+        self.counts[state] += 1
+        if task.key < self.over_low[state]:
+            self.over_low[state] = task.key
+        self._changes.touch(task)
+        self._changes.left(task)
+
+    def reprioritise(self, task: Task, priority: int) -> None:
+        """Change the priority of a task that waits; it keeps its place among equals."""
+        if task.state == READY:
+            self.withdraw(task)
+            task.priority = priority
+            self.put_ready(task)
+            return
+        task.priority = priority
+        self._changes.touch(task)
+
+    def clear(self) -> None:
+        """Hold and count nothing that is live."""
+        self.tasks.clear()
+        self.counts[READY] = self.counts[DELAYED] = self.counts[PROCESSING] = self.unfinished = 0
+        self.ready = Head()
+        self.delayed = Head()
+        self.processing = Processing()
+
+    def head(self, state: int) -> Head:
+        """What is held of the order of a state, which is ready or delayed."""
+        return self.ready if state == READY else self.delayed
+
+    def trim(self, state: int, max_tasks: int, max_bytes: int) -> None:
+        """Keep the head of an order within its bounds."""
+        head = self.head(state)
+        while dropped := head.trim(max_tasks, max_bytes):
+            for task in dropped:
+                del self.tasks[task.taskid]
+
+    def refill(self, state: int, tasks: list[Task], *, end: bool) -> None:
+        """Take in the next stored entries of an order."""
+        for task in tasks:
+            self.tasks[task.taskid] = task
+        self.head(state).refill(tasks, end=end)
+
+    def _leave(self, task: Task) -> None:
+        """Take the task out of where it is, whether that is held or not."""
+        state = task.state
+        self.counts[state] -= 1
+        if state <= PROCESSING and not task.apart:
+            self.unfinished -= 1
+        if state == READY:
+            self.ready.remove(task)
+        elif state == DELAYED:
+            self.delayed.remove(task)
+        elif state == PROCESSING:
+            self.processing.remove(task)
+            task.lease = None
+        elif task.ended is not None:
+            self._changes.keep_attempt(task, task.attempts - 1, task.ended)
+            task.ended = None
+        self.tasks.pop(task.taskid, None)
+
+    def _enter(self, task: Task, order: Head) -> None:
+        self.counts[task.state] += 1
+        if not task.apart:
+            self.unfinished += 1
+        self._changes.touch(task)
+        if order.add(task):
+            self.tasks[task.taskid] = task
+        else:
+            self._changes.left(task)

@@ -1,0 +1,96 @@
+"""What the types of ``core.messages`` can't say of a decoded request: bytes of a taskid, a nil among tasks.
+
+An item with such a flaw becomes None in its batch, as if it had not decoded. msgspec counts characters; only
+ids that could be too many bytes are looked at twice, so that the check costs about 40 ns a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, Finished, NewTask, TaskId
+from taskqueue.protocol.requests import AnyRequest, Done, Flaws, NewTasks, TaskCancel, TaskRetry, TaskShow, Why
+
+SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
+"""So many characters are never too many bytes."""
+
+
+def flaws_of(request: AnyRequest) -> Flaws:
+    """Put None for items whose taskid is too many bytes; a None that the sender wrote is a flaw too.
+
+    Raises:
+        Rejected: a request about named tasks names one whose taskid is too long; a ``done`` has too many new tasks.
+    """
+    flaws: Flaws = {}
+    if isinstance(request, NewTasks):
+        _check_new(request.tasks, (), flaws)
+    elif isinstance(request, Done):
+        _check_all_finished(request.tasks, flaws)
+    elif isinstance(request, TaskShow | Why):
+        _refuse_long([request.taskid or ""], "taskid")
+    elif isinstance(request, TaskRetry | TaskCancel):
+        _refuse_long(request.taskids, "taskids")
+    return flaws
+
+
+def _check_new(tasks: list[NewTask | None], parent: tuple[int, ...], flaws: Flaws) -> None:
+    for index, task in enumerate(tasks):
+        if task is None:
+            flaws[*parent, index] = f"{item_name((*parent, index))}: expected map, got nil"
+        elif len(task.taskid) > SHORT_TASKID and is_too_long(task.taskid):
+            flaws[*parent, index] = long_reason(f"{item_name((*parent, index))}.taskid")
+            tasks[index] = None
+
+
+def _check_all_finished(items: list[Finished | None], flaws: Flaws) -> None:
+    new = 0
+    for index, item in enumerate(items):
+        if item is None:
+            flaws[index,] = f"{item_name((index,))}: expected map, got nil"
+        elif item.new or len(item.taskid) > SHORT_TASKID:
+            new += len(item.new)
+            check_total(new)
+            items[index] = check_finished(item, index, flaws)
+
+
+def check_finished(item: Finished, index: int, flaws: Flaws) -> Finished | None:
+    """The outcome, or None and a flaw; what is wrong with a follow-up is a flaw of that one only."""
+    if len(item.taskid) > SHORT_TASKID and is_too_long(item.taskid):
+        flaws[index,] = long_reason(f"{item_name((index,))}.taskid")
+        return None
+    if item.new:
+        _check_new(item.new, (index,), flaws)
+    return item
+
+
+def check_total(new: int) -> None:
+    """See to it that a ``done`` has not too many new tasks, of all its outcomes together.
+
+    Raises:
+        Rejected: it has.
+    """
+    if new > MAX_FOLLOWERS:
+        raise Rejected("too-large", f"tasks: more than {MAX_FOLLOWERS} new tasks in one message")
+
+
+def _refuse_long(taskids: Sequence[TaskId], field: str) -> None:
+    if any(is_too_long(taskid) for taskid in taskids):
+        raise Rejected("malformed", long_reason(field))
+
+
+def is_too_long(taskid: str) -> bool:
+    """The taskid has more bytes than one may have; msgspec has counted its characters only."""
+    return len(taskid.encode()) > MAX_TASKID_BYTES
+
+
+def long_reason(field: str) -> str:
+    """What to say of a taskid that is too long."""
+    return f"{field}: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
+
+
+def item_name(path: tuple[int, ...]) -> str:
+    """(2,) is ``tasks[2]``, (2, 1) is ``tasks[2].new[1]``."""
+    first, *rest = path
+    return f"tasks[{first}]" + "".join(f".new[{index}]" for index in rest)

@@ -1,0 +1,106 @@
+"""What producers and fetchers say: tasks to be run, facts about who runs them, and what became of them.
+
+What every request carries is here, too. The other requests, those of people, are in ``requests``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from taskqueue.protocol.fields import (
+    MAX_BATCH,
+    MAX_CAPACITY,
+    MAX_WISHES,
+    PROTOCOL,
+    Finished,
+    NewTask,
+    Number,
+    ProjectName,
+    SessionId,
+    TaskId,
+    TimeoutSeconds,
+)
+
+
+class Request(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    """What every request carries.
+
+    Attributes:
+        v: the protocol's version.
+        session: chosen at random by a client process when it starts.
+        n: this request's number in its session, from 1.
+    """
+
+    v: Annotated[int, Meta(ge=PROTOCOL, le=PROTOCOL)] = PROTOCOL
+    session: SessionId
+    n: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+class Change(Request, kw_only=True):
+    """What a request carries by which a person changes something: for the log.
+
+    Attributes:
+        name: who asks, such as anna@web1; empty: what the session is called.
+    """
+
+    name: Annotated[str, Meta(max_length=128)] = ""
+
+
+class Hello(Request, tag="hello"):
+    """Facts about a fetcher, stated again and again; a lost, repeated or late one does no harm.
+
+    Attributes:
+        capacity: how many tasks it will have at once, those included that it runs although their leases have ended.
+        projects: whose tasks it wants; None is any project's.
+        holds: tokens of the tasks that it has, those in an unanswered ``done`` included.
+        seen: number of the last ``select`` that it saw.
+        name: for people, such as host:pid.
+        running: tokens of the tasks on which somebody's code works now, whether their leases have ended or not.
+        passed: tokens among ``holds`` of tasks that it has passed on to another process; they take no room of it.
+        slots: how many tasks it runs at once; None: as many as it holds.
+    """
+
+    capacity: Annotated[int, Meta(ge=0, le=MAX_CAPACITY)] = 0
+    projects: Annotated[list[ProjectName], Meta(max_length=MAX_WISHES)] | None = None
+    holds: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
+    seen: Number = 0
+    name: Annotated[str, Meta(max_length=128)] = ""
+    running: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
+    passed: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
+    slots: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)] | None = None
+
+
+class NewTasks(Request, tag="new-task"):
+    """Here are tasks for a project. None stands for an item that could not be decoded; see ``Heard.flaws``."""
+
+    project: ProjectName
+    tasks: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)]
+
+
+class Done(Request, tag="done"):
+    """These tasks have been run."""
+
+    tasks: Annotated[list[Finished | None], Meta(max_length=MAX_BATCH)]
+
+
+class LeaseRef(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A lease, as whoever has its task knows it; that need not be the session that it was handed to."""
+
+    project: ProjectName
+    taskid: TaskId
+    token: Number
+
+
+class Extend(Request, tag="extend"):
+    """Give these leases ``seconds`` from now; None is each task's own timeout again."""
+
+    leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]
+    seconds: TimeoutSeconds | None = None
+
+
+class Release(Request, tag="release"):
+    """These tasks were not started: hand them to somebody else, no retry used up."""
+
+    leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]

@@ -1,0 +1,317 @@
+"""What is said: replies to requests, and ``select``, as values without methods. See ``fields``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from taskqueue.protocol.fields import NIL, PROTOCOL, Handed, Peer, Schedule
+from taskqueue.protocol.views import (
+    Attempt,
+    Counts,
+    FailureGroup,
+    FetcherView,
+    LogEntry,
+    OperationView,
+    Point,
+    ProjectStats,
+    ProjectView,
+    TaskRow,
+    Totals,
+)
+
+NewOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]
+DoneOutcome = Literal["done", "stale", "rejected"]
+
+
+class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Why item ``index`` of a batch was rejected; for a follow-up, ``parent`` is its place in ``done``."""
+
+    index: int
+    reason: str
+    parent: int | None = None
+
+
+class Reply(Struct, kw_only=True, tag_field="type"):
+    """What every answer carries: the number of the request that it answers."""
+
+    v: int = PROTOCOL
+    n: int
+
+
+class Welcome(Reply, tag="welcome"):
+    """Answers ``hello``. A fetcher silent for ``fetcher_timeout`` seconds gives back what it holds.
+
+    Attributes:
+        epoch: grows each time the scheduler starts.
+        max_message: bytes of the longest message it takes.
+        version: of the daemon's software.
+        ended: tokens among the hello's ``holds`` whose leases are not in force.
+    """
+
+    epoch: int
+    fetcher_timeout: float
+    max_message: int
+    version: str = ""
+    ended: list[int] = []
+
+
+class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
+    """Per task, in order, what became of it."""
+
+    outcomes: list[NewOutcome]
+    errors: list[ItemError] = []
+
+
+class DoneReply(Reply, tag="done-reply", omit_defaults=True):
+    """Per item, in order, whether it counted; ``new`` has, per item with follow-ups, what became of them.
+
+    Attributes:
+        new: one list an item, in the order of the items; empty when no item had follow-ups.
+    """
+
+    outcomes: list[DoneOutcome]
+    new: list[list[NewOutcome]] = []
+    errors: list[ItemError] = []
+
+
+class TokensReply(Reply, tag="tokens-reply"):
+    """Answers ``extend`` and ``release``: how many of the leases were in force, so that it counted."""
+
+    counted: int
+    stale: list[int] = []
+
+
+class StatusReply(Reply, tag="status-reply"):
+    """How the daemon is.
+
+    Attributes:
+        projects: a page of them.
+        more: there are projects after the last one of this page.
+        found: projects that all pages together have.
+        numbers: what each project of the page is sorted by, in their order; empty: by name.
+        counts: over all projects.
+        shell: counters of the process around the core (turns, messages, bytes, malformed, …).
+    """
+
+    epoch: int
+    version: str
+    uptime_seconds: float
+    counts: Counts
+    totals: Totals
+    projects: list[ProjectView]
+    more: bool
+    fetchers: list[FetcherView]
+    shell: dict[str, float] = {}
+    found: int = 0
+    numbers: list[int] = []
+
+
+class FetchersReply(Reply, tag="fetchers-reply"):
+    """Answers ``fetchers``: a page.
+
+    Attributes:
+        more: there are fetchers after the last one of this page.
+        found: fetchers that all pages together have; ``capacity`` and ``holds`` are theirs in all.
+    """
+
+    fetchers: list[FetcherView]
+    more: bool
+    found: int
+    capacity: int
+    holds: int
+
+
+class StatsReply(Reply, tag="stats-reply"):
+    """Answers ``stats``: a page; ``more``: there are projects after the last one of it."""
+
+    projects: list[ProjectStats]
+    more: bool
+
+
+class HistoryReply(Reply, tag="stats-history-reply"):
+    """Answers ``stats-history``: a page of points by time, where anything happened; ``next`` is ``since`` for the page
+    after it, 0: there is none."""
+
+    points: list[Point]
+    next: float = 0.0
+
+
+class ProjectReply(Reply, tag="project-reply"):
+    """Answers ``project-show``, ``-set``, ``-unset``, ``-do`` and ``-hold``; None: it has been deleted."""
+
+    project: ProjectView | None
+
+
+class WaitReply(Reply, tag="wait-reply"):
+    """Answers ``project-wait``.
+
+    Attributes:
+        finished: no task is left that would have to end first.
+        unfinished: how many there are.
+        times: how often it has finished; more than in an earlier answer: it has in between.
+    """
+
+    finished: bool
+    unfinished: int
+    times: int = 0
+
+
+class WhyReply(Reply, tag="why-reply"):
+    """Answers ``why``, in one sentence for people."""
+
+    sentence: str
+
+
+class TaskReply(Reply, tag="task-reply", omit_defaults=True):
+    """Answers ``task-show``.
+
+    Attributes:
+        state: ready, delayed, processing, success, failed or cancelled.
+        exetime: unix seconds: due (delayed), or 0.
+        finished_at: unix seconds of the end (over), or 0.
+        lease_seconds: until its lease runs out (processing).
+        session, fetcher: pseudonym of the fetcher that has it, and its name, or the same if it has none (processing).
+        error: of its last attempt, unless that was a success.
+        depth: follow-ups between it and a task that was pushed by itself.
+        history: its last attempts, the newest first; ATTEMPTS_KEPT at most.
+        crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended.
+        bare_since: unix seconds since when its url, schedule, body and history are gone, because its project kept them
+            for long enough; 0: they are here.
+    """
+
+    project: str
+    taskid: str
+    url: str
+    state: str
+    schedule: Schedule
+    priority: int = 0
+    exetime: float = 0.0
+    retried: int = 0
+    lastcrawltime: float = 0.0
+    finished_at: float = 0.0
+    lease_seconds: float = 0.0
+    session: str = ""
+    error: str = ""
+    body: Raw = NIL
+    depth: int = 0
+    history: list[Attempt] = []
+    bare_since: float = 0.0
+    crashes: int = 0
+    fetcher: str = ""
+
+
+class TaskListReply(Reply, tag="task-list-reply"):
+    """Answers ``task-list``: a page; ``next`` asks for the one after it, empty: there is none."""
+
+    tasks: list[TaskRow]
+    next: str = ""
+
+
+class FailuresReply(Reply, tag="failures-reply"):
+    """Answers ``failures``.
+
+    Attributes:
+        since: unix seconds from which on they were counted: as it was asked, or when the first one that is kept came.
+        failures: counted in all.
+        count: of groups, those included that are not here.
+        groups: the largest first.
+    """
+
+    since: float
+    failures: int
+    count: int
+    groups: list[FailureGroup]
+
+
+class OperationReply(Reply, tag="operation-reply"):
+    """Answers ``bulk`` and ``operation-show``."""
+
+    operation: OperationView
+
+
+class OperationsReply(Reply, tag="operations-reply"):
+    """Answers ``operation-list``."""
+
+    operations: list[OperationView]
+
+
+class LogReply(Reply, tag="log-reply"):
+    """Answers ``log``: a page, the newest first; ``next`` asks for the one after it, 0: there is none."""
+
+    entries: list[LogEntry]
+    next: int = 0
+
+
+class TasksReply(Reply, tag="tasks-reply"):
+    """Answers ``task-retry`` and ``task-cancel``: per taskid, in order, what became of it.
+
+    ``bare``: it can't be retried, because its url and its body are gone; push it with ``force_update``.
+    """
+
+    outcomes: list[Literal["done", "unknown", "ignored", "bare"]]
+
+
+class VerifyReply(Reply, tag="verify-reply"):
+    """What is wrong with the scheduler, in words; empty if nothing is."""
+
+    problems: list[str]
+
+
+class ErrorReply(Reply, tag="error"):
+    """The request was refused; nothing of it was done.
+
+    Attributes:
+        n: of the refused request; 0 if it could not be read.
+        code: for programs: malformed, version, too-large, too-old, unknown-project, setting, unavailable, …
+        reason: for people, naming the field.
+    """
+
+    code: str
+    reason: str
+
+
+class Select(Struct, kw_only=True, tag_field="type", tag="select"):
+    """Tasks for a fetcher. ``number`` counts the ``select`` messages to its session, without gaps.
+
+    Attributes:
+        fetch: by project, what its setting ``fetch`` says, for those of the tasks' projects that have it; the client
+            lays it under each task's own.
+    """
+
+    v: int = PROTOCOL
+    number: int
+    tasks: list[Handed]
+    fetch: dict[str, Raw] = {}
+
+
+AnyReply = (
+    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | StatsReply | HistoryReply
+    | ProjectReply | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply | OperationReply
+    | OperationsReply | LogReply | VerifyReply | ErrorReply
+)  # fmt: skip
+
+
+class HelloWanted(Struct, kw_only=True, tag_field="type", tag="hello-wanted"):
+    """To a fetcher that has said no hello since the scheduler started, and so gets nothing: say one."""
+
+    v: int = PROTOCOL
+    epoch: int
+
+
+AnySaid = AnyReply | Select | HelloWanted
+
+
+class Said(Struct, gc=False):
+    """A message and where it goes to.
+
+    Attributes:
+        kept: it tells of something that the turn keeps, so it must not leave before that is on disk.
+        session: that it is for; empty: of nobody known.
+    """
+
+    peer: Peer
+    message: AnySaid
+    kept: bool = True
+    session: str = ""

@@ -1,0 +1,326 @@
+"""What is heard: the requests of clients, as values without methods. See ``fields``; ``crawl_requests`` has those that
+are said all the time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from taskqueue.protocol.choices import FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
+from taskqueue.protocol.crawl_requests import Change as Change
+from taskqueue.protocol.crawl_requests import Done as Done
+from taskqueue.protocol.crawl_requests import Extend as Extend
+from taskqueue.protocol.crawl_requests import Hello as Hello
+from taskqueue.protocol.crawl_requests import LeaseRef as LeaseRef
+from taskqueue.protocol.crawl_requests import NewTasks as NewTasks
+from taskqueue.protocol.crawl_requests import Release as Release
+from taskqueue.protocol.crawl_requests import Request as Request
+from taskqueue.protocol.fields import (
+    MAX_BATCH,
+    EpochSeconds,
+    GroupName,
+    Number,
+    Peer,
+    Priority,
+    ProjectName,
+    Seconds,
+    Setting,
+    TaskId,
+)
+
+Part = Annotated[str, Meta(max_length=64)]
+"""Of a name; its case does not matter."""
+
+
+class Status(Request, tag="status"):
+    """How are you? With a page of projects.
+
+    Attributes:
+        after: projects with names after this one; who pages in the order of names goes on so.
+        group: projects of this one only; empty: all.
+        filter: projects whose names contain it.
+        sort: by name, or the most first: tasks in a state now, or events of the last five minutes.
+        skip: so many of the first ones; who pages in another order than that of names goes on so.
+        fetchers: so many are shown, at most.
+    """
+
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=200)] = 100
+    group: GroupName = ""
+    filter: Part = ""
+    sort: ProjectSort = "name"
+    skip: Number = 0
+    fetchers: Annotated[int, Meta(ge=0, le=1000)] = 1000
+
+
+class Fetchers(Request, tag="fetchers"):
+    """Who fetches? A page of those that want or hold tasks.
+
+    Attributes:
+        after: fetchers with pseudonyms after this one; who pages in the order of these goes on so.
+        project, group: those who may take tasks of it; empty: all.
+        filter: those whose names (or pseudonyms, if they have none) or addresses contain it.
+        sort: by pseudonym (``session``) or name, or the most first; ``oldest``: who has held a task for longest,
+            ``silent``: who has not been heard for longest.
+        skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
+    """
+
+    after: Annotated[str, Meta(max_length=64)] = ""
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    project: GroupName = ""
+    group: GroupName = ""
+    filter: Part = ""
+    sort: FetcherSort = "session"
+    skip: Number = 0
+
+
+class Stats(Request, tag="stats"):
+    """What happened over 5 minutes, 1 hour, 1 day, and all: projects in the order of their names, after ``after``."""
+
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=100)] = 100
+    group: GroupName = ""
+
+
+class StatsHistory(Request, tag="stats-history"):
+    """What happened in each minute of the last day, or in each hour of the last 90 days.
+
+    Attributes:
+        project: to this one; None: to all together.
+        every: minute or hour.
+        since, until: unix seconds; 0: from the first, to the last. A page has a bounded number of points.
+    """
+
+    project: ProjectName | None = None
+    every: Resolution = "minute"
+    since: EpochSeconds = 0.0
+    until: EpochSeconds = 0.0
+
+
+class ProjectShow(Request, tag="project-show"):
+    """Tell about one project."""
+
+    project: ProjectName
+
+
+class ProjectSet(Change, tag="project-set"):
+    """Change settings of a project, now and across restarts; an unknown project is made.
+
+    A table, such as ``cron`` or ``fetch``, is changed key by key.
+    """
+
+    project: ProjectName
+    settings: dict[str, Setting]
+
+
+class ProjectUnset(Change, tag="project-unset"):
+    """Forget what ``project-set`` said of these keys; an empty list means all of them.
+
+    ``cron.JOB`` is one key of a table.
+    """
+
+    project: ProjectName
+    keys: Annotated[list[str], Meta(max_length=1000)] = field(default_factory=list)
+
+
+Action = Literal["pause", "resume", "stop", "start", "clear", "reset", "delete"]
+
+
+class ProjectDo(Change, tag="project-do"):
+    """Do something with a project; ``start`` makes an unknown one.
+
+    ``clear`` drops its live tasks, ``reset`` all that is known of tasks, ``delete`` the project itself.
+    """
+
+    project: ProjectName
+    action: Action
+
+
+class GroupDo(Change, tag="group-do"):
+    """Do something with each project of a group; those for which it makes no sense now are left as they are.
+
+    An operation, which has ended when the request is answered if the group is small.
+    """
+
+    group: GroupName
+    action: Action
+
+
+WAIT_MOST_SECONDS = 60.0
+
+
+class ProjectWait(Request, tag="project-wait"):
+    """Answer when the project has finished, or after ``seconds``, whichever comes first."""
+
+    project: ProjectName
+    seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 30.0
+
+
+class ProjectHold(Request, tag="project-hold"):
+    """This session is still pushing: don't take the project as finished for ``seconds``; 0 lets go."""
+
+    project: ProjectName
+    seconds: Annotated[float, Meta(ge=0, le=86_400)]
+
+
+class Why(Request, tag="why"):
+    """Why is nothing (or, with a taskid, this task not) handed out?"""
+
+    project: ProjectName
+    taskid: TaskId | None = None
+
+
+class TaskShow(Request, tag="task-show"):
+    """Tell about one task, its body included."""
+
+    project: ProjectName
+    taskid: TaskId
+
+
+class TaskRetry(Change, tag="task-retry"):
+    """Run these tasks now, whatever they wait for or ended as, with their retries given back."""
+
+    project: ProjectName
+    taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
+
+
+class TaskCancel(Change, tag="task-cancel"):
+    """End these tasks; whoever is processing one of them will be told that its answer is stale."""
+
+    project: ProjectName
+    taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
+
+
+Glob = Annotated[str, Meta(max_length=256)]
+
+
+class TaskList(Request, tag="task-list"):
+    """Tasks of a project in one state, in the order of that state.
+
+    Attributes:
+        url: a glob that the url matches; a page looks at a bounded number of tasks, so it may be short, or empty.
+        error: a glob that the error of the last attempt matches; not for what is being processed.
+        since: unix seconds: ended at that time or later or, if live, last run; one that was never run is left out.
+        newest: backwards, from the end of the order; not for what is ready or delayed.
+        after: the ``next`` of the page before; empty: from the start.
+    """
+
+    project: ProjectName
+    state: StateName
+    url: Glob = ""
+    error: Glob = ""
+    since: EpochSeconds = 0.0
+    newest: bool = False
+    after: Annotated[str, Meta(max_length=64)] = ""
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class Failures(Request, tag="failures"):
+    """Which attempts failed: counted by what they have in common, of one project or of all.
+
+    Attributes:
+        by: kind of error, host of the url, fetcher, or project.
+        since: unix seconds; ended at that time or later. 0: all that are kept.
+        limit: groups, the largest ones.
+    """
+
+    project: ProjectName | None = None
+    by: FailuresBy = "error"
+    since: EpochSeconds = 0.0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which tasks a bulk operation is about: those that everything said here is true of.
+
+    Attributes:
+        states: in one of these; empty: in any that the action makes sense for, but to ``retry``, failed ones.
+        url: a glob that the url matches.
+        error: a glob that the error of the last attempt matches.
+        before: unix seconds: ended before that or, if live, last run; one that was never run is left out.
+    """
+
+    states: Annotated[list[StateName], Meta(max_length=6)] = []
+    url: Glob = ""
+    error: Glob = ""
+    before: EpochSeconds = 0.0
+
+
+BulkAction = Literal["retry", "cancel", "reprioritise", "reschedule"]
+
+
+class Bulk(Change, tag="bulk"):
+    """Do something with all tasks of a project, or of a group, that the filter lets through: starts an operation.
+
+    Attributes:
+        priority: for ``reprioritise``.
+        exetime: for ``reschedule``, unix seconds; 0 is now.
+        delay: for ``reschedule``, seconds from the arrival of this; wins over exetime.
+        dry_run: only count them.
+    """
+
+    action: BulkAction
+    project: ProjectName | None = None
+    group: GroupName = ""
+    filter: TaskFilter = TaskFilter()
+    priority: Priority = 0
+    exetime: EpochSeconds = 0.0
+    delay: Seconds | None = None
+    dry_run: bool = False
+
+
+class OperationShow(Request, tag="operation-show"):
+    """How far is an operation? Answers when it has ended, or after ``seconds``, whichever comes first."""
+
+    id: Number
+    seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 0.0
+
+
+class OperationList(Request, tag="operation-list"):
+    """All operations that are remembered, the newest first."""
+
+
+class Log(Request, tag="log"):
+    """Who changed what, the newest change first.
+
+    Attributes:
+        project: changes of this project only; None: all.
+        since: unix seconds: none that were made before.
+        before: the ``next`` of the page before; 0: from the newest on. A page looks at a bounded number of changes, so
+            it may be short, or empty.
+    """
+
+    project: ProjectName | None = None
+    since: EpochSeconds = 0.0
+    before: Number = 0
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class Verify(Request, tag="verify"):
+    """Check the scheduler's own invariants now; costs a look at everything in memory."""
+
+
+AnyRequest = (
+    Hello | NewTasks | Done | Extend | Release | Status | Fetchers | Stats | StatsHistory | ProjectShow | ProjectSet
+    | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel
+    | TaskList | Failures | Bulk | OperationShow | OperationList | Log | Verify
+)  # fmt: skip
+
+
+Flaws = dict[tuple[int, ...], str]
+"""Why items of a batch could not be decoded, by their path: (index,) or, for a follow-up, (parent, index)."""
+
+
+class Heard(Struct):
+    """A request and where its answer goes to.
+
+    Attributes:
+        flaws: reasons for the items that are None in the request's batch.
+        address: of the machine that it came from, for people; empty if nobody knows.
+    """
+
+    peer: Peer
+    request: AnyRequest
+    flaws: Flaws = {}
+    address: str = ""

@@ -1,0 +1,306 @@
+"""What replies are made of: projects, tasks, fetchers and counts as people see them, as values without methods.
+
+``replies`` are the messages that carry them. Counts, totals and attempts are kept in the store, too.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
+
+
+class Counts(Struct, omit_defaults=True, gc=False):
+    """Tasks of a project by state, now. ``failed`` and the like are those that are over and known."""
+
+    ready: int = 0
+    delayed: int = 0
+    processing: int = 0
+    success: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+class Totals(Struct, omit_defaults=True, gc=False):
+    """Events of a project since it was made."""
+
+    new: int = 0
+    selected: int = 0
+    success: int = 0
+    failed: int = 0
+    retried: int = 0
+    timeout: int = 0
+
+
+class Window(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Events of a project in some time before now. An attempt that timed out is also among failed or retried.
+
+    Attributes:
+        mean_seconds: that attempts took which ended then, from hand-out to answer or timeout.
+        p95_seconds: what 19 of 20 of them took at most; wrong by less than a factor of two, and 140 minutes at most.
+    """
+
+    new: int = 0
+    selected: int = 0
+    success: int = 0
+    failed: int = 0
+    retried: int = 0
+    timeout: int = 0
+    mean_seconds: float = 0.0
+    p95_seconds: float = 0.0
+
+
+QUIET: Final = Window()
+"""Nothing happened. Use this very value: a message leaves it out, but not others that equal it."""
+
+
+class Windows(Struct, frozen=True, omit_defaults=True, gc=False, rename={"minutes": "5m", "hour": "1h", "day": "1d"}):
+    """Events of a project in the last five minutes, hour and day; in messages ``5m``, ``1h``, ``1d``."""
+
+    minutes: Window = QUIET
+    hour: Window = QUIET
+    day: Window = QUIET
+
+
+class Point(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Events in one minute or hour.
+
+    Attributes:
+        at: unix seconds of its beginning.
+    """
+
+    at: float
+    new: int = 0
+    selected: int = 0
+    success: int = 0
+    failed: int = 0
+    retried: int = 0
+    timeout: int = 0
+
+
+class ProjectStats(Struct, omit_defaults=True, gc=False):
+    """What happened to a project: over windows, and over all (``totals``)."""
+
+    name: str
+    totals: Totals
+    windows: Windows
+
+
+ProjectState = Literal["running", "checking", "paused", "stopped"]
+
+
+class CronView(Struct, omit_defaults=True):
+    """A cron job as people see it.
+
+    Attributes:
+        next_at, last_at: unix seconds; 0: never.
+        runs: how often it has pushed its task.
+        skipped: ticks that found the task of the last run still live.
+    """
+
+    job: str
+    next_at: float = 0.0
+    last_at: float = 0.0
+    runs: int = 0
+    skipped: int = 0
+
+
+class SharedView(Struct, frozen=True, omit_defaults=True):
+    """A bucket that a project shares, as people see it.
+
+    Attributes:
+        rate, burst: as the config has them; 0 and 1 or more if it does not have the bucket (any more).
+        tokens: its level.
+    """
+
+    name: str
+    rate: float
+    burst: float
+    tokens: float = 0.0
+
+
+ConfigLayer = Literal["project", "defaults"]
+
+
+class ProjectView(Struct, omit_defaults=True):
+    """A project as people see it.
+
+    Attributes:
+        settings: in force now.
+        overrides: the part of them that ``project-set`` said.
+        configured: the part of them that the config says, by name: in the section of this project, in that of the
+            defaults, or in both, which only tables can have of both; only where one project is shown.
+        tokens: level of its bucket.
+        shared: the bucket that it shares with others; None: none.
+        reason: why it is paused, if it paused itself.
+        check_at: unix seconds of the next check, if it paused itself.
+        unfinished: live tasks that it would have to end for the project to be finished.
+        finished: how often it has been.
+        held_by: sessions that hold it open.
+        cron: its jobs.
+    """
+
+    name: str
+    state: ProjectState
+    counts: Counts
+    totals: Totals
+    settings: dict[str, Setting]
+    overrides: dict[str, Setting]
+    tokens: float = 0.0
+    reason: str = ""
+    check_at: float = 0.0
+    unfinished: int = 0
+    finished: int = 0
+    held_by: int = 0
+    cron: list[CronView] = []
+    shared: SharedView | None = None
+    configured: dict[str, list[ConfigLayer]] = {}
+
+
+SHOWN_WISHES: Final = 20
+
+
+class FetcherView(Struct, omit_defaults=True):
+    """A fetcher as people see it.
+
+    Attributes:
+        session: its pseudonym.
+        silent_seconds: since it was last heard.
+        projects: the first SHOWN_WISHES of those that it wants; None: any.
+        address: of its machine; empty: not known.
+        oldest_seconds: since it was handed the oldest of the tasks that it holds.
+        done, failed: attempts of what it was handed that ended so since the daemon's start, timeouts among the failed.
+    """
+
+    session: str
+    name: str
+    capacity: int
+    holds: int
+    silent_seconds: float
+    projects: list[str] | None = None
+    address: str = ""
+    oldest_seconds: float = 0.0
+    done: int = 0
+    failed: int = 0
+
+
+Outcome = Literal["success", "failed", "timeout", "expired", "crashed"]
+
+
+class Attempt(Struct, array_like=True, frozen=True, gc=False):
+    """How one attempt to run a task ended.
+
+    Attributes:
+        at: unix seconds of its end.
+        fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
+        seconds: from hand-out to end.
+    """
+
+    at: float
+    outcome: Outcome
+    fetcher: str = ""
+    seconds: float = 0.0
+    error: str = ""
+
+
+class TaskRow(Struct, omit_defaults=True, gc=False):
+    """A task in a list.
+
+    Attributes:
+        at: unix seconds: due (delayed), ended (over), handed out (processing); 0: ready.
+        error: of its last attempt, unless that was a success.
+        fetcher: name of who has it, or had it last, or its pseudonym; not of a success.
+        lease_seconds: until its lease runs out (processing).
+    """
+
+    taskid: str
+    url: str
+    priority: int = 0
+    at: float = 0.0
+    retried: int = 0
+    lastcrawltime: float = 0.0
+    error: str = ""
+    fetcher: str = ""
+    lease_seconds: float = 0.0
+
+
+class FailureGroup(Struct, omit_defaults=True, gc=False):
+    """Failed attempts that have something in common.
+
+    Attributes:
+        name: what that is: kind of error, host, fetcher or project; empty: there was none, such as of ``data:,x``.
+        failures: how many.
+        first_at, last_at: unix seconds of the end of the first and of the last one.
+        project, taskid, host, fetcher, error: of the last one; of the error its last line.
+    """
+
+    name: str
+    failures: int
+    first_at: float
+    last_at: float
+    project: str
+    taskid: str
+    host: str = ""
+    fetcher: str = ""
+    error: str = ""
+
+
+class OperationView(Struct, omit_defaults=True):
+    """An operation as people see it: on tasks (``bulk``), or on the projects of a group (``group-do``).
+
+    Attributes:
+        known: tasks that its projects had when it began; about as many have to be looked at. On a group: its projects.
+        seen: looked at so far.
+        matched: of them, those that the filter let through: changed, or (dry run) only counted. On a group: projects
+            for which the action made sense.
+        began_at, ended_at: unix seconds; 0: not yet.
+        projects: names of the first of those that it goes through.
+        group: that they belong to, if it was asked for.
+        filter: which tasks are meant.
+        priority: that ``reprioritise`` gives them; None: it is another action.
+        exetime: to which ``reschedule`` moves them, in unix seconds; 0 is now. None: it is another action.
+    """
+
+    id: int
+    action: BulkAction | Action
+    projects: list[str]
+    dry_run: bool
+    known: int
+    seen: int
+    matched: int
+    began_at: float
+    ended_at: float = 0.0
+    group: str = ""
+    filter: TaskFilter = TaskFilter()
+    priority: int | None = None
+    exetime: float | None = None
+
+
+class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A change that a person made.
+
+    Attributes:
+        number: of the entry; later ones are larger.
+        at: unix seconds.
+        what: as the command line calls it, such as ``project delete``.
+        name: who asked: the name that the client gave, or what its session is called; ``SIGHUP``: whoever sent that
+            signal.
+        address: of the machine that it came from; empty: not known.
+        project: that was changed; empty: it was not about one.
+        group: that it belonged to, if all of the group were meant.
+        count: tasks that it changed or dropped.
+        detail: what else there is to be said.
+    """
+
+    number: int
+    at: float
+    what: str
+    name: str
+    address: str = ""
+    project: str = ""
+    group: str = ""
+    count: int = 0
+    detail: str = ""

@@ -1,0 +1,351 @@
+"""The config file: TOML, read into values that are checked, with every problem named by file, key and reason.
+
+    [server] [store] [limits] [webhook]    structs of this module
+    [buckets.NAME]                         core.settings.Pace
+    [defaults] [projects.NAME]             layers of project settings, which core.settings knows and checks
+
+Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all; a link in
+this folder brings it into the wheel.
+
+What the file says takes effect at start; SIGHUP reads it again, and then everything except RESTART_ONLY
+changes at once. A file with a problem changes nothing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from os.path import abspath, dirname, join
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from taskqueue.calendar import Calendar
+from taskqueue.core.parts.events import EVENT_KINDS, EventKind
+from taskqueue.core.settings import schema
+from taskqueue.core.settings.layer_size import too_long
+from taskqueue.core.settings.schema import DURATION, SIZE
+from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, problems
+from taskqueue.errors import ConfigError
+from taskqueue.protocol.fields import ProjectName
+from taskqueue.server.syncer import Durability
+
+Address = Annotated[
+    str,
+    Meta(pattern=r"\A(tcp|ipc)://.+\Z", extra={"words": 'an address such as "tcp://127.0.0.1:7400"'}),
+]
+WEB_ADDRESS: Final = {"words": 'empty or an address such as "https://example.org/hook"', "secret": True}
+MESSAGE_BYTES_LEAST: Final = 512 << 10
+"""The longest view of a project must fit (320 KiB, see ``layer_size``), with what is around it; pages of projects,
+fetchers and tasks end where a message is full."""
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class Server(Struct, frozen=True):
+    """[server]. Attributes of the same names are explained in core.settings.CoreConfig.
+
+    Attributes:
+        bind: ZeroMQ address that it listens on.
+    """
+
+    bind: Address = "tcp://127.0.0.1:7400"
+    max_message: Annotated[int, Meta(ge=MESSAGE_BYTES_LEAST, le=1 << 30, extra=SIZE)] = 8 << 20
+    log_level: LogLevel = "info"
+    auto_create: bool = False
+    fetcher_timeout: Annotated[float, Meta(gt=0, le=1e6, extra=DURATION)] = 60.0
+    session_timeout: Annotated[float, Meta(gt=0, le=1e9, extra=DURATION)] = 3600.0
+    max_sessions: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+
+
+class StoreSection(Struct, frozen=True):
+    """[store].
+
+    Attributes:
+        path: folder of the store; made if it isn't there. See ``load`` for what a relative one means.
+        durability: commit: acknowledged is on disk; interval: within 50 ms; none: when the system likes.
+        cache: memory for what the store has read.
+        min_free: bytes of the disk that are to stay free: below, no new tasks are taken.
+    """
+
+    path: Annotated[str, Meta(min_length=1)] = "data/store"
+    durability: Durability = "commit"
+    cache: Annotated[int, Meta(ge=1 << 20, le=1 << 40, extra=SIZE)] = 128 << 20
+    min_free: Annotated[int, Meta(ge=0, le=1 << 50, extra=SIZE)] = 512 << 20
+
+
+class Limits(Struct, frozen=True):
+    """[limits]. Attributes that are not explained here are in core.settings.CoreConfig.
+
+    Attributes:
+        memory: bytes of the process, in all; it takes less where the machine has less.
+    """
+
+    memory: Annotated[int, Meta(ge=1 << 20, le=1 << 50, extra=SIZE)] = 1 << 30
+    head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 16_384
+    head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 16 << 20
+    memory_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
+    max_projects: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
+    max_leases: Annotated[int, Meta(ge=1, le=100_000_000)] = 100_000
+    turn_tasks: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048
+    select_bytes: Annotated[int, Meta(ge=1, le=1 << 30, extra=SIZE)] = 1 << 20
+
+
+class WebhookSection(Struct, frozen=True):
+    """[webhook].
+
+    Attributes:
+        url: what is told of events, by POST; empty: nothing is. It may say ``user:password@``.
+        events: kinds of events that it is told of.
+        timeout: seconds that an attempt may take.
+        attempts: to send one event, the first one included.
+
+    Raises:
+        ValueError: the url is none that can be called.
+    """
+
+    url: Annotated[str, Meta(extra=WEB_ADDRESS)] = ""
+    events: Annotated[tuple[EventKind, ...], Meta(min_length=1, max_length=len(EVENT_KINDS))] = (
+        "paused",
+        "finished",
+        "error-burst",
+    )
+    timeout: Annotated[float, Meta(gt=0, le=600, extra=DURATION)] = 10.0
+    attempts: Annotated[int, Meta(ge=1, le=100)] = 5
+
+    def __post_init__(self) -> None:
+        if self.url and not _is_web_address(self.url):
+            raise ValueError("url")
+
+
+class Config(Struct, frozen=True):
+    """What the whole file says."""
+
+    server: Server = Server()
+    store: StoreSection = StoreSection()
+    limits: Limits = Limits()
+    webhook: WebhookSection = WebhookSection()
+    defaults: Layer = field(default_factory=dict)
+    projects: Mapping[str, Layer] = field(default_factory=dict)
+    buckets: Mapping[str, Pace] = field(default_factory=dict)
+
+
+SECTIONS: Final[dict[str, type[Struct]]] = {
+    "server": Server,
+    "store": StoreSection,
+    "limits": Limits,
+    "webhook": WebhookSection,
+}
+
+CALENDAR: Final = Calendar()
+
+RESTART_ONLY: Final = (
+    ("server", "bind"),
+    ("server", "max_message"),
+    ("store", "path"),
+    ("store", "durability"),
+    ("store", "cache"),
+    ("limits", "memory"),
+)
+"""Settings whose change waits for the next start."""
+
+
+def shipped() -> str:
+    """A file with every setting, its default, and a line that explains it: conf/taskqueue.toml."""
+    return files("taskqueue.server").joinpath("taskqueue.toml").read_text("utf-8")
+
+
+def load(path: str | None) -> Config:
+    """Read a config file; None: all defaults.
+
+    The path of the store is absolute: a relative one is taken from the folder of the file, or from the working
+    directory if there is no file.
+
+    Raises:
+        ConfigError: with all problems of the file, one a line.
+    """
+    config = Config() if path is None else build(_read(path), path)
+    return anchored(config, "" if path is None else dirname(path))
+
+
+def anchored(config: Config, folder: str) -> Config:
+    """The config with the absolute path of its store, which lies in that folder if it is relative."""
+    store = msgspec.structs.replace(config.store, path=abspath(join(folder, config.store.path)))
+    return msgspec.structs.replace(config, store=store)
+
+
+def build(tables: Mapping[str, Any], path: str) -> Config:
+    """Check what a file says; ``path`` is for the error message.
+
+    Raises:
+        ConfigError: with all problems, one a line.
+    """
+    found = list(_problems(tables))
+    if found:
+        raise ConfigError("\n".join(f"{path}: {problem}" for problem in found))
+    return Config(
+        server=schema.convert(tables.get("server", {}), Server),
+        store=schema.convert(tables.get("store", {}), StoreSection),
+        limits=schema.convert(tables.get("limits", {}), Limits),
+        webhook=schema.convert(tables.get("webhook", {}), WebhookSection),
+        defaults=tables.get("defaults", {}),
+        projects=tables.get("projects", {}),
+        buckets={name: schema.convert(table, Pace) for name, table in tables.get("buckets", {}).items()},
+    )
+
+
+def core_config(config: Config, version: str) -> CoreConfig:
+    """The part of it that the core is told."""
+    server, limits = config.server, config.limits
+    return CoreConfig(
+        defaults=config.defaults,
+        projects=dict(config.projects),
+        buckets=dict(config.buckets),
+        auto_create=server.auto_create,
+        fetcher_timeout=server.fetcher_timeout,
+        session_timeout=server.session_timeout,
+        max_sessions=server.max_sessions,
+        head_tasks=limits.head_tasks,
+        head_bytes=limits.head_bytes,
+        memory_bytes=limits.memory_bytes,
+        max_projects=limits.max_projects,
+        max_leases=limits.max_leases,
+        turn_tasks=limits.turn_tasks,
+        # No message of the daemon's is to be longer than it would take itself.
+        select_bytes=min(limits.select_bytes, server.max_message),
+        max_message=server.max_message,
+        version=version,
+    )
+
+
+def reloaded(old: Config, new: Config) -> tuple[Config, list[str]]:
+    """What is in force after a reload, and the names of settings whose change waits for a restart."""
+    waiting = []
+    for section, key in RESTART_ONLY:
+        before, after = getattr(old, section), getattr(new, section)
+        if getattr(before, key) != getattr(after, key):
+            waiting.append(f"{section}.{key}")
+            kept = msgspec.structs.replace(after, **{key: getattr(before, key)})
+            new = msgspec.structs.replace(new, **{section: kept})
+    return new, waiting
+
+
+def changed(old: Config, new: Config) -> list[str]:
+    """Names of the settings that differ, such as ``projects.news.rate``."""
+    return list(_changed("", msgspec.to_builtins(old), msgspec.to_builtins(new)))
+
+
+def _changed(where: str, old: object, new: object) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from _changed(f"{where}.{key}" if where else key, old.get(key), new.get(key))
+    elif old != new:
+        yield where
+
+
+def override(config: Config, section: str, key: str, value: object) -> Config:
+    """The config with one setting said elsewhere, such as on the command line.
+
+    Raises:
+        ConfigError: the value can't be used.
+    """
+    for problem in schema.problems(section, {key: value}, SECTIONS[section]):
+        raise ConfigError(problem)
+    said = schema.convert({key: value}, SECTIONS[section])
+    changed = msgspec.structs.replace(getattr(config, section), **{key: getattr(said, key)})
+    return msgspec.structs.replace(config, **{section: changed})
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deep") from None
+
+
+def _problems(tables: Mapping[str, Any]) -> Iterator[str]:
+    for name, table in tables.items():
+        if name not in Config.__struct_fields__:
+            yield f"{name} is not a section; {schema.there_are(name, Config.__struct_fields__)}"
+        elif not isinstance(table, dict):
+            yield f"{name} must be a section, not {schema.shown(table)}"
+        elif name in SECTIONS:
+            yield from schema.problems(name, table, SECTIONS[name])
+        elif name == "defaults":
+            yield from _layer_problems(name, table, tables)
+        else:
+            yield from _named_problems(name, table, tables)
+
+
+def _named_problems(section: str, named: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
+    """Of what there is several of: projects, buckets."""
+    for name, table in named.items():
+        where = schema.path(section, name)
+        if not _is_name(name):
+            yield f'{where}: a {section[:-1]} name is 1 to 64 ASCII letters, digits, "_", "-" and "."'
+        if not isinstance(table, dict):
+            yield f"{where} must be a section, not {schema.shown(table)}"
+        elif section == "projects":
+            yield from _layer_problems(where, table, tables)
+        else:
+            found = [*schema.problems(where, table, Pace)]
+            yield from found
+            if not found and "rate" not in table:
+                yield f"{where}.rate must be given: {schema.must_be('', 'rate', Pace).removeprefix('rate must be ')}"
+
+
+def _layer_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
+    found = [*_single_problems(where, layer, tables)]
+    yield from found or (f"{where}.{reason}" for reason in too_long(layer, CALENDAR))
+
+
+def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with one setting or another."""
+    for key, value in layer.items():
+        if key not in Settings.__struct_fields__ and isinstance(value, dict) and where != "defaults":
+            yield f'{schema.path(where, key)} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
+        else:
+            found = [*problems(where, {key: value}, CALENDAR)]
+            yield from found
+            if key == "on_finished" and isinstance(value, dict) and not found and not _finished_url(value, tables):
+                yield f'{where}.on_finished.url must be given: what to push, such as "data:,on_finished"'
+        if key == "bucket" and isinstance(value, str) and _is_name(value) and not _has_bucket(tables, value):
+            yield f"{where}.bucket: there is no section [buckets.{value}]"
+
+
+def _finished_url(said: Mapping[str, Any], tables: Mapping[str, Any]) -> Any:
+    """That of an ``on_finished``, which may say the rest of what ``[defaults]`` says."""
+    defaults = tables.get("defaults")
+    under = defaults.get("on_finished") if isinstance(defaults, dict) else None
+    return ((under if isinstance(under, dict) else {}) | dict(said)).get("url")
+
+
+def _has_bucket(tables: Mapping[str, Any], name: str) -> bool:
+    buckets = tables.get("buckets")
+    return isinstance(buckets, dict) and name in buckets
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:  # brackets without an address, a port that is none
+        return False
+    return parts.scheme in ("http", "https") and host != "" and host.isascii() and url.isprintable() and " " not in url
+
+
+def _is_name(name: str) -> bool:
+    try:
+        msgspec.convert(name, ProjectName)
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -1,0 +1,74 @@
+"""Settings that environment variables say, as a container wants it: between the config file and the command line.
+
+One rule: TASKQUEUE_, the section and the key, in capitals: TASKQUEUE_LIMITS_MEMORY_BYTES, TASKQUEUE_WEBHOOK_URL. What
+`taskqueue scheduler` has an option for is named like the option: TASKQUEUE_BIND, TASKQUEUE_STORE.
+
+A value is written as in the file; a text may do without its quotes. An empty variable says nothing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from taskqueue.core.settings import schema
+from taskqueue.errors import ConfigError
+from taskqueue.server.config.config_file import SECTIONS, Config, override
+
+PREFIX: Final = "TASKQUEUE_"
+OPTIONS: Final = {
+    ("server", "bind"): "BIND",
+    ("server", "log_level"): "LOG_LEVEL",
+    ("store", "path"): "STORE",
+    ("store", "durability"): "DURABILITY",
+}
+"""By section and key, the names of the options of ``taskqueue scheduler``."""
+
+
+def variable(section: str, key: str) -> str:
+    """The one that says a setting."""
+    return PREFIX + OPTIONS.get((section, key), _long(section, key))
+
+
+def with_environment(config: Config, environ: Mapping[str, str]) -> Config:
+    """The config with what variables say instead.
+
+    Raises:
+        ConfigError: with all that can't be used, one a line, each with the name of its variable.
+    """
+    problems = []
+    for section, kind in SECTIONS.items():
+        for key in kind.__struct_fields__:
+            name = variable(section, key)
+            if PREFIX + _long(section, key) != name and environ.get(PREFIX + _long(section, key)):
+                problems.append(f"{PREFIX}{_long(section, key)} is not read; this setting is {name}")
+            elif text := environ.get(name, "").strip():
+                values = [*_values(text)]
+                found = [_problem(section, key, value) for value in values]
+                if None in found:
+                    config = override(config, section, key, values[found.index(None)])
+                else:
+                    problems.append(f"{name}{found[-1]}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return config
+
+
+def _long(section: str, key: str) -> str:
+    return f"{section}_{key}".upper()
+
+
+def _values(text: str) -> Iterator[Any]:
+    """What a text may mean: itself, or what it would mean in the file."""
+    yield text
+    try:
+        yield from tomllib.loads(f"value = {text}").values()
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return
+
+
+def _problem(section: str, key: str, value: Any) -> str | None:
+    """What is wrong with it, without its name; None: nothing."""
+    problem = next(schema.setting_problems(section, key, value, SECTIONS[section]), None)
+    return problem and problem.removeprefix(schema.path(section, key))

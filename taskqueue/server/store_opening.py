@@ -1,0 +1,59 @@
+"""Opening the store of a daemon: at its start, and again after each failure.
+
+What is damaged is told once: at the start, where whoever starts it can decide. What a failure of this process has left
+behind, a write that was torn, is no damage, as long as nothing is lost that was safe.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from taskqueue.server.clock import boot_id
+from taskqueue.server.config.config_file import Config
+from taskqueue.store.files.damage import Damage
+from taskqueue.store.repair.lost_tasks import lines, lost_tasks
+from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.tools.figures import project_records
+from taskqueue.visible_text import visible
+
+NAMED_TASKS: Final = 20
+"""Of each project that has lost changes."""
+
+log = logging.getLogger("taskqueue")
+
+
+class Opening:
+    """Opens the store, each time that it has to be."""
+
+    def __init__(self, accept_damage: bool) -> None:
+        """What the command line says of damage counts until the store has been opened once."""
+        self._accept_damage = accept_damage
+        self._was_open = False
+
+    def open(self, config: Config) -> RocksStore:
+        """Open it, and log what was damaged.
+
+        Raises:
+            StoreError: it can't be opened.
+            Damaged: it is damaged, and that is not accepted.
+        """
+        store = RocksStore(
+            config.store.path,
+            cache_bytes=config.store.cache,
+            boot_id=boot_id(),
+            has_failed=self._was_open,
+            accept_damage=self._accept_damage and not self._was_open,
+        )
+        self._was_open = True
+        if store.damage is not None:
+            _tell(store, store.damage)
+        return store
+
+
+def _tell(store: RocksStore, damage: Damage) -> None:
+    level, event = (logging.ERROR, "damage-accepted") if damage.is_told else (logging.WARNING, "log-cut")
+    names = {record.number: record.name for record in project_records(store)}
+    lost = lines(lost_tasks(damage), names, NAMED_TASKS)
+    for line in [*damage.lines(), *lost, f"what was cut off is kept in {damage.aside}"]:
+        log.log(level, "%s %s", event, visible(line))

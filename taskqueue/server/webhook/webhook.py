@@ -1,0 +1,190 @@
+"""Tells a url of events, in a helper thread: the loop never waits for it.
+
+    loop     tell ──► waiting, at most WAITING_MOST ──┐
+    thread                                            └──► delivery: post, pause, post ... ──► sent | failed
+
+Rules:
+1. ``tell`` only puts. When the queue is full, the oldest event makes room: what happened last matters most.
+2. Events are sent one after the other, in their order. Each attempt follows the settings that are in force then, and a
+   change of them ends the pause before it: a url that is put right is used at once.
+3. Nothing is stored. What waits is lost when the process is killed; ``close`` gives it a short grace, and logs what it
+   drops after that. An event may arrive twice, if its answer was lost.
+4. Without a url nothing waits. The thread starts with the first event, and only then loads urllib3: 10 MB and 50 ms
+   that a daemon without a webhook does not spend.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from taskqueue.core.parts.events import Event
+from taskqueue.server.config.config_file import WebhookSection
+from taskqueue.server.log import shown
+
+if TYPE_CHECKING:
+    from taskqueue.server.webhook.delivery import Delivery
+
+log = logging.getLogger("taskqueue")
+
+WAITING_MOST: Final = 1000
+PAUSE_SECONDS: Final = 1.0
+"""The unit of the pauses between attempts: none, 2, 4, 8 ... of them."""
+GRACE_SECONDS: Final = 5.0
+
+
+class Webhook:
+    """One of the daemon's life; its methods are for the loop's thread."""
+
+    def __init__(
+        self,
+        settings: WebhookSection,
+        version: str,
+        *,
+        waiting_most: int = WAITING_MOST,
+        pause_seconds: float = PAUSE_SECONDS,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> None:
+        self._settings = settings
+        self._user_agent = f"taskqueue/{version}" if version else "taskqueue"
+        self._waiting_most = waiting_most
+        self._pause_seconds = pause_seconds
+        self._grace_seconds = grace_seconds
+        self._waiting: deque[Event] = deque()
+        self._under_way: Event | None = None
+        self._is_overflowing = False
+        self._is_closing = False
+        self._has_given_up = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, events: Iterable[Event]) -> None:
+        """Send those of them that the settings name; returns at once. Not to be called after ``close``."""
+        settings = self._settings
+        if wanted := [event for event in events if settings.url and event.kind in settings.events]:
+            with self._changed:
+                for event in wanted:
+                    self._put(event)
+                self._changed.notify()
+            self._start()
+
+    def reconfigure(self, settings: WebhookSection) -> None:
+        """Follow other settings from now on; without a url what waits is dropped."""
+        with self._changed:
+            self._settings = settings
+            dropped = [] if settings.url else self._take_all()
+            self._changed.notify()
+        _log_dropped(dropped, "reload")
+
+    def close(self) -> None:
+        """Wait for what is still to be sent, but not longer than the grace; then drop it and log it."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(self._grace_seconds)
+        with self._changed:
+            self._has_given_up = True
+            dropped = self._take_all()
+            if self._under_way is not None:
+                dropped.insert(0, self._under_way)
+                self._under_way = None
+            self._changed.notify()
+        _log_dropped(dropped, "stop")
+
+    def _put(self, event: Event) -> None:
+        if len(self._waiting) == self._waiting_most:
+            self._waiting.popleft()
+            if not self._is_overflowing:
+                self._is_overflowing = True
+                log.warning("webhook-full waiting=%d; the oldest are dropped until it is empty", self._waiting_most)
+        self._waiting.append(event)
+
+    def _take_all(self) -> list[Event]:
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+            self._thread.start()
+
+    # ------------------------------------------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        from urllib3 import PoolManager
+
+        from taskqueue.server.webhook.delivery import Delivery
+
+        with PoolManager() as pool:
+            while event := self._next():
+                attempts = self._settings.attempts
+                self._deliver(Delivery(event, pool, self._user_agent, attempts, self._pause_seconds))
+
+    def _next(self) -> Event | None:
+        """Wait for an event; None: there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closing)
+            self._under_way = self._waiting.popleft() if self._waiting else None
+            self._is_overflowing = self._is_overflowing and bool(self._waiting)
+            return self._under_way
+
+    def _deliver(self, delivery: Delivery) -> None:
+        settings = self._settings
+        pause: float | None = 0.0
+        while pause is not None and self._rest(pause, settings):
+            settings = self._settings
+            pause = delivery.attempt(settings)
+            if pause is not None:
+                log.debug("webhook-again %s pause=%s", _outcome(delivery, settings.url), pause)
+        if not self._forget():
+            return
+        if pause is None:
+            _log_end(delivery, settings.url)
+        else:
+            _log_dropped([delivery.event], "reload")
+
+    def _rest(self, seconds: float, settings: WebhookSection) -> bool:
+        """Wait so long, or until these settings are others; False: there is no use in another attempt."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_given_up or self._settings != settings, seconds)
+            return self._settings.url != "" and not self._has_given_up
+
+    def _forget(self) -> bool:
+        """Nothing is under way any more; False: it was given up, and ``close`` has logged it."""
+        with self._changed:
+            was_given_up = self._under_way is None
+            self._under_way = None
+            return not was_given_up
+
+
+def _log_end(delivery: Delivery, url: str) -> None:
+    if delivery.error:
+        log.error("webhook-failed %s", _outcome(delivery, url))
+    else:
+        log.info("webhook-sent %s", _outcome(delivery, url))
+
+
+def _outcome(delivery: Delivery, url: str) -> str:
+    error = f" error={shown(delivery.error)}" if delivery.error else ""
+    return f"{_about(delivery.event)} attempts={delivery.attempts} url={_shown_url(url)}{error}"
+
+
+def _log_dropped(events: Iterable[Event], reason: str) -> None:
+    for event in events:
+        log.warning("webhook-dropped %s reason=%s", _about(event), reason)
+
+
+def _about(event: Event) -> str:
+    return f"event={event.kind} project={shown(event.project)}"
+
+
+def _shown_url(url: str) -> str:
+    """``https://host``: the rest may be a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}"

@@ -1,0 +1,227 @@
+"""Turns what the core wants kept into one batch. Pure: values in, bytes out.
+
+    Move     old place ──delete──   record ──put──► ids, new place      spec ──put──► specs, if new or changed
+
+A task's record is packed once and put twice: in ``ids`` and in the order of its state; ``layout`` says what
+is saved while it is processing. What stays at its place is written over, not deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from taskqueue.core.tasks.needs import LOG_MOST, Old
+from taskqueue.core.tasks.records import Kept, KeptAttempt
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.views import LogEntry
+from taskqueue.store.contract import Batch, Family
+from taskqueue.store.records import layout
+from taskqueue.store.records.failures import failure_key
+from taskqueue.store.records.format import META
+
+_SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+
+Errors = dict[tuple[int, str], str]
+"""Of the last attempts that ended in the turn, by project number and taskid."""
+
+
+def batch_of(kept: Kept) -> Batch:
+    """One turn's changes, as a store takes them.
+
+    Raises:
+        Corrupt: a task can't be kept as it is: its spec or its lease is missing, or its key isn't its own.
+    """
+    batch = Batch({family: [] for family in layout.FAMILIES}, {family: [] for family in layout.FAMILIES})
+    _lay_forgotten(batch, kept.forgotten)
+    _lay_old(batch, kept.old)
+    _lay_moves(batch, kept.moves, _errors(kept.attempts))
+    _lay_attempts(batch, kept)
+    _lay_projects(batch, kept)
+    _lay_sessions(batch, kept)
+    _lay_operations(batch, kept)
+    _lay_failures(batch, kept)
+    _lay_log(batch, kept.log)
+    if kept.points or kept.slices or kept.dropped_slices:
+        _lay_points(batch, kept)
+    return batch
+
+
+def _lay_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
+    """The hot path, three moves in a task's life: names are bound once a batch, not once a move."""
+    pack, in_project = layout.RECORD.pack, layout.project_key
+    put_id = batch.puts[layout.IDS].append
+    put_place = {state: batch.puts[family].append for state, family in layout.ORDERS.items()}
+    delete_place = {state: batch.deletes[family].append for state, family in layout.ORDERS.items()}
+    number, project = -1, b""
+    for task, old_state, old_key, old_seq, spec_changed, had_deferred in moves:
+        state, key, seq = task.state, task.key, task.seq
+        if key & _SEQ_MASK != seq:
+            raise Corrupt(f"task {task.taskid}: key {key:#x} does not end with its seq {seq:#x}")
+        if task.project != number:
+            number = task.project
+            project = in_project(number)
+        place = key.to_bytes(KEY_BYTES, "big")
+        flags = task.attempts << layout.ATTEMPTS_SHIFT
+        if task.held_back or task.timed_out or task.apart:
+            flags += task.held_back * layout.HELD_BACK + task.timed_out * layout.TIMED_OUT + task.apart * layout.APART
+        retried = task.retried | task.crashes << layout.CRASHES_SHIFT if task.crashes else task.retried
+        record = pack(state, flags, task.priority, retried, task.token, task.exetime, task.lastcrawltime, place)
+        if task.itag:
+            record += task.itag.encode()
+        if (old_key != key or old_state != state) and old_state:
+            delete_place[old_state](project + old_key.to_bytes(KEY_BYTES, "big"))
+        has_new_seq = not old_state or old_seq != seq
+        if state != PROCESSING or (not task.unlisted and (has_new_seq or old_state >= PROCESSING)):
+            put_id((project + task.taskid.encode(), record))
+        put_place[state]((project + place, _at_place(task, state, record, errors)))
+        if has_new_seq or spec_changed:
+            _lay_spec(batch, task, old_seq if old_state else seq)
+        if had_deferred or state == PROCESSING:
+            _lay_deferred(batch, task, old_seq, had_deferred)
+
+
+def _errors(attempts: Iterable[KeptAttempt]) -> Errors:
+    return {(project, taskid): attempt.error for project, taskid, _, attempt in attempts}
+
+
+def _at_place(task: Task, state: int, record: bytes, errors: Errors) -> bytes:
+    """What the order of its state says of a task."""
+    if state == PROCESSING:
+        if task.lease is None:
+            raise Corrupt(f"task {task.taskid}: processing without a lease")
+        return layout.encode_lease(record, task.taskid, task.lease)
+    if state < PROCESSING:
+        return record
+    if task.ended is not None:
+        return layout.encode_success(task.taskid, task.ended)
+    error = errors.get((task.project, task.taskid)) if state == FAILED else None
+    return task.taskid.encode() if error is None else layout.encode_failed(task.taskid, error)
+
+
+def _lay_spec(batch: Batch, task: Task, old_seq: int) -> None:
+    """Write the spec; when the task was restarted, what lies under its former seq goes."""
+    if task.spec is None:
+        raise Corrupt(f"task {task.taskid}: to be written anew without its spec")
+    batch.puts[layout.SPECS].append(
+        (layout.seq_key(task.project, task.seq), layout.encode_spec(task.taskid, task.spec))
+    )
+    if old_seq != task.seq:
+        batch.deletes[layout.SPECS].append(layout.seq_key(task.project, old_seq))
+
+
+def _lay_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) -> None:
+    """Keep the update that waits for the end of the lease, or forget the one that was kept."""
+    if had_deferred:
+        batch.deletes[layout.DEFERRED].append(layout.seq_key(task.project, old_seq))
+    if task.state == PROCESSING and task.lease is not None and task.lease.deferred is not None:
+        batch.puts[layout.DEFERRED].append((layout.seq_key(task.project, task.seq), layout.encode(task.lease.deferred)))
+
+
+def _lay_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
+    """What a dropped task left behind outside of the orders; its history only if it was ever run.
+
+    If it was given a new seq in this very turn, its spec still lies under the former one.
+    """
+    for task in tasks:
+        batch.deletes[layout.IDS].append(layout.id_key(task.project, task.taskid))
+        batch.deletes[layout.SPECS].append(layout.seq_key(task.project, task.kept_seq or task.seq))
+        if task.attempts or task.lastcrawltime:
+            slots = range(ATTEMPTS_KEPT)
+            batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, slot) for slot in slots]
+
+
+def _lay_old(batch: Batch, old: Iterable[Old]) -> None:
+    """What has been kept for long enough; of a bare task the record stays."""
+    for task, slots in old:
+        id_key = layout.id_key(task.project, task.taskid)
+        if task.bare:
+            batch.puts[layout.IDS].append((id_key, layout.encode_bare(task)))
+        else:
+            batch.deletes[layout.IDS].append(id_key)
+        batch.deletes[layout.ORDERS[task.state]].append(layout.order_key(task.project, task.key))
+        batch.deletes[layout.SPECS].append(layout.seq_key(task.project, task.seq))
+        batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, n) for n in range(slots)]
+
+
+def _lay_attempts(batch: Batch, kept: Kept) -> None:
+    """Each takes the place of the one that was in its slot."""
+    batch.puts[layout.HISTORY].extend(
+        (layout.attempt_key(project, taskid, slot), layout.encode(attempt))
+        for project, taskid, slot, attempt in kept.attempts
+    )
+
+
+def _lay_failures(batch: Batch, kept: Kept) -> None:
+    batch.puts[layout.FAILURES].extend((failure_key(place), layout.encode(failure)) for place, failure in kept.failures)
+    if kept.failures_from:
+        batch.drops.append((layout.FAILURES, b"", failure_key(kept.failures_from)))
+
+
+def _lay_projects(batch: Batch, kept: Kept) -> None:
+    batch.puts[layout.PROJECTS].extend(
+        (layout.project_key(record.number), layout.encode(record)) for record in kept.projects
+    )
+    batch.puts[layout.COUNTERS].extend(
+        (layout.project_key(number), layout.encode(record)) for number, record in kept.counters.items()
+    )
+    batch.puts[layout.BUCKETS].extend((record.name.encode(), layout.encode(record)) for record in kept.buckets)
+    for number in kept.dropped_projects:
+        _drop(batch, number, layout.OF_PROJECTS)
+    for number in kept.cleared:
+        _drop(batch, number, layout.OF_LIVE)
+    if kept.next_project is not None:
+        batch.puts[META].append((layout.NEXT_PROJECT_KEY, b"%d" % kept.next_project))
+
+
+def _drop(batch: Batch, project: int, families: Iterable[Family]) -> None:
+    start, end = layout.project_key(project), layout.project_key(project + 1)
+    batch.drops.extend((family, start, end) for family in families)
+
+
+def _lay_operations(batch: Batch, kept: Kept) -> None:
+    batch.puts[layout.OPERATIONS].extend(
+        (layout.operation_key(record.view.id), layout.encode(record)) for record in kept.operations
+    )
+    batch.deletes[layout.OPERATIONS].extend(map(layout.operation_key, kept.dropped_operations))
+    for number, members in kept.members.items():
+        if members:
+            batch.puts[layout.MEMBERS].append((layout.operation_key(number), layout.encode(members)))
+        else:
+            batch.deletes[layout.MEMBERS].append(layout.operation_key(number))
+
+
+def _lay_log(batch: Batch, entries: Iterable[LogEntry]) -> None:
+    """Each entry takes the place of the oldest one, when there are enough."""
+    for entry in entries:
+        batch.puts[layout.LOG].append((layout.log_key(entry.number), layout.encode(entry)))
+        batch.puts[META].append((layout.NEXT_LOG_KEY, b"%d" % (entry.number + 1)))
+        if entry.number > LOG_MOST:
+            batch.deletes[layout.LOG].append(layout.log_key(entry.number - LOG_MOST))
+
+
+def _lay_points(batch: Batch, kept: Kept) -> None:
+    """Drops come before puts: what is dropped may be what is written anew."""
+    for dropped in kept.dropped_slices:
+        batch.drops.extend((layout.POINTS, start, end) for start, end in layout.slices_range(dropped))
+    batch.puts[layout.POINTS].extend(
+        (layout.point_key(resolution, at, project), layout.encode(events))
+        for resolution, at, project, events in kept.points
+    )
+    batch.puts[layout.POINTS].extend(
+        (layout.point_key(resolution, at), layout.encode((projects, *events)))
+        for resolution, at, events, projects in kept.slices
+    )
+
+
+def _lay_sessions(batch: Batch, kept: Kept) -> None:
+    """A session's outcomes go one by one: there are few, and each range deleted would slow later reads."""
+    batch.puts[layout.SESSIONS].extend(
+        (layout.session_key(record.session), layout.encode(record)) for record in kept.sessions
+    )
+    for session, n, reply in kept.outcomes:
+        batch.puts[layout.OUTCOMES].append((layout.outcome_key(session, n), layout.encode_outcome(n, reply)))
+    for session, slots in kept.dropped_sessions:
+        batch.deletes[layout.SESSIONS].append(layout.session_key(session))
+        batch.deletes[layout.OUTCOMES].extend(layout.outcome_key(session, slot) for slot in slots)

@@ -1,0 +1,263 @@
+"""Is a store damaged? Its logs are read strictly, and compared with its MANIFEST and its mark.
+
+    mark      everything up to change 900 was safe
+    MANIFEST  tables have changes up to 820; logs are needed from 000012.log on
+    logs      000012.log 1 … 500, 000014.log 501 … 640
+
+Here 260 changes are lost, and the tables are ahead of the logs: some of their families lack what others have.
+
+A torn end behind the mark is what a power cut leaves, or a write that failed, and is no damage. A gap behind the mark
+is, as far as nothing explains it: a power cut does (the machine has been started since), because a disk may have kept
+later bytes without earlier ones; so does a write that failed a moment ago, in this process. What follows it must not
+be replayed all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from os.path import join
+from time import localtime, strftime
+from typing import BinaryIO, Final, NamedTuple
+
+from msgspec import Struct, field
+
+from taskqueue.store.files.folder import LOG, TABLE, Folder
+from taskqueue.store.files.log_chain import Chain, Flaw, follow
+from taskqueue.store.files.manifest import Manifest, read_manifest
+from taskqueue.store.files.mark import Mark, read_mark
+from taskqueue.store.files.write_log import WriteLog, read_log
+from taskqueue.store.records.format import META
+
+NO_STORE: Final = "it names no family of a store: it is damaged, or another program's database lies there"
+SHOWN_FLAWS: Final = 10
+TABLE_END: Final = ".sst"
+
+
+class Damage(Struct):
+    """What is wrong with the logs of a store.
+
+    Attributes:
+        flaws: where.
+        kept: number of the last change before the damage.
+        known: number of the last change that there was, as far as is known.
+        logs: all that are needed.
+        stop: the log and the byte up to which logs may be replayed; None: none of them may.
+        is_told: changes are lost that nothing explains; else it is what a power cut leaves.
+        tables_ahead: tables have changes after ``kept``, so that logs up to there don't go with them; or it is not the
+            logs that are damaged.
+        marked_at: unix seconds of the newest mark; 0: there is none.
+        more_flaws: that are not among ``flaws``.
+        aside: the folder where its logs are kept, if it was cut out of them.
+        families: names by number, as logs have them.
+    """
+
+    flaws: list[Flaw]
+    kept: int
+    known: int
+    logs: list[str]
+    stop: tuple[str, int] | None
+    is_told: bool = True
+    tables_ahead: bool = False
+    marked_at: float = 0.0
+    more_flaws: int = 0
+    aside: str = ""
+    families: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> int:
+        """Changes, at most."""
+        return max(0, self.known - self.kept)
+
+    def lines(self) -> list[str]:
+        """What is wrong and what is lost, for people."""
+        when = f"; it was known to be whole at {_time(self.marked_at)}" if self.marked_at else ""
+        if not self.known:
+            return list(map(str, self.flaws)) + ([f"{self.more_flaws:,} further files"] if self.more_flaws else [])
+        more = [f"{self.more_flaws:,} further places can't be read"] if self.more_flaws else []
+        loss = f"lost: at most {self.lost:,} of the {self.known:,} changes that are known of{when}"
+        return [*map(str, self.flaws), *more, loss]
+
+
+def find_damage(path: str, boot_id: str, *, has_failed: bool = False) -> Damage | None:
+    """Look at a store that nobody else has open; None: its logs are whole, or torn as a crash leaves them.
+
+    Args:
+        boot_id: names this run of the machine; empty: not known.
+        has_failed: a write of this process has failed, which explains gaps.
+
+    Raises:
+        StoreError: it has files that are not RocksDB's, or a MANIFEST of an unknown kind.
+        OSError: a file can't be read.
+    """
+    with ExitStack() as stack:
+        folder = stack.enter_context(closing(Folder(path)))
+        mark = read_mark(folder)
+        names = folder.names()
+        try:
+            name = folder.manifest_name()
+            manifest = stack.enter_context(folder.open(name))
+        except FileNotFoundError as error:
+            reason = f"{error.filename} is missing, though there are files of a store"
+            return _broken([Flaw(error.filename, 0, reason)]) if any(map(TABLE.fullmatch, names)) else None
+        try:
+            tables = {table: folder.size(table) for table in names if TABLE.fullmatch(table)}
+            logs = {log: stack.enter_context(folder.open(log)) for log in names if LOG.fullmatch(log)}
+        except FileNotFoundError:
+            return None  # somebody else is at work in it
+        explained = has_failed or _was_off(mark, boot_id)
+        return examine(Files(path, name, manifest, tables, logs), mark, explained=explained)
+
+
+class Files(NamedTuple):
+    """Of a store.
+
+    Attributes:
+        path: of the store.
+        name: of the MANIFEST.
+        manifest: open, to be read from its start.
+        tables: bytes of each, by name.
+        logs: by name, open, to be read from their starts.
+    """
+
+    path: str
+    name: str
+    manifest: BinaryIO
+    tables: Mapping[str, int]
+    logs: Mapping[str, BinaryIO]
+
+
+def examine(files: Files, mark: Mark | None, *, explained: bool) -> Damage | None:
+    """Look at these files.
+
+    Args:
+        mark: as it was before the files were opened.
+        explained: gaps behind the mark are what a power cut leaves.
+
+    Raises:
+        StoreError: the MANIFEST is of an unknown kind.
+        OSError: a file can't be read.
+    """
+    manifest = read_manifest(join(files.path, files.name), files.manifest)
+    flaws = list(_table_flaws(manifest, files.tables))
+    if manifest.flaw is not None:
+        flaws = [Flaw(files.name, *manifest.flaw)]
+    elif mark is not None and mark.manifest == files.name and files.manifest.tell() < mark.manifest_bytes:
+        reason = f"it ends, and had {mark.manifest_bytes:,} bytes when the store was opened"
+        flaws = [Flaw(files.name, files.manifest.tell(), reason)]
+    if flaws:
+        return _broken(flaws)
+    needed = sorted((log for log in files.logs if number_of(log) >= manifest.first_log), key=number_of)
+    logs = [read_log(log, files.logs[log]) for log in needed]
+    if META not in manifest.families.values() and (manifest.tables or any(log.has_changes for log in logs)):
+        # A start that was killed while it made the store leaves one without families, and without anything in it.
+        return _broken([Flaw(files.name, files.manifest.tell(), NO_STORE)])
+    known = {number for _, number in manifest.tables}
+    strange = any(number_of(table) not in known for table in files.tables)
+    return judge(files.name, manifest, logs, mark, explained=explained, strange_tables=strange)
+
+
+def _table_flaws(manifest: Manifest, tables: Mapping[str, int]) -> Iterator[Flaw]:
+    sizes = {number_of(name): size for name, size in tables.items()}
+    for (family, number), table in sorted(manifest.tables.items()):
+        found, name = sizes.get(number), f"{number:06d}{TABLE_END}"
+        of = f"a table of {manifest.families.get(family, family)}"
+        if found is None:
+            yield Flaw(name, 0, f"it is missing, {of}")
+        elif found != table.file_bytes:
+            yield Flaw(name, found, f"it ends, but should have {table.file_bytes:,} bytes, {of}")
+
+
+def _broken(flaws: list[Flaw]) -> Damage:
+    """What can't be cut out of logs."""
+    shown, more = flaws[:SHOWN_FLAWS], len(flaws[SHOWN_FLAWS:])
+    return Damage(flaws=shown, more_flaws=more, kept=0, known=0, logs=[], stop=None, tables_ahead=True)
+
+
+def judge(
+    name: str,
+    manifest: Manifest,
+    logs: Sequence[WriteLog],
+    mark: Mark | None,
+    *,
+    explained: bool,
+    strange_tables: bool = False,
+) -> Damage | None:
+    """Compare what logs have with what was known of them.
+
+    Args:
+        name: of the MANIFEST.
+        logs: in the order of their numbers.
+        explained: gaps behind the mark are what a power cut leaves.
+        strange_tables: there are tables that the MANIFEST does not name, so that it may be what is damaged.
+    """
+    chain = follow(logs)
+    beginning = _missing_beginning(name, manifest, logs, chain, mark)
+    last = manifest.last_seq if chain.first is None else chain.last
+    marked = 0 if mark is None else mark.seq
+    if beginning is None and last >= marked and not chain.has_gap:
+        return None
+    kept, stop, flaws = last, chain.stop, chain.flaws
+    ahead = manifest.largest_seq > kept
+    if beginning is not None or chain.first is None:
+        kept, stop = manifest.largest_seq, None
+        ahead = _has_uneven_tables(name, manifest, mark) or strange_tables
+    if beginning is not None and not any(flaw.name == beginning.name for flaw in flaws):
+        flaws = [beginning, *flaws]
+    if not flaws:
+        end = logs[-1] if logs else WriteLog(f"{manifest.first_log:06d}.log", manifest.first_log, [], 0)
+        flaws = [Flaw(end.name, end.size, f"it ends with change {last:,}, and {marked:,} was safe")]
+    return Damage(
+        flaws=flaws[:SHOWN_FLAWS],
+        more_flaws=len(flaws[SHOWN_FLAWS:]),
+        kept=kept,
+        known=max(chain.known, manifest.last_seq, marked),
+        logs=[log.name for log in logs],
+        stop=None if stop is None else (stop[0].name, stop[1]),
+        is_told=beginning is not None or last < marked or ahead or not explained,
+        tables_ahead=ahead,
+        marked_at=0.0 if mark is None else mark.at,
+        families=manifest.families,
+    )
+
+
+def _has_uneven_tables(name: str, manifest: Manifest, mark: Mark | None) -> bool:
+    """Some families have tables from after the opening, which puts all that there is into tables; others may not."""
+    if mark is not None and mark.manifest == name:
+        return manifest.largest_seq > mark.opened_seq
+    return bool(manifest.tables) and any(number > manifest.first_log for number in manifest.log_numbers.values())
+
+
+def number_of(name: str) -> int:
+    """Of a log or a table, by the name of its file."""
+    return int(name.partition(".")[0])
+
+
+def _missing_beginning(
+    name: str, manifest: Manifest, logs: Sequence[WriteLog], chain: Chain, mark: Mark | None
+) -> Flaw | None:
+    """Logs are deleted from the first one on, and the MANIFEST says first up to which one; so is that one there?
+
+    When a store has just been opened, it says the number after that of the last log before, which no file need have:
+    which one was begun then says the mark, if it is of that opening.
+    """
+    there = logs[0].number if logs else None
+    if mark is not None and mark.manifest == name:
+        needed = max(manifest.first_log, mark.first_log)
+        if there is None or there > needed:
+            return Flaw(f"{needed:06d}.log", 0, "it is missing")
+        if chain.first is None and (len(logs) > 1 or (there == mark.first_log and mark.seq > mark.opened_seq)):
+            return Flaw(logs[0].name, 0, "it has lost what was in it")
+    if chain.first is not None and chain.first > manifest.last_seq + 1:
+        missing = f"changes {manifest.last_seq + 1:,} to {chain.first - 1:,} are missing before it"
+        return Flaw(logs[0].name, 0, missing)
+    return None
+
+
+def _was_off(mark: Mark | None, boot_id: str) -> bool:
+    """The machine has been started since the mark was written."""
+    return mark is not None and bool(mark.boot_id) and bool(boot_id) and mark.boot_id != boot_id
+
+
+def _time(at: float) -> str:
+    return strftime("%Y-%m-%d %H:%M:%S", localtime(at))

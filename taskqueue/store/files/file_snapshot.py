@@ -1,0 +1,214 @@
+"""The files of a store as they are at one moment, though a daemon goes on writing, flushing and compacting.
+
+    CURRENT ──names──► MANIFEST ──names──► tables (*.sst), which never change
+                           └── what came later is in the logs (*.log), which only grow
+
+An image holds its files open, so that they stay readable when the daemon deletes them, and takes nothing from it: no
+lock, no request, no pause. What makes it one moment:
+
+1. RocksDB writes a change of its files to the MANIFEST before it deletes any. So if CURRENT and the length of the
+   MANIFEST are the same before and after all files were opened, each file that it needs was there, and is held.
+   If not, it is tried again; holding takes less than a millisecond, and the MANIFEST changes some times a second.
+2. A log is read up to where it ends. Every write that had returned before lies before that; a torn end is what a crash
+   leaves, too, and is ignored when the image is opened. A log that is begun later has later writes only.
+
+So an image is what kill -9 would leave, and all that a checkpoint (https://github.com/facebook/rocksdb/wiki/Checkpoints)
+is, without a part of the daemon in it. It is the same of a store that somebody else made, or broke: it leads to no file
+outside of its folder, see ``folder``, and RocksDB is let loose on links to open files only.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from errno import ENXIO
+from os.path import join
+from typing import BinaryIO, Final
+
+from taskqueue.errors import StoreError
+from taskqueue.store.files.damage import Damage, Files, examine
+from taskqueue.store.files.folder import CURRENT, LOG, TABLE, Folder, is_store
+from taskqueue.store.files.mark import Mark
+
+HOLD_TRIES: Final = 1000
+CHUNK_BYTES: Final = 1 << 20
+
+
+class Image:
+    """Of the store in a folder; see the module. Close it.
+
+    Attributes:
+        path: of the store.
+        tables, logs: names of files, open for reading.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Take one.
+
+        Raises:
+            StoreError: there is no store, its files change faster than they can be opened, or they are not as RocksDB
+                makes them.
+            OSError: they can't be read.
+        """
+        self.path = path
+        self.tables: dict[str, BinaryIO] = {}
+        self.logs: dict[str, BinaryIO] = {}
+        self._stack = ExitStack()
+        self._manifest_name = ""
+        self._manifest_bytes = 0
+        if not is_store(path):
+            raise StoreError(f"{path}: there is no store here; name another one with --store or --config")
+        _lift_file_limit()
+        self._folder = Folder(path)
+        try:
+            if not any(self._try_hold() for _ in range(HOLD_TRIES)):
+                raise StoreError(f"{path}: the files of the store change too fast to be held; try again")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def file_bytes(self) -> int:
+        """Of all its files."""
+        files = [*self.tables.values(), *self.logs.values()]
+        return self._manifest_bytes + sum(os.fstat(file.fileno()).st_size for file in files)
+
+    @property
+    def log_bytes(self) -> int:
+        """Of its logs."""
+        return sum(os.fstat(file.fileno()).st_size for file in self.logs.values())
+
+    def damage(self, mark: Mark | None) -> Damage | None:
+        """What of its files is damaged, by the mark that the store had before the image was taken.
+
+        Raises:
+            StoreError: the MANIFEST is of an unknown kind.
+            OSError: they can't be read.
+        """
+        for file in (self._manifest, *self.logs.values()):
+            file.seek(0)
+        sizes = {name: _size(file) for name, file in self.tables.items()}
+        files = Files(self.path, self._manifest_name, self._manifest, sizes, self.logs)
+        return examine(files, mark, explained=False)
+
+    def link_to(self, folder: str) -> None:
+        """Fill a folder with links to the files, good as long as this image is open, in this process."""
+        for name, file in {**self.tables, **self.logs}.items():
+            os.symlink(f"/proc/self/fd/{file.fileno()}", join(folder, name))
+        self._put_manifest(folder)
+
+    def copy_to(self, folder: str, *, trusted: bool = True) -> None:
+        """Fill a folder with the files, safe from a power cut.
+
+        Tables become hard links, which cost neither time nor space, where the file system allows that.
+
+        Args:
+            trusted: also those that somebody else could write to later.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        for name, file in self.tables.items():
+            if not ((trusted or is_ours(file)) and link_file(file, join(folder, name))):
+                copy_file(file, join(folder, name))
+        for name, file in self.logs.items():
+            copy_file(file, join(folder, name))
+        self._put_manifest(folder)
+        os.chmod(folder, self._folder.mode())
+        sync_folder(folder)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._stack.close()
+        self._folder.close()
+
+    def _try_hold(self) -> bool:
+        self._stack.close()
+        self.tables, self.logs = {}, {}
+        try:
+            name = self._folder.manifest_name()
+            self._manifest = self._stack.enter_context(self._folder.open(name))
+            self._manifest_name, self._manifest_bytes = name, _size(self._manifest)
+            self._open_files()
+            return self._manifest_bytes == _size(self._manifest) and self._folder.manifest_name() == name
+        except FileNotFoundError:
+            return False
+
+    def _open_files(self) -> None:
+        for name in self._folder.names():
+            kind = self.tables if TABLE.fullmatch(name) else self.logs if LOG.fullmatch(name) else None
+            if kind is not None:
+                kind[name] = self._stack.enter_context(self._folder.open(name))
+
+    def _put_manifest(self, folder: str) -> None:
+        # It only grows, and what came later names files that are not held.
+        copy_file(self._manifest, join(folder, self._manifest_name), self._manifest_bytes)
+        with open(join(folder, CURRENT), "xb") as file:
+            file.write(f"{self._manifest_name}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder safe from a power cut."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def is_ours(file: BinaryIO) -> bool:
+    """Nobody else may write to it."""
+    status = os.fstat(file.fileno())
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def link_file(file: BinaryIO, to: str) -> bool:
+    """Another name for an open file, whatever has its old name by now; False: it has none, or none can be here."""
+    with suppress(OSError):
+        # With a descriptor (which is not looked at, because the path is absolute) it links to what the link leads to.
+        os.link(f"/proc/self/fd/{file.fileno()}", to, src_dir_fd=file.fileno())
+        return True
+    return False
+
+
+def copy_file(file: BinaryIO, to: str, length: int | None = None) -> None:
+    """Copy a file, or its first so many bytes; what was never written takes no room in the copy either."""
+    end = _size(file) if length is None else length
+    with open(to, "xb") as target:
+        for at in _written(file.fileno(), end):
+            target.seek(at)
+            target.write(os.pread(file.fileno(), min(CHUNK_BYTES, end - at), at))
+        target.truncate(end)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def _written(descriptor: int, end: int) -> Iterator[int]:
+    """Where each chunk begins that has something in it."""
+    at = 0
+    while at < end:
+        try:
+            at = os.lseek(descriptor, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == ENXIO:  # nothing is behind it
+                return
+            raise
+        if at < end:
+            yield at
+        at += CHUNK_BYTES
+
+
+def _lift_file_limit() -> None:
+    """A large store has more files than a process may open at first."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

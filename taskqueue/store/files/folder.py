@@ -1,0 +1,173 @@
+"""The folder of a store, which somebody else may have made: nothing in it leads out of it.
+
+A name in it may be a link to a file that is not theirs, a pipe that nobody writes to, a device; CURRENT may name any
+file at all; a file of a few bytes on disk may say that it has a terabyte. So:
+
+1. Names are only those that RocksDB makes; others are left alone, as it leaves them.
+2. A file is opened by the descriptor of the folder and not by its path, without following a link, and looked at before
+   it is opened for anything but its status: only a regular file is, and not one that is larger than RocksDB makes it.
+3. Whatever lets RocksDB itself loose on the folder has all of it looked at first (``refuse_foreign``): RocksDB opens by
+   path, follows links and writes to LOG, LOCK, rocksdict-config.json and files whose names it is still to make.
+
+The folder itself may be a link: its name is the user's. Rule 3 does not hold against somebody who can still write to
+the folder while RocksDB has it open.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from contextlib import suppress
+from os.path import join
+from typing import BinaryIO, Final
+
+from taskqueue.errors import StoreError
+from taskqueue.visible_text import visible
+
+CURRENT: Final = "CURRENT"
+LOCK: Final = "LOCK"
+"""RocksDB locks this file of a store that is open for writing, by fcntl."""
+
+TABLE: Final = re.compile(r"[0-9]{1,19}\.sst")
+LOG: Final = re.compile(r"[0-9]{1,19}\.log")
+MANIFEST: Final = re.compile(r"MANIFEST-[0-9]{1,19}")
+_ENGINE: Final = re.compile(
+    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]{1,19})?|rocksdict-config\.json"
+    r"|(MANIFEST|OPTIONS)-[0-9]{1,19}(\.dbtmp)?|[0-9]{1,19}\.(sst|log|blob|dbtmp)"
+)
+
+_GIBI: Final = 1 << 30
+LARGEST_BYTES: Final = 4 * _GIBI
+"""Of a table or a log. RocksDB ends a table at 64 MiB and flushes what is in a log at 128 MiB; with a slow disk a log
+grows some way beyond."""
+
+LARGEST_MANIFEST_BYTES: Final = _GIBI + (_GIBI >> 4)
+"""RocksDB begins another one at 1 GiB."""
+
+LARGEST_READ_BYTES: Final = 16 << 20
+"""Of what it reads into memory: CURRENT has 16 bytes, OPTIONS 100 kB."""
+
+_LARGEST: Final = {
+    re.compile(r"[0-9]{1,19}\.(sst|log)"): LARGEST_BYTES,
+    re.compile(r"MANIFEST-[0-9]{1,19}"): LARGEST_MANIFEST_BYTES,
+    re.compile(r"CURRENT|IDENTITY|LOCK|OPTIONS-[0-9]{1,19}|rocksdict-config\.json"): LARGEST_READ_BYTES,
+}
+
+_KINDS: Final = {
+    stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder",
+    stat.S_IFBLK: "a device", stat.S_IFCHR: "a device",
+}  # fmt: skip
+
+
+class Folder:
+    """That of a store, open. Close it."""
+
+    def __init__(self, path: str) -> None:
+        """Open it.
+
+        Raises:
+            OSError: it is not there, or can't be opened.
+        """
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def names(self) -> list[str]:
+        """Of all that is in it."""
+        return os.listdir(self._descriptor)
+
+    def mode(self) -> int:
+        """Who may do what with it; never that everybody may write."""
+        return stat.S_IMODE(os.fstat(self._descriptor).st_mode) & 0o775 | stat.S_IRWXU
+
+    def open(self, name: str, flags: int = os.O_RDONLY) -> BinaryIO:
+        """Open a file of it, to read, or with O_RDWR to lock.
+
+        Raises:
+            StoreError: it is no regular file, or larger than RocksDB makes it.
+            OSError: it is not there, or can't be read.
+        """
+        # Such a descriptor says what a file is; opening a device, a pipe or a link for more may already do something.
+        looked = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._descriptor)
+        try:
+            self._refuse(name, os.fstat(looked))
+            opened = os.open(f"/proc/self/fd/{looked}", flags | os.O_CLOEXEC)
+        finally:
+            os.close(looked)
+        return os.fdopen(opened, "r+b" if flags & os.O_RDWR else "rb")
+
+    def size(self, name: str) -> int:
+        """Bytes of a file of it.
+
+        Raises:
+            OSError: it is not there.
+        """
+        return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_size
+
+    def open_or_make(self, name: str) -> int:
+        """Open a file of it to read and write, which is made if it is not there; returns its descriptor.
+
+        Raises:
+            StoreError: it is no regular file, or larger than it should be.
+            OSError: it can't be opened, or not be made.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with suppress(FileExistsError):
+            return os.open(name, flags, 0o644, dir_fd=self._descriptor)
+        with self.open(name, os.O_RDWR) as file:
+            return os.dup(file.fileno())
+
+    def manifest_name(self) -> str:
+        """What CURRENT names.
+
+        Raises:
+            StoreError: no MANIFEST.
+            OSError: it can't be read.
+        """
+        with self.open(CURRENT) as file:
+            said = file.read(LARGEST_READ_BYTES).decode(errors="backslashreplace")
+        name = said.removesuffix("\n")
+        if not MANIFEST.fullmatch(name):
+            quoted = visible(name if len(name) <= 100 else f"{name[:100]}…")
+            raise StoreError(
+                f'{self.path}: CURRENT names "{quoted}", not a file such as MANIFEST-000005; RocksDB did not write '
+                "that: don't use this folder unless you know who changed it, and restore the store from a backup"
+            )
+        return name
+
+    def refuse_foreign(self) -> None:
+        """Look at all that is in it.
+
+        Raises:
+            StoreError: something is not as RocksDB makes it.
+        """
+        for name in self.names():
+            with suppress(FileNotFoundError):  # a daemon may be at work in it
+                status = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+                if _ENGINE.fullmatch(name) or not stat.S_ISDIR(status.st_mode):
+                    self._refuse(name, status)
+        if CURRENT in self.names():
+            self.manifest_name()
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._descriptor)
+
+    def _refuse(self, name: str, status: os.stat_result) -> None:
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode))
+        if kind is not None:
+            raise StoreError(
+                f"{self.path}: {visible(name)} is {kind}, and a store has regular files only; nothing was opened. "
+                "Don't use this folder unless you know who put that there; if you do, remove it"
+            )
+        most = next((most for names, most in _LARGEST.items() if names.fullmatch(name)), None)
+        if most is not None and status.st_size > most:
+            raise StoreError(
+                f"{self.path}: {visible(name)} has {status.st_size:,} bytes, and RocksDB makes no more than {most:,}; "
+                "don't use this folder unless you know who made it, and restore the store from a backup"
+            )
+
+
+def is_store(path: str) -> bool:
+    """There is a store in the folder, of whatever kind its CURRENT may be."""
+    return os.path.lexists(join(path, CURRENT))

@@ -1,0 +1,156 @@
+"""A store in memory, for tests and simulations: it keeps every promise, on a disk that can lose its power.
+
+A Disk outlives the stores on it. It tells what is written from what is synced, so that ``power_cut`` leaves
+what a real disk would be sure to have. Two stores on one disk are two schedulers: the later ``begin`` fences
+the earlier.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+
+from taskqueue.errors import StoreError
+from taskqueue.store.contract import Batch, Family
+from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
+from taskqueue.store.records.format import META, Migrations, bring_up
+from taskqueue.store.records.layout import FAMILIES
+from taskqueue.store.records.migrations import MIGRATIONS
+
+
+class Entries:
+    """An ordered map of bytes: a dict, and its keys sorted."""
+
+    __slots__ = ("keys", "values")
+
+    def __init__(self, values: Mapping[bytes, bytes]) -> None:
+        self.values = dict(values)
+        self.keys = sorted(values)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        if key not in self.values:
+            insort(self.keys, key)
+        self.values[key] = value
+
+    def delete(self, key: bytes) -> None:
+        if self.values.pop(key, None) is not None:
+            del self.keys[bisect_left(self.keys, key)]
+
+    def drop(self, start: bytes, end: bytes) -> None:
+        first, last = bisect_left(self.keys, start), bisect_left(self.keys, end)
+        for key in self.keys[first:last]:
+            del self.values[key]
+        del self.keys[first:last]
+
+    def scan(self, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        first, last = bisect_left(self.keys, start), bisect_left(self.keys, end)
+        return [(key, self.values[key]) for key in self.keys[first : min(last, first + limit)]]
+
+    def scan_back(self, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        first, last = bisect_left(self.keys, start), bisect_left(self.keys, end)
+        return [(key, self.values[key]) for key in reversed(self.keys[max(first, last - limit) : last])]
+
+
+Families = dict[Family, Entries]
+
+
+class Disk:
+    """What stays when a MemoryStore is gone.
+
+    Attributes:
+        families: what is written.
+    """
+
+    def __init__(self) -> None:
+        self.families: Families = {}
+        self._synced: Families = {}
+        self._unsynced: list[Batch] = []
+        self.add(FAMILIES)
+
+    @property
+    def epoch(self) -> int:
+        """The newest one begun; 0 if there is none."""
+        return int(self.families[META].values.get(EPOCH_KEY, b"0"))
+
+    def add(self, families: Iterable[Family]) -> None:
+        """Have these families, too: an older format had some that are no more."""
+        for family in families:
+            self.families.setdefault(family, Entries({}))
+            self._synced.setdefault(family, Entries({}))
+
+    def write(self, batch: Batch) -> None:
+        """Apply a batch, which must not be changed afterwards."""
+        _apply(self.families, batch)
+        self._unsynced.append(batch)
+
+    def sync(self) -> None:
+        """Everything written so far survives a power cut."""
+        unsynced, self._unsynced = self._unsynced, []
+        for batch in unsynced:
+            _apply(self._synced, batch)
+
+    def power_cut(self, lucky: int = 0) -> None:
+        """Lose what was not synced, but for the first ``lucky`` batches, which happened to reach the disk.
+
+        The stores on this disk are as dead as the machine; open another.
+        """
+        del self._unsynced[lucky:]
+        self.sync()
+        self.families = {family: Entries(entries.values) for family, entries in self._synced.items()}
+
+
+def _apply(families: Families, batch: Batch) -> None:
+    for family, start, end in batch.drops:
+        families[family].drop(start, end)
+    for family, keys in batch.deletes.items():
+        for key in keys:
+            families[family].delete(key)
+    for family, entries in batch.puts.items():
+        for key, value in entries:
+            families[family].put(key, value)
+
+
+class MemoryStore:
+    """A Store on a Disk; see ``contract`` for what its methods promise."""
+
+    def __init__(self, disk: Disk, migrations: Migrations = MIGRATIONS) -> None:
+        """Open what is on the disk.
+
+        Raises:
+            FormatError: it has a format that can't be opened.
+        """
+        self._disk: Disk | None = disk
+        bring_up(self, "memory", migrations)
+
+    def begin(self) -> int:
+        disk = self._open()
+        epoch = next_epoch(disk.epoch, "memory")
+        disk.write(epoch_batch(epoch))
+        disk.sync()
+        return epoch
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        values = self._open().families[family].values
+        return [values.get(key) for key in keys]
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        return self._open().families[family].scan(start, end, limit)
+
+    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        return self._open().families[family].scan_back(start, end, limit)
+
+    def write(self, epoch: int, batch: Batch) -> None:
+        disk = self._open()
+        refuse_older(epoch, disk.epoch, "memory")
+        disk.write(batch)
+
+    def sync(self) -> None:
+        self._open().sync()
+
+    def close(self) -> None:
+        self._disk = None
+
+    def _open(self) -> Disk:
+        if self._disk is None:
+            raise StoreError("memory: the store is closed; open another one on its disk")
+        return self._disk

@@ -1,0 +1,63 @@
+"""Looking up what has been over for so long that it may go: from the order of its state, without urls and bodies.
+
+    order ──scan──► taskids ──ids──► records        history, last slot ──► are all its slots filled, or only the first?
+
+The attempts of a task fill the slots of its history one after the other and then round again, so the last slot tells
+whether they have come round.
+"""
+
+from __future__ import annotations
+
+from taskqueue.core.tasks.needs import FoundOld, Old, OldRef
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, SUCCESS, Task
+from taskqueue.store.contract import Store
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import read, refuse
+
+
+def find_old(store: Store, ref: OldRef) -> FoundOld:
+    """Answer an OldRef; one entry more than asked for is read, to know which comes next.
+
+    Raises:
+        StoreError: the store failed.
+        Corrupt: a record can't be read, or is not of what lies in the order.
+    """
+    start, end = layout.order_key(ref.project, ref.start), layout.order_key(ref.project, ref.end)
+    entries = store.scan(layout.ORDERS[ref.state], start, layout.project_key(ref.project + 1), ref.limit + 1)
+    old = [entry for entry in entries[: ref.limit] if entry[0] < end]
+    tasks = _tasks(store, ref, old)
+    rest = entries[len(old) :]
+    next_key = int.from_bytes(rest[0][0][-KEY_BYTES:], "big") if rest else None
+    slots = _slots(store, tasks, [value for _, value in old])
+    return FoundOld(ref, list(map(Old, tasks, slots)), next_key)
+
+
+def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> list[Task]:
+    """The tasks of the entries. What is about to go is looked at closely: nothing live may be among it."""
+    taskids = [layout.taskid_at(value).decode() for _, value in entries]
+    keys = [layout.id_key(ref.project, taskid) for taskid in taskids]
+    tasks = []
+    for (place, _), taskid, key, record in zip(entries, taskids, keys, store.get(layout.IDS, keys), strict=True):
+        if record is None:
+            refuse(layout.ORDERS[ref.state], place, "it is the name of an unknown task")
+        task = read(layout.IDS, key, layout.task_of, ref.project, taskid, record)
+        if (task.state, layout.order_key(ref.project, task.key)) != (ref.state, place):
+            refuse(layout.IDS, key, "the task is not where its order has it")
+        tasks.append(task)
+    return tasks
+
+
+def _slots(store: Store, tasks: list[Task], values: list[bytes]) -> list[int]:
+    """Exactly as many as may be filled: to delete what never was leaves tombstones that may stay for ever."""
+    last = [layout.attempt_key(task.project, task.taskid, ATTEMPTS_KEPT - 1) for task in tasks]
+    return [
+        _first_slots(task, value) if newest is None else ATTEMPTS_KEPT
+        for task, value, newest in zip(tasks, values, store.get(layout.HISTORY, last), strict=True)
+    ]
+
+
+def _first_slots(task: Task, value: bytes) -> int:
+    """How many attempts a task has in its history, if they have not come round; the last one may lie in its order."""
+    if layout.has_attempt(value):
+        return (task.attempts - 1) % ATTEMPTS_KEPT
+    return task.attempts or (ATTEMPTS_KEPT if task.state == SUCCESS else 0)

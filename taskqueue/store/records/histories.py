@@ -1,0 +1,67 @@
+"""The last attempts of a task: in slots of the family ``history``, but for one.
+
+    attempt ends ──► the task is over with this success ──► beside its taskid, in its place among the successes
+                └──► anything else ──────────────────────► the next slot of its history
+    restarted: what lies in the place that is left moves into its slot
+
+So the success of a task costs no write of its own, and a restart costs a read. Why: docs/decisions/0002-histories.md.
+"""
+
+from __future__ import annotations
+
+from taskqueue.core.tasks.needs import TaskRef
+from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task
+from taskqueue.protocol.views import Attempt
+from taskqueue.store.contract import Batch, Store
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import read
+
+_SUCCESSES = layout.ORDERS[SUCCESS]
+
+
+def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
+    """A task's last attempts by their slots.
+
+    Raises:
+        StoreError: the store failed.
+        Corrupt: a record can't be read.
+    """
+    prefix = layout.history_key(*ref)
+    entries = store.scan(layout.HISTORY, prefix, prefix + b"\xff", ATTEMPTS_KEPT)
+    attempts = {key[-1]: read(layout.HISTORY, key, layout.decode_attempt, value) for key, value in entries}
+    id_key = layout.id_key(*ref)
+    record = store.get(layout.IDS, [id_key])[0]
+    if record is not None:
+        task = read(layout.IDS, id_key, layout.task_of, *ref, record)
+        if task.state == SUCCESS and (success := _success_at(store, task, task.key)) is not None:
+            attempts[_newest(task)] = success
+    return attempts
+
+
+def move_left_successes(store: Store, kept: Kept, batch: Batch) -> None:
+    """Have the batch move the attempts of successes that this turn restarts, or changes otherwise.
+
+    Raises:
+        StoreError: the store failed.
+        Corrupt: a record can't be read.
+    """
+    left = [(task, key) for task, state, key, _, _, _ in kept.moves if state == SUCCESS]
+    for task, old_key in left:
+        if task.state != SUCCESS:
+            success = _success_at(store, task, old_key)
+            if success is not None:
+                later = sum((other.project, other.taskid) == (task.project, task.taskid) for other in kept.attempts)
+                key = layout.attempt_key(task.project, task.taskid, _newest(task, later))
+                batch.puts[layout.HISTORY].append((key, layout.encode(success)))
+
+
+def _success_at(store: Store, task: Task, place: int) -> Attempt | None:
+    key = layout.order_key(task.project, place)
+    value = store.get(_SUCCESSES, [key])[0]
+    return None if value is None else read(_SUCCESSES, key, layout.decode_success, key, value)
+
+
+def _newest(task: Task, later: int = 0) -> int:
+    """The slot of the last attempt, or of the one before the ``later`` ones."""
+    return (task.attempts - 1 - later) % ATTEMPTS_KEPT

@@ -1,0 +1,398 @@
+"""What the bytes in the store mean: the families, their keys and values. Pure; no I/O ever comes in here.
+
+| family | key | value |
+|---|---|---|
+| meta | name | format, epoch, boot id, clean flag, secret, numbers for the next project and log entry |
+| projects | project | ProjectRecord |
+| ids | project, taskid | record |
+| specs | project, seq | taskid, url, schedule, body |
+| ready, delayed | project, place | record |
+| leases | project, place | record, taskid, session, number, deadline, selected_at |
+| success | project, place | 0xff, length of the taskid (1 byte), taskid, seconds (float), fetcher of the last attempt |
+| failed | project, place | 0xfe, length of the taskid (1 byte), taskid, error of the last attempt, if it is short |
+| failed, cancelled | project, place | taskid; of a success, too, if nothing is known of how it came |
+| deferred | project, seq | the NewTask that waits for the end of a lease |
+| history | project, length of the taskid (1 byte), taskid, slot (1 byte) | Attempt |
+| counters | project | CountersRecord |
+| buckets | name | BucketRecord |
+| operations | id (8 bytes) | OperationRecord |
+| members | id of an operation (8 bytes) | numbers of the projects that it goes through, until it has ended |
+| sessions | session | SessionRecord |
+| failures | place | Failure |
+| outcomes | session, n % OUTCOME_WINDOW | n, reply |
+| log | number (8 bytes) | LogEntry |
+| points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
+
+A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
+do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The upper
+four bits of a record's ``retried`` are the task's crashes. The depth of a spec and the check of a lease stand at the
+end and are left out where they are 0.
+
+Rules:
+1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
+   record.
+2. While a task is processing, its record in ``leases`` is true and the one in ``ids`` may be that from before
+   the hand-out. Its seq, its attempts, and that it is live, are always true in ``ids``. If it was handed out in the
+   very turn that made it, ``ids`` doesn't have it at all yet (it is *unlisted*). This saves two writes a task.
+3. A record in ``ids`` tells state and place, so it finds the entry in the order and, by seq, the spec; of a bare task
+   there is neither, nor a history.
+
+Why bodies lie apart by seq, and what it costs: docs/decisions/0001-record-layout.md.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Packing
+from struct import error as PackingError
+from typing import Final
+
+from msgspec import MsgspecError, Raw, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from taskqueue.core.parts.history import ALL, DroppedSlices
+from taskqueue.core.parts.windows import CountersRecord
+from taskqueue.core.tasks.failure import Failure
+from taskqueue.core.tasks.records import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
+from taskqueue.core.tasks.task import (
+    CANCELLED,
+    DELAYED,
+    FAILED,
+    KEY_BYTES,
+    PROCESSING,
+    READY,
+    SUCCESS,
+    Lease,
+    Spec,
+    Task,
+    key_time,
+    size_of,
+)  # fmt: skip
+from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.fields import NewTask, Schedule
+from taskqueue.protocol.replies import AnyReply
+from taskqueue.protocol.views import Attempt, LogEntry
+from taskqueue.store.contract import Family
+from taskqueue.store.records.format import META
+
+PROJECTS: Final = "projects"
+IDS: Final = "ids"
+SPECS: Final = "specs"
+DEFERRED: Final = "deferred"
+HISTORY: Final = "history"
+COUNTERS: Final = "counters"
+BUCKETS: Final = "buckets"
+OPERATIONS: Final = "operations"
+MEMBERS: Final = "members"
+SESSIONS: Final = "sessions"
+OUTCOMES: Final = "outcomes"
+FAILURES: Final = "failures"
+LOG: Final = "log"
+POINTS: Final = "points"
+
+ORDERS: Final[dict[int, Family]] = {
+    READY: "ready",
+    DELAYED: "delayed",
+    PROCESSING: "leases",
+    SUCCESS: "success",
+    FAILED: "failed",
+    CANCELLED: "cancelled",
+}
+"""The family of each state's order."""
+
+OF_PROJECTS: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, COUNTERS)
+"""Families whose keys begin with a project's number."""
+OF_LIVE: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
+"""Those of them that have only live tasks; what is left of these elsewhere when they are dropped is swept later."""
+
+FAMILIES: Final[tuple[Family, ...]] = (
+    META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
+)  # fmt: skip
+
+BOOT_KEY: Final = b"boot"
+CLEAN_KEY: Final = b"clean"
+NEXT_PROJECT_KEY: Final = b"next_project"
+NEXT_LOG_KEY: Final = b"next_log"
+SECRET_KEY: Final = b"secret"
+
+UNREADABLE: Final = (PackingError, MsgspecError, ValueError, IndexError)
+"""What the decoders raise for bytes that they did not write; UnicodeDecodeError is a ValueError."""
+
+# ------------------------------------------------------------------------------------------------ keys
+
+LAST_KEY: Final = b"\xff" * 8
+"""Above every key of every family: project numbers stay below 2**32 - 1, sessions below 2**15 bytes."""
+
+SEQ_BYTES: Final = KEY_BYTES // 2
+_PROJECT: Final = Packing(">I")
+_SEQ: Final = Packing(">IQ")
+_LENGTH: Final = Packing(">H")
+_TIME: Final = Packing(">I")
+_TASK: Final = Packing(">IB")
+
+project_key = _PROJECT.pack
+"""project -> bytes."""
+
+seq_key = _SEQ.pack
+"""(project, seq) -> bytes."""
+
+
+def id_key(project: int, taskid: str) -> bytes:
+    """A key of IDS."""
+    return project_key(project) + taskid.encode()
+
+
+def order_key(project: int, place: int) -> bytes:
+    """A key of one of ORDERS."""
+    return project_key(project) + place.to_bytes(KEY_BYTES, "big")
+
+
+def spec_key_of(key: bytes) -> bytes:
+    """The key in SPECS of the task at a key of one of ORDERS."""
+    return key[:4] + key[-SEQ_BYTES:]
+
+
+def project_of(key: bytes) -> int:
+    """The project in a key of one of OF_PROJECTS."""
+    return int(_PROJECT.unpack_from(key)[0])
+
+
+def seq_of(key: bytes) -> int:
+    """The seq in a key of SPECS or of one of ORDERS."""
+    return int.from_bytes(key[-SEQ_BYTES:], "big")
+
+
+def history_key(project: int, taskid: str) -> bytes:
+    """What the keys of a task's attempts in HISTORY begin with: the length first, so that no task's are a prefix of
+    another's."""
+    text = taskid.encode()
+    return _TASK.pack(project, len(text)) + text
+
+
+def attempt_key(project: int, taskid: str, slot: int) -> bytes:
+    """A key of HISTORY."""
+    return history_key(project, taskid) + bytes((slot,))
+
+
+def operation_key(operation: int) -> bytes:
+    """A key of OPERATIONS, and of MEMBERS."""
+    return operation.to_bytes(8, "big")
+
+
+def operation_of(key: bytes) -> int:
+    """The id in such a key."""
+    return int.from_bytes(key, "big")
+
+
+def log_key(number: int) -> bytes:
+    """A key of LOG."""
+    return number.to_bytes(8, "big")
+
+
+_SERIES: Final[dict[tuple[Resolution, bool], bytes]] = {
+    ("minute", True): b"\0", ("hour", True): b"\1", ("minute", False): b"\2", ("hour", False): b"\3",
+}  # fmt: skip
+"""By resolution, and whether it is of all projects together."""
+
+
+def point_key(resolution: Resolution, at: int, project: int = ALL) -> bytes:
+    """A key of POINTS."""
+    slice_key = _SERIES[resolution, project == ALL] + _TIME.pack(at)
+    return slice_key if project == ALL else slice_key + project_key(project)
+
+
+def point_of(key: bytes) -> tuple[Resolution, int, int]:
+    """Resolution, time and project in a key of POINTS; ALL: it is of all together.
+
+    Raises:
+        ValueError: it is none.
+    """
+    for (resolution, is_all), series in _SERIES.items():
+        if key[:1] == series and len(key) == (5 if is_all else 9):
+            return resolution, _TIME.unpack_from(key, 1)[0], ALL if is_all else project_of(key[5:])
+    raise ValueError(f"{len(key)} bytes that begin with {key[:1].hex()}")
+
+
+def slices_range(slices: DroppedSlices) -> list[tuple[bytes, bytes]]:
+    """Start and end of the keys of POINTS that slices have."""
+    whole = (True, False) if slices.whole else (False,)
+    times = _TIME.pack(slices.start), _TIME.pack(slices.end)
+    return [(series + times[0], series + times[1]) for series in (_SERIES[slices.resolution, each] for each in whole)]
+
+
+def session_key(session: str) -> bytes:
+    """Its length first, so that no session's keys are a prefix of another's."""
+    text = session.encode()
+    return _LENGTH.pack(len(text)) + text
+
+
+def outcome_key(session: str, n: int) -> bytes:
+    """The slot of request ``n`` in OUTCOMES."""
+    return session_key(session) + bytes((n % OUTCOME_WINDOW,))
+
+
+# ------------------------------------------------------------------------------------------------ records
+
+RECORD: Final = Packing(f">BBiIQdd{KEY_BYTES}s")
+"""state, flags, priority, retried and crashes, token, exetime, lastcrawltime, place; the itag follows."""
+
+HELD_BACK: Final = 1
+TIMED_OUT: Final = 2
+APART: Final = 4
+BARE: Final = 8
+ATTEMPTS_SHIFT: Final = 4
+"""The upper half of the flags counts attempts, modulo ATTEMPTS_KEPT."""
+CRASHES_SHIFT: Final = 28
+RETRIED_MASK: Final = (1 << CRASHES_SHIFT) - 1
+
+
+def task_of(project: int, taskid: str, record: bytes) -> Task:
+    """The task of a record, without spec and lease; it is kept where the record says."""
+    state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
+    if not 0 < state <= CANCELLED:
+        raise ValueError(f"there is no state {state}")
+    key = int.from_bytes(place, "big")
+    return Task(
+        project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
+        retried & RETRIED_MASK, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
+        flags >> ATTEMPTS_SHIFT, record[RECORD.size :].decode(), kept_state=state, kept_key=key,
+        bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT,
+    )  # fmt: skip
+
+
+def encode_bare(task: Task) -> bytes:
+    """The record of a task of which nothing else is left; its attempts are counted from the first again."""
+    place = task.key.to_bytes(KEY_BYTES, "big")
+    times = task.exetime, task.lastcrawltime
+    return RECORD.pack(task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
+
+
+WITH_ATTEMPT: Final = 0xFF
+"""First byte of a success with its attempt; no taskid begins with it, because it is never found in UTF-8."""
+_SUCCESS: Final = Packing(">BBf")
+
+
+def encode_success(taskid: str, attempt: Attempt) -> bytes:
+    """A value of the order of successes: the task's last attempt lies there and not in its history."""
+    text = taskid.encode()
+    return _SUCCESS.pack(WITH_ATTEMPT, len(text), attempt.seconds) + text + attempt.fetcher.encode()
+
+
+def taskid_at(value: bytes) -> bytes:
+    """The taskid in a value of the order of what is over."""
+    if value[0] == WITH_ERROR:
+        return value[2 : 2 + value[1]]
+    return value[_SUCCESS.size :][: value[1]] if has_attempt(value) else value
+
+
+WITH_ERROR: Final = 0xFE
+"""First byte of a failure with the error of its attempt, which is never found in UTF-8 either."""
+
+ERROR_BESIDE_BYTES: Final = 512
+"""A longer error, such as a long traceback, lies in the history of its task only."""
+
+
+def encode_failed(taskid: str, error: str) -> bytes:
+    """A value of the order of what failed: with the error, so that whoever looks for one finds it without a look-up."""
+    text, said = taskid.encode(), error.encode()
+    return text if len(said) > ERROR_BESIDE_BYTES else bytes((WITH_ERROR, len(text))) + text + said
+
+
+def error_at(value: bytes) -> str | None:
+    """The error in a value of the order of what is over; None: it may be in the history of the task."""
+    return value[2 + value[1] :].decode() if value[0] == WITH_ERROR else None
+
+
+def has_attempt(value: bytes) -> bool:
+    """The last attempt of the task lies in this value of the order of what is over."""
+    return value[0] == WITH_ATTEMPT
+
+
+def decode_success(key: bytes, value: bytes) -> Attempt | None:
+    """How the task at a key of the successes ended; None if that is not known."""
+    if not has_attempt(value):
+        return None
+    _, length, seconds = _SUCCESS.unpack_from(value)
+    place = int.from_bytes(key[-KEY_BYTES:], "big")
+    return Attempt(key_time(place), "success", value[_SUCCESS.size + length :].decode(), seconds)
+
+
+# ------------------------------------------------------------------------------------------------ MessagePack
+
+encode = Encoder().encode
+
+
+class _SpecValue(Struct, array_like=True, gc=False):
+    taskid: str
+    url: str
+    schedule: Schedule
+    body: Raw
+    depth: int = 0
+
+
+class _LeaseValue(Struct, array_like=True, gc=False):
+    record: bytes
+    taskid: str
+    session: str
+    number: int
+    deadline: float
+    selected_at: float
+    check: int = 0
+
+
+_decode_spec: Final = Decoder(_SpecValue).decode
+_decode_lease: Final = Decoder(_LeaseValue).decode
+
+decode_outcome: Final = Decoder(tuple[int, AnyReply]).decode
+"""The request number, and what it was answered."""
+decode_deferred: Final = Decoder(NewTask).decode
+decode_project: Final = Decoder(ProjectRecord).decode
+decode_session: Final = Decoder(SessionRecord).decode
+decode_attempt: Final = Decoder(Attempt).decode
+decode_counters: Final = Decoder(CountersRecord).decode
+decode_bucket: Final = Decoder(BucketRecord).decode
+decode_operation: Final = Decoder(OperationRecord).decode
+decode_members: Final = Decoder(list[int]).decode
+decode_failure: Final = Decoder(Failure).decode
+decode_log: Final = Decoder(LogEntry).decode
+decode_point: Final = Decoder(tuple[int, int, int, int, int, int]).decode
+decode_events: Final = Decoder(tuple[int, ...]).decode
+"""Either of them."""
+decode_slice: Final = Decoder(tuple[int, int, int, int, int, int, int]).decode
+"""How many projects have a point, and the events of all."""
+
+
+def encode_spec(taskid: str, spec: Spec) -> bytes:
+    """A value of SPECS."""
+    value = (taskid, spec.url, spec.schedule, spec.body)
+    return encode((*value, spec.depth) if spec.depth else value)
+
+
+def decode_spec(value: bytes) -> tuple[str, Spec]:
+    """The taskid, and what its producer sent."""
+    kept = _decode_spec(value)
+    return kept.taskid, Spec(kept.url, kept.schedule, kept.body, kept.depth)
+
+
+def fill(task: Task, spec: Spec) -> None:
+    """Give a hollow task its spec back."""
+    task.spec = spec
+    task.size = size_of(spec)
+
+
+def encode_lease(record: bytes, taskid: str, lease: Lease) -> bytes:
+    """A lease without what is deferred, which has a family of its own."""
+    value = (record, taskid, lease.session, lease.number, lease.deadline, lease.selected_at)
+    return encode((*value, lease.check) if lease.check else value)
+
+
+def decode_lease(project: int, value: bytes) -> Task:
+    """A task with its lease, without spec and without what is deferred."""
+    kept = _decode_lease(value)
+    task = task_of(project, kept.taskid, kept.record)
+    task.lease = Lease(kept.session, kept.number, kept.deadline, kept.selected_at, check=kept.check)
+    return task
+
+
+def encode_outcome(n: int, reply: AnyReply) -> bytes:
+    """A value of OUTCOMES."""
+    return encode((n, reply))

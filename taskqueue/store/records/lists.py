@@ -1,0 +1,117 @@
+"""Lists of tasks for people: a part of an order, either way, with the last attempts of its tasks.
+
+    live   ──scan─► records ──specs──► (url) ──history──► attempts ──► (error) ──► rows
+    over   ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
+
+Of what is over, which may be much, nothing else is read in vain when one kind of error is looked for, and most errors
+lie in the order itself. A page ends early when its globs have cost enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from taskqueue.core.parts.glob import COST_MOST, glob
+from taskqueue.core.tasks.needs import FoundList, ListRef, page_past
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, PROCESSING, TASK_BYTES, Task
+from taskqueue.protocol.views import Attempt
+from taskqueue.store.contract import Store
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import read
+from taskqueue.store.records.orders import Entry, records_of, whole
+
+LOOKED_UP: Final = 256
+"""Errors that are looked up for a page, because they do not lie in the order: 15 µs each."""
+
+
+def find_list(store: Store, ref: ListRef) -> FoundList:
+    """Answer a ListRef; one entry more than asked for is read, to know whether there are further ones.
+
+    Raises:
+        StoreError: the store failed.
+        Corrupt: a record can't be read.
+    """
+    scan = store.scan_back if ref.newest else store.scan
+    entries = scan(layout.ORDERS[ref.state], _bound(ref, ref.start), _bound(ref, ref.end), ref.limit + 1)
+    looked = wanted = entries[: ref.limit]
+    if ref.error and ref.state > PROCESSING:
+        looked, wanted = _with_error(store, ref, looked)
+    tasks, last = _with_url(store, ref, wanted)
+    if last is None and len(looked) < len(entries):
+        last = int.from_bytes(looked[-1][0][-KEY_BYTES:], "big")
+    attempts = _attempts(store, tasks) if ref.attempts else {}
+    if ref.error and ref.state < PROCESSING:
+        matches = glob(ref.error).matches
+        tasks = [task for task in tasks if matches(attempts[task.taskid].error if task.taskid in attempts else "")]
+    return FoundList(ref, tasks, attempts, None if last is None else page_past(ref.newest, last))
+
+
+def _bound(ref: ListRef, key: int) -> bytes:
+    """A key of the order; the end of it, if that is above all keys."""
+    return layout.project_key(ref.project + 1) if key >= NO_FLOOR else layout.order_key(ref.project, key)
+
+
+def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Of entries of what is over, those that were looked at, and those of them whose tasks have such an error."""
+    pattern = glob(ref.error)
+    errors, looked = _errors(store, ref, entries)
+    cost = 0
+    matching: list[Entry] = []
+    for count, (entry, error) in enumerate(zip(looked, errors, strict=True)):
+        if cost > COST_MOST or len(matching) == ref.rows:
+            return looked[:count], matching
+        cost += pattern.cost(error)
+        if pattern.matches(error):
+            matching.append(entry)
+    return looked, matching
+
+
+def _errors(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[str], list[Entry]]:
+    """The errors of what is over, and the entries that have them: the first ones, if too many must be looked up."""
+    errors = [read(layout.ORDERS[ref.state], key, layout.error_at, value) for key, value in entries]
+    lacking = [place for place, error in enumerate(errors) if error is None]
+    looked = len(entries) if len(lacking) <= LOOKED_UP else lacking[LOOKED_UP]
+    tasks = _without_specs(store, ref, [entries[place] for place in lacking[:LOOKED_UP]])
+    attempts = _attempts(store, tasks)
+    for place, task in zip(lacking, tasks, strict=False):
+        errors[place] = attempts[task.taskid].error if task.taskid in attempts else ""
+    return [error or "" for error in errors[:looked]], entries[:looked]
+
+
+def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Task], int | None]:
+    """The tasks of entries that have such a url, and the key of the last one looked at; None: all were."""
+    pattern = glob(ref.url or "*")
+    tasks: list[Task] = []
+    cost, size, last = 0, 0, None
+    for task in whole(store, ref.project, ref.state, entries):
+        if cost > COST_MOST or size >= ref.limit_bytes or len(tasks) == ref.rows:
+            return tasks, last
+        size += task.size - TASK_BYTES
+        last = task.key
+        url = task.spec.url if task.spec is not None else ""
+        cost += pattern.cost(url)
+        if pattern.matches(url):
+            tasks.append(task)
+    return tasks, None
+
+
+def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Task]:
+    """The tasks of entries of what is over."""
+    family = layout.ORDERS[ref.state]
+    tasks = []
+    for (key, value), record in zip(entries, records_of(store, ref.project, ref.state, entries), strict=True):
+        taskid = layout.taskid_at(value).decode()
+        tasks.append(read(family, key, layout.task_of, ref.project, taskid, record))
+    return tasks
+
+
+def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
+    """The last attempts, by taskid, of those that have been run; a success that a task is over with lies elsewhere."""
+    run = [task for task in tasks if task.lastcrawltime or task.state > PROCESSING]
+    keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
+    return {
+        task.taskid: read(layout.HISTORY, key, layout.decode_attempt, value)
+        for task, key, value in zip(run, keys, store.get(layout.HISTORY, keys), strict=True)
+        if value is not None
+    }

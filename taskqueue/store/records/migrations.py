@@ -1,0 +1,104 @@
+"""What older stores have to become to be read by ``layout``: one step a format.
+
+    1 ──► 2   the error of a task's last attempt becomes the newest attempt of its history; projects say how many
+              tasks they have yet to finish
+    2 ──► 3   nothing is rewritten: what failed has its error beside it from now on, which an older version can't read
+
+A step knows the older format by itself, and ``layout`` only where the two agree: where ``layout`` moves on, what a
+step used of it moves in here. It goes page by page, and what it writes again after having been cut off is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+from msgspec.msgpack import Decoder
+
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task, kept_error
+from taskqueue.protocol.views import Attempt
+from taskqueue.store.contract import Batch, Family, Store
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import read
+from taskqueue.store.records.format import Migrations
+
+PAGE: Final = 1024
+"""Entries a batch."""
+
+ERRORS: Final = "errors"
+"""Family of format 1: project, seq -> text of the last error, in UTF-8."""
+
+TIMED_OUT: Final = "timeout"
+"""What format 1 had as the error of an attempt that ran out of time."""
+
+_NEWEST: Final = ATTEMPTS_KEPT - 1
+"""Slot of the last attempt of a task that counts none: format 1 had 0 where ``Task.attempts`` is now."""
+
+Entry = tuple[bytes, bytes]
+
+
+class _SpecOf1(Struct, array_like=True):
+    """The beginning of a spec; what follows does not matter here."""
+
+    taskid: str
+
+
+_decode_spec: Final = Decoder(_SpecOf1).decode
+
+
+def keep_histories(store: Store, epoch: int) -> None:
+    """From format 1 to 2."""
+    for page in _pages(store, layout.PROJECTS):
+        store.write(epoch, Batch(puts={layout.PROJECTS: [_unfinished(*entry) for entry in page]}))
+    for page in _pages(store, ERRORS):
+        store.write(epoch, Batch(puts={layout.HISTORY: list(_attempts(store, page))}))
+    store.write(epoch, Batch(drops=[(ERRORS, b"", layout.LAST_KEY)]))
+
+
+def leave_all(store: Store, epoch: int) -> None:
+    """From format 2 to 3."""
+
+
+MIGRATIONS: Final[Migrations] = {1: keep_histories, 2: leave_all}
+
+
+def _pages(store: Store, family: Family) -> Iterator[list[Entry]]:
+    start = b""
+    while page := store.scan(family, start, layout.LAST_KEY, PAGE):
+        yield page
+        start = page[-1][0] + b"\0"
+
+
+def _unfinished(key: bytes, value: bytes) -> Entry:
+    """In format 1 no live task was ``apart``: each of them is yet to be finished."""
+    record = read(layout.PROJECTS, key, layout.decode_project, value)
+    counts = record.counts
+    record.unfinished = counts.ready + counts.delayed + counts.processing
+    record.armed = record.unfinished > 0
+    return key, layout.encode(record)
+
+
+def _attempts(store: Store, page: list[Entry]) -> Iterator[Entry]:
+    """The attempts that these errors tell of, but for those of tasks that have succeeded since."""
+    keys = [key for key, _ in page]
+    tasks = _tasks(store, keys)
+    for key, value in page:
+        task = tasks.get(key)
+        if task is not None and task.state != SUCCESS:
+            text = read(ERRORS, key, bytes.decode, value)
+            attempt = Attempt(task.lastcrawltime, "timeout" if text == TIMED_OUT else "failed", error=kept_error(text))
+            yield layout.attempt_key(task.project, task.taskid, _NEWEST), layout.encode(attempt)
+
+
+def _tasks(store: Store, keys: list[bytes]) -> dict[bytes, Task]:
+    """The tasks at these keys of SPECS, as far as they are known."""
+    specs = zip(keys, store.get(layout.SPECS, keys), strict=True)
+    taskids = {key: read(layout.SPECS, key, _decode_spec, value).taskid for key, value in specs if value is not None}
+    id_keys = [layout.id_key(layout.project_of(key), taskid) for key, taskid in taskids.items()]
+    records = zip(taskids.items(), id_keys, store.get(layout.IDS, id_keys), strict=True)
+    return {
+        key: read(layout.IDS, id_key, layout.task_of, layout.project_of(key), taskid, record)
+        for (key, taskid), id_key, record in records
+        if record is not None
+    }

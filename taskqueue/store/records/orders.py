@@ -1,0 +1,107 @@
+"""Reading an order: the next tasks of a state, with their specs.
+
+order ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+from taskqueue.core.tasks.needs import FoundOrder, OrderRef
+from taskqueue.core.tasks.task import NO_FLOOR, SUCCESS, TASK_BYTES, Task
+from taskqueue.store.contract import Store
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import read, refuse
+
+T = TypeVar("T")
+Entry = tuple[bytes, bytes]
+
+FIRST_SPECS: Final = 8
+"""Specs read at first for an order or a page; each further read asks for twice as many, so long as bodies are small."""
+
+MOST_SPECS: Final = 1024
+
+NEAR_SEQS: Final = 16
+"""Keys are close together if their seqs span at most so many times their number."""
+
+
+def find_order(store: Store, ref: OrderRef) -> FoundOrder:
+    """One entry more than asked for is read, to know whether the order ends here."""
+    start, end = _bounds(ref)
+    entries = store.scan(layout.ORDERS[ref.state], start, end, ref.limit + 1)
+    tasks = within(ref.limit_bytes, whole(store, ref.project, ref.state, entries[: ref.limit]))
+    return FoundOrder(ref, tasks, end=len(tasks) == len(entries))
+
+
+def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
+    """The keys of the order from its start on; from above every key, none."""
+    end = layout.project_key(ref.project + 1)
+    return (end if ref.start >= NO_FLOOR else layout.order_key(ref.project, ref.start)), end
+
+
+def within(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
+    """Tasks up to the one with which urls and bodies come to the limit; the first one in any case."""
+    taken: list[Task] = []
+    total = 0
+    for task in tasks:
+        taken.append(task)
+        total += task.size - TASK_BYTES
+        if total >= limit_bytes:
+            break
+    return taken
+
+
+def whole(store: Store, project: int, state: int, entries: list[Entry]) -> Iterator[Task]:
+    """The tasks of the entries, read as they are asked for, so that large bodies are not read in vain."""
+    for some in growing(entries):
+        yield from _some(store, project, state, some)
+
+
+def growing(items: list[T]) -> Iterator[list[T]]:
+    """The items, at first few and then more at a time."""
+    first, count = 0, FIRST_SPECS
+    while first < len(items):
+        yield items[first : first + count]
+        first, count = first + count, min(2 * count, MOST_SPECS)
+
+
+def _some(store: Store, project: int, state: int, entries: list[Entry]) -> Iterator[Task]:
+    family = layout.ORDERS[state]
+    spec_keys = [layout.spec_key_of(key) for key, _ in entries]
+    specs = _near(store, spec_keys)
+    for (key, _), record, spec_key in zip(entries, records_of(store, project, state, entries), spec_keys, strict=True):
+        value = specs.get(spec_key)
+        if value is None:
+            refuse(layout.SPECS, spec_key, "it is missing")
+        taskid, spec = read(layout.SPECS, spec_key, layout.decode_spec, value)
+        task = read(family, key, layout.task_of, project, taskid, record)
+        layout.fill(task, spec)
+        yield task
+
+
+def _near(store: Store, keys: list[bytes]) -> dict[bytes, bytes | None]:
+    """The specs of an order's next tasks, which are mostly neighbours because tasks were made one after the other.
+
+    Reading on costs a fifth of looking a key up, so where keys are close together one scan over up to twice as many
+    entries comes first; what it did not reach is looked up.
+    """
+    first, last = min(keys), max(keys)
+    near: dict[bytes, bytes | None] = {}
+    if layout.seq_of(last) - layout.seq_of(first) <= NEAR_SEQS * len(keys):
+        near.update(store.scan(layout.SPECS, first, last + b"\0", 2 * len(keys)))
+    far = [key for key in keys if key not in near]
+    near.update(zip(far, store.get(layout.SPECS, far), strict=True))
+    return near
+
+
+def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> list[bytes]:
+    """The records of the entries: live tasks have them in the order itself, what is over under its taskid."""
+    if state < SUCCESS:
+        return [value for _, value in entries]
+    start, family = layout.project_key(project), layout.ORDERS[state]
+    keys = [start + read(family, key, layout.taskid_at, value) for key, value in entries]
+    records = [record for record in store.get(layout.IDS, keys) if record is not None]
+    if len(records) < len(keys):
+        refuse(layout.ORDERS[state], entries[0][0], "here or soon after it is the name of an unknown task")
+    return records

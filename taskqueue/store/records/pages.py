@@ -1,0 +1,18 @@
+"""Going through a family of a store, some entries at a time, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from taskqueue.store.contract import Entry, Family, Reads
+from taskqueue.store.records.layout import LAST_KEY
+
+PAGE: Final = 4096
+
+
+def pages(store: Reads, family: Family, start: bytes = b"", end: bytes = LAST_KEY) -> Iterator[list[Entry]]:
+    """All entries with start <= key < end, PAGE at a time."""
+    while page := store.scan(family, start, end, PAGE):
+        yield page
+        start = page[-1][0] + b"\0"

@@ -1,0 +1,269 @@
+"""Saves what can be saved of a damaged store into a new one.
+
+    FROM ──salvage──► a copy that opens ──each task once──► lines ──import──► TO, with its epochs far above
+
+Each task that has a trace gets one place:
+
+1. What its project's orders say is written in their order, if its record agrees or is gone. What was processing is
+   ready again.
+2. A record without its place in an order is written by what it says, a spec without a record as ready: it may run once
+   more than it had to, which is promised.
+3. A live task without its spec is lost, because nobody knows its url: it is named. One that is over stays known.
+4. A project without its record has the name ``recovered-NUMBER``, and is stopped.
+
+As after an import, how tasks ran, leases, windows and operations stay behind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from os.path import abspath, basename, dirname, exists, join
+from tempfile import TemporaryDirectory
+from typing import Final, TypeVar
+
+from msgspec import Struct, field
+
+from taskqueue.core.settings.environment import Given
+from taskqueue.core.state import EPOCH_SHIFT
+from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.core.tasks.task import PROCESSING, READY, SUCCESS, Spec, Task, ready_key
+from taskqueue.errors import StoreError
+from taskqueue.store.contract import Family
+from taskqueue.store.files.file_snapshot import sync_folder
+from taskqueue.store.files.folder import LOG, MANIFEST, TABLE
+from taskqueue.store.files.lock import alone
+from taskqueue.store.files.soundness import damage_of
+from taskqueue.store.records import layout
+from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.format import META
+from taskqueue.store.records.skipping import skip_epochs
+from taskqueue.store.repair.readable import Readable
+from taskqueue.store.repair.salvage import copy_readable
+from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.tools.allowed_absences import is_left
+from taskqueue.store.tools.exporting import IN_ORDER, line_of, project_line
+from taskqueue.store.tools.forms import MESSAGEPACK as FORM
+from taskqueue.store.tools.importing import Brought, bring_in
+from taskqueue.store.tools.lines import VERSION, FirstLine, LastLine
+
+T = TypeVar("T")
+Entry = tuple[bytes, bytes]
+SHOWN: Final = 1000
+_UNREADABLE: Final = (*layout.UNREADABLE, IndexError)
+
+
+class Repaired(Struct):
+    """What came of it.
+
+    Attributes:
+        lost: what could not be saved, a line each, the first ones.
+        found: how many such lines there are.
+        projects, tasks: that were saved.
+        epoch: the last one that is skipped.
+    """
+
+    lost: list[str] = field(default_factory=list)
+    found: int = 0
+    projects: int = 0
+    tasks: int = 0
+    epoch: int = 0
+
+    def lose(self, line: str) -> None:
+        """Add a line."""
+        self.found += 1
+        if len(self.lost) < SHOWN:
+            self.lost.append(line)
+
+
+def repair(path: str, to: str, boot: float, given: Given, progress: Callable[[int], object]) -> Repaired:
+    """Make a store in ``to``, which must not be there, of what can be read of the one in ``path``.
+
+    Args:
+        boot: boot-clock seconds now.
+        given: reads what settings say, as the scheduler will.
+        progress: told how many tasks have been saved.
+
+    Raises:
+        StoreError: a daemon has the store, nothing of it can be read, or there is something in ``to``.
+        OSError: it could not be written; nothing is left of it.
+    """
+    if exists(to) and os.listdir(to):
+        raise StoreError(f"{to}: the folder is not empty; name one that is not there yet")
+    above, repaired = dirname(abspath(to)), Repaired()
+    os.makedirs(above, exist_ok=True)
+    if not any(TABLE.fullmatch(name) or LOG.fullmatch(name) for name in os.listdir(path)):
+        raise StoreError(f"{path}: there is nothing of a store here")
+    with alone(path), TemporaryDirectory(prefix=f"{basename(abspath(to))}.partial-", dir=above) as folder:
+        work, new = join(folder, "work"), join(folder, "new")
+        os.mkdir(work)
+        damage = damage_of(path)
+        for line in [] if damage is None else damage.lines():
+            repaired.lose(line)
+        names = [] if damage is None else [flaw.name for flaw in damage.flaws]
+        copy_readable(path, work, repaired.lose, has_manifest=not any(map(MANIFEST.fullmatch, names)))
+        with closing(RocksStore(work)) as old, closing(RocksStore(new)) as store:
+            saving = _Saving(Readable(old, repaired.lose), repaired.lose)
+            for brought in bring_in(store, saving.lines(), "skip", boot, given, FORM):
+                _count(repaired, brought)
+                progress(repaired.tasks)
+            repaired.epoch = skip_epochs(store, to, saving.epoch)
+        os.rename(new, to)
+        sync_folder(above)
+    return repaired
+
+
+def _count(repaired: Repaired, brought: Brought) -> None:
+    repaired.tasks, repaired.projects = brought.new, brought.projects
+
+
+class _Saving:
+    """Attributes:
+    epoch: the newest that anything tells of.
+    """
+
+    def __init__(self, store: Readable, lose: Callable[[str], object]) -> None:
+        self.epoch = int(store.get(META, [EPOCH_KEY])[0] or b"0")
+        self._store = store
+        self._lose = lose
+
+    def lines(self) -> Iterator[bytes]:
+        """As an export has them; a task may come twice, of which the first counts."""
+        records = self._projects()
+        yield FORM.encode(FirstLine(VERSION, [project_line(record, FORM) for record in records]))
+        count = 0
+        for record in records:
+            for task in self._tasks(record):
+                self.epoch = max(self.epoch, max(task.seq, task.token) >> EPOCH_SHIFT)
+                count += 1
+                yield FORM.encode(line_of(record.name, task, FORM))
+        yield FORM.encode(LastLine(count))
+
+    def _projects(self) -> list[ProjectRecord]:
+        found: dict[int, ProjectRecord] = {}
+        for page in self._store.pages(layout.PROJECTS):
+            for _, value in page:
+                record = _decoded(layout.decode_project, value)
+                if record is not None:
+                    found[record.number] = record
+        for family in (layout.IDS, layout.SPECS):
+            for number in self._numbers(family):
+                if number not in found:
+                    found[number] = ProjectRecord(number, f"recovered-{number}", "stopped")
+                    self._lose(f"project number {number}: its record; its tasks are in the project recovered-{number}")
+        return list(found.values())
+
+    def _numbers(self, family: Family) -> Iterator[int]:
+        """Numbers of the projects that have anything in a family."""
+        start = b""
+        while page := next(self._store.pages(family, start), None):
+            numbers = {layout.project_of(key) for key, _ in page}
+            yield from sorted(numbers)
+            start = layout.project_key(max(numbers) + 1)
+
+    def _tasks(self, record: ProjectRecord) -> Iterator[Task]:
+        for state in IN_ORDER:
+            for page in self._of(record, layout.ORDERS[state]):
+                yield from self._placed(record, state, page)
+        for page in self._of(record, layout.IDS):
+            yield from self._recorded(record, page)
+        for page in self._of(record, layout.SPECS):
+            yield from self._specified(record, page)
+
+    def _of(self, record: ProjectRecord, family: Family) -> Iterator[Sequence[Entry]]:
+        return self._store.pages(family, layout.project_key(record.number), layout.project_key(record.number + 1))
+
+    def _placed(self, record: ProjectRecord, state: int, page: Sequence[Entry]) -> Iterator[Task]:
+        """What an order says, where the records agree."""
+        specs = self._specs([layout.spec_key_of(key) for key, _ in page])
+        tasks = [_task_at(state, key, value, found) for (key, value), found in zip(page, specs, strict=True)]
+        keys = [layout.id_key(record.number, "" if task is None else task.taskid) for task in tasks]
+        for (key, _), task, found, known in zip(page, tasks, specs, self._store.get(layout.IDS, keys), strict=True):
+            if task is None or is_left(task, record.cleared):
+                continue
+            there = None if known is None else _decoded(layout.task_of, record.number, task.taskid, known)
+            if state != PROCESSING and there is not None:
+                if (there.state, layout.order_key(record.number, there.key)) != (state, key):
+                    continue
+                task = there
+            if found is not None and found[0] == task.taskid:
+                yield _with(task, found[1])
+            elif state >= SUCCESS:
+                yield _bared(task)
+            else:
+                self._lose_task(record, task.taskid)
+
+    def _recorded(self, record: ProjectRecord, page: Sequence[Entry]) -> Iterator[Task]:
+        """Records without a place."""
+        tasks = [_decoded(_task_of_id, key, value) for key, value in page]
+        known = [task for task in tasks if task is not None and not is_left(task, record.cleared)]
+        specs = self._specs([layout.seq_key(record.number, task.seq) for task in known])
+        for task, found in zip(known, specs, strict=True):
+            if task.bare:
+                yield task
+            elif found is None or found[0] != task.taskid:
+                if task.state >= SUCCESS:
+                    yield _bared(task)
+                elif not self._is_leased(record.number, task.seq):
+                    self._lose_task(record, task.taskid)
+            elif not self._has_place(task):
+                yield _with(task, found[1])
+
+    def _specified(self, record: ProjectRecord, page: Sequence[Entry]) -> Iterator[Task]:
+        """Specs without a record; what ``clear`` has left has its seq below that."""
+        found = [(layout.seq_of(key), _decoded(layout.decode_spec, value)) for key, value in page]
+        keys = [layout.id_key(record.number, "" if spec is None else spec[0]) for _, spec in found]
+        for (seq, spec), known in zip(found, self._store.get(layout.IDS, keys), strict=True):
+            if spec is not None and known is None and seq > record.cleared and spec[1].url:
+                priority = spec[1].schedule.priority
+                task = Task(record.number, spec[0], READY, ready_key(priority, seq), seq, priority)
+                yield _with(task, spec[1])
+
+    def _specs(self, keys: Sequence[bytes]) -> list[tuple[str, Spec] | None]:
+        values = self._store.get(layout.SPECS, keys)
+        return [None if value is None else _decoded(layout.decode_spec, value) for value in values]
+
+    def _has_place(self, task: Task) -> bool:
+        """``_placed`` has seen it."""
+        family = layout.ORDERS.get(task.state)
+        return family is not None and self._store.get(family, [layout.order_key(task.project, task.key)])[0] is not None
+
+    def _is_leased(self, number: int, seq: int) -> bool:
+        return self._store.get(layout.ORDERS[PROCESSING], [layout.order_key(number, seq)])[0] is not None
+
+    def _lose_task(self, record: ProjectRecord, taskid: str) -> None:
+        self._lose(f"{record.name}: task {taskid!r}: its url and body can't be read")
+
+
+def _decoded(decode: Callable[..., T], *values: object) -> T | None:
+    """None: it can't be read."""
+    try:
+        return decode(*values)
+    except _UNREADABLE:
+        return None
+
+
+def _task_at(state: int, key: bytes, value: bytes, spec: tuple[str, Spec] | None) -> Task | None:
+    """What an entry of an order says; None: it can't be read, or not without its spec."""
+    number, place = layout.project_of(key), int.from_bytes(key[len(layout.project_key(0)) :], "big")
+    if state == PROCESSING:
+        return _decoded(layout.decode_lease, number, value)
+    if state < PROCESSING:
+        return None if spec is None else _decoded(layout.task_of, number, spec[0], value)
+    taskid = _decoded(lambda value: layout.taskid_at(value).decode(), value)
+    return None if taskid is None else Task(number, taskid, state, place, layout.seq_of(key))
+
+
+def _task_of_id(key: bytes, value: bytes) -> Task:
+    return layout.task_of(layout.project_of(key), key[len(layout.project_key(0)) :].decode(), value)
+
+
+def _with(task: Task, spec: Spec) -> Task:
+    task.spec, task.bare = spec, False
+    return task
+
+
+def _bared(task: Task) -> Task:
+    task.spec, task.bare = None, True
+    return task

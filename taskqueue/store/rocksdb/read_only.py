@@ -1,0 +1,169 @@
+"""A store to look at, as it was at one moment, while a daemon may go on with it or none is there.
+
+It is opened on an ``Image``, read only: it takes no lock, changes nothing, and never sees anything that came later. An
+older format is refused, because bringing it up would be a change. A family that it does not have yet, because the
+version that wrote it knew none, is empty.
+
+Memory: a small cache, and what the logs have that is not in tables yet (``tuning.LOG_BYTES`` at most).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
+from typing import Final, cast
+
+from msgspec import Struct
+from rocksdict import AccessType, Cache, Options, Rdict
+
+from taskqueue.errors import FormatError
+from taskqueue.store.contract import Entry, Family
+from taskqueue.store.files.file_snapshot import Image
+from taskqueue.store.records.decoding import number
+from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
+from taskqueue.store.records.layout import IDS
+from taskqueue.store.rocksdb import engine, tuning
+
+CACHE_BYTES: Final = 64 << 20
+TEMPORARY: Final = "taskqueue-look-"
+"""What the names of folders with links begin with, in the system's folder for temporary things."""
+
+
+class TableFigures(Struct, frozen=True):
+    """What RocksDB says of the tables of a family; bytes before compression.
+
+    Attributes:
+        entries: in them, those that were written over since included; ``deletions`` among them have no value.
+        key_bytes, value_bytes: of all entries.
+        index_bytes, filter_bytes: what finds them.
+    """
+
+    entries: int
+    deletions: int
+    key_bytes: int
+    value_bytes: int
+    index_bytes: int
+    filter_bytes: int
+
+
+_PART: Final = re.compile(r"([#a-z][#a-z ]*)(?: \([^)]*\))?=(\d+);")
+_PARTS: Final = (
+    "# entries",
+    "# deletions",
+    "raw key size",
+    "raw value size",
+    "index block size",
+    "filter block size",
+)
+"""Their names in what RocksDB says, in the order of TableFigures."""
+
+
+class Still:
+    """A store that is looked at; see the module.
+
+    Attributes:
+        path: where the store is.
+        image: of its files.
+        epoch: the newest that was begun in it.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Look at the store in a folder.
+
+        Raises:
+            StoreError: there is none, or it can't be read.
+            FormatError: it has another format.
+        """
+        self.path = path
+        self.image = Image(path)
+        self._folder = TemporaryDirectory(prefix=TEMPORARY)
+        self._db: Rdict | None = None
+        self._families: dict[Family, Rdict] = {}
+        try:
+            self._open()
+            self._check_format()
+            self.epoch = number(self, EPOCH_KEY, 0)
+        except BaseException:
+            self.close()
+            raise
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See ``Store.get``."""
+        if not keys or family not in self._families:
+            return [None] * len(keys)
+        with engine.failures(self.path, "read"):
+            return cast(list[bytes | None], self._families[family].get(list(keys)))
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
+        """See ``Store.scan``."""
+        if family not in self._families:
+            return []
+        with engine.failures(self.path, "read"):
+            return engine.scan(self._families[family], start, end, limit)
+
+    def keys(self, family: Family) -> int:
+        """About how many a family has."""
+        return self._number(family, "estimate-num-keys")
+
+    def table_bytes(self, family: Family) -> int:
+        """Of its tables, on disk."""
+        return self._number(family, "live-sst-files-size")
+
+    def log_bytes(self, family: Family) -> int:
+        """About how much of it is in the log, and in the memory of a daemon, but not in tables yet."""
+        return self._number(family, "cur-size-all-mem-tables")
+
+    def tables(self, family: Family) -> TableFigures:
+        """What is in its tables."""
+        found = self._families.get(family)
+        with engine.failures(self.path, "read"):
+            said = "" if found is None else found.property_value("rocksdb.aggregated-table-properties") or ""
+        parts = dict(_PART.findall(said))
+        return TableFigures(*(int(parts.get(name, 0)) for name in _PARTS))
+
+    def levels(self) -> dict[int, list[int]]:
+        """By level, the bytes of each of its tables."""
+        levels: dict[int, list[int]] = {}
+        with engine.failures(self.path, "read"):
+            files = self._families[META].live_files()
+        for file in files:
+            levels.setdefault(file["level"], []).append(file["size"])
+        return dict(sorted(levels.items()))
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._families.clear()
+        if self._db is not None:
+            with engine.failures(self.path, "close"):
+                self._db.close()
+            self._db = None
+        self._folder.cleanup()
+        self.image.close()
+
+    def _open(self) -> None:
+        cache = Cache(CACHE_BYTES)
+        self.image.link_to(self._folder.name)
+        with engine.failures(self.path, "read"):
+            options = {name: _options_of(name, cache) for name in Rdict.list_cf(self._folder.name)}
+            self._db = Rdict(self._folder.name, tuning.database(), options, AccessType.read_only(False))
+            self._families = {name: self._db.get_column_family(name) for name in options}
+
+    def _check_format(self) -> None:
+        found = self.get(META, [FORMAT_KEY])[0] if META in self._families else None
+        if found != b"%d" % FORMAT:
+            version = found.decode(errors="replace") if found else "none"
+            raise FormatError(
+                f"{self.path}: the store has format {version}, not {FORMAT}; "
+                "one that is older is brought up to date when a scheduler of this version is started on it"
+            )
+
+    def _number(self, family: Family, name: str) -> int:
+        found = self._families.get(family)
+        with engine.failures(self.path, "read"):
+            return 0 if found is None else found.property_int_value(f"rocksdb.{name}") or 0
+
+
+def _options_of(family: Family, cache: Cache) -> Options:
+    return tuning.for_random_keys(cache) if family == IDS else tuning.for_ordered_keys(cache)

@@ -1,0 +1,228 @@
+"""A store in RocksDB, embedded: one directory, one column family a Family, one process at a time.
+
+Writes go to the log without a sync: the operating system has them, so they survive the process. ``sync``
+syncs the log by ``flush_wal``, which lets go of the GIL, while a synced ``write`` would hold it.
+
+A failed write leaves RocksDB read-only until it is opened again: after a StoreError close this store and open
+another.
+
+How it is tuned: ``tuning``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from os import PathLike, fspath, makedirs
+from os.path import exists, join
+from typing import Final, cast
+
+from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch
+
+from taskqueue.errors import StoreError, TaskQueueError
+from taskqueue.store.contract import Batch, Family
+from taskqueue.store.files import mark
+from taskqueue.store.files.accepting import look
+from taskqueue.store.files.folder import Folder
+from taskqueue.store.files.mark import Marker, fresh_mark
+from taskqueue.store.records.decoding import number
+from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
+from taskqueue.store.records.format import META, Migrations, bring_up, refuse_newer
+from taskqueue.store.records.layout import FAMILIES, IDS, LAST_KEY
+from taskqueue.store.records.migrations import MIGRATIONS
+from taskqueue.store.records.skipping import skip_epochs
+from taskqueue.store.rocksdb import engine, tuning
+
+CACHE_BYTES: Final = 128 << 20
+
+DEFAULT: Final = "default"
+"""The family that RocksDB makes by itself, and nothing is put into."""
+
+
+class RocksStore:
+    """A Store in a directory; see ``contract`` for what its methods promise.
+
+    Attributes:
+        damage: that was found in its logs when it was opened, and cut out of them.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        migrations: Migrations = MIGRATIONS,
+        boot_id: str = "",
+        has_failed: bool = False,
+        accept_damage: bool = False,
+    ) -> None:
+        """Open the store in a directory, which is made if it is not there.
+
+        Args:
+            cache_bytes: memory for blocks, indexes and filters.
+            boot_id: names this run of the machine; empty: not known.
+            has_failed: it is opened again because a write of this process has failed.
+            accept_damage: go on without what a damaged log has lost.
+
+        Raises:
+            StoreError: it can't be opened; for instance, another process has it.
+            Damaged: its logs have lost what was safe; nothing is changed.
+            DiskError: the disk does not let it, at the moment.
+            FormatError: it has a format that can't be opened.
+        """
+        self._path = fspath(path)
+        self._cache = Cache(cache_bytes)
+        self._families: dict[Family, Rdict] = {}
+        self._handles: dict[Family, ColumnFamily] = {}
+        self._marker: Marker | None = None
+        self._db = self._open(boot_id, has_failed=has_failed, accept_damage=accept_damage)
+        try:
+            self._opened_seq = self._db.latest_sequence_number()
+            self._bind()
+            if META not in self._families:
+                self._finish_making()
+            refuse_newer(self, self._path)
+            self._add_families()
+            self._epoch = self._stored_epoch()
+            bring_up(self, self._path, migrations)
+            if self.damage is not None and self.damage.is_told:
+                skip_epochs(self, self._path)
+            self._mark(boot_id)
+        except TaskQueueError:
+            with suppress(StoreError):
+                self.close()
+            raise
+
+    def begin(self) -> int:
+        epoch = next_epoch(self._stored_epoch(), self._path)
+        self._write(epoch_batch(epoch))
+        self.sync()
+        self._epoch = epoch
+        return epoch
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        if not keys:
+            return []
+        with engine.failures(self._path, "read"):
+            return cast(list[bytes | None], self._families[family].get(list(keys)))
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        with engine.failures(self._path, "read"):
+            return engine.scan(self._families[family], start, end, limit)
+
+    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        with engine.failures(self._path, "read"):
+            return engine.scan(self._families[family], start, end, limit, backwards=True)
+
+    def write(self, epoch: int, batch: Batch) -> None:
+        refuse_older(epoch, self._epoch, self._path)
+        self._write(batch)
+
+    def sync(self) -> None:
+        with engine.failures(self._path, "sync"):
+            seq = self._db.latest_sequence_number()
+            self._db.flush_wal(True)
+        if self._marker is not None:
+            self._marker.move_to(seq)
+
+    def is_busy(self) -> bool:
+        """RocksDB is flushing or compacting in the background, or about to."""
+        running = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
+        pending = ("rocksdb.mem-table-flush-pending", "rocksdb.compaction-pending")
+        with engine.failures(self._path, "read"):
+            return any(self._db.property_int_value(name) for name in running) or any(
+                family.property_int_value(name) for family in self._families.values() for name in pending
+            )
+
+    def compact(self) -> None:
+        """Merge all tables, without what was written over or deleted; takes as long as copying the store, at most.
+
+        Raises:
+            StoreError: it could not be done; nothing is lost.
+        """
+        with engine.failures(self._path, "compact"):
+            for family in self._families.values():
+                family.flush()
+                family.compact_range(None, None)
+
+    def close(self) -> None:
+        # RocksDB gives its lock back only when the last reference to any of its families is gone.
+        self._handles.clear()
+        self._families.clear()
+        if self._marker is not None:
+            self._marker.close()
+        with engine.failures(self._path, "close"):
+            self._db.close()
+
+    def _write(self, batch: Batch) -> None:
+        with engine.failures(self._path, "write"):
+            self._db.write(self._native(batch))
+
+    def _native(self, batch: Batch) -> WriteBatch:
+        """RocksDB applies a batch in the order in which it was filled: drops, deletes, puts."""
+        native = WriteBatch(raw_mode=True)
+        for family, start, end in batch.drops:
+            native.delete_range(start, end, self._handles[family])
+        # By ``del`` and ``=`` it takes a seventh less than by ``delete`` and ``put`` with the family each time.
+        # Most families have nothing in most turns: to name them all the same took 8 µs of a turn.
+        for family, keys in batch.deletes.items():
+            if keys:
+                native.set_default_column_family(self._handles[family])
+            for key in keys:
+                del native[key]
+        for family, entries in batch.puts.items():
+            if entries:
+                native.set_default_column_family(self._handles[family])
+            for key, value in entries:
+                native[key] = value
+        return native
+
+    def _stored_epoch(self) -> int:
+        return number(self, EPOCH_KEY, 0)
+
+    # -------------------------------------------------------------------------------------------- opening
+
+    def _open(self, boot_id: str, *, has_failed: bool, accept_damage: bool) -> Rdict:
+        """Open the families that are there and no others, so that a store that is refused stays as it is."""
+        with engine.failures(self._path, "open"):
+            makedirs(self._path, exist_ok=True)
+            with closing(Folder(self._path)) as folder:
+                folder.refuse_foreign()
+            is_new = not exists(join(self._path, "CURRENT"))
+            self.damage = look(self._path, boot_id, has_failed=has_failed, accept=accept_damage)
+            families = FAMILIES if is_new else Rdict.list_cf(self._path)
+            return Rdict(self._path, tuning.database(), {family: self._options_of(family) for family in families})
+
+    def _bind(self) -> None:
+        with engine.failures(self._path, "open"):
+            for family in Rdict.list_cf(self._path):
+                self._families[family] = self._db.get_column_family(family)
+                self._handles[family] = self._db.get_column_family_handle(family)
+
+    def _mark(self, boot_id: str) -> None:
+        """What was there when it was opened is in tables by now, which are safe."""
+        with engine.failures(self._path, "open"):
+            self._marker = Marker(self._path, fresh_mark(self._path, self._opened_seq, boot_id))
+
+    def _add_families(self) -> None:
+        """Make those that the format in the directory did not have yet."""
+        missing = [family for family in FAMILIES if family not in self._families]
+        with engine.failures(self._path, "open"):
+            for family in missing:
+                self._db.create_column_family(family, self._options_of(family)).close()
+        self._bind()
+
+    def _finish_making(self) -> None:
+        """Go on where a first start was broken off, before anything was kept.
+
+        Raises:
+            StoreError: it is no store, or one that has lost something.
+        """
+        if exists(join(self._path, mark.NAME)):
+            raise StoreError(f"{self._path}: the store has lost its family {META}; restore it from a backup")
+        if self._families.keys() - {*FAMILIES, DEFAULT} or self.scan(DEFAULT, b"", LAST_KEY, 1):
+            raise StoreError(f"{self._path}: another program's database lies there; choose another store.path")
+        self._add_families()
+
+    def _options_of(self, family: Family) -> Options:
+        return tuning.for_random_keys(self._cache) if family == IDS else tuning.for_ordered_keys(self._cache)

@@ -1,0 +1,364 @@
+"""Does all that a store has agree? Each entry is looked at once, in bounded memory, however many there are.
+
+    orders ──► spec, record       each entry has both, and they say that it is here
+    ids, specs                    are counted: if there are as many as entries, each belongs to one
+    projects                      their counts are those of the entries
+    history, deferred, counters   belong to tasks and projects that are known
+
+An entry's record names its place, so two entries can't share one record: equal numbers mean that nothing is without
+the other. Only if they differ is each record and each spec looked up, to name those that are too many: ``orphans``.
+What may be missing: ``allowed_absences``. Costs two look-ups an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from taskqueue.core.state import EPOCH_SHIFT
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, DELAYED, KEY_BYTES, PROCESSING, READY, STATE_NAMES, SUCCESS, Task
+from taskqueue.errors import Corrupt, StoreError
+from taskqueue.store.contract import Family, Reads
+from taskqueue.store.files.soundness import is_damage
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import number
+from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.format import META
+from taskqueue.store.records.pages import pages
+from taskqueue.store.tools.allowed_absences import is_left, may_be_unlisted
+from taskqueue.store.tools.findings import Findings, Tally
+from taskqueue.store.tools.orphans import find_strays
+
+T = TypeVar("T")
+Entry = tuple[bytes, bytes]
+Progress = Callable[[int], object]
+"""Told how many entries have been looked at."""
+
+SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
+    layout.COUNTERS: layout.decode_counters,
+    layout.BUCKETS: layout.decode_bucket,
+    layout.OPERATIONS: layout.decode_operation,
+    layout.MEMBERS: layout.decode_members,
+    layout.SESSIONS: layout.decode_session,
+    layout.OUTCOMES: layout.decode_outcome,
+    layout.FAILURES: layout.decode_failure,
+    layout.LOG: layout.decode_log,
+    layout.POINTS: layout.decode_events,
+}
+"""Families that only have to be readable; keys of the first begin with a project."""
+
+_PROJECT_BYTES: Final = 4
+_OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
+
+
+def check(store: Reads, findings: Findings, progress: Progress = lambda entries: None) -> Findings:
+    """Check everything, and fill in what was found.
+
+    Raises:
+        StoreError: the store can't be read.
+    """
+    _Check(store, findings, progress).run()
+    return findings
+
+
+class _Check:
+    def __init__(self, store: Reads, findings: Findings, progress: Progress) -> None:
+        self._store = store
+        self._findings = findings
+        self._progress = progress
+        self._tallies: dict[int, Tally] = {}
+        self._names: set[str] = set()
+        self._epoch = number(store, EPOCH_KEY, 0)
+
+    def run(self) -> None:
+        self._each(layout.PROJECTS, self._projects)
+        for state, family in layout.ORDERS.items():
+            look = self._waiting if state < PROCESSING else self._leases if state == PROCESSING else self._over
+            self._each(family, partial(look, state))
+        self._each(layout.IDS, self._ids)
+        self._each(layout.SPECS, self._specs)
+        self._each(layout.DEFERRED, self._deferred)
+        self._each(layout.HISTORY, self._history)
+        for family, decode in SMALL.items():
+            self._each(family, partial(self._small, family, decode))
+        if self._findings.unreadable:
+            return
+        self._next_project()
+        for tally in self._tallies.values():
+            self._compare(tally)
+
+    def _each(self, family: Family, look: Callable[[Sequence[Entry]], None]) -> None:
+        """A table that can't be read ends the look at this family, and what is counted means nothing any more."""
+        try:
+            for page in pages(self._store, family):
+                look([entry for entry in page if self._has_project(family, entry[0])])
+                self._findings.entries += len(page)
+                self._progress(self._findings.entries)
+        except StoreError as error:
+            if not is_damage(error):
+                raise
+            self._findings.note_unreadable(error)
+
+    # ------------------------------------------------------------------------------------------ projects
+
+    def _projects(self, page: Sequence[Entry]) -> None:
+        for key, value in page:
+            record = self._read(layout.PROJECTS, key, layout.decode_project, value)
+            if record is None:
+                continue
+            if layout.project_of(key) != record.number:
+                self._note(layout.PROJECTS, key, f"the record has number {record.number}")
+                continue
+            if record.name in self._names:
+                self._note(layout.PROJECTS, key, f'there is another project "{record.name}"')
+            self._names.add(record.name)
+            self._tallies[record.number] = Tally(record)
+
+    def _next_project(self) -> None:
+        try:
+            next_one = number(self._store, layout.NEXT_PROJECT_KEY, 1)
+        except Corrupt as error:
+            self._note(META, layout.NEXT_PROJECT_KEY, str(error))
+            return
+        if self._tallies and next_one <= max(self._tallies):
+            self._note(META, b"", f"the next project is to get number {next_one}, but {max(self._tallies)} is taken")
+
+    def _compare(self, tally: Tally) -> None:
+        """What was counted, with what the project's record says."""
+        record = tally.record
+        self._findings.tasks += sum(tally.places) + sum(tally.bare)
+        for state, name in enumerate(STATE_NAMES[1:], 1):
+            there, said = tally.places[state] + tally.bare[state], getattr(record.counts, name)
+            if there != said:
+                self._say(layout.PROJECTS, tally, f"there are {there:,} tasks {name}; the project counts {said:,}")
+        if tally.unfinished != record.unfinished:
+            reason = f"{tally.unfinished:,} tasks are unfinished; the project counts {record.unfinished:,}"
+            self._say(layout.PROJECTS, tally, reason)
+        self._lows(tally)
+        if tally.lacks_places or tally.lacks_specs:
+            find_strays(self._store, self._findings, tally)
+
+    def _lows(self, tally: Tally) -> None:
+        """What lies below the bound of an order is never read."""
+        record = tally.record
+        over = [record.over_low[at : at + KEY_BYTES] for at in range(0, len(record.over_low), KEY_BYTES)]
+        start = layout.project_key(record.number)
+        for state, low in zip((READY, DELAYED, *_OVER), (record.ready_low, record.delayed_low, *over), strict=False):
+            family = layout.ORDERS[state]
+            for key, _ in self._store.scan(family, start, start + low, 1):
+                self._note(family, key, "it lies below the bound that the project has for where the order begins")
+
+    # ------------------------------------------------------------------------------------------ orders
+
+    def _waiting(self, state: int, page: Sequence[Entry]) -> None:
+        """Ready and delayed: the entry is the record, and the spec has the taskid."""
+        family = layout.ORDERS[state]
+        taskids = self._taskids(family, page)
+        records = self._records(page, taskids)
+        for (key, value), taskid, record in zip(page, taskids, records, strict=True):
+            tally = self._tally(family, key)
+            task = self._read(family, key, layout.task_of, layout.project_of(key), taskid or "", value)
+            if tally is None or task is None or not self._is_here(family, state, key, task):
+                continue
+            tally.places[state] += 1
+            tally.unfinished += not task.apart
+            self._check_number(family, key, task)
+            if taskid is not None and record != value:
+                self._note(layout.IDS, key, f"{_told(record)}; an entry says {STATE_NAMES[state]}", taskid)
+            if is_left(task, tally.record.cleared):
+                self._note(family, key, "the project was cleared of it", taskid or "")
+
+    def _leases(self, state: int, page: Sequence[Entry]) -> None:
+        family = layout.ORDERS[state]
+        leased = [self._read(family, key, layout.decode_lease, layout.project_of(key), value) for key, value in page]
+        taskids = [None if task is None else task.taskid for task in leased]
+        records = self._records(page, taskids)
+        for (key, _), task, spec_of, record in zip(page, leased, self._taskids(family, page), records, strict=True):
+            tally = self._tally(family, key)
+            if tally is None or task is None or not self._is_here(family, state, key, task):
+                continue
+            tally.places[state] += 1
+            tally.unfinished += not task.apart
+            tally.unlisted += record is None
+            self._check_number(family, key, task)
+            self._check_spec(family, key, task.taskid, spec_of)
+            for reason in self._lease_problems(key, task, record):
+                self._note(family, key, reason, task.taskid)
+
+    def _lease_problems(self, key: bytes, leased: Task, record: bytes | None) -> list[str]:
+        if record is None:
+            return [] if may_be_unlisted(leased) else ["the task is unknown, and has been run before"]
+        task = self._read(layout.IDS, key, layout.task_of, leased.project, leased.taskid, record)
+        if task is None:
+            return []
+        if (task.seq, task.attempts, task.state <= PROCESSING) != (leased.seq, leased.attempts, True):
+            return [f"{_told(record)}, with another seq or other attempts than its lease"]
+        place = layout.order_key(task.project, task.key)
+        if task.state < PROCESSING and self._store.get(layout.ORDERS[task.state], [place])[0] is not None:
+            return [f"it is {STATE_NAMES[task.state]}, too"]
+        return []
+
+    def _over(self, state: int, page: Sequence[Entry]) -> None:
+        family = layout.ORDERS[state]
+        taskids = [
+            self._read(family, key, lambda value: layout.taskid_at(value).decode(), value) for key, value in page
+        ]
+        records = self._records(page, taskids)
+        specs_of = self._taskids(family, page)
+        for (key, value), taskid, record, spec_of in zip(page, taskids, records, specs_of, strict=True):
+            tally = self._tally(family, key)
+            if tally is None or taskid is None:
+                continue
+            tally.places[state] += 1
+            self._check_spec(family, key, taskid, spec_of)
+            if state == SUCCESS:
+                self._read(family, key, layout.decode_success, key, value)
+            self._read(family, key, layout.error_at, value)
+            task = (
+                None
+                if record is None
+                else self._read(layout.IDS, key, layout.task_of, tally.record.number, taskid, record)
+            )
+            if task is None or (task.state, layout.order_key(task.project, task.key)) != (state, key):
+                self._note(layout.IDS, key, f"{_told(record)}; an entry says {STATE_NAMES[state]}", taskid)
+            elif task.bare:
+                self._note(family, key, "it has an entry, though it is bare", taskid)
+
+    # ------------------------------------------------------------------------------------------ by taskid, by seq
+
+    def _ids(self, page: Sequence[Entry]) -> None:
+        for key, record in page:
+            tally = self._tally(layout.IDS, key)
+            task = None if tally is None else self._read(layout.IDS, key, _task_at, key, record)
+            if tally is None or task is None:
+                continue
+            if is_left(task, tally.record.cleared):
+                tally.left += 1
+                continue
+            tally.ids += 1
+            self._check_number(layout.IDS, key, task)
+            if task.bare and task.state >= SUCCESS:
+                tally.bare[task.state] += 1
+            elif task.bare:
+                self._note(layout.IDS, key, f"{_told(record)}, though it is bare", task.taskid)
+
+    def _specs(self, page: Sequence[Entry]) -> None:
+        for key, _ in page:
+            if (tally := self._tally(layout.SPECS, key)) is not None:
+                tally.specs += 1
+
+    def _deferred(self, page: Sequence[Entry]) -> None:
+        places = [layout.order_key(layout.project_of(key), layout.seq_of(key)) for key, _ in page]
+        leases = self._store.get(layout.ORDERS[PROCESSING], places)
+        for (key, value), lease in zip(page, leases, strict=True):
+            item = self._read(layout.DEFERRED, key, layout.decode_deferred, value)
+            if self._tally(layout.DEFERRED, key) is not None and item is not None and lease is None:
+                self._note(layout.DEFERRED, key, "it waits for the end of a lease that there is not", item.taskid)
+
+    def _history(self, page: Sequence[Entry]) -> None:
+        taskids = [self._read(layout.HISTORY, key, _taskid_of_attempt, key) for key, _ in page]
+        records = self._records(page, taskids)
+        for (key, value), taskid, record in zip(page, taskids, records, strict=True):
+            self._read(layout.HISTORY, key, layout.decode_attempt, value)
+            if self._tally(layout.HISTORY, key) is None or taskid is None:
+                continue
+            task = None if record is None else self._read(layout.HISTORY, key, layout.task_of, 0, taskid, record)
+            if task is None or task.bare:
+                self._note(layout.HISTORY, key, "an attempt of a task that is unknown or bare", taskid)
+            if key[-1] >= ATTEMPTS_KEPT:
+                self._note(layout.HISTORY, key, f"slot {key[-1]}; there are {ATTEMPTS_KEPT}", taskid)
+
+    def _small(self, family: Family, decode: Callable[[bytes], object], page: Sequence[Entry]) -> None:
+        for key, value in page:
+            self._read(family, key, decode, value)
+            if family == layout.COUNTERS:
+                self._tally(family, key)
+
+    # ------------------------------------------------------------------------------------------ what they share
+
+    def _taskids(self, family: Family, page: Sequence[Entry]) -> list[str | None]:
+        """What the specs of the entries say whose they are; None: there is none, or it can't be read."""
+        keys = [layout.spec_key_of(key) for key, _ in page]
+        taskids: list[str | None] = []
+        for (place, _), key, value in zip(page, keys, self._store.get(layout.SPECS, keys), strict=True):
+            if value is None:
+                self._note(family, place, "its spec is missing")
+            found = None if value is None else self._read(layout.SPECS, key, layout.decode_spec, value)
+            taskids.append(None if found is None else found[0])
+        return taskids
+
+    def _records(self, page: Sequence[Entry], taskids: Sequence[str | None]) -> list[bytes | None]:
+        """By the projects of the entries, and these taskids."""
+        keys = [
+            layout.id_key(layout.project_of(key), taskid or "") for (key, _), taskid in zip(page, taskids, strict=True)
+        ]
+        return self._store.get(layout.IDS, keys)
+
+    def _is_here(self, family: Family, state: int, key: bytes, task: Task) -> bool:
+        is_here = (task.state, layout.order_key(task.project, task.key)) == (state, key)
+        if not is_here:
+            self._note(family, key, f"its record says {_state(task.state)}, key {task.key:032x}", task.taskid)
+        return is_here
+
+    def _check_spec(self, family: Family, key: bytes, taskid: str, found: str | None) -> None:
+        if found is not None and found != taskid:
+            self._note(family, key, f"its spec is that of {found!r}", taskid)
+
+    def _check_number(self, family: Family, key: bytes, task: Task) -> None:
+        """Numbers of epochs to come would be given once more."""
+        if task.seq >> EPOCH_SHIFT > self._epoch:
+            self._note(family, key, f"its seq is of an epoch after {self._epoch}, the newest", task.taskid)
+
+    def _has_project(self, family: Family, key: bytes) -> bool:
+        """The key is long enough to begin with a project, if it has to."""
+        has_project = len(key) >= _PROJECT_BYTES or family not in layout.OF_PROJECTS
+        if not has_project:
+            self._note(family, key, "it is too short for a key")
+        return has_project
+
+    def _tally(self, family: Family, key: bytes) -> Tally | None:
+        """Of the key's project."""
+        tally = self._tallies.get(layout.project_of(key))
+        if tally is None:
+            self._note(family, key, "it is of no known project")
+        return tally
+
+    def _read(self, family: Family, key: bytes, decode: Callable[..., T], *value: object) -> T | None:
+        try:
+            return decode(*value)
+        except layout.UNREADABLE as error:
+            self._note(family, key, f"can't be read ({error})")
+            return None
+
+    def _note(self, family: Family, key: bytes, reason: str, taskid: str = "") -> None:
+        number = layout.project_of(key) if len(key) >= _PROJECT_BYTES and family in layout.OF_PROJECTS else None
+        known = None if number is None else self._tallies.get(number)
+        project = known.name if known is not None else "" if number is None else f"#{number}"
+        self._findings.note(family, project, taskid, key, reason)
+
+    def _say(self, family: Family, tally: Tally, reason: str) -> None:
+        self._findings.note(family, tally.name, "", b"", reason)
+
+
+def _told(record: bytes | None) -> str:
+    """What a record in ids says."""
+    if record is None:
+        return "the task is unknown"
+    return f"its record says {_state(record[0] if record else 0)}"
+
+
+def _state(number: int) -> str:
+    return STATE_NAMES[number] if 0 < number < len(STATE_NAMES) else "nothing"
+
+
+def _task_at(key: bytes, record: bytes) -> Task:
+    return layout.task_of(layout.project_of(key), key[_PROJECT_BYTES:].decode(), record)
+
+
+def _taskid_of_attempt(key: bytes) -> str:
+    """See ``layout.attempt_key``."""
+    length = key[_PROJECT_BYTES]
+    if len(key) != _PROJECT_BYTES + 1 + length + 1:
+        raise ValueError(f"{len(key)} bytes, with a taskid of {length}")
+    return key[_PROJECT_BYTES + 1 : -1].decode()

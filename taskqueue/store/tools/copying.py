@@ -1,0 +1,117 @@
+"""Copies of a store: making one while a daemon goes on, and putting one in the place of a store.
+
+    back up   image ──► FOLDER.partial-xxx ──rename──► FOLDER           there whole, or not at all
+    restore   image of the copy ──► PATH.partial-xxx ──open, raise the epoch──► rename ──► PATH
+
+A copy is a store like any other: what looks at stores can look at it.
+
+A store that was put back does not know what was done after the copy was made, so it skips epochs (``skipping``), above
+its own and above that of the store whose place it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from os.path import exists
+from tempfile import mkdtemp
+
+from taskqueue.errors import FormatError, StoreError
+from taskqueue.store.files.file_snapshot import Image, sync_folder
+from taskqueue.store.files.folder import is_store
+from taskqueue.store.files.lock import alone
+from taskqueue.store.records.skipping import skip_epochs
+from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.rocks import RocksStore
+
+
+def back_up(path: str, folder: str) -> int:
+    """Copy the store in ``path``, whatever a daemon does with it, to a folder that is empty or not there yet.
+
+    Everything whose write had returned is in the copy. Returns its bytes.
+
+    Raises:
+        StoreError: there is no store, or something is in the folder.
+        OSError: it could not be written; nothing is left of it.
+    """
+    _refuse_filled(folder)
+    with closing(Image(path)) as image, _partial(folder) as partial:
+        image.copy_to(partial)
+        os.rename(partial, folder)
+        sync_folder(_above(folder))
+        return image.file_bytes
+
+
+def restore(copy: str, path: str, aside: str | None) -> int:
+    """Put a copy in the place of the store in ``path``; returns the last epoch that it skips.
+
+    Args:
+        aside: where the store that is there is moved to; None: there must be none.
+
+    Raises:
+        StoreError: there is a store and nowhere to move it to, it is in use, or the copy can't be opened.
+        OSError: it could not be written; the store that was there is as it was. If only the last sync failed, it is at
+            ``aside``.
+    """
+    if aside is None and is_store(path):
+        raise StoreError(f"{path}: there is a store here already; say --replace to move it aside")
+    if not is_store(path):
+        _refuse_filled(path)
+    with closing(Image(copy)) as image, _partial(path) as partial, alone(path):
+        image.copy_to(partial, trusted=False)
+        epoch = _begin_anew(partial, path)
+        _take_place(partial, path, aside)
+        sync_folder(_above(path))
+        return epoch
+
+
+def _take_place(partial: str, path: str, aside: str | None) -> None:
+    """Give the copy its name; what has that name goes aside, and comes back if the copy doesn't get it."""
+    if aside is None or not exists(path):
+        os.rename(partial, path)
+        return
+    os.rename(path, aside)
+    try:
+        os.rename(partial, path)
+    except BaseException:
+        os.rename(aside, path)
+        raise
+
+
+def _begin_anew(folder: str, replaced: str) -> int:
+    """Open the copy, which shows that it can be, and have it skip what may have been used."""
+    with closing(RocksStore(folder)) as store:
+        return skip_epochs(store, folder, _epoch_of(replaced))
+
+
+def _epoch_of(path: str) -> int:
+    """Of the store that is replaced; 0: there is none, or it is too damaged to tell."""
+    try:
+        with closing(Still(path)) as still:
+            return still.epoch
+    except (StoreError, FormatError, OSError):
+        return 0
+
+
+@contextmanager
+def _partial(folder: str) -> Iterator[str]:
+    """A folder beside it to fill and rename; whatever is left of it at the end goes."""
+    os.makedirs(_above(folder), exist_ok=True)
+    partial = mkdtemp(prefix=f"{os.path.basename(os.path.abspath(folder))}.partial-", dir=_above(folder))
+    try:
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _above(folder: str) -> str:
+    return os.path.dirname(os.path.abspath(folder))
+
+
+def _refuse_filled(folder: str) -> None:
+    if is_store(folder):
+        raise StoreError(f"{folder}: there is a store here already")
+    if exists(folder) and os.listdir(folder):
+        raise StoreError(f"{folder}: the folder is not empty")

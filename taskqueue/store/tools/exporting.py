@@ -1,0 +1,180 @@
+"""Writes a store down, in lines of JSON or in MessagePack, in bounded memory: see ``lines`` and ``forms``.
+
+A task that is processing is written as such, though its lease stays behind: who brings it in has it run again. How
+tasks ran, counters, sessions and operations stay behind, too; what happened by the minute and the hour does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Spec, Task, key_time
+from taskqueue.store.contract import Family, Reads
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import read, refuse
+from taskqueue.store.records.pages import pages
+from taskqueue.store.tools.forms import JSON, Form
+from taskqueue.store.tools.lines import (
+    ABSENT,
+    NEVER,
+    VERSION,
+    DeferredLine,
+    FirstLine,
+    LastLine,
+    ProjectLine,
+    TaskLine,
+)  # fmt: skip
+from taskqueue.store.tools.slices import slices_of
+
+OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
+IN_ORDER: Final = (PROCESSING, READY, DELAYED, *OVER)
+"""In which the states are written."""
+
+Entry = tuple[bytes, bytes]
+History = Literal["none", "projects", "all"]
+
+
+def lines_of(
+    store: Reads,
+    records: Sequence[ProjectRecord],
+    states: Collection[int],
+    form: Form = JSON,
+    *,
+    history: History = "none",
+) -> Iterator[bytes]:
+    """The lines of these projects, with their tasks in these states; ``form.end`` belongs after each.
+
+    Args:
+        history: what happened by the minute and the hour: to nobody, to these projects, or to all together as well.
+
+    Raises:
+        StoreError: the store failed.
+        Corrupt: a record can't be read, or something of a task is missing.
+    """
+    yield form.encode(FirstLine(VERSION, [project_line(record, form) for record in records]))
+    count = 0
+    for record in records:
+        for task in _tasks(store, record, states):
+            count += 1
+            yield form.encode(line_of(record.name, task, form))
+    if history != "none":
+        names = {record.number: record.name for record in records}
+        yield from map(form.encode, slices_of(store, names, whole=history == "all"))
+    yield form.encode(LastLine(count))
+
+
+def project_line(record: ProjectRecord, form: Form) -> ProjectLine:
+    """What is written of a project."""
+    overrides = form.settings_said(record.overrides)
+    return ProjectLine(
+        name=record.name,
+        state=record.state,
+        overrides=form.said(layout.encode(overrides)) if overrides else ABSENT,
+        totals=record.totals,
+        pause=record.pause,
+        cron=record.cron,
+        finished=record.finished,
+    )
+
+
+def _tasks(store: Reads, record: ProjectRecord, states: Collection[int]) -> Iterator[Task]:
+    for state in IN_ORDER:
+        if state in states:
+            yield from _order(store, record.number, state)
+    if any(state in states for state in OVER):
+        yield from _bare(store, record.number, states)
+
+
+def _order(store: Reads, number: int, state: int) -> Iterator[Task]:
+    family = layout.ORDERS[state]
+    for page in pages(store, family, layout.project_key(number), layout.project_key(number + 1)):
+        yield from _over(store, family, page) if state >= SUCCESS else _live(store, family, state, page)
+
+
+def _live(store: Reads, family: Family, state: int, page: Sequence[Entry]) -> Iterator[Task]:
+    deferred = _deferred(store, page) if state == PROCESSING else {}
+    for (key, value), (taskid, spec) in zip(page, _specs(store, page), strict=True):
+        number = layout.project_of(key)
+        if state == PROCESSING:
+            task = read(family, key, layout.decode_lease, number, value)
+            if task.lease is not None and key in deferred:
+                task.lease.deferred = read(layout.DEFERRED, key, layout.decode_deferred, deferred[key])
+        else:
+            task = read(family, key, layout.task_of, number, taskid, value)
+        task.spec = spec
+        yield task
+
+
+def _over(store: Reads, family: Family, page: Sequence[Entry]) -> Iterator[Task]:
+    taskids = [read(family, key, _taskid, value) for key, value in page]
+    keys = [layout.id_key(layout.project_of(key), taskid) for (key, _), taskid in zip(page, taskids, strict=True)]
+    records = store.get(layout.IDS, keys)
+    for taskid, key, record, (_, spec) in zip(taskids, keys, records, _specs(store, page), strict=True):
+        if record is None:
+            refuse(layout.IDS, key, "it is missing")
+        task = read(layout.IDS, key, layout.task_of, layout.project_of(key), taskid, record)
+        task.spec = spec
+        yield task
+
+
+def _taskid(value: bytes) -> str:
+    return layout.taskid_at(value).decode()
+
+
+def _bare(store: Reads, number: int, states: Collection[int]) -> Iterator[Task]:
+    """Those of which there is nothing but the record."""
+    for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
+        for key, value in page:
+            taskid = read(layout.IDS, key, bytes.decode, key[len(layout.project_key(number)) :])
+            task = read(layout.IDS, key, layout.task_of, number, taskid, value)
+            if task.bare and task.state in states:
+                yield task
+
+
+def _specs(store: Reads, page: Sequence[Entry]) -> Iterator[tuple[str, Spec]]:
+    """Taskids and specs of the entries of an order."""
+    keys = [layout.spec_key_of(key) for key, _ in page]
+    for key, value in zip(keys, store.get(layout.SPECS, keys), strict=True):
+        if value is None:
+            refuse(layout.SPECS, key, "it is missing")
+        yield read(layout.SPECS, key, layout.decode_spec, value)
+
+
+def _deferred(store: Reads, page: Sequence[Entry]) -> dict[bytes, bytes]:
+    """By the keys of leases, what waits for their ends."""
+    found = store.get(layout.DEFERRED, [layout.spec_key_of(key) for key, _ in page])
+    return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
+
+
+def line_of(project: str, task: Task, form: Form) -> TaskLine:
+    """What is written of a task, which has its spec unless it is bare; ``project`` is a name."""
+    spec = task.spec
+    line = TaskLine(
+        project=project,
+        taskid=task.taskid,
+        state=STATE_NAMES[task.state],  # type: ignore[arg-type]
+        priority=task.priority,
+        exetime=task.exetime or NEVER,
+        retried=task.retried,
+        lastcrawltime=task.lastcrawltime or NEVER,
+        ended_at=key_time(task.key) if task.state >= SUCCESS else NEVER,
+        itag=task.itag,
+        held_back=task.held_back,
+        timed_out=task.timed_out,
+        apart=task.apart,
+        bare=task.bare,
+        deferred=_deferred_line(task, form),
+    )
+    if spec is None:
+        return line
+    body = form.said(spec.body)
+    return msgspec.structs.replace(line, url=spec.url, schedule=spec.schedule, depth=spec.depth, body=body)
+
+
+def _deferred_line(task: Task, form: Form) -> DeferredLine | None:
+    item = task.lease.deferred if task.lease is not None else None
+    return None if item is None else DeferredLine(item.url, item.schedule, form.said(item.body))

@@ -1,0 +1,164 @@
+"""What a store has, in figures: tasks, bytes, levels, and whether its cache is large enough for the ids.
+
+A link that a crawler finds is looked up by its taskid, and mostly it is known. That is fast only if two things are in
+memory: in the store's cache the indexes and filters of the tables of ``ids``; and in the operating system's file cache,
+or else in the store's, too, the tables themselves. Without the first each look-up reads whole filters anew, which is
+ten times slower; without the second it waits for the disk.
+
+    index and filter    2 to 3 bytes an id         in the cache, of which IDS_PART is enough for it
+    tables              about 45 bytes an id       in the system's file cache
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.core.tasks.task import STATE_NAMES
+from taskqueue.protocol.views import Counts, ProjectState
+from taskqueue.store.contract import Reads
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import read
+from taskqueue.store.records.format import FORMAT
+from taskqueue.store.records.pages import pages
+from taskqueue.store.rocksdb.read_only import Still, TableFigures
+
+
+class ProjectFigures(Struct, frozen=True):
+    """Its tasks by state, which are exact."""
+
+    name: str
+    state: ProjectState
+    counts: Counts
+
+
+class FamilyFigures(Struct, frozen=True):
+    """Of one family.
+
+    Attributes:
+        keys: about.
+        table_bytes: on disk.
+        log_bytes: what is in the log only, and in the memory of a daemon that runs.
+    """
+
+    name: str
+    keys: int
+    table_bytes: int
+    log_bytes: int
+
+
+class LevelFigures(Struct, frozen=True):
+    """Tables of one level of RocksDB, of all families."""
+
+    level: int
+    tables: int
+    table_bytes: int
+
+
+IDS_PART: Final = 2
+"""One in so many bytes of the cache may be indexes and filters of ids; the rest is for what changes."""
+
+
+class CacheFigures(Struct, frozen=True):
+    """Is the cache large enough for the ids?
+
+    Attributes:
+        id_bytes: of index and filter that an id needs; 0: no id is in a table yet.
+        needed_bytes: ``store.cache`` that is enough for all known tasks.
+        configured_bytes: ``store.cache``.
+        table_bytes: of the ids' tables, which are read through the system's file cache.
+    """
+
+    id_bytes: float
+    needed_bytes: int
+    configured_bytes: int
+    table_bytes: int
+
+    @property
+    def is_short(self) -> bool:
+        """Look-ups of known tasks read indexes and filters anew."""
+        return self.needed_bytes > self.configured_bytes
+
+
+class StoreFigures(Struct, frozen=True):
+    """All of them.
+
+    Attributes:
+        tasks: known.
+        file_bytes: of all files; log_bytes of its logs among them.
+    """
+
+    path: str
+    format: int
+    epoch: int
+    tasks: int
+    file_bytes: int
+    log_bytes: int
+    projects: list[ProjectFigures]
+    families: list[FamilyFigures]
+    levels: list[LevelFigures]
+    cache: CacheFigures
+
+
+def figures_of(still: Still, cache_bytes: int) -> StoreFigures:
+    """Of a store whose daemon has a cache of so many bytes. Costs as much as its projects, not its tasks.
+
+    Raises:
+        StoreError: it can't be read.
+        Corrupt: a project can't be read.
+    """
+    projects = [_project(record) for record in project_records(still)]
+    tasks = sum(getattr(project.counts, name) for project in projects for name in STATE_NAMES[1:])
+    return StoreFigures(
+        path=still.path,
+        format=FORMAT,
+        epoch=still.epoch,
+        tasks=tasks,
+        file_bytes=still.image.file_bytes,
+        log_bytes=still.image.log_bytes,
+        projects=sorted(projects, key=lambda project: project.name),
+        families=[_family(still, name) for name in layout.FAMILIES],
+        levels=[LevelFigures(level, len(sizes), sum(sizes)) for level, sizes in still.levels().items()],
+        cache=_cache(still, tasks, cache_bytes),
+    )
+
+
+def project_records(store: Reads) -> list[ProjectRecord]:
+    """Of all projects, by their numbers.
+
+    Raises:
+        Corrupt: one can't be read.
+    """
+    entries = (entry for page in pages(store, layout.PROJECTS) for entry in page)
+    return [read(layout.PROJECTS, key, _record, key, value) for key, value in entries]
+
+
+def _record(key: bytes, value: bytes) -> ProjectRecord:
+    record = layout.decode_project(value)
+    if layout.project_of(key) != record.number:
+        raise ValueError(f"the record has number {record.number}")
+    return record
+
+
+def _project(record: ProjectRecord) -> ProjectFigures:
+    return ProjectFigures(record.name, record.state, record.counts)
+
+
+def _family(still: Still, name: str) -> FamilyFigures:
+    return FamilyFigures(name, still.keys(name), still.table_bytes(name), still.log_bytes(name))
+
+
+def _cache(still: Still, tasks: int, cache_bytes: int) -> CacheFigures:
+    id_bytes = _id_bytes(still.tables(layout.IDS))
+    needed = round(IDS_PART * tasks * id_bytes)
+    return CacheFigures(round(id_bytes, 1), needed, cache_bytes, still.table_bytes(layout.IDS))
+
+
+def _id_bytes(ids: TableFigures) -> float:
+    """Of an entry that is no deletion; 0: there is none."""
+    values = ids.entries - ids.deletions
+    if values <= 0:
+        return 0.0
+    return (ids.index_bytes + ids.filter_bytes) / values

@@ -1,0 +1,103 @@
+"""The two forms in which a store is written down: lines of JSON for people, MessagePack values for speed.
+
+Both say the same (``lines``), field by field. In JSON a body is translated, which takes four steps to be sure that the
+same bytes come back, and stands in base64 if they would not. In MessagePack it stands as the bytes that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.json import Decoder as JsonDecoder
+from msgspec.msgpack import Decoder
+
+from taskqueue.protocol.fields import NIL, Setting
+from taskqueue.store.tools.lines import (
+    ABSENT,
+    FirstLine,
+    LastLine,
+    SliceLine,
+    TaskLine,
+    as_json,
+    as_msgpack,
+    encode_line,
+    from_json,
+    in_json,
+)
+
+Settings = Mapping[str, Setting]
+
+
+class Form(NamedTuple):
+    """How a store is written down.
+
+    Attributes:
+        unit: what one of the parts is called.
+        end: what stands after each of them.
+        last: what the last part begins with, and no other; ``history`` are beginnings of the parts with the history.
+        encode, decode_first, decode_task, decode_slice, decode_last: a part.
+        said: a MessagePack value as it stands in a part, ABSENT if it is nil; ``packed`` gives the same bytes again.
+        settings_said: a project's settings as they stand in a part; ``settings_read`` gives them again.
+    """
+
+    unit: str
+    end: bytes
+    last: bytes
+    history: tuple[bytes, ...]
+    encode: Callable[[Struct], bytes]
+    decode_first: Callable[[bytes], FirstLine]
+    decode_task: Callable[[bytes], TaskLine]
+    decode_slice: Callable[[bytes], SliceLine]
+    decode_last: Callable[[bytes], LastLine]
+    said: Callable[[bytes | Raw], Raw]
+    packed: Callable[[Raw], Raw]
+    settings_said: Callable[[Settings], dict[str, Setting]]
+    settings_read: Callable[[Settings], dict[str, Setting]]
+
+
+def _said(value: bytes | Raw) -> Raw:
+    return ABSENT if bytes(value) == bytes(NIL) else Raw(value)
+
+
+def _packed(value: Raw) -> Raw:
+    return NIL if value == ABSENT else value
+
+
+JSON: Final = Form(
+    "line",
+    b"\n",
+    b'{"tasks":',
+    (b'{"history":',),
+    encode_line,
+    JsonDecoder(FirstLine).decode,
+    JsonDecoder(TaskLine).decode,
+    JsonDecoder(SliceLine).decode,
+    JsonDecoder(LastLine).decode,
+    as_json,
+    as_msgpack,
+    in_json,
+    from_json,
+)
+MESSAGEPACK: Final = Form(
+    "map",
+    b"",
+    b"\x81\xa5tasks",
+    (b"\x83\xa7history", b"\x84\xa7history"),
+    msgspec.msgpack.Encoder().encode,
+    Decoder(FirstLine).decode,
+    Decoder(TaskLine).decode,
+    Decoder(SliceLine).decode,
+    Decoder(LastLine).decode,
+    _said,
+    _packed,
+    dict,
+    dict,
+)
+
+
+def form_of(beginning: bytes) -> Form:
+    """The form of a file that begins so: a JSON object begins with a brace, and a MessagePack map never does."""
+    return MESSAGEPACK if beginning[:1] >= b"\x80" else JSON

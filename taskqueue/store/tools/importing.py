@@ -1,0 +1,360 @@
+"""Brings what an export wrote, lines of JSON or maps in MessagePack (``lines``, ``forms``), into a store of its own.
+
+    first line ──► new projects, one batch
+    tasks ──BATCH_TASKS at a time──► look up ──► those that are unknown, and the counts of their projects: one batch
+
+Rules:
+1. A task that the store knows stays as it is there, and is counted. So an import that was cut off can be repeated, and
+   between two batches the store is sound.
+2. A project that the store knows keeps its settings and its state; a new one gets those of the lines.
+3. What was processing is ready again, its retries as they were. What was deferred until the end of its lease is
+   applied.
+4. Each task gets a new seq, in the order of the lines, and the store a new epoch.
+5. What happened by the minute and the hour comes after the tasks; what the store knows of it stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Literal, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.layer_size import check_size
+from taskqueue.core.settings.settings import check, merge
+from taskqueue.core.state import EPOCH_SHIFT
+from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.core.tasks.records import Kept, ProjectRecord
+from taskqueue.core.tasks.task import (
+    DELAYED,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    SUCCESS,
+    Move,
+    Spec,
+    Task,
+    ready_key,
+    time_key,
+)
+from taskqueue.errors import MAX_REASON_CHARS, Rejected, StoreError
+from taskqueue.protocol.fields import MAX_TASKID_BYTES, Setting
+from taskqueue.store.batch import batch_of
+from taskqueue.store.contract import Store
+from taskqueue.store.ledger import FIRST_PROJECT
+from taskqueue.store.lookup import find
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import number as next_number
+from taskqueue.store.records.decoding import read
+from taskqueue.store.records.pages import pages
+from taskqueue.store.tools.allowed_absences import is_left
+from taskqueue.store.tools.figures import project_records
+from taskqueue.store.tools.forms import JSON, Form
+from taskqueue.store.tools.lines import READABLE, ProjectLine, SliceLine, TaskLine, check_numbers
+from taskqueue.store.tools.slices import puts_of
+
+T = TypeVar("T")
+
+BATCH_TASKS: Final = 1000
+BATCH_BYTES: Final = 8 << 20
+"""Of lines; a batch ends with the task that reaches it."""
+
+RECORD_BYTES: Final = 128 << 10
+"""Of a project: its settings may have 64 KiB, and the record is written in each turn that touches the project."""
+
+PROJECTS_MOST: Final = 100_000
+"""In one export; memory holds them all."""
+
+UNREADABLE: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+"""What lines may raise: those that are none, bytes that are not UTF-8, numbers too large to be kept, deep nesting."""
+
+_decode_overrides: Final = msgspec.msgpack.Decoder(dict[str, Setting] | None).decode
+
+Known = Literal["refuse", "skip"]
+"""What to do if a project has tasks already: bring in nothing at all, or those that it does not know."""
+
+
+class Brought(Struct):
+    """What came of it.
+
+    Attributes:
+        projects: that were made.
+        new: tasks that were brought in.
+        known: tasks that the store has already; they stay as they are.
+    """
+
+    projects: int = 0
+    new: int = 0
+    known: int = 0
+
+
+class BadLine(StoreError):
+    """A line that is none of an export, or the lines end too early; what was brought in before stays."""
+
+
+def bring_in(
+    store: Store, lines: Iterable[bytes], known: Known, boot: float, given: Given, form: Form = JSON
+) -> Iterator[Brought]:
+    """Bring the lines in; tells after each batch what has come of it so far.
+
+    Args:
+        boot: boot-clock seconds now: the buckets of new projects are empty at that time.
+        given: reads what settings say, as the scheduler will.
+
+    Raises:
+        BadLine: a line can't be read or says what can't be, or the last one is missing.
+        StoreError: a project has tasks and ``known`` is to refuse that; nothing was brought in. Or the store failed.
+        Corrupt: the store has a record that can't be read.
+    """
+    numbered = enumerate(lines, 1)
+    projects = _first_line(numbered, form)
+    inflow = _Inflow(store, boot, form)
+    inflow.make_projects(projects, known, given)
+    yield inflow.brought
+    for page in _pages(numbered, form):
+        if isinstance(page, list):
+            inflow.add(page)
+        else:
+            inflow.add_slice(*page)
+        yield inflow.brought
+    store.sync()
+
+
+def _first_line(numbered: Iterator[tuple[int, bytes]], form: Form) -> list[ProjectLine]:
+    number, line = next(numbered, (1, b""))
+    try:
+        first = form.decode_first(line)
+    except UNREADABLE as error:
+        _refuse(form, number, f"no export begins like this: {error}")
+    if first.taskqueue not in READABLE:
+        _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here are 1 and 2")
+    if len(first.projects) > PROJECTS_MOST:
+        _refuse(form, number, f"{len(first.projects):,} projects; there may be {PROJECTS_MOST:,}")
+    return first.projects
+
+
+def _pages(
+    numbered: Iterator[tuple[int, bytes]], form: Form
+) -> Iterator[list[tuple[int, TaskLine]] | tuple[int, SliceLine]]:
+    """Pages of tasks, and single slices of the history."""
+    page: list[tuple[int, TaskLine]] = []
+    size = count = 0
+    for number, line in numbered:
+        if line.startswith(form.last):
+            yield page
+            _check_last(number, line, count, form)
+            return
+        if line.startswith(form.history):
+            yield number, _decoded(number, line, form, form.decode_slice)
+            continue
+        page.append((number, _decoded(number, line, form, form.decode_task)))
+        size += len(line)
+        count += 1
+        if len(page) >= BATCH_TASKS or size >= BATCH_BYTES:
+            yield page
+            page, size = [], 0
+    yield page
+    unit = form.unit
+    raise BadLine(f"the {unit}s end after {count:,} tasks, without their last {unit}; import the whole export again")
+
+
+def _check_last(number: int, line: bytes, count: int, form: Form) -> None:
+    try:
+        said = form.decode_last(line).tasks
+    except UNREADABLE as error:
+        _refuse(form, number, str(error))
+    if said != count:
+        _refuse(form, number, f"there should be {said:,} tasks, and were {count:,}")
+
+
+def _decoded(number: int, line: bytes, form: Form, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decode(line)
+    except UNREADABLE as error:
+        _refuse(form, number, str(error))
+
+
+def _refuse(form: Form, number: int, reason: str) -> NoReturn:
+    said = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
+    raise BadLine(f"{form.unit} {number:,}: {said}")
+
+
+class _Inflow:
+    def __init__(self, store: Store, boot: float, form: Form) -> None:
+        self.brought = Brought()
+        self._form = form
+        self._store = store
+        self._boot = boot
+        self._epoch = store.begin()
+        self._number = self._epoch << EPOCH_SHIFT
+        self._projects = {record.name: record for record in project_records(store)}
+        self._named: set[str] = set()
+        self._leased = set(_leased(store))
+
+    def make_projects(self, lines: Iterable[ProjectLine], known: Known, given: Given) -> None:
+        """Those that are not there yet."""
+        self._named = {line.name for line in lines}
+        for name in sorted(self._named):
+            if known == "refuse" and name in self._projects and _has_tasks(self._projects[name]):
+                raise StoreError(f'project "{name}" has tasks already; say --merge to add those that it does not know')
+        number = next_number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT)
+        kept = Kept()
+        for line in lines:
+            if line.name not in self._projects:
+                self._projects[line.name] = self._made(line, number, given)
+                kept.projects.append(self._projects[line.name])
+                number += 1
+        kept.next_project = number
+        self._store.write(self._epoch, batch_of(kept))
+        self.brought.projects = len(kept.projects)
+
+    def _made(self, line: ProjectLine, number: int, given: Given) -> ProjectRecord:
+        try:
+            return _record(line, number, self._boot, given, self._form)
+        except Rejected as rejected:
+            _refuse(self._form, 1, f'project "{line.name}": {rejected.reason}')
+        except UNREADABLE as error:
+            _refuse(self._form, 1, f'project "{line.name}": {error}')
+
+    def add_slice(self, number: int, line: SliceLine) -> None:
+        """What happened in a minute or an hour."""
+        numbers = {name: self._project(number, name).number for name in line.projects}
+        self._store.write(self._epoch, puts_of(self._store, line, numbers))
+
+    def add(self, page: list[tuple[int, TaskLine]]) -> None:
+        """One batch."""
+        refs = [TaskRef(self._project(number, line.project).number, line.taskid) for number, line in page]
+        found = find(self._store, Needs(tasks=refs)).tasks
+        kept, touched = Kept(), dict[int, ProjectRecord]()
+        for ref, (number, line) in zip(refs, page, strict=True):
+            project, there = self._projects[line.project], found.get(ref)
+            if ref in self._leased or (there is not None and not is_left(there, project.cleared)):
+                self.brought.known += 1
+                continue
+            if there is not None:
+                kept.forgotten.append(there)
+            task = self._task(number, line, project.number)
+            found[ref] = task
+            _count(project, task)
+            touched[project.number] = project
+            kept.moves.append(_new(task))
+        kept.projects = list(touched.values())
+        self.brought.new += len(kept.moves)
+        self._write(kept)
+
+    def _write(self, kept: Kept) -> None:
+        """A bare task has nothing but its record."""
+        bare = [move[0] for move in kept.moves if move[0].bare]
+        kept.moves = [move for move in kept.moves if not move[0].bare]
+        batch = batch_of(kept)
+        batch.puts[layout.IDS] += [
+            (layout.id_key(task.project, task.taskid), layout.encode_bare(task)) for task in bare
+        ]
+        self._store.write(self._epoch, batch)
+
+    def _project(self, number: int, name: str) -> ProjectRecord:
+        if name not in self._named:
+            _refuse(self._form, number, f'project "{name}" is not in the first {self._form.unit}')
+        return self._projects[name]
+
+    def _task(self, number: int, line: TaskLine, project: int) -> Task:
+        self._number += 1
+        try:
+            return _task(line, project, self._number, self._form)
+        except UNREADABLE as error:
+            _refuse(self._form, number, str(error))
+
+
+def _leased(store: Store) -> Iterator[TaskRef]:
+    """What is processing, which may be unlisted."""
+    family = layout.ORDERS[PROCESSING]
+    for page in pages(store, family):
+        for key, value in page:
+            number = read(family, key, layout.project_of, key)
+            yield TaskRef(number, read(family, key, layout.decode_lease, number, value).taskid)
+
+
+def _has_tasks(record: ProjectRecord) -> bool:
+    return any(getattr(record.counts, name) for name in STATE_NAMES[1:])
+
+
+def _record(line: ProjectLine, number: int, boot: float, given: Given, form: Form) -> ProjectRecord:
+    check_numbers(line)
+    record = ProjectRecord(number, line.name, line.state, _overrides(line, given, form), bucket_at=boot)
+    record.totals = line.totals or record.totals
+    record.cron = line.cron
+    record.finished = line.finished
+    record.pause = line.pause or record.pause
+    if len(layout.encode(record)) > RECORD_BYTES:
+        raise ValueError(f"it is more than {RECORD_BYTES:,} bytes")
+    return record
+
+
+def _overrides(line: ProjectLine, given: Given, form: Form) -> dict[str, Setting]:
+    """As ``project-set`` would take them: a scheduler does not start with others."""
+    try:
+        overrides = form.settings_read(_decode_overrides(form.packed(line.overrides)) or {})
+    except UNREADABLE as error:
+        raise ValueError(f"overrides: {error}") from None
+    check(merge({}, overrides), given)
+    check_size(overrides, given)
+    return overrides
+
+
+def _task(line: TaskLine, project: int, seq: int, form: Form) -> Task:
+    """As the line says, with this seq."""
+    state = STATE_NAMES.index(line.state)
+    if line.bare and state < SUCCESS:
+        raise ValueError(f"a task that is {line.state} can't be bare")
+    if not line.bare and not line.url:
+        raise ValueError("there is no url")
+    if len(line.taskid.encode()) > MAX_TASKID_BYTES:
+        raise ValueError(f"taskid: expected at most {MAX_TASKID_BYTES} bytes")
+    task = Task(
+        project, line.taskid, state, 0, seq, line.priority, line.exetime,
+        retried=line.retried, lastcrawltime=line.lastcrawltime, held_back=line.held_back, timed_out=line.timed_out,
+        apart=line.apart, itag=line.itag, bare=line.bare,
+    )  # fmt: skip
+    task.spec = None if line.bare else Spec(line.url, line.schedule, form.packed(line.body), line.depth)
+    _place(task, line, form)
+    return task
+
+
+def _place(task: Task, line: TaskLine, form: Form) -> None:
+    """Give the task its key."""
+    if line.deferred is not None and task.state == PROCESSING:
+        _apply_deferred(task, line, form)
+    elif task.state == PROCESSING:
+        task.state, task.exetime = READY, 0.0
+    if task.state == READY:
+        task.key = ready_key(task.priority, task.seq)
+    else:
+        task.key = time_key(task.exetime if task.state == DELAYED else line.ended_at, task.seq)
+
+
+def _apply_deferred(task: Task, line: TaskLine, form: Form) -> None:
+    """As if it replaced a task that waits; its delay was made a time when it came."""
+    deferred = line.deferred
+    if deferred is None:
+        return
+    schedule = deferred.schedule
+    task.spec = Spec(deferred.url, schedule, form.packed(deferred.body), line.depth)
+    task.priority, task.itag, task.exetime = schedule.priority, schedule.itag or "", schedule.exetime
+    task.retried, task.held_back, task.timed_out = 0, False, False
+    task.state = DELAYED if schedule.exetime else READY
+
+
+def _count(project: ProjectRecord, task: Task) -> None:
+    name = STATE_NAMES[task.state]
+    setattr(project.counts, name, getattr(project.counts, name) + 1)
+    if task.state <= PROCESSING and not task.apart:
+        project.unfinished += 1
+        project.armed = True
+    # Where an order begins need not be known exactly.
+    project.ready_low, project.delayed_low, project.over_low = bytes(16), bytes(16), bytes(48)
+
+
+def _new(task: Task) -> Move:
+    return task, 0, 0, 0, True, False

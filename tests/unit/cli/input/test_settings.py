@@ -1,0 +1,126 @@
+"""Settings as they are written on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskqueue.cli.input.settings import changes, parse, text
+from taskqueue.core.settings.settings import Settings, as_layer
+from taskqueue.protocol.fields import Setting
+
+
+def test_settings_are_numbers_and_lists_of_numbers() -> None:
+    words = ["rate=0.5", "burst=10", "retries=3", "retry_delay=30,60", "max_queue=inf"]
+
+    assert parse(words) == {
+        "rate": 0.5,
+        "burst": 10,
+        "retries": 3,
+        "retry_delay": [30.0, 60.0],
+        "max_queue": float("inf"),
+    }
+
+
+def test_durations_are_texts_or_seconds_and_flags_true_or_false() -> None:
+    words = ["keep_success=30d", "keep_failed=90", "keep_cancelled=inf", "forget=true"]
+
+    assert parse(words) == {"keep_success": "30d", "keep_failed": 90, "keep_cancelled": float("inf"), "forget": True}
+
+
+def test_a_single_delay_is_a_list_too() -> None:
+    assert parse(["retry_delay=30"]) == {"retry_delay": [30.0]}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["rate"], '"rate" is not of the form name=value'),
+        (["=5"], '"=5" is not of the form name=value'),
+        (["rate="], 'rate must be a number of at least 0 or inf, not ""'),
+        (["rate=five"], 'rate must be a number of at least 0 or inf, not "five"'),
+        (["rate=nan"], 'rate must be a number of at least 0 or inf, not "nan"'),
+        (["rate=1_000"], 'rate must be a number of at least 0 or inf, not "1_000"'),
+        (
+            ["retry_delay=30,,60"],
+            'retry_delay must be durations with commas between them, such as 30s,5m,1h, not "30,,60"',
+        ),
+        (["rate=1,2"], 'rate must be a number of at least 0 or inf, not "1,2"'),
+        (["rate=1", "rate=2"], "rate is given twice"),
+        (["keep_failed=30 d"], 'keep_failed must be a duration such as "90s" or "12h", a number of seconds'),
+        (["forget=yes"], 'forget must be true or false, not "yes"'),
+        (["fetch=proxy"], "fetch is not JSON: "),
+        (["fetch=[1]"], "fetch must be a JSON object, such as 'fetch="),
+        (['fetch={"a": NaN}'], "fetch is not JSON: NaN is no number"),
+    ],
+)
+def test_what_can_not_be_read_is_refused_by_name(words: list[str], says: str) -> None:
+    with pytest.raises(click.BadParameter) as caught:
+        parse(words)
+
+    assert says in str(caught.value)
+
+
+def test_texts_are_taken_as_they_are() -> None:
+    assert parse(["group=papers", "active=Mon-Fri 08:00-12:00,13:00-18:00 Europe/Berlin", "bucket="]) == {
+        "group": "papers",
+        "active": "Mon-Fri 08:00-12:00,13:00-18:00 Europe/Berlin",
+        "bucket": "",
+    }
+
+
+def test_tables_are_json() -> None:
+    words = ['fetch={"proxy": "127.0.0.1:3128"}', "on_finished=null", 'cron={"a": {"every": "5m"}}']
+
+    assert parse(words) == {
+        "fetch": {"proxy": "127.0.0.1:3128"},
+        "on_finished": None,
+        "cron": {"a": {"every": "5m"}},
+    }
+
+
+def test_every_setting_can_be_given_as_it_is_shown() -> None:
+    settings = as_layer(Settings())
+
+    assert parse(f"{name}={text(value)}" for name, value in settings.items()) == settings
+
+
+def test_a_setting_that_is_unknown_here_is_left_to_the_daemon() -> None:
+    assert parse(["speed=fast"]) == {"speed": "fast"}
+
+
+def test_what_has_changed_is_told_with_what_it_was() -> None:
+    before: dict[str, Setting] = {
+        "rate": 1.0,
+        "burst": 3.0,
+        "group": "",
+        "active": "",
+        "fetch": {"proxy": "a:1", "b": 1},
+    }
+    hours = "22:00-06:00 Europe/Berlin"
+
+    assert changes(before, before | {"rate": 5.0}) == "rate=5 (was 1)"
+    assert changes(before, before | {"group": "papers", "active": hours}) == f"group=papers, 'active={hours}'"
+    assert changes(before | {"group": "papers"}, before) == "group removed (was papers)"
+    assert changes(before, before | {"fetch": {"b": 2}}) == "fetch.b=2 (was 1), fetch.proxy removed (was a:1)"
+    assert changes(before, before) == "nothing changed"
+    assert changes({"forget": False}, {"forget": True}) == "forget=true (was false)"
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["rate", "burst"]), st.floats(0, 1e9) | st.integers(0, 10**9) | st.just(float("inf"))
+    ),
+    st.dictionaries(st.sampled_from(["group", "active"]), st.text(min_size=1)),
+    st.dictionaries(st.text(), st.text() | st.integers(-(2**53), 2**53), min_size=1),
+)
+def test_what_is_told_can_be_given_back(
+    numbers: dict[str, float], texts: dict[str, str], fetch: dict[str, Any]
+) -> None:
+    settings: dict[str, Setting] = {**numbers, **texts, "fetch": fetch}
+
+    assert parse(f"{name}={text(value)}" for name, value in settings.items()) == settings

@@ -1,0 +1,258 @@
+"""Tables as a terminal of 80 columns shows them."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from math import inf
+
+import pytest
+from freezegun import freeze_time
+from msgspec.structs import replace
+from rich.console import Console
+from rich.table import Table
+
+from taskqueue.cli.commands.stats import of_stats
+from taskqueue.cli.output.bulk import outcome
+from taskqueue.cli.output.json_output import as_plain
+from taskqueue.cli.output.tables import of_cron, of_pauses, of_projects, of_settings
+from taskqueue.cli.output.task_tables import of_attempts, of_operations, of_tasks, progress
+from taskqueue.client.tasks.task import default_taskid
+from taskqueue.protocol.requests import TaskFilter
+from taskqueue.protocol.views import (
+    Attempt,
+    Counts,
+    CronView,
+    OperationView,
+    ProjectStats,
+    ProjectView,
+    SharedView,
+    TaskRow,
+    Totals,
+    Window,
+    Windows,
+)
+
+NOON = 1_700_000_000.0
+URL = "https://example.com/a/rather/long/path/that/goes/on/and/on/over/the/end/of/a/line.html"
+
+
+VIEW = ProjectView(
+    name="news",
+    state="running",
+    counts=Counts(ready=1234, delayed=56, processing=7, success=8901, failed=23, cancelled=4),
+    totals=Totals(),
+    settings={"rate": 50.0, "burst": 10.0},
+    overrides={},
+)
+RETRY = OperationView(
+    id=17_592_186_044_417,
+    action="retry",
+    projects=["news"],
+    dry_run=False,
+    known=20_311,
+    seen=10_000,
+    matched=1_204,
+    began_at=NOON,
+)
+
+
+def shown(table: Table) -> str:
+    file = io.StringIO()
+    Console(file=file, width=80, color_system=None).print(table)
+    text = file.getvalue()
+    assert "…" not in text
+    return text
+
+
+def test_projects_are_shown_whole() -> None:
+    text = shown(of_projects([VIEW]))
+
+    assert text.splitlines()[1].split() == ["news", "running", "1,234", "56", "7", "8,901", "23", "4", "50/s", "10"]
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "pace", "burst"),
+    [
+        ("z", inf, "z 5/s", "7"),
+        ("z", 2.0, "2/s z 5/s", "10"),
+        ("a-bucket-with-a-long-name", inf, "a-buck.. 5/s", "7"),
+    ],
+)
+def test_a_shared_bucket_is_shown_as_the_pace_of_a_project(name: str, own: float, pace: str, burst: str) -> None:
+    sharing = replace(VIEW, settings={"rate": own, "burst": 10.0}, shared=SharedView(name, 5.0, 7.0))
+
+    text = shown(of_projects([sharing]))
+    assert text.splitlines()[1].split()[-1] == burst
+    assert pace.split() == [word for word in text.split() if word in pace.split()]
+
+
+def test_what_projects_are_sorted_by_is_a_column() -> None:
+    lines = shown(of_projects([VIEW], "failed_5m", [12345])).splitlines()
+
+    assert lines[1].split()[:4] == ["news", "running", "12,345", "1,234"]
+    assert "failed 5m" in lines[0]
+    assert shown(of_projects([VIEW], "ready", [1234])) == shown(of_projects([VIEW]))
+
+
+@pytest.mark.parametrize("state", ["running", "checking", "paused", "stopped"])
+def test_every_state_can_be_shown(state: str) -> None:
+    assert f" {state} " in shown(of_projects([replace(VIEW, state=state)]))
+
+
+def test_a_pause_is_shown_with_its_reason_and_the_next_check() -> None:
+    paused = replace(VIEW, state="paused", reason="10 failures in a row", check_at=NOON)
+    checking = replace(VIEW, name="blog", state="checking", reason="10 failures in a row")
+
+    news, blog = map(str.rstrip, shown(of_pauses([replace(VIEW, name="other"), paused, checking])).splitlines())
+
+    assert news.startswith("news  10 failures in a row; next check 2023-11-1")
+    assert blog == "blog  10 failures in a row; is being checked"
+
+
+def test_of_many_pauses_some_are_shown_and_the_rest_counted() -> None:
+    file = io.StringIO()
+
+    Console(file=file, width=80).print(of_pauses([replace(VIEW, state="checking", reason="failures")] * 8))
+
+    assert file.getvalue().splitlines()[-1].split() == ["…", "and", "3", "more"]
+
+
+def test_cron_jobs_are_shown_with_when_they_run() -> None:
+    jobs = {
+        "daily": {"cron": "0 3 * * *", "zone": "Europe/Berlin"},
+        "front": {"every": "5m"},
+        "utc": {"cron": "* 1 * *"},
+    }
+    cron = [CronView("daily", NOON, NOON, 12345, 3), CronView("front", NOON), CronView("utc")]
+
+    text = shown(of_cron([replace(VIEW, settings={"cron": jobs}, cron=cron)]))
+
+    daily, front, utc = text.split("news")[1:]
+    assert "".join(daily.split()).endswith("03***Europe/Berlin")
+    assert "ago 12,345       3" in daily
+    assert front.split()[-4:] == ["0", "0", "every", "5m"]
+    assert "never" in utc
+
+
+def test_settings_are_shown_by_the_names_that_unset_takes() -> None:
+    settings = {"rate": 5.0, "group": "", "fetch": {"proxy": "a:1", "timeout": 30}, "on_finished": None}
+
+    overrides = {"rate": 5.0, "fetch": {"proxy": "a:1"}}
+    view = replace(VIEW, settings=settings, overrides=overrides, configured={"fetch": ["project"]})
+    text = shown(of_settings(view))
+
+    assert [line.split() for line in text.splitlines()[1:]] == [
+        ["rate", "project", "set", "5"],
+        ["group", "default"],
+        ["fetch.proxy", "project", "set", "a:1"],
+        ["fetch.timeout", "config", "file", "30"],
+        ["on_finished", "default", "null"],
+    ]
+
+
+def test_a_task_is_listed_by_the_name_by_which_it_can_be_shown() -> None:
+    rows = [TaskRow(default_taskid("http://a/"), "http://a/", 5), TaskRow("b", "http://b/", -1, NOON, 2)]
+
+    text = shown(of_tasks(rows))
+
+    assert text.splitlines()[1].split() == ["now", "5", "0", "http://a/"]
+    assert text.splitlines()[2].split()[-4:] == ["-1", "2", "b", "http://b/"]
+
+
+def test_what_failed_is_listed_with_the_last_line_of_its_error_in_80_columns() -> None:
+    row = TaskRow(default_taskid(URL), URL, 0, NOON, 3, error="Traceback\nValueError: no title", fetcher="host:1")
+
+    lines = shown(of_tasks([row])).splitlines()
+
+    assert lines[0].split() == ["when", "retried", "task", "error"]
+    assert "Traceback" not in lines[1]
+    assert max(map(len, lines)) <= 80
+
+
+def test_what_is_processing_is_listed_with_how_long_and_by_whom_it_is_held() -> None:
+    row = TaskRow("b", "http://b/", 0, NOON, 0, fetcher="crawler-7:4711", lease_seconds=35.0)
+
+    with freeze_time(datetime.fromtimestamp(NOON + 65, UTC)):
+        lines = shown(of_tasks([row])).splitlines()
+
+    assert lines[0].split() == ["held", "left", "fetcher", "retried", "task"]
+    assert lines[1].startswith("1 m 5 s ")
+    assert lines[1].split()[-4:] == ["crawler-7:4711", "0", "b", "http://b/"]
+    assert "35.0 s" in lines[1]
+
+
+def test_a_long_url_is_broken_not_cut() -> None:
+    text = shown(of_tasks([TaskRow(default_taskid(URL), URL, 0, NOON)]))
+
+    assert "".join(text.split()[-3:]).endswith(URL[20:])
+
+
+def test_attempts_are_shown_with_their_errors_whole() -> None:
+    attempts = [Attempt(NOON, "timeout", "host:1", 600.0, "no answer " * 20), Attempt(NOON, "expired")]
+
+    text = shown(of_attempts(attempts))
+
+    assert text.count("answer") == 20
+    assert "10 m 0 s host:1" in text
+    assert text.splitlines()[-1].split()[-1] == "expired"
+
+
+def test_of_a_traceback_its_last_line_is_shown() -> None:
+    error = "Traceback (most recent call last):\n  File x, line 1\nValueError: no title\n"
+
+    assert "host:1  ValueError: no title" in shown(of_attempts([Attempt(NOON, "failed", "host:1", 1.0, error)]))
+
+
+def test_operations_are_shown_whole() -> None:
+    text = shown(
+        of_operations([replace(RETRY, action="reprioritise"), replace(RETRY, dry_run=True, ended_at=NOON + 5)])
+    )
+
+    assert text.splitlines()[1].split()[-4:] == ["49%", "10,000", "1,204", "news"]
+    assert " dry retry " in text
+    assert text.splitlines()[2].split()[-4:] == ["ended", "10,000", "1,204", "news"]
+
+
+def test_an_operation_is_shown_with_its_filter() -> None:
+    chosen = TaskFilter(states=["failed", "cancelled"], error="*time out*", before=NOON)
+
+    lines = shown(of_operations([replace(RETRY, filter=chosen)])).splitlines()
+    column = lines[0].index("tasks of")
+    told = "".join(line[column:] for line in lines[1:]).replace(" ", "")
+    assert told.startswith("news--statefailed--statecancelled--error-glob'*timeout*'before2023-11-1")
+
+
+def test_an_operation_that_has_not_ended_is_never_whole() -> None:
+    assert progress(replace(RETRY, seen=30_000)) == "99%"
+    assert progress(replace(RETRY, known=0, seen=0)) == "0%"
+
+
+def test_the_outcome_of_an_operation_is_a_sentence() -> None:
+    assert outcome(RETRY) == "retried 1,204 tasks of 10,000 looked at (operation 17592186044417)"
+    assert outcome(replace(RETRY, dry_run=True, action="cancel", matched=1)).startswith(
+        "would cancel 1 task of 10,000 "
+    )
+
+
+STATS = ProjectStats(
+    "news",
+    Totals(new=12_345_678, selected=2_345_678, success=1_345_678, failed=345_678, retried=45_678, timeout=5_678),
+    Windows(minutes=Window(new=3, selected=2, success=1, mean_seconds=0.25, p95_seconds=1234.5)),
+)
+
+
+def test_stats_are_shown_whole() -> None:
+    recent = shown(of_stats([STATS], "5m")).splitlines()[1].split()
+    over_all = shown(of_stats([STATS], "all")).splitlines()
+
+    assert recent == ["news", "3", "2", "1", "·", "·", "·", "0.2", "1,234.5"]
+    assert over_all[1].split()[1:] == ["12,345,678", "2,345,678", "1,345,678", "345,678", "45,678", "5,678"]
+    assert "p95" not in over_all[0]
+
+
+def test_json_names_the_windows_as_messages_do() -> None:
+    windows = as_plain(STATS)["windows"]
+
+    assert list(windows) == ["5m", "1h", "1d"]
+    assert windows["5m"]["p95_seconds"] == 1234.5

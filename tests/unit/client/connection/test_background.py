@@ -1,0 +1,83 @@
+"""The loop behind a blocking client does what it is given, whatever comes before; a forked process has none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from taskqueue.client.connection.background import Background
+from tests.unit.client.conftest import WAIT_SECONDS, Daemon
+
+FORKED = """
+import os, sys
+from math import inf
+from taskqueue import Client, Closed
+
+with Client(sys.argv[1], timeout=inf) as client:
+    client.push("p", "http://parent/")
+    calls = {
+        "push": lambda: client.push("p", "http://child/"),
+        "push_many": lambda: client.push_many("p", ["http://child/"]),
+        "select": lambda: client.select(1),
+        "tasks": lambda: next(client.tasks()),
+        "project": lambda: client.project("p"),
+        "close": client.close,
+    }
+    child = os.fork()
+    if child == 0:
+        for name, call in calls.items():
+            try:
+                call()
+            except Closed as error:
+                print(name, error, flush=True)
+        with Client(sys.argv[1], timeout=20) as own:
+            print(own.push("p", "http://own/"), flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    print(client.push("p", "http://parent/again"), flush=True)
+"""
+"""A process with a client forks another one, which uses it and then one of its own."""
+
+
+def test_a_client_of_the_process_that_forked_says_so_at_once_and_stays_with_its_own(daemon: Daemon) -> None:
+    # Newer Pythons warn of every fork beside threads.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, daemon.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    said = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[0] for line in said] == ["push", "push_many", "select", "tasks", "project", "new", "new"]
+    assert {line.partition("make a Client in each process")[1] for line in said[:5]} == {
+        "make a Client in each process"
+    }
+
+
+@pytest.mark.parametrize("bad", [1, 3])
+def test_what_fails_in_the_loop_keeps_nothing_else_from_being_done(bad: int) -> None:
+    background = Background()
+    gate, ran = threading.Event(), threading.Event()
+
+    async def hold_up() -> None:
+        gate.wait(WAIT_SECONDS)
+
+    async def run() -> None:
+        ran.set()
+
+    async def close() -> None:
+        pass
+
+    background.start(hold_up())
+    for _ in range(bad):
+        background.start(NotACoroutine())  # type: ignore[arg-type]
+    background.start(run())
+    gate.set()
+
+    assert ran.wait(WAIT_SECONDS)
+    background.close(close())
+
+
+class NotACoroutine:
+    """What no loop can run."""

@@ -1,0 +1,704 @@
+"""The client's session, without a network: what it sends when, and what it makes of what it hears."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count, pairwise
+from math import inf
+
+import pytest
+from msgspec import Raw
+
+from taskqueue.client.connection.session import (
+    Answered,
+    Gap,
+    HandedOut,
+    Refused,
+    Renewed,
+    Session,
+    Unreadable,
+    Welcomed,
+)
+from taskqueue.core.tasks.records import OUTCOME_WINDOW
+from taskqueue.errors import MessageTooLarge
+from taskqueue.protocol.codec import decode_request, encode
+from taskqueue.protocol.fields import Finished, Handed, NewTask, Token
+from taskqueue.protocol.replies import (
+    AnyReply,
+    DoneReply,
+    ErrorReply,
+    HelloWanted,
+    NewTasksReply,
+    Select,
+    TokensReply,
+    VerifyReply,
+    WaitReply,
+    Welcome,
+)
+from taskqueue.protocol.requests import (
+    AnyRequest,
+    Done,
+    Hello,
+    LeaseRef,
+    NewTasks,
+    OperationShow,
+    ProjectWait,
+    Release,
+    Verify,
+)
+
+
+def heard(session: Session, now: float) -> list[AnyRequest]:
+    """What a daemon would hear now."""
+    return [decode_request(frame)[0] for frame in session.frames(now)]
+
+
+def hellos(session: Session, now: float) -> list[Hello]:
+    return [request for request in heard(session, now) if isinstance(request, Hello)]
+
+
+def welcome(
+    session: Session, n: int, now: float, epoch: int = 1, limit: int = 8 << 20, ended: Sequence[int] = ()
+) -> object:
+    reply = Welcome(n=n, epoch=epoch, fetcher_timeout=60.0, max_message=limit, ended=list(ended))
+    return session.receive(encode(reply), now)
+
+
+def answer(session: Session, reply: AnyReply, now: float = 0.0) -> object:
+    return session.receive(encode(reply), now)
+
+
+def select(session: Session, number: int, *tokens: int, now: float = 0.0) -> object:
+    tasks = [Handed("p", f"t{token}", "http://a/", Token(token), 600.0) for token in tokens]
+    return session.receive(encode(Select(number=number, tasks=tasks)), now)
+
+
+def greeted(capacity: int = 0) -> Session:
+    """A session whose first hello was answered at 0."""
+    session = Session("s", "me")
+    session.want(capacity, None)
+    welcome(session, hellos(session, 0.0)[0].n, 0.0)
+    return session
+
+
+def verify() -> Verify:
+    return Verify(session="", n=0)
+
+
+def done(*tokens: int) -> Done:
+    return Done(session="", n=0, tasks=[Finished("p", f"t{token}", Token(token)) for token in tokens])
+
+
+# ---------------------------------------------------------------------------------------- requests
+
+
+def test_the_first_thing_said_is_hello() -> None:
+    session = Session("s", "me")
+    session.submit(verify())
+
+    first, second = heard(session, 0.0)
+
+    assert isinstance(first, Hello)
+    assert (first.name, first.capacity, first.seen) == ("me", 0, 0)
+    assert isinstance(second, Verify)
+
+
+def test_requests_carry_the_session_and_a_number_that_grows() -> None:
+    session = greeted()
+    numbers = [session.submit(verify()), session.submit(verify())]
+
+    requests = heard(session, 0.0)
+
+    assert [request.n for request in requests] == numbers
+    assert numbers[0] < numbers[1]
+    assert {request.session for request in requests} == {"s"}
+
+
+def test_a_request_is_sent_once_while_its_answer_may_still_come() -> None:
+    session = greeted()
+    session.submit(verify())
+
+    assert len(session.frames(0.0)) == 1
+    assert session.frames(4.9) == []
+
+
+def test_an_unanswered_request_is_sent_again_as_the_same_bytes_ever_more_rarely() -> None:
+    session = greeted()
+    session.submit(verify())
+    [first] = session.frames(0.0)
+
+    times: list[float] = []
+    while len(times) < 5:
+        times.append(session.next_at())
+        assert session.frames(times[-1]) == [first]
+
+    assert times == [5.0, 15.0, 35.0, 75.0, 135.0]
+
+
+def test_an_answer_ends_the_repeats() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    session.frames(0.0)
+
+    event = answer(session, VerifyReply(n=n, problems=[]))
+
+    assert event == Answered(n, VerifyReply(n=n, problems=[]))
+    assert session.next_at() == inf
+
+
+def test_a_second_answer_tells_nothing_new() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    answer(session, VerifyReply(n=n, problems=[]))
+
+    assert answer(session, VerifyReply(n=n, problems=[])) is None
+
+
+def test_a_forgotten_request_is_not_repeated_and_its_late_answer_is_nothing() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    session.frames(0.0)
+
+    session.forget(n)
+
+    assert session.next_at() == inf
+    assert answer(session, VerifyReply(n=n, problems=[])) is None
+
+
+def test_a_new_connection_has_everything_unanswered_sent_again_after_a_new_hello() -> None:
+    session = greeted()
+    session.submit(verify())
+    [first] = session.frames(0.0)
+
+    session.connected()
+    hello, again = session.frames(0.1)
+
+    assert again == first
+    assert isinstance(decode_request(hello)[0], Hello)
+
+
+def test_no_more_is_in_flight_than_the_daemon_remembers() -> None:
+    session = greeted()
+    numbers = [session.submit(verify()) for _ in range(2 * OUTCOME_WINDOW)]
+
+    sent = [request.n for request in heard(session, 0.0)]
+    answer(session, VerifyReply(n=numbers[1], problems=[]))
+    after_the_second = [request.n for request in heard(session, 0.0)]
+    answer(session, VerifyReply(n=numbers[0], problems=[]))
+    after_the_first = [request.n for request in heard(session, 0.0)]
+
+    assert sent == numbers[:OUTCOME_WINDOW]
+    assert after_the_second == []
+    assert after_the_first == numbers[OUTCOME_WINDOW : OUTCOME_WINDOW + 2]
+
+
+def test_a_session_without_room_can_still_say_hello() -> None:
+    session = greeted()
+    while session.has_room:
+        session.submit(verify())
+    session.frames(0.0)
+
+    session.want(5, None)
+
+    assert [hello.capacity for hello in hellos(session, 0.0)] == [5]
+
+
+def test_hellos_never_push_an_unanswered_request_out_of_the_window() -> None:
+    session = greeted(capacity=1)
+    n = session.submit(verify())
+
+    for second in range(10_000):
+        for request in heard(session, float(second)):
+            assert request.n < n + OUTCOME_WINDOW
+
+
+def test_a_daemon_that_is_unwell_is_asked_again() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    [first] = session.frames(0.0)
+
+    error = ErrorReply(n=n, code="unavailable", reason="the store is unwell")
+
+    assert answer(session, error) == Refused(error)
+    assert session.next_at() == 1.0
+    assert session.frames(1.0) == [first]
+
+
+def test_a_daemon_that_stays_unwell_is_asked_again_every_five_seconds() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    waited: list[float] = []
+    for _ in range(6):
+        before = session.next_at() if waited else 0.0
+        session.frames(before)
+        answer(session, ErrorReply(n=n, code="unavailable", reason="disk"), now=before)
+        waited.append(session.next_at() - before)
+
+    assert waited == [1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
+
+
+def test_a_refusal_is_an_answer() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    error = ErrorReply(n=n, code="malformed", reason="x")
+
+    assert answer(session, error) == Answered(n, error)
+
+
+def test_a_refused_hello_is_an_event_of_its_own() -> None:
+    session = Session("s")
+    [hello] = hellos(session, 0.0)
+    error = ErrorReply(n=hello.n, code="version", reason="x")
+
+    assert answer(session, error) == Refused(error)
+
+
+def session_with_others() -> Session:
+    """One whose first hello was answered at 0, and which may go on in the sessions s1, s2, …"""
+    numbers = count(1)
+    session = Session("s", "me", lambda: f"s{next(numbers)}")
+    session.want(1, None)
+    welcome(session, hellos(session, 0.0)[0].n, 0.0)
+    return session
+
+
+def refusal(n: int, code: str = "too-old") -> ErrorReply:
+    return ErrorReply(n=n, code=code, reason="somebody else")
+
+
+@pytest.mark.parametrize("code", ["too-old", "too-far"])
+def test_a_fetcher_whose_hello_is_too_old_goes_on_in_another_session(code: str) -> None:
+    session = session_with_others()
+    select(session, 1, 11)
+    session.say_hello()
+    (old,) = hellos(session, 1.0)
+
+    assert isinstance(answer(session, refusal(old.n, code), 1.0), Renewed)
+
+    assert hellos(session, 1.5) == []
+    (new,) = hellos(session, 2.0)
+    assert (old.session, new.session, new.n) == ("s", "s1", old.n + 1)
+    assert (new.capacity, new.seen, new.holds) == (1, 0, [11])
+    assert isinstance(select(session, 1, 12), HandedOut)
+
+
+def test_sessions_that_are_all_in_company_are_left_ever_more_slowly() -> None:
+    session, now, times = session_with_others(), 10.0, []
+    session.say_hello()
+    for _ in range(5):
+        now = max(now, session.next_at())
+        times.append(now)
+        answer(session, refusal(hellos(session, now)[0].n), now)
+
+    assert [after - before for before, after in pairwise(times)] == [1, 2, 4, 5]
+
+
+@pytest.mark.parametrize("code", ["too-old", "too-far"])
+def test_a_request_that_is_too_old_is_refused_once_and_later_ones_go_to_another_session(code: str) -> None:
+    session = session_with_others()
+    first, second = session.submit(verify()), session.submit(verify())
+    heard(session, 1.0)
+
+    assert answer(session, refusal(first, code), 1.0) == Answered(first, refusal(first, code))
+    assert answer(session, refusal(second, code), 1.0) == Answered(second, refusal(second, code))
+
+    session.submit(verify())
+    assert {(request.session, request.n) for request in heard(session, 1.0)} == {("s1", second + 1), ("s1", second + 2)}
+
+
+def test_a_refusal_of_an_older_hello_means_nothing() -> None:
+    session = session_with_others()
+    session.say_hello()
+    (late,) = hellos(session, 1.0)
+    session.say_hello()
+    (newest,) = hellos(session, 1.0)
+
+    assert answer(session, refusal(late.n), 1.0) is None
+    welcome(session, newest.n, 1.0)
+
+    assert session.id == "s"
+
+
+def test_a_hello_to_a_daemon_that_is_unwell_is_followed_by_another_soon() -> None:
+    session = Session("s")
+    [hello] = hellos(session, 0.0)
+
+    answer(session, ErrorReply(n=hello.n, code="unavailable", reason="x"))
+
+    assert session.next_at() == 1.0
+
+
+def test_what_the_daemon_would_not_take_is_not_sent_and_takes_no_number() -> None:
+    session = Session("s")
+    [hello] = hellos(session, 0.0)
+    welcome(session, hello.n, 0.0, limit=1000)
+    large = NewTasks(session="", n=0, project="p", tasks=[NewTask("t", "x" * 1000)])
+
+    with pytest.raises(MessageTooLarge, match="1000"):
+        session.submit(large)
+
+    assert session.submit(verify()) == hello.n + 1
+
+
+@pytest.mark.parametrize("frame", [b"", b"\xc1", encode(verify()), b"\x81\xa4type\xa6future"])
+def test_an_unreadable_frame_changes_nothing(frame: bytes) -> None:
+    session = greeted(capacity=1)
+
+    event = session.receive(frame, 0.0)
+
+    assert isinstance(event, Unreadable)
+    assert session.next_at() == 20.0
+
+
+# ---------------------------------------------------------------------------------------- hello
+
+
+def test_an_idle_producer_sleeps_for_ever() -> None:
+    assert greeted().next_at() == inf
+
+
+def test_a_fetcher_says_hello_each_third_of_the_fetcher_timeout() -> None:
+    session = greeted(capacity=3)
+
+    assert session.next_at() == 20.0
+    assert hellos(session, 19.9) == []
+    assert [hello.capacity for hello in hellos(session, 20.0)] == [3]
+
+
+def test_a_changed_wish_is_said_at_once_and_an_unchanged_one_is_not() -> None:
+    session = greeted(capacity=3)
+
+    session.want(3, None)
+    unchanged = hellos(session, 1.0)
+    session.want(4, ["p"])
+    changed = hellos(session, 1.0)
+
+    assert unchanged == []
+    assert [(hello.capacity, hello.projects) for hello in changed] == [(4, ["p"])]
+
+
+def test_an_unanswered_hello_is_followed_by_a_newer_one_with_the_facts_of_then() -> None:
+    session = Session("s")
+    [first] = hellos(session, 0.0)
+    select(session, 1, 7)
+
+    [second] = hellos(session, session.next_at())
+
+    assert second.n > first.n
+    assert (second.seen, second.holds) == (1, [7])
+
+
+def test_a_wish_that_changes_before_the_welcome_is_still_said() -> None:
+    session = Session("s")
+    [first] = hellos(session, 0.0)
+    session.want(2, None)
+
+    welcome(session, first.n, 0.0)
+
+    assert [hello.capacity for hello in hellos(session, 0.0)] == [2]
+
+
+def test_a_new_epoch_shows_that_the_scheduler_was_restarted() -> None:
+    session = Session("s")
+    [hello] = hellos(session, 0.0)
+
+    events = [welcome(session, hello.n, 0.0, epoch=epoch) for epoch in (4, 4, 5)]
+
+    assert [event.restarted for event in events if isinstance(event, Welcomed)] == [False, False, True]
+
+
+# ---------------------------------------------------------------------------------------- tasks
+
+
+def test_the_next_select_is_taken_and_a_repeat_of_it_is_not() -> None:
+    session = greeted(capacity=3)
+
+    first = select(session, 1, 7)
+    repeated = select(session, 1, 7)
+    second = select(session, 2, 8)
+
+    assert isinstance(first, HandedOut)
+    assert [task.token for task in first.tasks] == [7]
+    assert repeated is None
+    assert isinstance(second, HandedOut)
+    assert session.seen == 2
+
+
+def test_a_gap_is_reported_once_and_what_comes_after_it_is_not_taken() -> None:
+    session = greeted(capacity=9)
+    select(session, 1, 7)
+
+    events = [select(session, 3, 9), select(session, 4, 10)]
+    [hello] = hellos(session, 0.0)
+
+    assert events == [Gap(2, 3), None]
+    assert (hello.seen, hello.holds) == (1, [7])
+
+
+def test_after_a_gap_is_filled_a_later_one_is_reported_again() -> None:
+    session = greeted(capacity=9)
+    select(session, 2, 8)
+    hellos(session, 0.0)
+
+    filled = [select(session, 1), select(session, 2, 8)]
+    later = select(session, 9, 9)
+
+    assert [isinstance(event, HandedOut) for event in filled] == [True, True]
+    assert later == Gap(3, 9)
+    assert hellos(session, 0.0)[0].seen == 2
+
+
+def test_a_task_is_held_until_the_answer_about_it_has_come() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    n = session.submit(done(7))
+    session.connected()
+    [meanwhile] = hellos(session, 0.0)
+
+    answer(session, DoneReply(n=n, outcomes=["done"]))
+    session.connected()
+    [afterwards] = hellos(session, 0.0)
+
+    assert meanwhile.holds == [7, 8]
+    assert afterwards.holds == [8]
+
+
+def test_a_stale_task_is_held_no_more_and_a_rejected_report_changes_nothing() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    n = session.submit(done(7, 8))
+
+    answer(session, DoneReply(n=n, outcomes=["stale", "rejected"]))
+
+    assert (session.holds(7), session.holds(8)) == (False, True)
+
+
+def test_a_released_task_is_held_no_more() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    n = session.submit(Release(session="", n=0, leases=[LeaseRef("p", "t7", 7)]))
+
+    answer(session, TokensReply(n=n, counted=1))
+
+    assert (session.holds(7), session.holds(8)) == (False, True)
+
+
+def test_a_report_that_nobody_waits_for_leaves_the_task_held() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7)
+
+    session.forget(session.submit(done(7)))
+
+    assert session.holds(7)
+
+
+def test_a_refused_report_leaves_the_task_held() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7)
+    n = session.submit(done(7))
+
+    answer(session, ErrorReply(n=n, code="malformed", reason="x"))
+
+    assert session.holds(7)
+
+
+def test_what_a_welcome_says_has_ended_is_held_no_more() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    session.connected()
+    [hello] = hellos(session, 1.0)
+    welcome(session, hello.n, 1.0, ended=[7])
+
+    assert (session.holds(7), session.holds(8)) == (False, True)
+    assert hellos(session, 1.0)[0].holds == [8]
+
+
+def test_an_older_welcome_ends_nothing() -> None:
+    session = greeted(capacity=3)
+    session.connected()
+    [older] = hellos(session, 1.0)
+    select(session, 1, 7, now=1.0)
+    session.connected()
+    [_] = hellos(session, 1.0)
+    welcome(session, older.n, 1.0, ended=[7])
+
+    assert session.holds(7)
+
+
+def test_what_somebody_works_on_is_said_to_be_running_after_its_lease_has_ended() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    session.start(7)
+    session.connected()
+    [hello] = hellos(session, 1.0)
+    welcome(session, hello.n, 1.0, ended=[7])
+    session.connected()
+
+    [later] = hellos(session, 2.0)
+    assert (hello.running, later.holds, later.running) == ([7], [8], [7])
+
+
+def test_that_nobody_works_any_more_on_what_has_ended_is_said_at_once() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    session.start(7)
+    session.start(8)
+    session.connected()
+    welcome(session, hellos(session, 1.0)[0].n, 1.0, ended=[7])
+
+    session.stop(8)
+    assert hellos(session, 2.0) == []
+    session.stop(7)
+    assert [hello.running for hello in hellos(session, 2.0)] == [[]]
+
+
+def test_a_task_that_was_passed_on_is_held_and_said_to_be_passed_on_until_it_has_ended() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7)
+    session.start(7)
+    session.pass_on(7)
+
+    [hello] = hellos(session, 1.0)
+    assert (hello.holds, hello.running, hello.passed) == ([7], [], [7])
+    welcome(session, hello.n, 1.0, ended=[7])
+    assert hellos(session, 1.0) == []
+    session.say_hello()
+    [later] = hellos(session, 1.0)
+    assert (later.holds, later.passed) == ([], [])
+
+
+def test_what_was_passed_on_is_left_to_others_at_the_end() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    session.pass_on(7)
+
+    session.leave()
+
+    [hello] = hellos(session, 1.0)
+    assert (hello.capacity, hello.holds, hello.passed) == (0, [7], [7])
+
+
+def test_how_many_tasks_run_at_once_is_said() -> None:
+    session = greeted(capacity=3)
+    session.want(3, None, 2)
+
+    assert [hello.slots for hello in hellos(session, 1.0)] == [2]
+
+
+def test_who_still_holds_tasks_goes_on_saying_hello_without_wanting_more() -> None:
+    session = greeted(capacity=1)
+    select(session, 1, 7)
+    session.want(0, None)
+    [hello] = hellos(session, 1.0)
+    welcome(session, hello.n, 1.0)
+
+    assert session.next_at() == 21.0
+
+
+def test_tasks_that_come_after_the_last_wish_are_kept_alive_too() -> None:
+    session = greeted()
+    select(session, 1, 7, now=5.0)
+
+    assert session.next_at() == 25.0
+
+
+def test_leaving_gives_everything_back() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7)
+
+    session.leave()
+    [hello] = hellos(session, 0.0)
+
+    assert (hello.capacity, hello.holds, hello.seen) == (0, [], 1)
+
+
+def test_an_answer_to_new_tasks_comes_back_whole() -> None:
+    session = greeted()
+    n = session.submit(NewTasks(session="", n=0, project="p", tasks=[NewTask("t", "http://a/")]))
+
+    event = answer(session, NewTasksReply(n=n, outcomes=["merged"]))
+
+    assert event == Answered(n, NewTasksReply(n=n, outcomes=["merged"]))
+
+
+# ---------------------------------------------------------------------------------------- requests that wait
+
+
+def wait(seconds: float = 30.0) -> ProjectWait:
+    return ProjectWait(session="", n=0, project="p", seconds=seconds)
+
+
+@pytest.mark.parametrize("request_", [wait(), OperationShow(session="", n=0, id=1, seconds=30.0)])
+def test_what_waits_is_sent_again_only_when_its_own_seconds_are_over(request_: AnyRequest) -> None:
+    session = greeted()
+    session.submit(request_)
+    [first] = session.frames(0.0)
+
+    assert session.next_at() == 35.0
+    assert session.frames(34.9) == []
+    assert session.frames(35.0) == [first]
+
+
+def test_what_waits_is_sent_again_at_once_on_a_new_connection() -> None:
+    session = greeted()
+    session.submit(wait())
+    [first] = session.frames(0.0)
+
+    session.connected()
+
+    assert first in session.frames(10.0)
+
+
+def test_what_waits_holds_up_neither_requests_nor_hellos() -> None:
+    session = greeted()
+    session.submit(wait())
+    session.frames(0.0)
+
+    for n in range(3 * OUTCOME_WINDOW):
+        assert session.has_room
+        number = session.submit(verify())
+        assert [request.n for request in heard(session, 1.0)] == [number]
+        answer(session, VerifyReply(n=number, problems=[]))
+        session.want(n + 1, None)
+        assert [hello.capacity for hello in hellos(session, 1.0)] == [n + 1]
+
+
+def test_what_waits_is_answered_once_or_forgotten() -> None:
+    session = greeted()
+    first, second = session.submit(wait()), session.submit(wait())
+    session.frames(0.0)
+    reply = WaitReply(n=first, finished=True, unfinished=0)
+
+    session.forget(second)
+
+    assert answer(session, reply) == Answered(first, reply)
+    assert answer(session, reply) is None
+    assert answer(session, WaitReply(n=second, finished=True, unfinished=0)) is None
+    assert session.next_at() == inf
+
+
+def test_a_daemon_that_is_unwell_is_soon_asked_to_wait_again() -> None:
+    session = greeted()
+    n = session.submit(wait())
+    session.frames(0.0)
+
+    answer(session, ErrorReply(n=n, code="unavailable", reason="disk"), now=2.0)
+
+    assert session.next_at() == 3.0
+
+
+def test_what_projects_say_of_fetching_comes_with_their_tasks() -> None:
+    session = greeted(capacity=1)
+    fetch = {"p": Raw(b"\x80")}
+
+    event = session.receive(encode(Select(number=1, tasks=[], fetch=fetch)), 0.0)
+
+    assert isinstance(event, HandedOut)
+    assert {name: bytes(raw) for name, raw in event.fetch.items()} == {"p": b"\x80"}
+
+
+def test_a_session_that_is_asked_for_a_hello_says_one_at_once() -> None:
+    session = greeted(capacity=3)
+
+    session.receive(encode(HelloWanted(epoch=2)), 1.0)
+    assert len(hellos(session, 1.0)) == 1

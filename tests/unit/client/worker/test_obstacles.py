@@ -1,0 +1,11 @@
+"""What keeps a worker from its work: how often it is said."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from taskqueue.client.worker.obstacles import growing_pauses
+
+
+def test_what_goes_on_is_said_again_with_growing_pauses() -> None:
+    assert list(islice(growing_pauses(), 9)) == [5, 10, 20, 40, 80, 160, 300, 300, 300]

@@ -1,0 +1,455 @@
+"""Worker: what a handler returns or raises, and how a worker stops; against a scripted daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from taskqueue import AsyncClient, Drop, Retry, Task, Worker, new_task
+from taskqueue.client.worker.stop_signals import STOP_SIGNALS
+from taskqueue.protocol.fields import Finished
+from taskqueue.protocol.requests import Done, Extend, Hello, Release
+from tests.unit.client.conftest import Daemon
+
+
+def outcome_of(daemon: Daemon, handler: Callable[[Task], Any], **options: Any) -> Finished:
+    """What the daemon hears of one task that the handler was given."""
+
+    async def main() -> Finished:
+        worker = Worker(daemon.url, handler, **options)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1)
+        done = await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+        [item] = done.tasks
+        assert item is not None
+        return item
+
+    return asyncio.run(main())
+
+
+async def wanted(daemon: Daemon) -> int:
+    """The capacity that a worker states when it starts."""
+    while not (capacity := (await asyncio.to_thread(daemon.hear, Hello)).capacity):
+        pass
+    return capacity
+
+
+@contextmanager
+def handed_out(daemon: Daemon, *tokens: int) -> Iterator[None]:
+    """Hand tasks to the worker that runs inside, when it wants some; signals are as before afterwards."""
+
+    def hand_out() -> None:
+        while not daemon.hear(Hello).capacity:
+            pass
+        daemon.hand_out(*tokens)
+
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    handing = threading.Thread(target=hand_out)
+    handing.start()
+    try:
+        yield
+    finally:
+        handing.join()
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def ended(daemon: Daemon, count: int) -> list[Done]:
+    """The reports about so many tasks, which the worker has sent or is sending."""
+    heard: list[Done] = []
+    while sum(len(done.tasks) for done in heard) < count:
+        heard.append(daemon.hear(Done))
+    return heard
+
+
+def urls_of(item: Finished) -> list[str]:
+    return [new.url for new in item.new if new]
+
+
+async def coroutine(task: Task) -> list[str]:
+    return [task.url + "/async"]
+
+
+async def async_generator(task: Task) -> AsyncIterator[str]:
+    yield task.url + "/async"
+
+
+def generator(task: Task) -> Iterator[str]:
+    yield task.url + "/async"
+
+
+class Callee:
+    async def __call__(self, task: Task) -> str:
+        return task.url + "/async"
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        coroutine,
+        async_generator,
+        generator,
+        Callee(),
+        partial(coroutine),
+        lambda task: coroutine(task) if task else None,
+        lambda task: task.url + "/async",
+        lambda task: new_task(task.url + "/async"),
+        lambda task: {"url": task.url + "/async"},
+        lambda task: (task.url + "/async",),
+    ],
+)
+def test_what_a_handler_returns_are_new_tasks(daemon: Daemon, handler: Callable[[Task], Any]) -> None:
+    item = outcome_of(daemon, handler)
+
+    assert item.ok
+    assert urls_of(item) == ["http://a/1/async"]
+
+
+def test_a_handler_that_returns_nothing_is_done(daemon: Daemon) -> None:
+    item = outcome_of(daemon, lambda task: None)
+
+    assert (item.ok, item.new, item.token) == (True, [], 1)
+
+
+def test_a_plain_handler_runs_in_a_thread_and_an_async_one_in_the_loop(daemon: Daemon) -> None:
+    where: list[threading.Thread] = []
+
+    async def note(task: Task) -> None:
+        where.append(threading.current_thread())
+
+    outcome_of(daemon, lambda task: where.append(threading.current_thread()))
+    outcome_of(daemon, note)
+
+    assert where[0] is not threading.current_thread()
+    assert where[1] is threading.current_thread()
+
+
+def raising(error: BaseException) -> Callable[[Task], None]:
+    def handler(task: Task) -> None:
+        raise error
+
+    return handler
+
+
+def test_retry_asks_for_a_pause_and_uses_up_no_retry(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(Retry(after=30.0, reason="429 Too Many Requests")))
+
+    assert (item.ok, item.retry, item.retry_after, item.error) == (False, True, 30.0, "429 Too Many Requests")
+
+
+def test_retry_without_a_time_is_an_ordinary_failure(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(Retry()))
+
+    assert (item.ok, item.retry, item.retry_after) == (False, True, None)
+
+
+@pytest.mark.parametrize("after", [-1.0, 86_401.0, float("nan")])
+def test_a_pause_that_the_daemon_would_refuse_is_told_in_the_handler(after: float) -> None:
+    with pytest.raises(ValueError, match="Retry: after must be 0 to 86400 seconds"):
+        Retry(after=after)
+
+
+def test_drop_is_the_end(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(Drop("404 Not Found")))
+
+    assert (item.ok, item.retry, item.error) == (False, False, "404 Not Found")
+
+
+def test_any_other_error_is_a_failure_with_the_end_of_its_traceback(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(KeyError("x" * 3000)))
+
+    assert (item.ok, item.retry) == (False, True)
+    assert len(item.error) == 2048
+    assert item.error.endswith("x'")
+
+
+def test_a_traceback_begins_with_the_handler_itself(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(ValueError("no title")))
+
+    frames = [line for line in item.error.splitlines() if line.startswith("  File ")]
+    assert len(frames) == 1
+    assert "test_worker.py" in frames[0]
+
+
+@pytest.mark.parametrize("error", [StopIteration(), asyncio.CancelledError(), TimeoutError("slow")])
+def test_no_error_of_a_handler_stops_the_worker(daemon: Daemon, error: BaseException) -> None:
+    assert not outcome_of(daemon, raising(error)).ok
+
+
+async def exits(task: Task) -> None:
+    sys.exit(3)
+
+
+async def exits_in_a_task_of_its_own(task: Task) -> None:
+    await asyncio.gather(exits(task))
+
+
+@pytest.mark.parametrize("handler", [lambda task: sys.exit(3), exits])
+def test_a_handler_that_exits_is_a_failure_like_any_other(daemon: Daemon, handler: Callable[[Task], Any]) -> None:
+    item = outcome_of(daemon, handler)
+
+    assert (item.ok, item.retry) == (False, True)
+    assert item.error.endswith("SystemExit: 3")
+
+
+def test_what_exits_deep_in_a_handler_does_not_end_the_worker(daemon: Daemon) -> None:
+    async def handler(task: Task) -> None:
+        if task.token == 1:
+            await exits_in_a_task_of_its_own(task)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with handed_out(daemon, 1, 2):
+        Worker(daemon.url, handler, concurrency=1).run()
+
+    items = [item for done in ended(daemon, 2) for item in done.tasks if item]
+    assert [(item.token, item.ok) for item in items] == [(1, False), (2, True)]
+    assert items[0].error.endswith("SystemExit: 3")
+
+
+def interrupted(task: Task) -> None:
+    raise KeyboardInterrupt
+
+
+async def interrupted_in_the_loop(task: Task) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("handler", [interrupted, interrupted_in_the_loop])
+def test_a_handler_that_is_interrupted_stops_the_worker_and_its_task_goes_back(
+    daemon: Daemon, handler: Callable[[Task], Any]
+) -> None:
+    with handed_out(daemon, 1), pytest.raises(KeyboardInterrupt):
+        Worker(daemon.url, handler).run()
+
+    assert [lease.token for lease in daemon.hear(Release).leases] == [1]
+    assert not any(isinstance(request, Done) for request in daemon.heard)
+
+
+@pytest.mark.parametrize("result", [5, b"http://a/", [""], [None], {"link": "x"}])
+def test_a_result_that_is_no_task_is_a_failure(daemon: Daemon, result: Any) -> None:
+    item = outcome_of(daemon, lambda task: result)
+
+    assert not item.ok
+    assert "Error" in item.error
+
+
+def test_new_tasks_that_the_daemon_would_not_take_are_a_failure(daemon: Daemon) -> None:
+    item = outcome_of(daemon, lambda task: new_task("http://b/", body=b"x" * (8 << 20)))
+
+    assert not item.ok
+    assert "8388608" in item.error
+
+
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"prefetch": -1}])
+def test_options_that_can_not_be_are_refused_with_their_name(options: dict[str, int]) -> None:
+    [name] = options
+
+    with pytest.raises(ValueError, match=f"{name}: expected at least"):
+        Worker(None, coroutine, **options)  # type: ignore[arg-type]
+
+
+def test_one_name_is_not_taken_for_several_projects() -> None:
+    with pytest.raises(TypeError, match=r"projects: expected several names, such as \['news'\]"):
+        Worker(None, coroutine, projects="news")
+
+
+def test_no_more_run_at_once_than_the_concurrency(daemon: Daemon) -> None:
+    running: set[int] = set()
+    most = 0
+    full = threading.Event()
+    leave = threading.Event()
+
+    async def handler(task: Task) -> None:
+        nonlocal most
+        running.add(task.token)
+        most = max(most, len(running))
+        if len(running) == 3:
+            full.set()
+        await asyncio.to_thread(leave.wait, 20)
+        running.discard(task.token)
+
+    async def main() -> int:
+        worker = Worker(daemon.url, handler, concurrency=3, prefetch=4)
+        serving = asyncio.ensure_future(worker.serve())
+        capacity = await wanted(daemon)
+        daemon.hand_out(*range(1, 8))
+        await asyncio.to_thread(full.wait, 20)
+        leave.set()
+        ended = 0
+        while ended < 7:
+            ended += len((await asyncio.to_thread(daemon.hear, Done)).tasks)
+        worker.stop()
+        await serving
+        return capacity
+
+    assert asyncio.run(main()) == 7
+    assert most == 3
+
+
+def test_a_worker_whose_tasks_take_no_time_has_some_waiting(daemon: Daemon) -> None:
+    async def handler(task: Task) -> None:
+        pass
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, handler, concurrency=3)
+        serving = asyncio.ensure_future(worker.serve())
+        capacities = [await wanted(daemon)]
+        token = 0
+        while capacities[-1] < 6:
+            token += 1
+            daemon.hand_out(token)
+            await asyncio.to_thread(daemon.hear, Done)
+            capacities += [request.capacity for request in daemon.heard if isinstance(request, Hello)]
+        worker.stop()
+        await serving
+        return capacities
+
+    capacities = asyncio.run(main())
+
+    assert capacities[0] == 3
+    assert max(capacities) == 6
+
+
+def test_what_waits_too_long_goes_back_after_less_was_asked_for(daemon: Daemon) -> None:
+    started = threading.Event()
+    go_on = threading.Event()
+
+    def handler(task: Task) -> None:
+        started.set()
+        go_on.wait(20)
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, handler, concurrency=1, prefetch=2)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, 2, 3, timeout=2.0)
+        released = await asyncio.to_thread(daemon.hear, Release)
+        go_on.set()
+        await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+        return [lease.token for lease in released.leases]
+
+    assert asyncio.run(main()) == [2, 3]
+    said = [request for request in daemon.heard if isinstance(request, Hello | Release)]
+    place = next(n for n, request in enumerate(said) if isinstance(request, Release))
+    assert [request.capacity for request in said[:place] if isinstance(request, Hello)] == [0, 3, 1]
+
+
+def test_a_stopped_worker_finishes_what_runs_and_hands_back_the_rest(daemon: Daemon) -> None:
+    started = threading.Event()
+    go_on = threading.Event()
+
+    def handler(task: Task) -> None:
+        started.set()
+        go_on.wait(20)
+
+    async def main() -> tuple[list[int], list[int]]:
+        worker = Worker(daemon.url, handler, concurrency=1, prefetch=2)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, 2, 3)
+        await asyncio.to_thread(started.wait, 20)
+        worker.stop()
+        released = await asyncio.to_thread(daemon.hear, Release)
+        go_on.set()
+        done = await asyncio.to_thread(daemon.hear, Done)
+        await serving
+        return [lease.token for lease in released.leases], [item.token for item in done.tasks if item]
+
+    assert asyncio.run(main()) == ([2, 3], [1])
+    assert [request.capacity for request in daemon.heard if isinstance(request, Hello)][-1] == 0
+
+
+def test_what_does_not_end_in_its_grace_is_handed_back(daemon: Daemon) -> None:
+    started = threading.Event()
+
+    async def handler(task: Task) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, handler, grace=0.05)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1)
+        await asyncio.to_thread(started.wait, 20)
+        worker.stop()
+        await serving
+        return [lease.token for lease in (await asyncio.to_thread(daemon.hear, Release)).leases]
+
+    assert asyncio.run(main()) == [1]
+    assert not any(isinstance(request, Done) for request in daemon.heard)
+
+
+def test_a_worker_with_extend_keeps_the_lease_of_a_slow_task(daemon: Daemon) -> None:
+    extended = threading.Event()
+
+    async def handler(task: Task) -> None:
+        await asyncio.to_thread(extended.wait, 20)
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, handler, extend=True)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, timeout=0.1)
+        tokens = [lease.token for lease in (await asyncio.to_thread(daemon.hear, Extend)).leases]
+        extended.set()
+        await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+        return tokens
+
+    assert asyncio.run(main()) == [1]
+
+
+def test_a_worker_can_share_a_client(daemon: Daemon) -> None:
+    async def main() -> str:
+        async with AsyncClient(daemon.url) as client:
+            worker = Worker(client, coroutine)
+            serving = asyncio.ensure_future(worker.serve())
+            await wanted(daemon)
+            daemon.hand_out(1)
+            await asyncio.to_thread(daemon.hear, Done)
+            worker.stop()
+            await serving
+            return await client.push("p", "http://a/")
+
+    assert asyncio.run(main()) == "new"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_running_worker_cleanly(daemon: Daemon, number: int) -> None:
+    with handed_out(daemon, 1):
+        Worker(daemon.url, lambda task: os.kill(os.getpid(), number)).run()
+        after = signal.getsignal(number)
+
+    assert daemon.hear(Done).tasks[0] is not None
+    assert after is signal.SIG_DFL
+
+
+def test_a_worker_that_was_not_told_by_a_signal_leaves_them_as_they_were(daemon: Daemon) -> None:
+    async def main() -> None:
+        before = [signal.getsignal(number) for number in STOP_SIGNALS]
+        worker = Worker(daemon.url, coroutine)
+        serving = asyncio.ensure_future(worker.serve(signals=True))
+        await wanted(daemon)
+        during = [signal.getsignal(number) for number in STOP_SIGNALS]
+        worker.stop()
+        await serving
+
+        assert [signal.getsignal(number) for number in STOP_SIGNALS] == before != during
+
+    asyncio.run(main())

@@ -1,0 +1,309 @@
+"""Why nothing is handed out: one sentence, the first reason that applies."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from taskqueue.core.admin.why import duration
+from taskqueue.core.lookups import REFILLS_A_TURN
+from taskqueue.core.settings.settings import Pace
+from taskqueue.protocol.replies import ErrorReply, WhyReply
+from taskqueue.protocol.requests import Hello, Why
+from tests.unit.core.conftest import MakeWorld, World, task
+from tests.unit.core.rules.conftest import FORCE
+
+
+def why(world: World, taskid: str | None = None, project: str = "news") -> str:
+    """The sentence, without the words that it begins with."""
+    request = Why(session="person", n=world.n(), project=project, taskid=taskid)
+    (reply,) = world.turn(request)
+    assert isinstance(reply, WhyReply), reply
+    subject = f'project "{project}" ' if taskid is None else f'task "{taskid}" '
+    assert reply.sentence.startswith(subject)
+    return reply.sentence.removeprefix(subject)
+
+
+# ---------------------------------------------------------------------------------------- a project
+
+
+def test_it_is_stopped_or_paused_by_hand(world: World) -> None:
+    world.do("pause")
+    assert why(world) == "was paused by hand; go on with: taskqueue project resume news"
+    world.do("stop")
+    assert why(world) == "is stopped; go on with: taskqueue project start news"
+
+
+def test_it_has_paused_itself_and_tries_again(make_world: MakeWorld) -> None:
+    world = make_world({"fail_pause_num": 1, "pause_time": 300})
+    world.push("news", task("a"))
+    world.fetcher().fail("a", error="HTTP 503")
+    world.advance(50)
+
+    assert why(world) == (
+        "has paused itself (1 failure in a row, the last one: HTTP 503); it tries a few tasks in 4 min 10 s,"
+        " or at once with: taskqueue project resume news"
+    )
+
+
+def test_it_waits_for_the_results_of_its_checks(make_world: MakeWorld) -> None:
+    world = make_world({"fail_pause_num": 1, "pause_time": 30})
+    world.push("news", task("a"))
+    fetcher = world.fetcher()
+    fetcher.fail("a")
+    world.push("news", *[task(f"t{number}") for number in range(4)])
+    world.advance(30)
+
+    assert why(world) == "tries whether its tasks still fail, and waits for the results of those that it has handed out"
+
+
+def test_it_is_outside_of_its_active_hours(make_world: MakeWorld) -> None:
+    world = make_world({"active": "01:34-02:00"})
+
+    assert why(world) == "is outside of its active hours (01:34-02:00), which open in 3 h 20 min"
+
+
+def test_its_rate_is_zero(world: World) -> None:
+    world.set(rate=0)
+
+    assert why(world) == "has a rate of 0; give it another one with: taskqueue project set news rate=1"
+
+
+def test_there_is_nothing_in_its_queue(world: World) -> None:
+    assert why(world) == "has no task"
+    world.push("news", task("a"))
+    world.fetcher().done("a")
+    assert why(world) == "has nothing to do (1 task over already)"
+
+
+def test_no_task_is_due(world: World) -> None:
+    world.push("news", task("a", delay=200), task("b", delay=86_400))
+    assert why(world) == "has no task that is due; the next one is due in 3 min 20 s"
+
+    world.push("news", task("c"))
+    world.fetcher()
+    assert why(world) == "has no task that is due; the next one is due in 3 min 20 s (1 task processing)"
+
+
+def test_everything_is_processing(world: World) -> None:
+    world.push("news", task("a"), task("b", timeout=30))
+    world.fetcher()
+    world.advance(10)
+
+    assert why(world) == "has 2 tasks processing and no other; the next lease ends in 20 s"
+
+
+def test_everything_is_processing_at_a_fetcher_that_is_not_heard(world: World) -> None:
+    world.push("news", task("a", timeout=300))
+    world.fetcher(name="host:42")
+    world.advance(45)
+
+    assert why(world) == (
+        "has 1 task processing and no other; the next lease ends in 4 min 15 s; "
+        'fetcher "host:42" has been silent for 45 s and gives back what it holds in 15 s'
+    )
+
+
+def test_it_processes_as_many_as_it_may(make_world: MakeWorld) -> None:
+    world = make_world({"max_processing": 2})
+    world.push("news", *[task(f"t{number}") for number in range(5)])
+    world.fetcher()
+
+    assert why(world) == "has 2 tasks processing, and its max_processing is 2"
+
+
+def test_it_has_no_token(make_world: MakeWorld) -> None:
+    world = make_world({"rate": 0.5, "burst": 1})
+    world.push("news", task("a"), task("b"))
+    world.fetcher()
+    world.elapsed += 1.6
+
+    assert why(world) == "has no token; the next one comes in 0.4 s"
+
+
+def test_its_shared_bucket_has_no_token_or_no_rate_or_is_no_more(make_world: MakeWorld) -> None:
+    world = make_world(buckets={"site": Pace(0.1, 1), "none": Pace(0.0)}, projects={"news": {"bucket": "site"}})
+    world.push("news", task("a"), task("b"))
+    world.fetcher()
+    assert why(world) == 'shares the bucket "site", which has no token; the next one comes in 10 s'
+
+    world.set(bucket="none")
+    assert why(world) == 'shares the bucket "none", which has a rate of 0'
+
+    world.configure(structs.replace(world.config, buckets={"site": Pace(0.1, 1)}))
+    assert why(world) == 'shares the bucket "none", which does not exist (any more)'
+
+
+def test_no_fetcher_is_connected_or_asks_or_has_room(world: World) -> None:
+    world.push("news", task("a"), task("b"))
+    assert why(world) == "has tasks to hand out, but no fetcher is connected"
+
+    world.fetcher(name="other", projects=["shop"])
+    assert why(world) == "has tasks to hand out, but no fetcher asks for them"
+
+    world.fetcher(capacity=1)
+    assert why(world) == "has tasks to hand out, but all fetchers that ask for them are full (1 of 1 slots)"
+
+
+def test_a_fetcher_that_has_fallen_silent_asks_for_nothing(world: World) -> None:
+    world.fetcher()
+    world.push("news", task("a"))
+    world.advance(61)
+
+    assert why(world) == "has tasks to hand out, but no fetcher is connected"
+
+
+def test_tasks_are_handed_out(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=1)
+    world.fetcher(capacity=9)
+    world.turn(world.new_tasks("news", *[task(f"t{number}") for number in range(4)]))
+
+    assert why(world) == "hands tasks out"
+
+
+def test_its_next_tasks_are_read_from_the_store(make_world: MakeWorld) -> None:
+    names = [f"p{number:02}" for number in range(REFILLS_A_TURN + 1)]
+    world = make_world(projects={name: {} for name in names})
+    for name in names:
+        world.push(name, task("a"))
+    world.crash()
+
+    hello = Hello(session="fetcher", n=1, capacity=1)
+    told = world.turn(hello, Why(session="person", n=world.n(), project=names[-1]))[1]
+    assert isinstance(told, WhyReply)
+    assert told.sentence == f'project "{names[-1]}" waits until its next tasks have been read from the store'
+
+
+def test_the_first_reason_that_applies_is_told(world: World) -> None:
+    world.push("news", task("a"))
+    world.set(rate=0)
+    world.do("stop")
+
+    assert why(world).startswith("is stopped")
+
+
+def test_an_unknown_project_is_refused(world: World) -> None:
+    assert world.ask(ErrorReply, Why(session="person", n=world.n(), project="blog")).code == "unknown-project"
+
+
+# ---------------------------------------------------------------------------------------- a task
+
+
+def test_a_task_is_unknown(world: World) -> None:
+    assert why(world, "a") == 'is unknown in project "news": it was never pushed, or has been cleared'
+
+
+@pytest.mark.parametrize(
+    ("ok", "error", "sentence"),
+    [
+        (True, "", "succeeded 1 h ago"),
+        (False, "HTTP\n404", 'failed for good 1 h ago: "HTTP 404"'),
+        (False, "", "failed for good 1 h ago"),
+    ],
+)
+def test_a_task_is_over(world: World, ok: bool, error: str, sentence: str) -> None:
+    world.push("news", task("a"))
+    world.fetcher().done("a", ok=ok, error=error, retry=False)
+    world.advance(3600)
+
+    assert why(world, "a") == f"{sentence}; push it with force_update, or retry it, to run it again"
+
+
+def test_a_task_was_cancelled_or_has_expired(world: World) -> None:
+    world.push("news", task("a"), task("b", expires_at=world.now.wall + 5))
+    world.push("news", task("a", cancel=True, **FORCE))
+    world.advance(10)
+    assert why(world, "a").startswith("was cancelled 10 s ago; ")
+    assert why(world, "b") == "expired 5 s ago: it will end as cancelled when its turn comes"
+
+    world.fetcher()
+    assert why(world, "b").startswith('was cancelled 0 s ago: "expired before it was handed out"; ')
+
+
+def test_a_task_is_being_run(world: World) -> None:
+    world.push("news", task("a", "x" * 9000))
+    fetcher = world.fetcher()
+    fetcher.hello(name="host:42")
+    world.advance(30)
+
+    assert why(world, "a") == "has been processing at host:42 for 30 s; its lease ends in 9 min 30 s"
+
+
+def test_a_task_waits_for_its_time(world: World) -> None:
+    world.push("news", task("a", delay=7200), *[task(f"t{number}", delay=1) for number in range(5)])
+
+    assert why(world, "a") == "is due in 2 h, as its schedule says"
+
+
+def test_a_task_waits_for_a_retry(world: World) -> None:
+    world.push("news", task("a", retries=4), task("b"))
+    fetcher = world.fetcher()
+    fetcher.fail("a", error="HTTP 500")
+    fetcher.fail("b", error="HTTP 429", retry_after=90)
+
+    assert why(world, "a") == 'is due in 30 s, as retry 1 of 4, after "HTTP 500"'
+    assert why(world, "b") == 'is due in 1 min 30 s, as its fetcher asked, after "HTTP 429"'
+
+
+def test_a_task_waits_to_be_run_again(world: World) -> None:
+    world.push("news", task("a", age=86_400, auto_recrawl=True), task("b", age=86_400, auto_recrawl=True))
+    fetcher = world.fetcher()
+    fetcher.done("a")
+    fetcher.fail("b")
+    world.advance(20)
+
+    assert why(world, "a") == "is due in 23 h 59 min, as it is run again every 1 d"
+    assert why(world, "b") == "is due in 10 s, to be tried again after an error without a reason"
+
+
+def test_a_task_is_ready_and_what_keeps_its_project_is_told(world: World) -> None:
+    world.push(
+        "news", task("a"), *[task(f"t{number}") for number in range(5)], task("b", expires_at=world.now.wall + 9)
+    )
+
+    reason = 'project "news" has tasks to hand out, but no fetcher is connected'
+    assert why(world, "a") == f"is ready, as are 6 others; {reason}"
+    assert why(world, "b") == f"is ready, as are 6 others, and expires in 9 s; {reason}"
+
+
+def test_a_task_that_is_ready_alone_or_with_another_one_is_told_so(world: World) -> None:
+    world.push("news", task("a"))
+    world.do("stop")
+    assert why(world, "a") == 'is ready; project "news" is stopped; go on with: taskqueue project start news'
+
+    world.push("news", task("b"))
+    assert why(world, "a").startswith('is ready, as is another one; project "news" is stopped')
+
+
+# ---------------------------------------------------------------------------------------- asking
+
+
+def test_asking_changes_nothing(make_world: MakeWorld) -> None:
+    world = make_world({"rate": 0.3, "burst": 2})
+    world.push("news", *[task(f"t{number}") for number in range(9)])
+    world.fetcher()
+    world.settle()
+    wakes_at, before = world.next_wake(), deepcopy(world.disk.families["projects"].values)
+    bucket = world.scheduler._state.projects["news"].bucket
+    level = (bucket.level, bucket.at)
+    world.elapsed += 0.5
+
+    for taskid in (None, "t0", "t5", "unknown"):
+        why(world, taskid)
+    assert world.next_wake() == wakes_at
+    assert world.disk.families["projects"].values == before
+    assert (bucket.level, bucket.at) == level
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-1, "0 s"), (0, "0 s"), (0.04, "0 s"), (0.4, "0.4 s"), (9.94, "9.9 s"), (9.97, "10 s"), (34.2, "34 s"),
+        (59.6, "1 min"), (250, "4 min 10 s"), (3599.7, "1 h"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h"),
+    ],
+)  # fmt: skip
+def test_durations_are_told_in_words(seconds: Any, words: str) -> None:
+    assert duration(seconds) == words

@@ -1,0 +1,43 @@
+"""Who waits for something, and until when."""
+
+from __future__ import annotations
+
+from math import inf
+
+from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.waiters import Waiter, Waiters
+
+
+def waiting(*untils: float) -> Waiters:
+    """So many sessions, each of which waits until then."""
+    waiters = Waiters()
+    for number, until in enumerate(untils):
+        waiters.add(Waiter(Session(f"s{number}", 0.0, b""), number, until))
+    return waiters
+
+
+def test_the_first_to_go_is_known_and_leaves_alone() -> None:
+    waiters = waiting(30.0, 10.0, 20.0)
+    assert waiters.next_at() == 10
+
+    assert [waiter.n for waiter in waiters.take(10.0)] == [1]
+    assert waiters.next_at() == 20
+
+
+def test_all_leave_when_it_has_happened() -> None:
+    waiters = waiting(30.0, 10.0, 20.0)
+
+    assert sorted(waiter.n for waiter in waiters.take()) == [0, 1, 2]
+    assert waiters.next_at() == inf
+    assert list(waiters.take()) == []
+
+
+def test_a_newer_request_of_a_session_takes_the_place_of_the_older_one() -> None:
+    waiters = Waiters()
+    session = Session("s", 0.0, b"")
+    for n, until in enumerate((20.0, 10.0, 30.0)):
+        waiters.add(Waiter(session, n, until))
+
+    assert list(waiters.take(20.0)) == []
+    assert waiters.next_at() == 30
+    assert [waiter.n for waiter in waiters.take(30.0)] == [2]

@@ -1,0 +1,135 @@
+"""Which failures the store has: how many, since when, and which of them have been kept for long enough."""
+
+from __future__ import annotations
+
+from math import inf
+
+from taskqueue.core.tasks.failure import Failure, KeptFailure, host_of, short_error
+from taskqueue.core.tasks.failure_log import FAILURES_MOST, FAILURES_SECONDS, SPARE_FAILURES, SPARE_SECONDS, FailureLog
+from taskqueue.core.tasks.task import SEQ_BITS, key_time, time_key
+
+NOW = 1.7e9
+ONE = Failure(1, "a", "a.org", "me", "no title")
+
+
+def kept(*keys: int) -> list[KeptFailure]:
+    return [KeptFailure(key, ONE) for key in keys]
+
+
+def number(key: int) -> int:
+    return key & ((1 << SEQ_BITS) - 1)
+
+
+# ------------------------------------------------------------------------------------------------ what it knows
+
+
+def test_of_nothing_there_is_nothing_to_drop() -> None:
+    log = FailureLog(0, 0)
+
+    assert (log.count, log.at, log.old_at) == (0, inf, inf)
+    assert not log.is_over(NOW)
+
+
+def test_keys_are_times_and_then_numbers_without_a_gap() -> None:
+    log = FailureLog(0, 0)
+
+    keys = [log.add(NOW), log.add(NOW), log.add(NOW + 1)]
+
+    assert keys == sorted(keys)
+    assert [number(key) for key in keys] == [1, 2, 3]
+    assert [key_time(key) for key in keys] == [NOW, NOW, NOW + 1]
+    assert log.count == 3
+
+
+def test_it_goes_on_counting_from_what_the_store_has() -> None:
+    log = FailureLog(time_key(NOW, 7), time_key(NOW + 5, 11))
+
+    assert (log.count, log.at) == (5, NOW)
+    assert number(log.add(NOW + 6)) == 12
+
+
+def test_a_failure_before_the_first_one_is_the_first_one() -> None:
+    """The wall clock was put back."""
+    log = FailureLog(time_key(NOW, 7), time_key(NOW, 7))
+
+    key = log.add(NOW - 100)
+
+    assert (log.low, log.at) == (key, NOW - 100)
+
+
+# ------------------------------------------------------------------------------------------------ what is old
+
+
+def test_what_is_a_week_old_is_old_and_what_soon_will_be_goes_with_it() -> None:
+    log = FailureLog(time_key(NOW, 1), time_key(NOW + 100, 3))
+    page = kept(time_key(NOW, 1), time_key(NOW + SPARE_SECONDS - 1, 2), time_key(NOW + 100, 3))
+
+    assert log.old_at == NOW + FAILURES_SECONDS
+    assert not log.is_over(log.old_at - 1)
+    assert log.is_over(log.old_at)
+    assert log.old_of(page, log.old_at) == 2
+    assert log.old_of(page, log.old_at + 100) == 3
+
+
+def test_when_there_is_one_too_many_some_of_the_first_ones_go() -> None:
+    log = FailureLog(time_key(NOW, 1), time_key(NOW + 1, FAILURES_MOST))
+    assert not log.is_over(NOW)
+
+    log.add(NOW + 2)
+
+    assert log.is_over(NOW)
+    page = kept(*(time_key(NOW, n) for n in range(1, 2000)))
+    assert log.old_of(page, NOW) == SPARE_FAILURES + 1
+
+
+def test_when_nothing_on_a_page_is_old_it_says_so_and_need_not_be_looked_at_again() -> None:
+    """Times and numbers may disagree: what is first by its time is not by its number."""
+    log = FailureLog(time_key(NOW, 1), time_key(NOW + 1, 2 * FAILURES_MOST))
+    page = kept(time_key(NOW, 2 * FAILURES_MOST - 5))
+
+    assert log.old_of(page, NOW) == 0
+    log.begin_with(page[0].key)
+    assert not log.is_over(NOW)
+
+
+def test_when_all_are_gone_none_is_left_and_the_next_one_is_the_first() -> None:
+    log = FailureLog(time_key(NOW, 1), time_key(NOW, 3))
+
+    log.begin_with(0)
+
+    assert (log.count, log.at) == (0, inf)
+    key = log.add(NOW + 9)
+    assert (log.count, log.low, number(key)) == (1, key, 4)
+
+
+# ------------------------------------------------------------------------------------------------ hosts, errors
+
+
+def test_the_host_of_a_url_is_what_a_browser_takes_for_it() -> None:
+    urls = {
+        "http://a.org/x": "a.org",
+        "https://A.Org": "a.org",
+        "https://a.org?x=http://b.org/": "a.org",
+        "https://a.org#part": "a.org",
+        "http://a.org:8080/": "a.org:8080",
+        "http://me:secret@a.org/": "a.org",
+        "http://a.org/@b.org": "a.org",
+        "http://[::1]:80/x": "[::1]:80",
+        "data:,on_start": "",
+        "nonsense": "",
+        "file:///etc/passwd": "",
+        "://a.org/": "",
+    }
+
+    assert {url: host_of(url) for url in urls} == urls
+
+
+def test_a_host_that_is_none_is_cut_where_it_is_long() -> None:
+    assert host_of("http://" + "a" * 8000) == "a" * 255
+
+
+def test_the_short_error_is_the_last_line_of_a_traceback() -> None:
+    assert short_error('Traceback:\n  File "x.py", line 1\nValueError: no title\n') == "ValueError: no title"
+    assert short_error("  no title ") == "no title"
+    assert short_error("") == ""
+    assert len(short_error("x" * 2000)) == 160

@@ -1,0 +1,36 @@
+"""What of a task is a small function of its own."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from taskqueue.core.tasks.task import ERROR_BYTES, kept_error, key_time, time_key
+
+
+@pytest.mark.parametrize("character", ["x", "é", "€", "🕷"])
+@pytest.mark.parametrize("shift", range(4))
+def test_a_long_error_is_kept_as_far_as_whole_characters_fit(character: str, shift: int) -> None:
+    error = "-" * shift + character * 2048
+
+    kept = kept_error(error)
+
+    assert error.startswith(kept)
+    assert ERROR_BYTES - len(character.encode()) < len(kept.encode()) <= ERROR_BYTES
+
+
+@given(st.text(max_size=ERROR_BYTES // 4))
+def test_an_error_that_fits_is_kept_as_it_is(error: str) -> None:
+    assert kept_error(error) == error
+
+
+@example(1840956982.6860461)
+@given(st.floats(0, 7e9))
+def test_a_place_by_time_is_never_early_and_at_most_two_microseconds_late(at: float) -> None:
+    assert at <= key_time(time_key(at, 1)) < at + 2e-6
+
+
+@given(st.integers(0, 7_000_000_000_000_000))
+def test_a_time_of_whole_microseconds_is_kept_as_it_is(micros: int) -> None:
+    assert key_time(time_key(micros / 1e6, 1)) == micros / 1e6

@@ -1,0 +1,338 @@
+"""Frames to messages and back: what is taken, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import msgpack
+import msgspec
+import pytest
+
+from taskqueue.errors import Rejected
+from taskqueue.protocol.batches import BRIEF_REASON, FULL_REASONS, MALFORMED_MOST, UNREAD_REASON
+from taskqueue.protocol.codec import decode_request, decode_said, encode, request_number
+from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, Finished, Handed, NewTask, Schedule, Token
+from taskqueue.protocol.replies import Select, Welcome
+from taskqueue.protocol.requests import Done, NewTasks, ProjectSet, TaskCancel, Why
+
+TASK = {"taskid": "a", "url": "http://a/"}
+
+
+def frame(type_: str, **fields: Any) -> bytes:
+    packed: bytes = msgpack.packb({"type": type_, "v": 1, "session": "s", "n": 7, **fields})
+    return packed
+
+
+def rejection(raw: bytes) -> Rejected:
+    with pytest.raises(Rejected) as caught:
+        decode_request(raw)
+    return caught.value
+
+
+def test_a_request_comes_out_as_it_went_in() -> None:
+    sent = NewTasks(session="s", n=7, project="p", tasks=[NewTask("a", "http://a/", Schedule(priority=-5))])
+
+    heard, flaws = decode_request(encode(sent))
+
+    assert isinstance(heard, NewTasks)
+    assert heard.tasks[0] is not None
+    assert heard.tasks[0].schedule.priority == -5
+    assert flaws == {}
+
+
+def test_what_the_scheduler_says_comes_out_as_it_went_in() -> None:
+    welcome = Welcome(n=1, epoch=3, fetcher_timeout=60.0, max_message=100, version="1")
+
+    assert decode_said(encode(welcome)) == welcome
+
+
+def test_a_body_stays_the_bytes_that_it_was() -> None:
+    body = msgpack.packb({"fetch": {"headers": {"A": [1, 2.5, None, b"\xff"]}}, "save": "é"})
+
+    heard, _ = decode_request(
+        encode(NewTasks(session="s", n=1, project="p", tasks=[NewTask("a", "u", body=msgspec.Raw(body))]))
+    )
+    select = Select(number=1, tasks=[Handed("p", "a", "http://a/", Token(1), 600.0, msgspec.Raw(body))])
+    said = decode_said(encode(select))
+
+    assert isinstance(heard, NewTasks)
+    assert heard.tasks[0] is not None
+    assert bytes(heard.tasks[0].body) == body
+    assert isinstance(said, Select)
+    assert bytes(said.tasks[0].body) == body
+
+
+def test_a_malformed_task_spoils_no_other() -> None:
+    tasks = [TASK, {**TASK, "schedule": {"priority": "high"}}, TASK]
+
+    heard, flaws = decode_request(frame("new-task", project="p", tasks=tasks))
+
+    assert isinstance(heard, NewTasks)
+    assert [task is None for task in heard.tasks] == [False, True, False]
+    assert flaws == {(1,): "tasks[1].schedule.priority: expected int, got str"}
+
+
+def test_a_malformed_follow_up_spoils_neither_its_done_nor_its_neighbours() -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1, "ok": False, "error": "x", "retry_after": 5.0}
+    items = [{**finished, "new": [TASK, {"url": "http://b/"}]}, finished]
+
+    heard, flaws = decode_request(frame("done", tasks=items))
+
+    assert isinstance(heard, Done)
+    first, second = heard.tasks
+    assert first is not None
+    assert second == Finished("p", "a", Token(1), ok=False, error="x", retry_after=5.0)
+    assert (first.ok, first.error, first.retry_after) == (False, "x", 5.0)
+    assert [task is None for task in first.new] == [False, True]
+    assert flaws == {(0, 1): "tasks[0].new[1]: missing required field taskid"}
+
+
+def test_a_malformed_outcome_spoils_no_other() -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1}
+    items = [{**finished, "token": -1, "new": [TASK]}, finished, 5, {**finished, "new": {}}]
+
+    heard, flaws = decode_request(frame("done", tasks=items))
+
+    assert isinstance(heard, Done)
+    assert [item is None for item in heard.tasks] == [True, False, True, True]
+    assert flaws == {
+        (0,): "tasks[0].token: expected int >= 0",
+        (2,): "tasks[2]: expected map, got int",
+        (3,): "tasks[3].new: expected array, got map",
+    }
+
+
+def test_only_the_first_flaws_of_a_message_say_what_is_wrong_and_what_is_good_counts() -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1}
+    items = [{**finished, "token": "x"}] * (FULL_REASONS + 1) + [finished, {**finished, "new": [TASK, 5]}]
+
+    heard, flaws = decode_request(frame("done", tasks=items))
+
+    assert isinstance(heard, Done)
+    assert [item is None for item in heard.tasks] == [True] * (FULL_REASONS + 1) + [False, False]
+    assert flaws[FULL_REASONS - 1,] == f"tasks[{FULL_REASONS - 1}].token: expected int, got str"
+    assert flaws[FULL_REASONS,] == flaws[FULL_REASONS + 2, 1] == BRIEF_REASON
+    assert len(flaws) == FULL_REASONS + 2
+
+
+@pytest.mark.parametrize("kind", ["done", "new-task"])
+def test_what_comes_after_many_malformed_items_is_rejected_unread(kind: str) -> None:
+    good = {"project": "news", "taskid": "p", "token": 1} if kind == "done" else TASK
+    items = [good, *[{**good, "taskid": 5}] * MALFORMED_MOST, good]
+    frame = msgpack.packb({"type": kind, "project": "news", "session": "s", "n": 1, "tasks": items})
+    if kind == "done":
+        frame = msgpack.packb({"type": kind, "session": "s", "n": 1, "tasks": items})
+
+    heard, flaws = decode_request(frame, 1 << 20)
+
+    assert isinstance(heard, Done | NewTasks)
+    assert [item is None for item in heard.tasks] == [False] + [True] * (MALFORMED_MOST + 1)
+    assert flaws[MALFORMED_MOST + 1,] == UNREAD_REASON
+
+
+@pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
+def test_a_done_with_too_many_new_tasks_altogether_is_refused(others: list[dict[str, int]]) -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1, "new": [TASK] * (MAX_FOLLOWERS // 2)}
+    fits, too_many = [finished, finished, *others], [finished, finished, {**finished, "new": [TASK]}, *others]
+
+    decode_request(frame("done", tasks=fits))
+    with pytest.raises(Rejected, match="too-large: tasks: more than 20000 new tasks in one message"):
+        decode_request(frame("done", tasks=too_many))
+
+
+@pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
+def test_a_nil_among_tasks_is_a_flaw(others: list[dict[str, int]]) -> None:
+    heard, flaws = decode_request(frame("new-task", project="p", tasks=[None, *others]))
+
+    assert isinstance(heard, NewTasks)
+    assert heard.tasks[0] is None
+    assert flaws[0,] == "tasks[0]: expected map, got nil"
+
+
+@pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
+def test_a_nil_among_outcomes_and_follow_ups_is_a_flaw(others: list[dict[str, int]]) -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1, "new": [None]}
+
+    _, flaws = decode_request(frame("done", tasks=[None, finished, *others]))
+
+    assert flaws[0,] == "tasks[0]: expected map, got nil"
+    assert flaws[1, 0] == "tasks[1].new[0]: expected map, got nil"
+
+
+@pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
+def test_a_taskid_is_measured_in_bytes(others: list[dict[str, int]]) -> None:
+    fits, long = "é" * (MAX_TASKID_BYTES // 2), "é" * (MAX_TASKID_BYTES // 2) + "e"
+
+    tasks = [{**TASK, "taskid": fits}, {**TASK, "taskid": long}, *others]
+    heard, flaws = decode_request(frame("new-task", project="p", tasks=tasks))
+
+    assert isinstance(heard, NewTasks)
+    assert [task is None for task in heard.tasks[:2]] == [False, True]
+    assert flaws[1,] == "tasks[1].taskid: expected at most 128 bytes of utf-8"
+
+
+@pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
+def test_a_long_taskid_of_an_outcome_or_a_follow_up_is_a_flaw(others: list[dict[str, int]]) -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1}
+    long = "é" * 65
+    items = [{**finished, "taskid": long, "new": [{}]}, {**finished, "new": [{**TASK, "taskid": long}]}]
+
+    heard, flaws = decode_request(frame("done", tasks=[*items, *others]))
+
+    assert isinstance(heard, Done)
+    assert heard.tasks[0] is None
+    assert flaws[0,] == "tasks[0].taskid: expected at most 128 bytes of utf-8" or (0, 0) not in flaws
+    assert flaws[1, 0] == "tasks[1].new[0].taskid: expected at most 128 bytes of utf-8"
+
+
+@pytest.mark.parametrize(
+    ("type_", "fields"),
+    [
+        ("task-show", {"taskid": "é" * 65}),
+        ("why", {"taskid": "é" * 65}),
+        ("task-retry", {"taskids": ["é" * 65]}),
+        ("task-cancel", {"taskids": ["é" * 65]}),
+    ],
+)
+def test_a_request_about_a_too_long_taskid_is_refused(type_: str, fields: dict[str, Any]) -> None:
+    error = rejection(frame(type_, project="p", **fields))
+
+    assert error.code == "malformed"
+    assert "at most 128 bytes" in error.reason
+
+
+def test_a_question_about_no_task_in_particular_is_taken() -> None:
+    assert isinstance(decode_request(frame("why", project="p"))[0], Why)
+
+
+@pytest.mark.parametrize(
+    ("type_", "fields", "reason"),
+    [
+        ("project-wait", {"project": "p", "seconds": 61}, "seconds: expected float <= 60.0"),
+        ("project-hold", {"project": "p"}, "message: missing required field seconds"),
+        ("project-do", {"project": "p", "action": "explode"}, "action: invalid enum value 'explode'"),
+        ("bulk", {"action": "retry", "filter": {"state": "failed"}}, "filter: unknown field state"),
+        ("bulk", {"action": "retry", "filter": {"before": -1}}, "filter.before: expected float >= 0.0"),
+        ("task-list", {"project": "p", "state": "lost"}, "state: invalid enum value 'lost'"),
+    ],
+)
+def test_a_refused_question_names_the_field(type_: str, fields: dict[str, Any], reason: str) -> None:
+    assert rejection(frame(type_, **fields)).reason == reason
+
+
+def test_the_fetch_of_a_project_stays_the_bytes_that_it_was() -> None:
+    packed = msgpack.packb({"headers": {"A": b"\xff"}})
+
+    said = decode_said(encode(Select(number=1, tasks=[], fetch={"p": msgspec.Raw(packed)})))
+
+    assert isinstance(said, Select)
+    assert bytes(said.fetch["p"]) == packed
+
+
+def test_a_request_about_named_tasks_is_taken() -> None:
+    heard, _ = decode_request(frame("task-cancel", project="p", taskids=["é" * 64]))
+
+    assert isinstance(heard, TaskCancel)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (frame("hello", holds=[1, "x"]), "holds[1]: expected int, got str"),
+        (frame("hello", colour=1), "message: unknown field colour"),
+        (frame("dance"), "type: invalid value 'dance'"),
+        (frame("new-task", tasks=[]), "message: missing required field project"),
+        (frame("new-task", project="p", tasks=[{}] * 10_001), "tasks: expected array of length <= 10000"),
+        (frame("done", tasks=5), "tasks: expected array, got int"),
+        (frame("new-task", project="p", tasks=[TASK])[:-1], "message: input data was truncated"),
+        (frame("verify") + b"\x00", "message: malformed: trailing characters (byte 29)"),
+        (frame("verify").replace(b"\xa1s", b"\xa1\xff"), "message: a string is not utf-8"),
+        (msgpack.packb([1]), "message: expected map, got array"),
+        (b"", "message: input data was truncated"),
+    ],
+)
+def test_a_refusal_names_the_field(raw: bytes, reason: str) -> None:
+    error = rejection(raw)
+
+    assert (error.code, error.reason) == ("malformed", reason)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1.0])
+@pytest.mark.parametrize("key", ["exetime", "delay", "age", "timeout"])
+def test_a_time_that_is_no_number_or_no_end_is_refused(key: str, value: float) -> None:
+    _, flaws = decode_request(frame("new-task", project="p", tasks=[{**TASK, "schedule": {key: value}}]))
+
+    assert flaws[0,].startswith(f"tasks[0].schedule.{key}: expected float")
+
+
+def test_another_version_is_refused_as_such_whatever_else_it_says() -> None:
+    error = rejection(msgpack.packb({"type": "future", "v": 2, "n": 7, "new": True}))
+
+    assert error.code == "version"
+    assert "version 1" in error.reason
+    assert "not 2" in error.reason
+
+
+def test_a_message_over_the_limit_is_refused_unread() -> None:
+    with pytest.raises(Rejected) as caught:
+        decode_request(b"\xc1" * 101, max_message=100)
+
+    assert caught.value.code == "too-large"
+    assert "101 bytes, at most 100" in caught.value.reason
+
+
+@pytest.mark.parametrize("later", [{}, {"type": "verify"}])
+def test_long_settings_are_refused_before_they_are_decoded(later: dict[str, Any]) -> None:
+    fields = frame("project-set", project="p", settings={"fetch": {"x": [{}] * 200_000}})[1:]
+    again = b"".join(msgpack.packb(part) for pair in later.items() for part in pair)
+    tracemalloc.start()
+
+    error = rejection(bytes([0x86 + len(later)]) + fields + again)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert error.code == "malformed" if later else error.code == "too-large"
+    assert most < 5_000_000
+
+
+def test_settings_come_out_as_they_went_in() -> None:
+    sent = ProjectSet(session="s", n=7, project="p", name="anna", settings={"rate": 2.5, "fetch": {"a": [b"x", None]}})
+    assert decode_request(encode(sent)) == (sent, {})
+
+
+def test_settings_that_are_no_map_are_refused_by_their_name() -> None:
+    assert "settings" in rejection(frame("project-set", project="p", settings=[1])).reason
+
+
+def test_a_message_of_just_the_limit_is_taken() -> None:
+    raw = frame("verify")
+
+    assert decode_request(raw, max_message=len(raw))
+
+
+def test_a_refused_request_can_be_answered_by_its_number() -> None:
+    assert request_number(frame("dance")) == 7
+    assert request_number(msgpack.packb({"v": 2, "n": 9})) == 9
+
+
+@pytest.mark.parametrize("n", [0, -1, 2**63, "1", 1.0, None, True, [1]])
+def test_a_number_that_is_none_reads_as_zero(n: Any) -> None:
+    assert request_number(frame("verify", n=n)) == 0
+    assert rejection(frame("verify", n=n)).code == "malformed"
+
+
+def test_a_frame_cut_short_has_no_number() -> None:
+    assert request_number(frame("verify")[:-1]) == 0
+
+
+def test_a_reason_is_short_however_long_the_names_in_it() -> None:
+    error = rejection(frame("hello", **{"x" * 100_000: 1}))
+
+    assert len(error.reason) <= 400
+
+
+def test_what_the_scheduler_never_says_is_refused() -> None:
+    with pytest.raises(Rejected) as caught:
+        decode_said(frame("dance"))
+
+    assert caught.value.reason == "type: invalid value 'dance'"

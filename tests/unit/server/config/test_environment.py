@@ -1,0 +1,85 @@
+"""What environment variables say of the settings, and in what words a bad one is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from taskqueue.errors import ConfigError
+from taskqueue.server.config.config_file import SECTIONS, Config, build
+from taskqueue.server.config.environment import variable, with_environment
+
+
+def said(**variables: str) -> Config:
+    return with_environment(Config(), variables)
+
+
+def test_no_two_settings_have_the_same_variable_and_none_has_that_of_the_clients() -> None:
+    names = [variable(section, key) for section, kind in SECTIONS.items() for key in kind.__struct_fields__]
+
+    assert len(set(names)) == len(names)
+    assert {"TASKQUEUE_BIND", "TASKQUEUE_STORE", "TASKQUEUE_DURABILITY", "TASKQUEUE_LOG_LEVEL"} < set(names)
+    assert not {"TASKQUEUE_URL", "TASKQUEUE_CONFIG", "TASKQUEUE_PID_FILE"} & set(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "section", "key", "value"),
+    [
+        ("TASKQUEUE_BIND", "tcp://0.0.0.0:7400", "server", "bind", "tcp://0.0.0.0:7400"),
+        ("TASKQUEUE_BIND", '"tcp://0.0.0.0:7400"', "server", "bind", "tcp://0.0.0.0:7400"),
+        ("TASKQUEUE_STORE", "/data", "store", "path", "/data"),
+        ("TASKQUEUE_DURABILITY", "interval", "store", "durability", "interval"),
+        ("TASKQUEUE_LOG_LEVEL", "debug", "server", "log_level", "debug"),
+        ("TASKQUEUE_SERVER_AUTO_CREATE", "true", "server", "auto_create", True),
+        ("TASKQUEUE_SERVER_FETCHER_TIMEOUT", " 7.5 ", "server", "fetcher_timeout", 7.5),
+        ("TASKQUEUE_STORE_CACHE", "1 GiB", "store", "cache", 1 << 30),
+        ("TASKQUEUE_STORE_CACHE", "1_048_576", "store", "cache", 1 << 20),
+        ("TASKQUEUE_LIMITS_MAX_LEASES", "7", "limits", "max_leases", 7),
+        ("TASKQUEUE_WEBHOOK_URL", "http://ann:secret@site/", "webhook", "url", "http://ann:secret@site/"),
+        ("TASKQUEUE_WEBHOOK_EVENTS", '["paused"]', "webhook", "events", ("paused",)),
+    ],
+)
+def test_a_variable_says_a_setting(name: str, text: str, section: str, key: str, value: Any) -> None:
+    assert getattr(getattr(said(**{name: text}), section), key) == value
+
+
+def test_the_environment_wins_over_the_file_and_leaves_what_it_does_not_say() -> None:
+    file = build({"server": {"bind": "tcp://*:1", "auto_create": True}}, "file")
+
+    config = with_environment(file, {"TASKQUEUE_BIND": "tcp://*:2", "TASKQUEUE_STORE": "", "HOME": "/"})
+
+    assert (config.server.bind, config.server.auto_create) == ("tcp://*:2", True)
+    assert config.store == file.store
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("TASKQUEUE_BIND", "7400", ' must be an address such as "tcp://127.0.0.1:7400", not 7400'),
+        (
+            "TASKQUEUE_LIMITS_MAX_LEASES",
+            "many",
+            ' must be a whole number of at least 1 and at most 100_000_000, not "many"',
+        ),
+        ("TASKQUEUE_SERVER_AUTO_CREATE", "yes", ' must be true or false, not "yes"'),
+        ("TASKQUEUE_STORE_PATH", "/data", " is not read; this setting is TASKQUEUE_STORE"),
+        ("TASKQUEUE_WEBHOOK_URL", "ann:secret@site", ' must be empty or an address such as "https://example.org/hook"'),
+        ("TASKQUEUE_WEBHOOK_EVENTS", "paused", None),
+    ],
+)
+def test_a_variable_that_cant_be_used_is_refused_by_its_name(name: str, text: str, reason: str | None) -> None:
+    with pytest.raises(ConfigError) as caught:
+        said(**{name: text})
+
+    assert str(caught.value).startswith(f"{name}{reason or ' must be a list of 1 to '}")
+
+
+def test_each_variable_that_cant_be_used_has_its_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        said(TASKQUEUE_BIND="x", TASKQUEUE_STORE_CACHE="x")
+
+    assert [line.split(" ")[0] for line in str(caught.value).splitlines()] == [
+        "TASKQUEUE_BIND",
+        "TASKQUEUE_STORE_CACHE",
+    ]

@@ -1,0 +1,100 @@
+"""What of that which comes in is heard in a turn, on a real socket."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import msgpack
+import pytest
+
+from taskqueue.protocol.replies import Said
+from taskqueue.protocol.requests import Heard
+from taskqueue.server.meters import Meters
+from taskqueue.server.network.reception import Reception
+from taskqueue.server.network.router import Router
+from tests.zmtp import connected, frame
+
+MAX_MESSAGE = 8 << 20
+WAIT_MS = 30_000
+LONG_SECONDS = 60.0
+
+
+@pytest.fixture
+def meters() -> Meters:
+    return Meters()
+
+
+@pytest.fixture
+def router(meters: Meters) -> Iterator[Router]:
+    with closing(Router("tcp://127.0.0.1:*", MAX_MESSAGE, meters)) as router:
+        yield router
+
+
+@pytest.fixture
+def reception(router: Router, meters: Meters) -> Reception:
+    return Reception(router, meters)
+
+
+@pytest.fixture
+def peer(router: Router) -> Iterator[socket.socket]:
+    with connected(router.endpoint) as connection:
+        yield connection
+
+
+def ask(peer: socket.socket, kind: str, n: int = 1, **fields: Any) -> None:
+    peer.sendall(frame(msgpack.packb({"type": kind, "v": 1, "session": "s", "n": n} | fields)))
+
+
+def hear(router: Router, reception: Reception) -> tuple[list[Heard], list[Said]]:
+    """The next turn, when something has come."""
+    assert router.socket.poll(WAIT_MS)
+    return reception.hear(MAX_MESSAGE)
+
+
+def test_verify_waits_until_it_has_had_no_more_than_its_part_of_the_time(
+    router: Router, reception: Reception, peer: socket.socket
+) -> None:
+    ask(peer, "verify", 1)
+    ((first,), _) = hear(router, reception)
+    reception.spent(LONG_SECONDS)
+
+    ask(peer, "verify", 2)
+    heard, refused = hear(router, reception)
+
+    assert first.request.n == 1
+    assert (heard, refused) == ([], [])
+    assert 8 * LONG_SECONDS < reception.wait() <= 9 * LONG_SECONDS
+
+
+def test_what_is_asked_of_the_store_by_who_reads_no_answers_is_not_looked_up(
+    router: Router, reception: Reception, meters: Meters, peer: socket.socket
+) -> None:
+    ask(peer, "status", 1)
+    ((first,), _) = hear(router, reception)
+    while router.send(first.peer, bytes(1 << 20)):
+        pass
+    undelivered = meters.undelivered
+
+    ask(peer, "task-show", 2, project="p", taskid="a")
+    heard, refused = hear(router, reception)
+    ask(peer, "new-task", 3, project="p", tasks=[])
+    ((third,), _) = hear(router, reception)
+
+    assert (heard, refused) == ([], [])
+    assert meters.undelivered == undelivered + 1
+    assert third.request.n == 3
+
+
+def test_what_is_no_request_is_refused_and_spoils_no_other(
+    router: Router, reception: Reception, peer: socket.socket
+) -> None:
+    peer.sendall(frame(b"\xc1"))
+    (_, (refused,)) = hear(router, reception)
+    ask(peer, "status", 2)
+    ((heard,), _) = hear(router, reception)
+
+    assert heard.request.n == 2
+    assert refused.peer == heard.peer

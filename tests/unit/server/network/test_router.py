@@ -1,0 +1,199 @@
+"""The daemon's socket, with peers that do what nobody should."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from collections.abc import Iterator
+from contextlib import closing, suppress
+
+import pytest
+import zmq
+
+from taskqueue.protocol.fields import Peer
+from taskqueue.server.limits.process_memory import Memory
+from taskqueue.server.meters import Meters
+from taskqueue.server.network.connections import UNREAD_BYTES, UNREAD_BYTES_ALL, UNREAD_BYTES_LEFT, Connection
+from taskqueue.server.network.router import Frame, Router
+from tests.zmtp import connected, frame, raw, send_without_end
+
+PARTS = 200_000
+"""Of a message; to drop so many takes many times as long as a turn receives."""
+WAIT_MS = 30_000
+
+
+MEGABYTE = bytes(1 << 20)
+KERNEL_BYTES = 16 << 20
+"""What the kernels of both ends hold of a connection, at most."""
+ROOM_BYTES = 100 << 20
+MANY = 30
+
+
+@pytest.fixture
+def meters() -> Meters:
+    return Meters()
+
+
+@pytest.fixture
+def router(meters: Meters) -> Iterator[Router]:
+    with closing(Router("tcp://127.0.0.1:*", 1 << 20, meters)) as router:
+        yield router
+
+
+@pytest.fixture
+def peer(router: Router) -> Iterator[zmq.Socket[bytes]]:
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.SNDHWM, 0)
+    socket.connect(router.endpoint)
+    yield socket
+    socket.close()
+
+
+def drained(router: Router) -> list[Frame]:
+    """What one turn receives, when there is something."""
+    assert router.socket.poll(WAIT_MS)
+    return list(router.drain())
+
+
+def test_a_message_of_several_parts_is_told_by_their_number_and_its_first(
+    router: Router, peer: zmq.Socket[bytes]
+) -> None:
+    peer.send_multipart([b"first", b"second", b"third"])
+    peer.send(b"next")
+
+    frames = drained(router)
+    while len(frames) < 2:
+        frames += drained(router)
+
+    assert [(frame.payload, frame.parts) for frame in frames] == [(b"first", 3), (b"next", 1)]
+
+
+def test_the_parts_of_an_endless_message_are_dropped_over_many_turns(router: Router, peer: zmq.Socket[bytes]) -> None:
+    for _ in range(PARTS - 1):
+        peer.send(b"", zmq.SNDMORE)
+    peer.send(b"")
+    turns = [drained(router)]
+
+    while not turns[-1]:
+        turns.append(drained(router))
+
+    assert len(turns) > 3
+    assert [(frame.payload, frame.parts) for frame in turns[-1]] == [(b"", PARTS)]
+
+
+# ---------------------------------------------------------------------------------------- what connections make it hold
+
+
+def test_what_a_peer_does_not_read_is_bounded_and_what_it_reads_makes_room(router: Router, meters: Meters) -> None:
+    with greeted(router) as hostile:
+        (heard,) = drained(router)
+
+        while router.send(heard.peer, MEGABYTE):
+            assert meters.bytes_out <= UNREAD_BYTES + KERNEL_BYTES
+        sent, read = meters.bytes_out, 0
+        while read < sent:
+            read += len(hostile.recv(1 << 20))
+
+        assert sent > UNREAD_BYTES // 2
+        assert meters.undelivered == 1
+        assert router.send(heard.peer, MEGABYTE)
+
+
+def test_one_message_may_always_wait_however_long(router: Router) -> None:
+    with greeted(router):
+        (heard,) = drained(router)
+
+        assert router.send(heard.peer, MEGABYTE * (2 * UNREAD_BYTES // len(MEGABYTE)))
+        assert not router.send(heard.peer, b"next")
+
+
+def test_when_too_much_is_unread_altogether_those_with_most_are_cut_and_who_has_read_is_not(
+    router: Router, meters: Meters, peer: zmq.Socket[bytes]
+) -> None:
+    peer.send(b"polite")
+    (polite,) = drained(router)
+    hostile = [greeted(router) for _ in range(2 * UNREAD_BYTES_ALL // UNREAD_BYTES)]
+    names: list[Peer] = []
+    while len(names) < len(hostile):
+        names += [heard.peer for heard in drained(router)]
+
+    for name in names:
+        while router.send(name, MEGABYTE):
+            pass
+
+    bytes_left = UNREAD_BYTES * (len(hostile) - meters.cut)
+    assert UNREAD_BYTES_LEFT - 2 * UNREAD_BYTES < bytes_left <= UNREAD_BYTES_ALL
+    assert router.send(polite.peer, b"answer")
+    assert peer.recv() == b"answer"
+    for connection in hostile:
+        connection.close()
+
+
+def test_a_peer_that_has_gone_counts_no_more(router: Router, meters: Meters) -> None:
+    for _ in range(2 * UNREAD_BYTES_ALL // UNREAD_BYTES):
+        with greeted(router):
+            (heard,) = drained(router)
+            while router.send(heard.peer, MEGABYTE):
+                pass
+
+    assert meters.cut == 0
+
+
+def test_nothing_is_kept_of_peers_that_have_gone(router: Router, peer: zmq.Socket[bytes]) -> None:
+    for _ in range(MANY):
+        with greeted(router):
+            drained(router)
+
+    for _ in range(MANY):
+        peer.send(b"x")
+        drained(router)
+        if kept() < MANY // 2:
+            break
+
+    assert kept() < MANY // 2
+
+
+def kept() -> int:
+    """Connections of which something is known."""
+    gc.collect()
+    return sum(type(each) is Connection for each in gc.get_objects())
+
+
+def test_a_connection_that_sends_without_end_is_cut_when_the_memory_gets_full(meters: Meters) -> None:
+    memory = Memory()
+    most = (memory.resident() + ROOM_BYTES) * 10 // 8
+    with closing(Router("tcp://127.0.0.1:*", 8 << 20, meters, memory=most)) as router, greeted(router) as hostile:
+        drained(router)
+
+        send_without_end(hostile, lambda: bool(meters.cut) or memory.resident() > 2 * most)
+
+    assert meters.cut == 1
+    memory.close()
+
+
+def test_when_connections_are_too_many_the_oldest_that_said_nothing_goes(meters: Meters) -> None:
+    with (
+        closing(Router("tcp://127.0.0.1:*", 1 << 20, meters, connections=3)) as router,
+        greeted(router),
+        raw(router.endpoint) as silent,
+        raw(router.endpoint),
+    ):
+        drained(router)
+        with greeted(router) as last:
+            with suppress(ConnectionResetError):
+                while silent.recv(1000):
+                    pass
+
+            (heard,) = drained(router)
+
+            assert router.send(heard.peer, b"x")
+            assert last.recv(3) == b"\x00\x01x"
+            assert meters.cut == 1
+
+
+def greeted(router: Router) -> socket.socket:
+    """A connection that has sent one message."""
+    connection = connected(router.endpoint)
+    connection.sendall(frame(b"hello"))
+    return connection

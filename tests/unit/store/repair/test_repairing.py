@@ -1,0 +1,233 @@
+"""Saving what can be saved of damaged stores: the new one is sound, and what is lost is said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from taskqueue.calendar import Calendar
+from taskqueue.core.tasks.task import READY
+from taskqueue.errors import StoreError
+from taskqueue.protocol.choices import StateName
+from taskqueue.store.files.manifest import read_manifest
+from taskqueue.store.records import layout
+from taskqueue.store.records.pages import pages
+from taskqueue.store.records.skipping import SKIPPED_EPOCHS
+from taskqueue.store.repair.repairing import Repaired, repair
+from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.tools.checking import check
+from taskqueue.store.tools.figures import project_records
+from taskqueue.store.tools.findings import Findings
+from taskqueue.store.tools.forms import JSON
+from taskqueue.store.tools.importing import bring_in
+from taskqueue.store.tools.lines import VERSION, FirstLine, LastLine, ProjectLine, TaskLine
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Crawl
+
+TASKS = 3000
+STATES: tuple[StateName, ...] = ("ready", "delayed", "success")
+
+
+def lines() -> Iterator[bytes]:
+    """Of a store with two projects."""
+    yield JSON.encode(FirstLine(VERSION, [ProjectLine("news"), ProjectLine("shop")]))
+    for n in range(TASKS):
+        name = ("news", "shop")[n % 2]
+        state: StateName = STATES[n % 3]
+        yield JSON.encode(TaskLine(name, f"task-{n:05d}", state, f"http://site/{n}", exetime=2e9 * (n % 3 == 1)))
+    yield JSON.encode(LastLine(TASKS))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store whose entries are in tables."""
+    path = tmp_path_factory.mktemp("made") / "store"
+    with closing(RocksStore(path)) as store:
+        for _ in bring_in(store, lines(), "refuse", 0.0, Calendar()):
+            pass
+        store.compact()
+    return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "store")
+    return tmp_path / "store"
+
+
+def repaired(path: str | Path, to: Path) -> Repaired:
+    """Repair a store, and see that the old one is as it was, and the new one sound."""
+    before = {file.name: file.read_bytes() for file in Path(path).iterdir() if file.is_file()}
+    done = repair(str(path), str(to), 0.0, Calendar(), lambda tasks: None)
+    assert {file.name: file.read_bytes() for file in Path(path).iterdir() if file.is_file()} == before
+    assert os.listdir(to.parent).count(to.name) == 1
+    with closing(Still(str(to))) as still:
+        found = check(still, Findings())
+        assert (found.problems, found.tasks) == ([], done.tasks)
+        assert still.epoch == done.epoch
+    with closing(RocksStore(to)) as store:
+        assert store.begin() == done.epoch + 1
+    return done
+
+
+def states(path: Path) -> dict[str, str]:
+    """By taskid, the states of news."""
+    found = {}
+    with closing(Still(str(path))) as still:
+        for state, family in layout.ORDERS.items():
+            for page in pages(still, family):
+                keys = [layout.spec_key_of(key) for key, _ in page]
+                for spec in still.get(layout.SPECS, keys):
+                    assert spec is not None
+                    found[layout.decode_spec(spec)[0]] = layout.ORDERS[state]
+    return found
+
+
+def test_of_a_sound_store_nothing_is_lost(crawl: Crawl, tmp_path: Path) -> None:
+    done = repaired(crawl.path, tmp_path / "new")
+
+    assert done.lost == []
+    assert (done.tasks, done.projects) == (9, 2)
+    assert done.epoch > SKIPPED_EPOCHS
+    assert states(tmp_path / "new") == {
+        "ready-1": "ready", "ready-2": "ready", "leased": "ready", "unlisted": "ready", "delayed": "delayed",
+        "ended": "success", "failed": "failed", "cancelled": "cancelled",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("taskid", ["ready-1", "delayed", "ended", "failed"])
+def test_a_task_without_its_record_keeps_the_place_that_its_order_says(
+    crawl: Crawl, tmp_path: Path, taskid: str
+) -> None:
+    before = repaired(crawl.path, tmp_path / "before") and states(tmp_path / "before")
+    crawl.delete(layout.IDS, layout.id_key(1, taskid))
+
+    done = repaired(crawl.path, tmp_path / "new")
+
+    assert done.lost == []
+    assert states(tmp_path / "new") == before
+
+
+@pytest.mark.parametrize("taskid", ["ready-1", "delayed", "ended"])
+def test_a_task_without_its_place_keeps_the_one_that_its_record_says(crawl: Crawl, tmp_path: Path, taskid: str) -> None:
+    before = repaired(crawl.path, tmp_path / "before") and states(tmp_path / "before")
+    crawl.delete(layout.ORDERS[crawl.task(taskid).state], crawl.place(taskid))
+
+    repaired(crawl.path, tmp_path / "new")
+
+    assert states(tmp_path / "new") == before
+
+
+def test_a_task_of_which_only_the_spec_is_left_is_ready(crawl: Crawl, tmp_path: Path) -> None:
+    crawl.delete(layout.ORDERS[crawl.task("failed").state], crawl.place("failed"))
+    crawl.delete(layout.IDS, layout.id_key(1, "failed"))
+
+    repaired(crawl.path, tmp_path / "new")
+
+    assert states(tmp_path / "new")["failed"] == layout.ORDERS[READY]
+
+
+def test_a_live_task_without_its_spec_is_named_and_one_that_is_over_stays_known(crawl: Crawl, tmp_path: Path) -> None:
+    for taskid in ("ready-1", "ended"):
+        crawl.delete(layout.SPECS, layout.seq_key(1, crawl.task(taskid).seq))
+
+    done = repaired(crawl.path, tmp_path / "new")
+
+    assert done.lost == ["news: task 'ready-1': its url and body can't be read"]
+    with closing(Still(str(tmp_path / "new"))) as still:
+        assert still.get(layout.IDS, [layout.id_key(1, "ended")]) != [None]
+
+
+def test_tasks_of_a_project_without_its_record_are_in_one_that_is_stopped(crawl: Crawl, tmp_path: Path) -> None:
+    crawl.delete(layout.PROJECTS, layout.project_key(1))
+
+    done = repaired(crawl.path, tmp_path / "new")
+
+    assert len(done.lost) == 1
+    with closing(Still(str(tmp_path / "new"))) as still:
+        assert {record.name: record.state for record in project_records(still)} == {
+            "empty": "running",
+            "recovered-1": "stopped",
+        }
+
+
+def table_of(path: Path, family: str) -> Path:
+    """The only table that a family has."""
+    name = (path / "CURRENT").read_text().strip()
+    with (path / name).open("rb") as file:
+        manifest = read_manifest(name, file)
+    (number,) = (number for of, number in manifest.tables if manifest.families[of] == family)
+    return path / f"{number:06d}.sst"
+
+
+def flip(file: Path, at: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("family", ["ids", "specs", "ready", "success", "projects", "meta"])
+def test_all_but_a_block_of_a_table_is_saved(path: Path, tmp_path: Path, family: str) -> None:
+    table = table_of(path, family)
+    flip(table, min(20_000, table.stat().st_size // 4))
+
+    done = repaired(path, tmp_path / "new")
+
+    assert done.lost
+    assert done.tasks > TASKS // 2
+
+
+@pytest.mark.parametrize("family", ["ids", "ready", "delayed", "success", "projects", "meta"])
+@pytest.mark.parametrize("damage", [Path.unlink, lambda table: flip(table, -10), lambda table: os.truncate(table, 100)])
+def test_without_a_table_the_tasks_are_saved_by_what_the_others_have(
+    path: Path, tmp_path: Path, family: str, damage: Callable[[Path], object]
+) -> None:
+    damage(table_of(path, family))
+
+    done = repaired(path, tmp_path / "new")
+
+    assert done.lost
+    assert done.tasks == TASKS
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: (path / "CURRENT").unlink(),
+        lambda path: next(path.glob("MANIFEST-*")).unlink(),
+        lambda path: flip(next(path.glob("MANIFEST-*")), 100),
+        lambda path: os.truncate(next(path.glob("MANIFEST-*")), 300),
+        lambda path: next(path.glob("*.log")).unlink(),
+    ],
+)
+def test_without_a_manifest_or_an_empty_log_all_is_saved(
+    path: Path, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    damage(path)
+
+    done = repaired(path, tmp_path / "new")
+
+    assert done.lost
+    assert done.tasks == TASKS
+
+
+def test_nothing_is_written_over(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "mine").write_text("mine")
+
+    with pytest.raises(StoreError, match="not empty"):
+        repair(str(path), str(tmp_path / "new"), 0.0, Calendar(), lambda tasks: None)
+
+
+def test_a_folder_without_a_store_is_refused(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is nothing of a store here"):
+        repair(str(tmp_path), str(tmp_path / "new"), 0.0, Calendar(), lambda tasks: None)
+    assert not (tmp_path / "new").exists()

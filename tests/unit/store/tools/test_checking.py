@@ -1,0 +1,252 @@
+"""A sound store passes; each way in which records, entries and specs can disagree is found and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pytest
+from msgspec.structs import replace
+
+from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.views import Attempt
+from taskqueue.store.contract import Batch, Family
+from taskqueue.store.records import layout
+from taskqueue.store.records.format import META
+from taskqueue.store.tools.findings import Findings
+
+NEWS = 1
+READIES, DELAYEDS, LEASES, SUCCESSES = (layout.ORDERS[state] for state in (READY, DELAYED, PROCESSING, SUCCESS))
+
+
+class Crawl(Protocol):
+    """What the fixture of that name can do."""
+
+    path: str
+
+    def write(self, batch: Batch) -> None: ...
+    def put(self, family: Family, key: bytes, value: bytes) -> None: ...
+    def delete(self, family: Family, key: bytes) -> None: ...
+    def get(self, family: Family, key: bytes) -> bytes: ...
+    def task(self, taskid: str) -> Task: ...
+    def place(self, taskid: str) -> bytes: ...
+    def project(self) -> ProjectRecord: ...
+    def check(self, most: int = 100) -> Findings: ...
+
+
+def key(taskid: str) -> bytes:
+    return layout.id_key(NEWS, taskid)
+
+
+def spec_key(seq: int, project: int = NEWS) -> bytes:
+    return layout.seq_key(project, seq)
+
+
+def say(crawl: Crawl, **changes: object) -> None:
+    """Have the project's record say otherwise."""
+    crawl.put(layout.PROJECTS, layout.project_key(NEWS), layout.encode(replace(crawl.project(), **changes)))
+
+
+def test_a_sound_store_agrees_whatever_its_tasks_may_lack(crawl: Crawl) -> None:
+    findings = crawl.check()
+
+    assert [str(problem) for problem in findings.problems] == []
+    assert findings.found == 0
+    assert findings.tasks == 9
+
+
+Damage = Callable[[Crawl], None]
+
+DAMAGES: dict[str, tuple[Damage, str]] = {
+    "a ready task without its entry": (
+        lambda crawl: crawl.delete(READIES, crawl.place("ready-1")),
+        "ids: project news task 'ready-1': its record says ready, but it has no entry in that order",
+    ),
+    "a task that is over without its entry": (
+        lambda crawl: crawl.delete(layout.ORDERS[FAILED], crawl.place("failed")),
+        "ids: project news task 'failed': its record says failed, but it has no entry in that order",
+    ),
+    "a lease that is gone": (
+        lambda crawl: crawl.delete(LEASES, layout.order_key(NEWS, 104)),
+        "ids: project news task 'leased': its record says ready, but it has no entry in that order",
+    ),
+    "an entry without its task": (
+        lambda crawl: crawl.delete(layout.IDS, key("ready-2")),
+        "ids: project news task 'ready-2': the task is unknown; an entry says ready",
+    ),
+    "a success without its task": (
+        lambda crawl: crawl.delete(layout.IDS, key("ended")),
+        "ids: project news task 'ended': the task is unknown; an entry says success",
+    ),
+    "a lease of a task that has been run and is unknown": (
+        lambda crawl: crawl.put(LEASES, layout.order_key(NEWS, 105), run_before(crawl)),
+        "leases: project news task 'unlisted': the task is unknown, and has been run before",
+    ),
+    "a waiting task without its spec": (
+        lambda crawl: crawl.delete(layout.SPECS, spec_key(103)),
+        "delayed: project news: its spec is missing",
+    ),
+    "an ended task without its spec": (
+        lambda crawl: crawl.delete(layout.SPECS, spec_key(106)),
+        "success: project news: its spec is missing",
+    ),
+    "a spec of another task": (
+        lambda crawl: crawl.put(layout.SPECS, spec_key(107), crawl.get(layout.SPECS, spec_key(108))),
+        "failed: project news task 'failed': its spec is that of 'cancelled'",
+    ),
+    "a spec of no task": (
+        lambda crawl: crawl.put(layout.SPECS, spec_key(500), crawl.get(layout.SPECS, spec_key(108))),
+        "specs: project news task 'cancelled': it belongs to no task",
+    ),
+    "a record that says another state": (
+        lambda crawl: crawl.put(layout.IDS, key("cancelled"), other_state(crawl)),
+        "ids: project news task 'cancelled': its record says failed; an entry says cancelled",
+    ),
+    "a record that differs from that in the order": (
+        lambda crawl: crawl.put(READIES, crawl.place("ready-2"), crawl.get(layout.IDS, key("ready-2")) + b"itag"),
+        "ids: project news task 'ready-2': its record says ready; an entry says ready",
+    ),
+    "an entry at another place than it says": (
+        lambda crawl: crawl.put(READIES, layout.order_key(NEWS, 7), crawl.get(layout.IDS, key("ready-2"))),
+        "ready: project news: its record says ready, key 00000000",
+    ),
+    "a task in two places": (
+        lambda crawl: crawl.put(READIES, crawl.place("leased"), crawl.get(layout.IDS, key("leased"))),
+        "leases: project news task 'leased': it is ready, too",
+    ),
+    "a bare task with an entry": (
+        lambda crawl: crawl.put(SUCCESSES, crawl.place("bare"), b"bare"),
+        "success: project news task 'bare': it has an entry, though it is bare",
+    ),
+    "a count of the project": (
+        lambda crawl: say(crawl, counts=replace(crawl.project().counts, failed=7)),
+        "projects: project news: there are 1 tasks failed; the project counts 7",
+    ),
+    "how many are unfinished": (
+        lambda crawl: say(crawl, unfinished=3),
+        "projects: project news: 5 tasks are unfinished; the project counts 3",
+    ),
+    "a task below where its order begins": (
+        lambda crawl: say(crawl, ready_low=b"\xff" * 16),
+        "ready: project news: it lies below the bound",
+    ),
+    "a cleared task in an order": (
+        lambda crawl: say(crawl, cleared=102),
+        "ready: project news task 'ready-1': the project was cleared of it",
+    ),
+    "a deferred update without its lease": (
+        lambda crawl: crawl.put(layout.DEFERRED, spec_key(101), layout.encode(NewTask("ready-1", "http://site/"))),
+        "deferred: project news task 'ready-1': it waits for the end of a lease that there is not",
+    ),
+    "an attempt of an unknown task": (
+        lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "nobody", 0), attempt()),
+        "history: project news task 'nobody': an attempt of a task that is unknown or bare",
+    ),
+    "an attempt of a bare task": (
+        lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "bare", 0), attempt()),
+        "history: project news task 'bare': an attempt of a task that is unknown or bare",
+    ),
+    "an attempt in a slot that there is not": (
+        lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "failed", 12), attempt()),
+        "history: project news task 'failed': slot 12; there are 10",
+    ),
+    "a task of an unknown project": (
+        lambda crawl: crawl.put(layout.IDS, layout.id_key(77, "stray"), crawl.get(layout.IDS, key("ready-1"))),
+        "ids: project #77: it is of no known project",
+    ),
+    "a spec of an unknown project": (
+        lambda crawl: crawl.put(layout.SPECS, spec_key(1, 77), crawl.get(layout.SPECS, spec_key(101))),
+        "specs: project #77: it is of no known project",
+    ),
+    "a record that can't be read": (
+        lambda crawl: crawl.put(layout.IDS, key("ready-1"), b"short"),
+        "ids: project news: can't be read",
+    ),
+    "a key that is none": (
+        lambda crawl: crawl.put(layout.IDS, b"k", b"short"),
+        "ids: project -: it is too short for a key",
+    ),
+    "counters that can't be read": (
+        lambda crawl: crawl.put(layout.COUNTERS, layout.project_key(NEWS), b"\xc1"),
+        "counters: project news: can't be read",
+    ),
+    "a change in the log that can't be read": (
+        lambda crawl: crawl.put(layout.LOG, layout.log_key(1), b"\x90"),
+        "log: project -: can't be read",
+    ),
+    "a point of the history that can't be read": (
+        lambda crawl: crawl.put(layout.POINTS, layout.point_key("hour", 472_222, NEWS), b"\xa1x"),
+        "points: project -: can't be read",
+    ),
+    "a project number that would be given twice": (
+        lambda crawl: crawl.put(META, layout.NEXT_PROJECT_KEY, b"2"),
+        "meta: project -: the next project is to get number 2, but 2 is taken",
+    ),
+    "a number of an epoch to come": (
+        lambda crawl: crawl.put(layout.IDS, key("ended"), from_the_future(crawl)),
+        "ids: project news task 'ended': its seq is of an epoch after",
+    ),
+}
+
+
+def run_before(crawl: Crawl) -> bytes:
+    lease = layout.decode_lease(NEWS, crawl.get(LEASES, layout.order_key(NEWS, 105)))
+    assert lease.lease is not None
+    record = bytearray(crawl.get(layout.IDS, key("ready-1")))
+    record[1] |= 1 << layout.ATTEMPTS_SHIFT
+    record[0] = PROCESSING
+    record[-16:] = (105).to_bytes(16, "big")
+    return layout.encode_lease(bytes(record), "unlisted", lease.lease)
+
+
+def other_state(crawl: Crawl) -> bytes:
+    return bytes([FAILED]) + crawl.get(layout.IDS, key("cancelled"))[1:]
+
+
+def from_the_future(crawl: Crawl) -> bytes:
+    record = bytearray(crawl.get(layout.IDS, key("ended")))
+    record[42:50] = (99 << 44).to_bytes(8, "big")
+    return bytes(record)
+
+
+def attempt() -> bytes:
+    return layout.encode(Attempt(1e9, "failed"))
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_what_does_not_agree_is_named(crawl: Crawl, name: str) -> None:
+    damage, says = DAMAGES[name]
+    damage(crawl)
+
+    findings = crawl.check()
+
+    assert any(shown(str(problem)).startswith(says) for problem in findings.problems), findings.problems
+    assert findings.found == len(findings.problems)
+
+
+def shown(problem: str) -> str:
+    """Without the key, which changes with the layout."""
+    before, _, after = problem.partition(" (key ")
+    return before + after.partition(")")[2] if after else before
+
+
+def test_only_so_many_problems_are_kept_and_all_are_counted(crawl: Crawl) -> None:
+    spec = crawl.get(layout.SPECS, spec_key(101))
+    crawl.write(Batch(puts={layout.SPECS: [(spec_key(seq), spec) for seq in range(600, 650)]}))
+
+    findings = crawl.check(3)
+
+    assert findings.found == 50
+    assert len(findings.problems) == 3
+
+
+def test_records_that_share_an_entry_are_named_however_many_there_are(crawl: Crawl) -> None:
+    record = crawl.get(layout.IDS, key("cancelled"))
+    crawl.write(Batch(puts={layout.IDS: [(key(f"x{n:05}"), record) for n in range(5000)]}))
+
+    findings = crawl.check()
+
+    assert findings.found == 5000
+    assert findings.problems[0].taskid == "x00000"

@@ -1,0 +1,162 @@
+"""What happened by the minute and the hour, moved to another store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskqueue.calendar import Calendar
+from taskqueue.core.parts.history import KeptPoint, KeptSlice, Row
+from taskqueue.core.tasks.records import Kept, ProjectRecord
+from taskqueue.protocol.choices import Resolution
+from taskqueue.store.ledger import Ledger
+from taskqueue.store.records import layout
+from taskqueue.store.records.pages import pages
+from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.tools.exporting import History, lines_of
+from taskqueue.store.tools.figures import project_records
+from taskqueue.store.tools.forms import JSON, MESSAGEPACK, Form
+from taskqueue.store.tools.importing import BadLine, bring_in
+
+HOUR = 472_222
+NEWS, SHOP = (5, 4, 3, 2, 1, 0), (10, 0, 0, 0, 0, 0)
+ALL = (20, 4, 3, 2, 1, 0)
+"""A project that is no more did the rest."""
+
+
+def fill(path: Path, *projects: str, points: dict[Resolution, dict[int, dict[str, Row]]] | None = None) -> None:
+    """A store with these projects; ``points`` by resolution, time, and project, or "" for all together."""
+    with closing(RocksStore(path)) as store:
+        ledger = Ledger(store)
+        ledger.begin("boot-1")
+        kept = Kept(projects=[ProjectRecord(n, name) for n, name in enumerate(projects, 1)], next_project=9)
+        for resolution, slices in (points or {}).items():
+            for at, rows in slices.items():
+                numbers = {name: n for n, name in enumerate(projects, 1)}
+                kept.points += [KeptPoint(resolution, at, numbers[name], row) for name, row in rows.items() if name]
+                kept.slices.append(KeptSlice(resolution, at, rows[""], len(rows) - 1))
+        ledger.keep(kept)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with a minute and two hours of the projects news and shop."""
+    fill(
+        tmp_path / "from",
+        "news",
+        "shop",
+        points={
+            "minute": {60 * HOUR + 7: {"": NEWS, "news": NEWS}},
+            "hour": {HOUR: {"": ALL, "news": NEWS, "shop": SHOP}, HOUR + 1: {"": SHOP, "shop": SHOP}},
+        },
+    )
+    return tmp_path / "from"
+
+
+def exported(path: Path, *names: str, history: History = "all", form: Form = JSON) -> list[bytes]:
+    with closing(Still(str(path))) as still:
+        records = [record for record in project_records(still) if not names or record.name in names]
+        return list(lines_of(still, records, [], form, history=history))
+
+
+def slices(lines: list[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines[1:-1]]
+
+
+def imported(path: Path, lines: list[bytes], form: Form = JSON) -> None:
+    with closing(RocksStore(path)) as store:
+        for _ in bring_in(store, lines, "skip", 0.0, Calendar(), form):
+            pass
+
+
+def kept(path: Path) -> Iterator[tuple[tuple[Resolution, int, int], list[int]]]:
+    with closing(Still(str(path))) as still:
+        for page in pages(still, layout.POINTS):
+            yield from ((layout.point_of(key), list(layout.decode_events(value))) for key, value in page)
+
+
+def test_each_minute_and_hour_is_a_line_after_the_tasks(path: Path) -> None:
+    assert slices(exported(path)) == [
+        {"history": "minute", "at": 3600 * HOUR + 420, "projects": {"news": [*NEWS]}, "all": [*NEWS]},
+        {"history": "hour", "at": 3600 * HOUR, "projects": {"news": [*NEWS], "shop": [*SHOP]}, "all": [*ALL]},
+        {"history": "hour", "at": 3600 * HOUR + 3600, "projects": {"shop": [*SHOP]}, "all": [*SHOP]},
+    ]
+
+
+def test_of_one_project_there_is_only_its_own(path: Path) -> None:
+    assert slices(exported(path, "news", history="projects")) == [
+        {"history": "minute", "at": 3600 * HOUR + 420, "projects": {"news": [*NEWS]}},
+        {"history": "hour", "at": 3600 * HOUR, "projects": {"news": [*NEWS]}},
+    ]
+    assert slices(exported(path, history="none")) == []
+
+
+@pytest.mark.parametrize("form", [JSON, MESSAGEPACK], ids=["json", "messagepack"])
+def test_an_empty_store_gets_all_of_it(path: Path, tmp_path: Path, form: Form) -> None:
+    imported(tmp_path / "to", exported(path, form=form), form)
+
+    assert list(kept(tmp_path / "to")) == list(kept(path))
+    assert exported(tmp_path / "to") == exported(path)
+
+
+def test_brought_in_twice_it_is_the_same(path: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        imported(tmp_path / "to", exported(path))
+
+    assert exported(tmp_path / "to") == exported(path)
+
+
+def test_what_is_known_stays_and_what_is_new_is_added_to_the_sum(path: Path, tmp_path: Path) -> None:
+    own, other = (1, 1, 0, 0, 0, 0), (7, 0, 0, 0, 0, 0)
+    there: dict[Resolution, dict[int, dict[str, Row]]] = {
+        "hour": {HOUR: {"": (8, 1, 0, 0, 0, 0), "x": other, "news": own}}
+    }
+    fill(tmp_path / "to", "x", "news", points=there)
+
+    imported(tmp_path / "to", exported(path))
+
+    assert slices(exported(tmp_path / "to"))[1] == {
+        "history": "hour",
+        "at": 3600 * HOUR,
+        "projects": {"x": [*other], "news": [*own], "shop": [*SHOP]},
+        "all": [18, 1, 0, 0, 0, 0],
+    }
+
+
+def test_the_sum_of_a_part_without_one_is_that_of_its_projects(path: Path, tmp_path: Path) -> None:
+    imported(tmp_path / "to", exported(path, "shop", history="projects"))
+
+    assert [each["all"] for each in slices(exported(tmp_path / "to"))] == [[*SHOP], [*SHOP]]
+
+
+def test_a_scheduler_goes_on_with_what_was_brought_in(path: Path, tmp_path: Path) -> None:
+    imported(tmp_path / "to", exported(path))
+
+    with closing(RocksStore(tmp_path / "to")) as store:
+        loaded = Ledger(store).begin("boot-1").history["hour"]
+
+    assert loaded.slices == {HOUR: 2, HOUR + 1: 1}
+    assert (loaded.sum, list(loaded.rows.values())) == (SHOP, [SHOP])
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b'{"history":"day","at":0,"projects":{}}', "line 2: Invalid enum value"),
+        (b'{"history":"hour","at":-1,"projects":{}}', "line 2: Expected `int` >= 0"),
+        (b'{"history":"hour","at":0,"projects":{"news":[1]}}', "line 2: Expected `array` of length 6"),
+        (
+            b'{"history":"hour","at":0,"projects":{"other":[1,2,3,4,5,6]}}',
+            'line 2: project "other" is not in the first',
+        ),
+    ],
+)
+def test_a_line_that_can_not_be_is_named(path: Path, tmp_path: Path, line: bytes, says: str) -> None:
+    with pytest.raises(BadLine, match=says):
+        imported(tmp_path / "to", [exported(path)[0], line, b'{"tasks":0}'])
