@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import zmq
 
 from benchmarks import processes
-from taskqueue.protocol.codec import decode_said, encode
+from taskqueue.protocol.codec import decode_outgoing, encode
 from taskqueue.protocol.replies import StatusReply
 from taskqueue.protocol.requests import AnyRequest, Status
 
@@ -165,7 +165,7 @@ class Peer:
 
     def receive(self) -> Any:
         """The next message."""
-        return decode_said(self.socket.recv())
+        return decode_outgoing(self.socket.recv())
 
     def status(self) -> StatusReply:
         """How the daemon is; waits until it listens."""

@@ -29,7 +29,7 @@ from taskqueue.core.tasks.failure import FailuresRef
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.task import NO_FLOOR
 from taskqueue.protocol.choices import FailuresBy
-from taskqueue.protocol.fields import Finished, NewTask
+from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.store.lookup import find
 from taskqueue.store.rocksdb.rocks import RocksStore
 
@@ -50,15 +50,15 @@ ASKED: Final = 5
 class Failing(Fetcher):
     """Reports each task as failed, with one of many errors."""
 
-    def _report(self, tasks: list[Finished | None]) -> None:
+    def _report(self, tasks: list[TaskReport | None]) -> None:
         super()._report([_failed(task) for task in tasks if task is not None])
 
 
-def _failed(task: Finished) -> Finished:
+def _failed(task: TaskReport) -> TaskReport:
     number = int(task.taskid[:6], 16)
     url = f"http://{number}.org/"
     error = f"HTTP {(503, 404, 500)[number % 3]} at {url}" if number % 4 else f"too slow: {number} ms"
-    return Finished(task.project, task.taskid, task.token, ok=False, retry=False, error=error)
+    return TaskReport(task.project, task.taskid, task.token, ok=False, retry=False, error=error)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.cli.input.task_lines import Lines
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.protocol.value_stream import values
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 from taskqueue.store.tools.exporting import lines_of
 from taskqueue.store.tools.figures import project_records
@@ -133,7 +133,7 @@ def form_of(path: Path) -> Form:
 def export(store: Path, path: Path) -> None:
     """As ``taskqueue store export`` does."""
     form = form_of(path)
-    with closing(Still(str(store))) as still, path.open("wb") as file:
+    with closing(ReadOnlyStore(str(store))) as still, path.open("wb") as file:
         for part in lines_of(still, project_records(still), range(1, len(STATE_NAMES)), form):
             file.write(part + form.end)
 

@@ -17,8 +17,8 @@ from benchmarks.daemon import Peer
 from benchmarks.peers import redis
 from benchmarks.peers.service import CHUNK_BYTES, connect
 from benchmarks.traffic import body_of
-from taskqueue.protocol.codec import decode_said, encode
-from taskqueue.protocol.fields import Finished, NewTask
+from taskqueue.protocol.codec import decode_outgoing, encode
+from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.replies import DoneReply, NewTasksReply, ProjectReply, Select, Welcome
 from taskqueue.protocol.requests import Done, Hello, NewTasks, ProjectSet
 
@@ -72,9 +72,9 @@ class OurLine(Connections):
         producer.socket.send(frame)
         payload = fetcher.socket.recv()
         seconds = time.perf_counter() - began_at
-        select = decode_said(payload)
+        select = decode_outgoing(payload)
         assert isinstance(select, Select), select
-        done: list[Finished | None] = [Finished(each.project, each.taskid, each.token) for each in select.tasks]
+        done: list[TaskReport | None] = [TaskReport(each.project, each.taskid, each.token) for each in select.tasks]
         fetcher.send(Done(session=fetcher.session, n=fetcher.number(), tasks=done))
         self._expect(fetcher, DoneReply)
         self._expect(producer, NewTasksReply)

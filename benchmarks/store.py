@@ -33,7 +33,7 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from taskqueue.core.tasks.needs import Needs, OrderRef, TaskRef
-from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, SUCCESS, Lease, Move, Spec, Task, ready_key, time_key
 from taskqueue.protocol.fields import Schedule, Token
 from taskqueue.protocol.views import Attempt
@@ -228,14 +228,14 @@ class ThroughLedger:
 
     def push(self, tasks: list[Task]) -> None:
         self._ledger.find(Needs(tasks=[TaskRef(PROJECT, task.taskid) for task in tasks]))
-        self._ledger.keep(Kept(moves=[(task, 0, 0, task.seq, True, False) for task in tasks]))
+        self._ledger.keep(WriteSet(moves=[(task, 0, 0, task.seq, True, False) for task in tasks]))
 
     def move(self, old: list[tuple[int, int]], tasks: list[Task]) -> None:
         moves: list[Move] = [(task, *place, task.seq, False, False) for place, task in zip(old, tasks, strict=True)]
         ended = Attempt(1.8e9, "success", "fetcher-1", 0.5)
         for task in tasks:
             task.ended = ended if task.state == SUCCESS else None
-        self._ledger.keep(Kept(moves=moves))
+        self._ledger.keep(WriteSet(moves=moves))
 
     def refill(self, state: int, start: int) -> int:
         [found] = self._ledger.find(Needs(orders=[OrderRef(PROJECT, state, start, REFILL, 1 << 40)])).orders

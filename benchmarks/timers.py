@@ -17,9 +17,9 @@ from benchmarks.peers import beanstalkd, redis
 from benchmarks.peers.beanstalkd import ID_BYTES
 from benchmarks.peers.service import CHUNK_BYTES, connect
 from benchmarks.traffic import PROJECT, Traffic, expect, taskid_of
-from taskqueue.protocol.codec import decode_said
-from taskqueue.protocol.fields import MAX_CAPACITY, Finished, Schedule
-from taskqueue.protocol.replies import AnySaid, DoneReply, Select
+from taskqueue.protocol.codec import decode_outgoing
+from taskqueue.protocol.fields import MAX_CAPACITY, Schedule, TaskReport
+from taskqueue.protocol.replies import AnyOutgoing, DoneReply, Select
 from taskqueue.protocol.requests import Done, Hello
 
 BATCH: Final = 1000
@@ -78,13 +78,13 @@ class InTaskqueue:
             while len(out) < count:
                 payload = peer.socket.recv()
                 at = time.time()
-                message = decode_said(payload)
+                message = decode_outgoing(payload)
                 self.note(peer, message)
                 if isinstance(message, Select):
                     out += [Out(task.taskid, at) for task in message.tasks]
         return out
 
-    def note(self, peer: Peer, message: AnySaid) -> None:
+    def note(self, peer: Peer, message: AnyOutgoing) -> None:
         """What the fetcher does about a message."""
 
 
@@ -93,13 +93,13 @@ class InTaskqueueDone(InTaskqueue):
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
-        self._reported: list[Finished | None] = []
+        self._reported: list[TaskReport | None] = []
         self._unanswered = False
 
-    def note(self, peer: Peer, message: AnySaid) -> None:
+    def note(self, peer: Peer, message: AnyOutgoing) -> None:
         """See ``InTaskqueue``."""
         if isinstance(message, Select):
-            self._reported += [Finished(task.project, task.taskid, task.token) for task in message.tasks]
+            self._reported += [TaskReport(task.project, task.taskid, task.token) for task in message.tasks]
         elif isinstance(message, DoneReply):
             self._unanswered = False
         if self._reported and not self._unanswered:

@@ -24,7 +24,7 @@ import msgspec
 import zmq
 
 from benchmarks.daemon import Peer
-from taskqueue.protocol.fields import PLAIN, Finished, NewTask, Schedule
+from taskqueue.protocol.fields import PLAIN, NewTask, Schedule, TaskReport
 from taskqueue.protocol.replies import DoneReply, NewTasksReply, Select
 from taskqueue.protocol.requests import Done, Hello, NewTasks
 
@@ -219,12 +219,12 @@ class Fetcher:
         """
         message = self.peer.receive()
         if isinstance(message, Select):
-            self._report([Finished(task.project, task.taskid, task.token) for task in message.tasks])
+            self._report([TaskReport(task.project, task.taskid, task.token) for task in message.tasks])
         elif isinstance(message, DoneReply):
             expect(Counter(message.outcomes), "done", len(message.outcomes))
             self._unanswered -= len(message.outcomes)
 
-    def _report(self, tasks: list[Finished | None]) -> None:
+    def _report(self, tasks: list[TaskReport | None]) -> None:
         tasks = tasks[: self._unreported]
         self._unreported -= len(tasks)
         for start_at in range(0, len(tasks), self._batch):

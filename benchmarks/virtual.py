@@ -16,9 +16,9 @@ from typing import Final
 from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.fields import NIL, Finished, Handed, NewTask, Now, Peer, Schedule
+from taskqueue.protocol.fields import NIL, Assignment, NewTask, Now, Peer, Schedule, TaskReport
 from taskqueue.protocol.replies import Select
-from taskqueue.protocol.requests import AnyRequest, Done, Heard, Hello, NewTasks
+from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 
@@ -39,7 +39,7 @@ class Line:
 
     def __init__(self, config: CoreConfig, capacity: int) -> None:
         self.elapsed = 0.0
-        self.held: list[Handed] = []
+        self.held: list[Assignment] = []
         self.taken = 0
         self._seen = 0
         self._capacity = capacity
@@ -50,7 +50,7 @@ class Line:
 
     def turn(self, *requests: AnyRequest) -> None:
         """Take one turn; the fetcher takes what it is given."""
-        heard = [Heard(Peer(request.session.encode()), request) for request in requests]
+        heard = [Incoming(Peer(request.session.encode()), request) for request in requests]
         now = self._now
         found = self._ledger.find(self._scheduler.needs(now, heard))
         turn = self._scheduler.step(now, heard, found)
@@ -99,11 +99,11 @@ class Line:
         self.turn(message)
         self.settle()
 
-    def finish(self, tasks: int) -> list[Handed]:
+    def finish(self, tasks: int) -> list[Assignment]:
         """The fetcher succeeds with so many of the tasks that it has had for longest; they are returned."""
         done, self.held = self.held[:tasks], self.held[tasks:]
         for start in range(0, len(done), BATCH):
-            items = [Finished(each.project, each.taskid, each.token) for each in done[start : start + BATCH]]
+            items = [TaskReport(each.project, each.taskid, each.token) for each in done[start : start + BATCH]]
             self.turn(Done(session=FETCHER, n=next(self._numbers), tasks=list(items)))
         self.settle()
         return done

@@ -14,7 +14,7 @@ import msgspec
 from benchmarks.contest import WINDOW, Load, Made
 from benchmarks.daemon import Daemon, Peer
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.fields import Finished, NewTask
+from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.replies import DoneReply, NewTasksReply, Select, Welcome
 from taskqueue.protocol.requests import Done, Hello, NewTasks
 
@@ -117,5 +117,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
 
 def done(n: int, select: Select, start: int, end: int) -> Done:
     """All is well with so many of these tasks."""
-    tasks: list[Finished | None] = [Finished(task.project, task.taskid, task.token) for task in select.tasks[start:end]]
+    tasks: list[TaskReport | None] = [
+        TaskReport(task.project, task.taskid, task.token) for task in select.tasks[start:end]
+    ]
     return Done(session=FETCHER, n=n, tasks=tasks)

@@ -22,8 +22,8 @@ from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fields import Now, Peer
-from taskqueue.protocol.replies import AnySaid, DoneReply, NewTasksReply, Select
-from taskqueue.protocol.requests import AnyRequest, Heard
+from taskqueue.protocol.replies import AnyOutgoing, DoneReply, NewTasksReply, Select
+from taskqueue.protocol.requests import AnyRequest, Incoming
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
@@ -50,7 +50,7 @@ class Turn(Struct):
     new_out: list[bytes] = field(default_factory=list)
     done_out: list[bytes] = field(default_factory=list)
 
-    def say(self, message: AnySaid) -> None:
+    def say(self, message: AnyOutgoing) -> None:
         """Add what was said."""
         kinds = {Select: self.selects, NewTasksReply: self.new_out, DoneReply: self.done_out}
         if (frames := kinds.get(type(message))) is not None:
@@ -100,8 +100,8 @@ class Recording:
             self.turns.append(turn)
             done = [each for message in said if isinstance(message, Select) for each in self._answers(message)]
 
-    def _turn(self, requests: Sequence[AnyRequest]) -> tuple[list[AnySaid], Batch | None]:
-        now, heard = self._now, [Heard(Peer(request.session.encode()), request) for request in requests]
+    def _turn(self, requests: Sequence[AnyRequest]) -> tuple[list[AnyOutgoing], Batch | None]:
+        now, heard = self._now, [Incoming(Peer(request.session.encode()), request) for request in requests]
         found = self._ledger.find(self._scheduler.needs(now, heard))
         turn = self._scheduler.step(now, heard, found)
         self._store.last = None

@@ -28,17 +28,17 @@ from typing import Any, Final, Self
 
 from taskqueue.client.admin.hold_open import Holding
 from taskqueue.client.admin.log_admin import LogAdmin
-from taskqueue.client.admin.long_poll import Waiting
+from taskqueue.client.admin.long_poll import LongPoll
 from taskqueue.client.admin.project_admin import ProjectAdmin
 from taskqueue.client.admin.task_admin import TaskAdmin
 from taskqueue.client.connection.exchange import Exchange, limit
 from taskqueue.client.connection.session import HandedOut, Session
-from taskqueue.client.fetcher.fetch_buffer import Fetching
+from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.relay import Relay
-from taskqueue.client.fetcher.task_supply import Intake
+from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.push_many import Batch, Defaults, Item, Packer, Pushed, batches
-from taskqueue.client.tasks.push_one import Pushes, push_of
-from taskqueue.client.tasks.reports import Finish, Finishing, failure_of, success_of
+from taskqueue.client.tasks.push_one import PushOne, push_of
+from taskqueue.client.tasks.reports import Finish, Reports, failure_of, success_of
 from taskqueue.client.tasks.task import Duration, Moment, Task, new_task
 from taskqueue.errors import MessageTooLarge
 from taskqueue.protocol.fields import MAX_BATCH
@@ -80,11 +80,11 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         session = Session(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
         self._exchange = Exchange(self.url, session, timeout, self._arrive, connect_timeout)
         self.reach = self._exchange.reach
-        self._fetching = Fetching(session, self._exchange.pump, self._release_quietly)
+        self._fetching = FetchBuffer(session, self._exchange.pump, self._release_quietly)
         self._relay = Relay(session, self._exchange.pump)
-        self.pushes = Pushes(self._exchange)
-        self.finishing = Finishing(self._exchange, self._fetching.finished)
-        self._waiting = Waiting(self._exchange)
+        self.pushes = PushOne(self._exchange)
+        self.finishing = Reports(self._exchange, self._fetching.finished)
+        self._waiting = LongPoll(self._exchange)
         self._holding = Holding(self.hold)
 
     async def __aenter__(self) -> Self:
@@ -276,10 +276,10 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         finally:
             self._fetching.leave(consumer)
 
-    async def intake(self, projects: Iterable[str] | None, slots: int, prefetch: int | None = None) -> Intake:
+    async def intake(self, projects: Iterable[str] | None, slots: int, prefetch: int | None = None) -> TaskSupply:
         """What a Worker takes its tasks from; see there."""
         await self._exchange.ready()
-        return Intake(self._fetching, projects, slots, prefetch)
+        return TaskSupply(self._fetching, projects, slots, prefetch)
 
     async def done(self, task: Task, new: Iterable[Item] = ()) -> Finish:
         """Say that a task succeeded, and which tasks came out of it; both are kept together or not at all.

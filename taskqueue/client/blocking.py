@@ -22,7 +22,7 @@ from taskqueue.client.tasks.push_one import push_of
 from taskqueue.client.tasks.reports import Finish, failure_of, report_size, success_of
 from taskqueue.client.tasks.task import Duration, Moment, Task, new_task
 from taskqueue.errors import Closed
-from taskqueue.protocol.fields import Finished
+from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.replies import NewOutcome
 
 
@@ -175,7 +175,7 @@ class Client(BlockingAdmin):
         """See ``AsyncClient.extend``."""
         return self._background.run(self._client.extend(task, seconds))
 
-    def _report(self, item: Finished) -> Finish:
+    def _report(self, item: TaskReport) -> Finish:
         return self._background.ask(self._client.finishing.grouping, item, report_size(item))
 
 

@@ -27,8 +27,8 @@ from taskqueue.protocol.requests import (
     Done,
     Extend,
     GroupDo,
-    Heard,
     Hello,
+    Incoming,
     Log,
     NewTasks,
     ProjectDo,
@@ -47,7 +47,7 @@ SPECS_A_TURN: Final = 256
 """Hollow tasks that are filled in one turn, beside those that its requests are about."""
 
 
-def needs(state: State, now: Now, heard: Sequence[Heard]) -> Needs:
+def needs(state: State, now: Now, heard: Sequence[Incoming]) -> Needs:
     """What must be looked up for these requests, and for the heads."""
     state.shed()
     state.asked.clear()
@@ -126,11 +126,11 @@ def _low_orders(state: State, project: Project) -> list[OrderRef]:
     ]
 
 
-def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
+def _need_for(state: State, heard: Incoming, wanted: Needs) -> None:
     request = heard.request
     session = state.sessions.get(request.session)
     # Of one that is unknown the store has nothing: all that it has are loaded, and forgotten here and there at once.
-    if session is not None and (session.numbers is None or session.has_done(request.n)):
+    if session is not None and (session.kept_requests is None or session.has_done(request.n)):
         wanted.sessions.append(request.session)
     match request:
         case NewTasks():
@@ -155,7 +155,7 @@ def _need_for(state: State, heard: Heard, wanted: Needs) -> None:
             _need_extended(state, request)
 
 
-def _clears(heard: Heard) -> bool:
+def _clears(heard: Incoming) -> bool:
     return isinstance(heard.request, ProjectDo | GroupDo) and heard.request.action == "clear"
 
 

@@ -50,16 +50,24 @@ from taskqueue.core.rules import (
 from taskqueue.core.rules.clock_step import put_back
 from taskqueue.core.rules.eligibility import offer
 from taskqueue.core.rules.handout import HandOut, call_crowded
-from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.startup import configure, load
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Found, Needs
-from taskqueue.core.tasks.records import Kept, KeptOutcome, Loaded
+from taskqueue.core.tasks.records import KeptOutcome, Loaded, WriteSet
 from taskqueue.core.timers import keep_appointments
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import Now
-from taskqueue.protocol.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, NewTasksReply, Said, VerifyReply
+from taskqueue.protocol.replies import (
+    AnyReply,
+    DoneReply,
+    ErrorReply,
+    HelloWanted,
+    NewTasksReply,
+    Outgoing,
+    VerifyReply,
+)
 from taskqueue.protocol.requests import (
     Bulk,
     Done,
@@ -67,8 +75,8 @@ from taskqueue.protocol.requests import (
     Failures,
     Fetchers,
     GroupDo,
-    Heard,
     Hello,
+    Incoming,
     Log,
     NewTasks,
     OperationList,
@@ -95,8 +103,8 @@ from taskqueue.protocol.requests import (
 class Turn(Struct):
     """What one turn comes to: one batch to write, then these messages to send, and people to tell."""
 
-    kept: Kept
-    said: list[Said]
+    kept: WriteSet
+    said: list[Outgoing]
     events: list[Event]
 
 
@@ -110,20 +118,20 @@ class Scheduler:
         now: the time of the start.
     """
 
-    def __init__(self, loaded: Loaded, config: CoreConfig, given: Given, now: Now) -> None:
-        self._state = load(loaded, config, given, now)
+    def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> None:
+        self._state = load(loaded, config, environment, now)
 
-    def needs(self, now: Now, heard: Sequence[Heard]) -> Needs:
+    def needs(self, now: Now, heard: Sequence[Incoming]) -> Needs:
         """What must be looked up before ``step`` with the same requests can decide them."""
         return lookups.needs(self._state, now, heard)
 
     def step(
         self,
         now: Now,
-        heard: Sequence[Heard],
+        heard: Sequence[Incoming],
         found: Found,
         config: CoreConfig | None = None,
-        undelivered: Sequence[Said] = (),
+        undelivered: Sequence[Outgoing] = (),
         reloaded: Sequence[str] | None = None,
     ) -> Turn:
         """Decide one turn.
@@ -167,7 +175,7 @@ class Scheduler:
         self._settle(now)
         return Turn(state.changes.take(), state.said, state.events)
 
-    def last_words(self) -> Kept:
+    def last_words(self) -> WriteSet:
         """What is to be kept before an orderly end: windows that have changed since they were saved, and points."""
         for project in self._state.projects.values():
             statistics.save(self._state, project)
@@ -198,10 +206,10 @@ class Scheduler:
 
     # ------------------------------------------------------------------------------------ what is heard
 
-    def _hear(self, heard: Heard, now: Now) -> None:
+    def _hear(self, heard: Incoming, now: Now) -> None:
         request = heard.request
         session = self._state.session(request.session, now)
-        if session.numbers is None:
+        if session.kept_requests is None:
             session.learn(self._kept_outcomes(session))
         if not session.follows(request.n) and (isinstance(request, Hello) or not isinstance(request, READS)):
             self._refuse_jump(session, heard)
@@ -218,22 +226,22 @@ class Scheduler:
         else:
             reason = f"n: {request.n} is too old; {session.highest} has been answered"
             self._answer(session, ErrorReply(n=request.n, code="too-old", reason=reason), kept=True)
-        if not session.hello_n and session.asked_for_hello != heard.peer:
+        if not session.last_hello and session.asked_for_hello != heard.peer:
             self._want_hello(session, heard)
 
-    def _refuse_jump(self, session: Session, heard: Heard) -> None:
+    def _refuse_jump(self, session: Session, heard: Incoming) -> None:
         """Say so to whoever sent it, who need not be the session's own client: that one stays where it was heard."""
         n = heard.request.n
         reason = f"n: {n} is too far after {session.latest}, the last number of this session; choose a new session"
-        self._state.said.append(Said(heard.peer, ErrorReply(n=n, code="too-far", reason=reason), False, session.id))
+        self._state.said.append(Outgoing(heard.peer, ErrorReply(n=n, code="too-far", reason=reason), False, session.id))
 
-    def _want_hello(self, session: Session, heard: Heard) -> None:
+    def _want_hello(self, session: Session, heard: Incoming) -> None:
         """Ask who seems to be a fetcher for a hello, once at each address; producers say none, and need none."""
         if session.leases or isinstance(heard.request, FETCHERS_SAY):
             session.asked_for_hello = heard.peer
             self._state.say(session, HelloWanted(epoch=self._state.epoch), kept=True)
 
-    def _do(self, session: Session, heard: Heard, now: Now) -> None:
+    def _do(self, session: Session, heard: Incoming, now: Now) -> None:
         """Do a request that changes something; its outcome is kept with what it changed."""
         reply = self._try(session, heard, now)
         if reply is not None and not isinstance(reply, ErrorReply) and self._is_kept(reply):
@@ -258,7 +266,7 @@ class Scheduler:
     def _kept_outcomes(self, session: Session) -> dict[int, AnyReply]:
         return self._state.changes.found.sessions.get(session.id, {})
 
-    def _try(self, session: Session, heard: Heard, now: Now) -> AnyReply | None:
+    def _try(self, session: Session, heard: Incoming, now: Now) -> AnyReply | None:
         try:
             if not self._state.config.has_room:
                 disk_full.refuse(heard.request)
@@ -278,7 +286,7 @@ class Scheduler:
         if state.connections.crowded:
             call_crowded(state)
         for session in state.freed.values():
-            state.shares.weigh(session)
+            state.fair_queue.weigh(session)
         if state.freed and state.barred:
             barred, state.barred = state.barred, {}
             for project in barred.values():
@@ -323,24 +331,24 @@ PROBLEMS_SHOWN: Final = 100
 """In one verify reply: one broken invariant may show in every task."""
 
 
-def _new_tasks(state: State, now: Now, session: Session, heard: Heard) -> NewTasksReply:
+def _new_tasks(state: State, now: Now, session: Session, heard: Incoming) -> NewTasksReply:
     request = heard.request
     assert isinstance(request, NewTasks)
     outcomes, errors = push.take_batch(state, now, request.project, request.tasks, heard.flaws)
     return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors)
 
 
-def _done(state: State, now: Now, session: Session, heard: Heard) -> DoneReply:
+def _done(state: State, now: Now, session: Session, heard: Incoming) -> DoneReply:
     request = heard.request
     assert isinstance(request, Done)
     return lease_end.finish_batch(state, now, session, request, heard.flaws)
 
 
-def _verify(state: State, now: Now, session: Session, heard: Heard) -> VerifyReply:
+def _verify(state: State, now: Now, session: Session, heard: Incoming) -> VerifyReply:
     return VerifyReply(n=heard.request.n, problems=check(state)[:PROBLEMS_SHOWN])
 
 
-_Handler = Callable[[State, Now, Session, Heard], AnyReply | None]
+_Handler = Callable[[State, Now, Session, Incoming], AnyReply | None]
 
 
 def _asked_by(handler: Callable[[State, Now, Session, Any], AnyReply | None]) -> _Handler:

@@ -18,7 +18,7 @@ from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.rules.registry import add_project, make_project, use_settings
-from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, check, merge
 from taskqueue.core.state import EPOCH_SHIFT, NO_PACE, State
 from taskqueue.core.tasks.records import Loaded, ProjectRecord
@@ -27,9 +27,9 @@ from taskqueue.errors import Corrupt, Rejected, StoreError
 from taskqueue.protocol.fields import Now
 
 
-def load(loaded: Loaded, config: CoreConfig, given: Given, now: Now) -> State:
+def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> State:
     """The state of a scheduler that starts now."""
-    state = State(loaded, config, given)
+    state = State(loaded, config, environment)
     state.before = now
     _load_shared(state, loaded, now)
     _load_projects(state, loaded, now)
@@ -86,7 +86,7 @@ def _load_operations(state: State, loaded: Loaded) -> None:
 
 def _plan(state: State, project: Project, now: Now) -> None:
     """Make the appointments that the store remembers, and finish what a crash came in between of."""
-    if cron_times.resume(project, state.given, now):
+    if cron_times.resume(project, state.environment, now):
         state.touch(project)
     state.crons.note(project.number, cron_times.next_at(project))
     project.cap_wait(now.wall)
@@ -99,7 +99,7 @@ def _plan(state: State, project: Project, now: Now) -> None:
 def _loaded_project(state: State, record: ProjectRecord, now: Now) -> Project:
     try:
         if record.overrides:  # the config has been checked already
-            check(merge({}, record.overrides), state.given)
+            check(merge({}, record.overrides), state.environment)
         return Project(record, state.changes, state.layers(record.name), now.boot)
     except Rejected as rejected:
         raise StoreError(
@@ -118,7 +118,7 @@ def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
             state.changes.touch(task)
         lease.deadline = _loaded_deadline(state, lease, now)
         session = state.session(lease.session, now)
-        session.number = max(session.number, lease.number)
+        session.select_number = max(session.select_number, lease.number)
         session.leases[task.token] = task
         if task.crashes:
             session.suspects[task.token] = task.crashes

@@ -15,22 +15,22 @@ from msgspec.structs import replace
 
 from taskqueue.core.parts.events import Event, EventKind
 from taskqueue.core.parts.history import History
-from taskqueue.core.parts.timer_heap import Agenda
+from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects.connections import Connections
 from taskqueue.core.projects.failure_groups import FailureCount
-from taskqueue.core.projects.fair_queue import Shares
-from taskqueue.core.projects.grand_totals import Sums
+from taskqueue.core.projects.fair_queue import FairQueue
+from taskqueue.core.projects.grand_totals import GrandTotals
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waits
 from taskqueue.core.projects.wishes import NOTHING, Wishes
-from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.failure_log import FailureLog
-from taskqueue.core.tasks.memory_usage import Memory
+from taskqueue.core.tasks.memory_usage import MemoryUsage
 from taskqueue.core.tasks.needs import FoundList, ListRef, SpecRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, DroppedSession, Loaded, SessionRecord
 from taskqueue.core.tasks.task import (
@@ -45,7 +45,7 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import Now, Token
-from taskqueue.protocol.replies import AnySaid, Said
+from taskqueue.protocol.replies import AnyOutgoing, Outgoing
 from taskqueue.protocol.views import Attempt
 
 NO_PACE: Final = Pace(rate=0.0)
@@ -101,37 +101,37 @@ class State:
         more: this turn left work undone because it was long enough.
     """
 
-    def __init__(self, loaded: Loaded, config: CoreConfig, given: Given) -> None:
+    def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment) -> None:
         self.config = config
-        self.given = given
+        self.environment = environment
         self.epoch = loaded.epoch
         self.secret = loaded.secret
         self.changes = Changes()
-        self.shares = Shares()
+        self.fair_queue = FairQueue()
         self.wishes = Wishes()
         self.connections = Connections()
         self.projects: dict[str, Project] = {}
         self.numbered: dict[int, Project] = {}
         self.names: list[str] = []
         self.said_bytes = 0
-        self.sums = Sums()
+        self.grand_totals = GrandTotals()
         self.next_project = loaded.next_project
         self.next_log = loaded.next_log
         self.history = History(loaded.history)
         self.sessions: OrderedDict[str, Session] = OrderedDict()
-        self.boot: Agenda[BootKey] = Agenda(self._boot_due_at)
-        self.wall: Agenda[WallKey] = Agenda(self._wall_due_at)
+        self.boot: TimerHeap[BootKey] = TimerHeap(self._boot_due_at)
+        self.wall: TimerHeap[WallKey] = TimerHeap(self._wall_due_at)
         self.dirty: dict[int, Project] = {}
         self.low: dict[int, None] = {}
         self.wanted: dict[SpecRef, Task] = {}
         self.asked: dict[SpecRef, Task] = {}
-        self.memory = Memory()
+        self.memory = MemoryUsage()
         self.heavy: list[Task] = []
         self.awaited: OrderedDict[int, Task] = OrderedDict()
         self.freed: dict[str, Session] = {}
         self.silent: dict[str, Session] = {}
         self.barred: dict[int, Project] = {}
-        self.crons: Agenda[int] = Agenda(self._cron_due_at)
+        self.crons: TimerHeap[int] = TimerHeap(self._cron_due_at)
         self.ticking: dict[int, Project] = {}
         self.before = Now(0.0, 0.0)
         self.finishing: dict[int, Project] = {}
@@ -154,13 +154,13 @@ class State:
         self.counted: FailureCount | None = None
         self.events: list[Event] = []
         self.waits = Waits()
-        self.said: list[Said] = []
+        self.said: list[Outgoing] = []
         self.more = False
         self._n = Token(loaded.epoch << EPOCH_SHIFT)
 
     # ------------------------------------------------------------------------------------ numbers, projects
 
-    def number(self) -> Token:
+    def next_number(self) -> Token:
         """The next number: a seq, an id, or one to make a token of. Grows, across restarts too."""
         self._n += 1  # type: ignore[assignment]  # wrapping it again would cost a call in each task's life
         return self._n
@@ -211,7 +211,7 @@ class State:
 
     def dismiss(self, session: Session) -> None:
         """The session wants no tasks before it states anew what it wants."""
-        self.shares.dismiss(session)
+        self.fair_queue.dismiss(session)
         self.wishes.let_go(session.interest)
         session.interest = NOTHING
 
@@ -225,17 +225,17 @@ class State:
         self.silent.pop(session.id, None)
         for kind in _OF_SESSIONS:
             self.boot.drop((kind, session.id))
-        if session.saved_at or session.numbers is None:  # if not, the store has nothing of it
-            slots = range(OUTCOME_WINDOW) if session.numbers is None else tuple(session.numbers)
+        if session.saved_at or session.kept_requests is None:  # if not, the store has nothing of it
+            slots = range(OUTCOME_WINDOW) if session.kept_requests is None else tuple(session.kept_requests)
             self.changes.kept.dropped_sessions.append(DroppedSession(session.id, slots))
 
     def tell(self, kind: EventKind, project: Project, now: Now, reason: str) -> None:
         """Tell whoever minds the daemon."""
         self.events.append(Event(kind, project.name, now.wall, reason))
 
-    def say(self, session: Session, message: AnySaid, *, kept: bool) -> None:
+    def say(self, session: Session, message: AnyOutgoing, *, kept: bool) -> None:
         """Send the session a message; ``kept``: not before what the turn keeps is on disk."""
-        self.said.append(Said(session.peer, message, kept, session.id))
+        self.said.append(Outgoing(session.peer, message, kept, session.id))
 
     # ------------------------------------------------------------------------------------ tasks
 

@@ -14,7 +14,7 @@ from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
 from taskqueue.protocol.checks import check_finished, check_total, is_too_long, item_name, long_reason
-from taskqueue.protocol.fields import MAX_BATCH, Finished, NewTask, ProjectName
+from taskqueue.protocol.fields import MAX_BATCH, NewTask, ProjectName, TaskReport
 from taskqueue.protocol.reasons import MALFORMED, reason_of
 from taskqueue.protocol.requests import Done, Flaws, NewTasks, Request
 
@@ -50,7 +50,7 @@ _encoder = Encoder()
 _new_tasks: Decoder[NewTasksApart] = Decoder(NewTasksApart)
 _done: Decoder[DoneApart] = Decoder(DoneApart)
 _new_task: Decoder[NewTask] = Decoder(NewTask)
-_finished: Decoder[Finished] = Decoder(Finished)
+_finished: Decoder[TaskReport] = Decoder(TaskReport)
 _fields: Decoder[dict[str, Raw]] = Decoder(dict[str, Raw])
 _items: Decoder[list[Raw]] = Decoder(Items)
 
@@ -89,7 +89,7 @@ def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
     """
     apart = _done.decode(frame)
     flaws: Flaws = {}
-    items: list[Finished | None] = []
+    items: list[TaskReport | None] = []
     new = 0
     for index, item in enumerate(apart.tasks):
         if len(flaws) >= MALFORMED_MOST:
@@ -108,7 +108,7 @@ def _unread(count: int, first: int, parent: tuple[int, ...], flaws: Flaws) -> li
     return [None] * (count - first)
 
 
-def _one_finished(item: Raw, index: int, new_before: int, flaws: Flaws) -> Finished | None:
+def _one_finished(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
     """Decode one outcome; if only follow-ups of it are malformed, only they are refused."""
     try:
         finished = _finished.decode(item)
@@ -120,7 +120,7 @@ def _one_finished(item: Raw, index: int, new_before: int, flaws: Flaws) -> Finis
     return check_finished(finished, index, flaws)
 
 
-def _one_by_new(item: Raw, index: int, new_before: int, flaws: Flaws) -> Finished | None:
+def _one_by_new(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
     """Decode one outcome without its follow-ups, and these one by one."""
     try:
         fields = _fields.decode(item)

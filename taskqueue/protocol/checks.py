@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, Finished, NewTask, TaskId
+from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, NewTask, TaskId, TaskReport
 from taskqueue.protocol.requests import AnyRequest, Done, Flaws, NewTasks, TaskCancel, TaskRetry, TaskShow, Why
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
@@ -44,7 +44,7 @@ def _check_new(tasks: list[NewTask | None], parent: tuple[int, ...], flaws: Flaw
             tasks[index] = None
 
 
-def _check_all_finished(items: list[Finished | None], flaws: Flaws) -> None:
+def _check_all_finished(items: list[TaskReport | None], flaws: Flaws) -> None:
     new = 0
     for index, item in enumerate(items):
         if item is None:
@@ -55,7 +55,7 @@ def _check_all_finished(items: list[Finished | None], flaws: Flaws) -> None:
             items[index] = check_finished(item, index, flaws)
 
 
-def check_finished(item: Finished, index: int, flaws: Flaws) -> Finished | None:
+def check_finished(item: TaskReport, index: int, flaws: Flaws) -> TaskReport | None:
     """The outcome, or None and a flaw; what is wrong with a follow-up is a flaw of that one only."""
     if len(item.taskid) > SHORT_TASKID and is_too_long(item.taskid):
         flaws[index,] = long_reason(f"{item_name((index,))}.taskid")

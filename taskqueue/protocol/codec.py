@@ -29,7 +29,7 @@ from taskqueue.protocol.batches import done_by_item, new_tasks_by_item
 from taskqueue.protocol.checks import flaws_of
 from taskqueue.protocol.fields import NIL, PROTOCOL, ProjectName, Setting
 from taskqueue.protocol.reasons import MALFORMED, reason_of
-from taskqueue.protocol.replies import AnySaid
+from taskqueue.protocol.replies import AnyOutgoing
 from taskqueue.protocol.requests import AnyRequest, Change, Flaws, ProjectSet
 
 MAX_MESSAGE_BYTES: Final = 8 << 20
@@ -73,19 +73,19 @@ _request: Decoder[AnyRequest | ProjectSetAsSent] = Decoder(
     Union[(ProjectSetAsSent, *(kind for kind in get_args(AnyRequest) if kind is not ProjectSet))]
 )
 _settings: Decoder[Settings] = Decoder(Settings)
-_said: Decoder[AnySaid] = Decoder(AnySaid)
+_said: Decoder[AnyOutgoing] = Decoder(AnyOutgoing)
 _envelope: Decoder[Envelope] = Decoder(Envelope)
 _anything: Decoder[Raw] = Decoder(Raw)
 _int: Decoder[int] = Decoder(int)
 _str: Decoder[str] = Decoder(str)
 
 
-def encode(message: AnyRequest | AnySaid) -> bytes:
+def encode(message: AnyRequest | AnyOutgoing) -> bytes:
     """The frame of a message. What a message's fields may hold is not checked here; its receiver does."""
     return _encoder.encode(message)
 
 
-def decode_said(frame: bytes) -> AnySaid:
+def decode_outgoing(frame: bytes) -> AnyOutgoing:
     """What the scheduler said, for its clients. Bodies share the frame's memory.
 
     Raises:

@@ -14,12 +14,12 @@ from taskqueue.protocol.fields import (
     MAX_CAPACITY,
     MAX_WISHES,
     PROTOCOL,
-    Finished,
     NewTask,
     Number,
     ProjectName,
     SessionId,
     TaskId,
+    TaskReport,
     TimeoutSeconds,
 )
 
@@ -73,7 +73,7 @@ class Hello(Request, tag="hello"):
 
 
 class NewTasks(Request, tag="new-task"):
-    """Here are tasks for a project. None stands for an item that could not be decoded; see ``Heard.flaws``."""
+    """Here are tasks for a project. None stands for an item that could not be decoded; see ``Incoming.flaws``."""
 
     project: ProjectName
     tasks: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)]
@@ -82,7 +82,7 @@ class NewTasks(Request, tag="new-task"):
 class Done(Request, tag="done"):
     """These tasks have been run."""
 
-    tasks: Annotated[list[Finished | None], Meta(max_length=MAX_BATCH)]
+    tasks: Annotated[list[TaskReport | None], Meta(max_length=MAX_BATCH)]
 
 
 class LeaseRef(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

@@ -113,7 +113,7 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     project: ProjectName | None = None
 
 
-class Handed(Struct, frozen=True, omit_defaults=True, gc=False):
+class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
     """A task as a fetcher gets it.
 
     Attributes:
@@ -134,7 +134,7 @@ class Handed(Struct, frozen=True, omit_defaults=True, gc=False):
     schedule: Schedule = PLAIN
 
 
-class Finished(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """What became of a task that was handed out.
 
     Attributes:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from taskqueue.protocol.fields import NIL, PROTOCOL, Handed, Peer, Schedule
+from taskqueue.protocol.fields import NIL, PROTOCOL, Assignment, Peer, Schedule
 from taskqueue.protocol.views import (
     Attempt,
     Counts,
@@ -282,7 +282,7 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 
     v: int = PROTOCOL
     number: int
-    tasks: list[Handed]
+    tasks: list[Assignment]
     fetch: dict[str, Raw] = {}
 
 
@@ -300,10 +300,10 @@ class HelloWanted(Struct, kw_only=True, tag_field="type", tag="hello-wanted"):
     epoch: int
 
 
-AnySaid = AnyReply | Select | HelloWanted
+AnyOutgoing = AnyReply | Select | HelloWanted
 
 
-class Said(Struct, gc=False):
+class Outgoing(Struct, gc=False):
     """A message and where it goes to.
 
     Attributes:
@@ -312,6 +312,6 @@ class Said(Struct, gc=False):
     """
 
     peer: Peer
-    message: AnySaid
+    message: AnyOutgoing
     kept: bool = True
     session: str = ""

@@ -312,7 +312,7 @@ Flaws = dict[tuple[int, ...], str]
 """Why items of a batch could not be decoded, by their path: (index,) or, for a follow-up, (parent, index)."""
 
 
-class Heard(Struct):
+class Incoming(Struct):
     """A request and where its answer goes to.
 
     Attributes:

@@ -17,8 +17,8 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.errors import StoreError
 from taskqueue.protocol.fields import Now
-from taskqueue.protocol.replies import Said
-from taskqueue.protocol.requests import Heard
+from taskqueue.protocol.replies import Outgoing
+from taskqueue.protocol.requests import Incoming
 from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
 from taskqueue.server.syncer import Durability, Syncer
@@ -27,7 +27,7 @@ from taskqueue.store.ledger import Ledger
 log = logging.getLogger("taskqueue")
 
 
-class Epoch:
+class Engine:
     """Begins at once.
 
     Attributes:
@@ -60,9 +60,9 @@ class Epoch:
     def turn(
         self,
         now: Now,
-        heard: Sequence[Heard],
+        heard: Sequence[Incoming],
         config: CoreConfig | None,
-        undelivered: Sequence[Said],
+        undelivered: Sequence[Outgoing],
         reloaded: Sequence[str] | None,
     ) -> Turn:
         """Decide and write; what it says may leave when the syncer has covered its last write.

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from taskqueue.core.parts.events import Event
-from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
-from taskqueue.protocol.requests import Heard, Request
+from taskqueue.protocol.requests import Incoming, Request
 from taskqueue.protocol.views import LogEntry
 from taskqueue.terminal.log_lines import LogLines
 from taskqueue.visible_text import visible
@@ -46,7 +46,7 @@ def set_level(level: str) -> None:
 
 
 def turn_lines(
-    heard: Sequence[Heard], kept: Kept, names: Mapping[int, str], pseudonym: Callable[[str], str]
+    heard: Sequence[Incoming], kept: WriteSet, names: Mapping[int, str], pseudonym: Callable[[str], str]
 ) -> Iterator[str]:
     """What a turn heard and what it changed.
 
@@ -67,7 +67,7 @@ def event_line(event: Event) -> str:
     return f"{event.kind} project={event.project} reason={shown(event.reason)}"
 
 
-def silence_lines(kept: Kept) -> Iterator[str]:
+def silence_lines(kept: WriteSet) -> Iterator[str]:
     """A line for each fetcher that has fallen silent while it ran tasks; these are suspects from then on."""
     crashed = Counter(each.attempt.fetcher for each in kept.attempts if each.attempt.outcome == "crashed")
     for fetcher, tasks in crashed.items():

@@ -28,18 +28,18 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Damaged, DiskError, Fenced, FormatError, StoreError
 from taskqueue.protocol.codec import encode, request_number
 from taskqueue.protocol.fields import Now
-from taskqueue.protocol.replies import ErrorReply, Said, Select, StatusReply
-from taskqueue.protocol.requests import Heard
+from taskqueue.protocol.replies import ErrorReply, Outgoing, Select, StatusReply
+from taskqueue.protocol.requests import Incoming
 from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, cpu_ticks, ticks
-from taskqueue.server.engine import Epoch
+from taskqueue.server.engine import Engine
 from taskqueue.server.limits.disk_space import Disk
 from taskqueue.server.log import change_line, event_line, silence_lines, turn_lines
 from taskqueue.server.meters import Meters, as_map
 from taskqueue.server.network.reception import Reception
 from taskqueue.server.network.router import Frame, Router
 from taskqueue.server.outbox import Outbox
-from taskqueue.server.poller import Sleeper
+from taskqueue.server.poller import Poller
 from taskqueue.server.signals import RELOAD, STOP, Signals
 from taskqueue.server.summary import Summary
 
@@ -62,7 +62,7 @@ class Loop:
         signals: Signals,
         clock: Clock,
         meters: Meters,
-        begin: Callable[[CoreConfig], Epoch],
+        begin: Callable[[CoreConfig], Engine],
         reload: Callable[[], tuple[CoreConfig, Sequence[str]] | None],
         tell: Callable[[Sequence[Event]], None],
         disk: Disk,
@@ -79,13 +79,13 @@ class Loop:
         self._config = config
         self._told: CoreConfig | None = None
         self._reloaded: Sequence[str] | None = None
-        self._undelivered: list[Said] = []
+        self._undelivered: list[Outgoing] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
         self._reception = Reception(router, meters)
         self._summary = Summary(meters)
         self._backoff = Backoff()
-        self._epoch: Epoch
+        self._engine: Engine
 
     def start(self) -> None:
         """Begin the first epoch, which takes as long as the disk has no room or does not work.
@@ -95,7 +95,7 @@ class Loop:
             Corrupt: a record can't be read.
         """
         try:
-            self._epoch = self._load()
+            self._engine = self._load()
             return
         except DiskError as error:
             trouble = _Trouble.of(error)
@@ -117,12 +117,12 @@ class Loop:
                 self._pass()
             self._leave()
         finally:
-            self._epoch.close()
+            self._engine.close()
 
     @property
-    def epoch(self) -> Epoch:
+    def epoch(self) -> Engine:
         """The one that is under way."""
-        return self._epoch
+        return self._engine
 
     # ------------------------------------------------------------------------------------------------ a pass
 
@@ -143,7 +143,7 @@ class Loop:
         began = cpu_ticks()
         heard, refused = self._hear()
         now = self._clock.now()
-        due_at = self._epoch.next_event_at(now)
+        due_at = self._engine.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
         if (heard or min(due_at, self._disk.due_at) <= now.boot) and self._disk.look(now.boot):
@@ -162,18 +162,18 @@ class Loop:
         else:
             self._sleeper.sleep(min(seconds, self._reception.wait()))
 
-    def _hear(self) -> tuple[list[Heard], list[Said]]:
+    def _hear(self) -> tuple[list[Incoming], list[Outgoing]]:
         """What came in: requests, and replies to what is none. Nothing while too much waits for the disk."""
         return ([], []) if self._outbox.full else self._reception.hear(self._config.max_message)
 
-    def _turn(self, now: Now, heard: Sequence[Heard]) -> None:
-        turn = self._epoch.turn(now, heard, self._told, self._undelivered, self._reloaded)
+    def _turn(self, now: Now, heard: Sequence[Incoming]) -> None:
+        turn = self._engine.turn(now, heard, self._told, self._undelivered, self._reloaded)
         self._told = self._reloaded = None
         self._undelivered = []
         if log.isEnabledFor(logging.INFO):
             self._summary.note(turn.kept.projects, now.boot)
         if log.isEnabledFor(logging.DEBUG):
-            for line in turn_lines(heard, turn.kept, self._summary.names, self._epoch.pseudonym):
+            for line in turn_lines(heard, turn.kept, self._summary.names, self._engine.pseudonym):
                 log.debug("%s", line)
         self._summary.forget(turn.kept.dropped_projects)
         if turn.kept.failures:
@@ -187,13 +187,13 @@ class Loop:
             self._tell(turn.events)
         self._say(turn.said)
 
-    def _say(self, said: Sequence[Said]) -> None:
+    def _say(self, said: Sequence[Outgoing]) -> None:
         began = ticks()
         self._cover()
         for message in said:
             if type(message.message) is StatusReply:
                 self._complete(message.message)
-            ticket = self._epoch.syncer.written if message.kept else None
+            ticket = self._engine.syncer.written if message.kept else None
             has_left = self._outbox.put(message.peer, encode(message.message), ticket)
             if not has_left and type(message.message) is Select:
                 self._undelivered.append(message)
@@ -207,7 +207,7 @@ class Loop:
 
     def _cover(self) -> None:
         """Let go what the syncer has covered."""
-        covered = self._epoch.syncer.check()
+        covered = self._engine.syncer.check()
         if covered > self._outbox.covered:
             self._outbox.cover(covered)
             self._backoff.reset()
@@ -232,14 +232,14 @@ class Loop:
         self._config = self._told = replace(config, has_room=self._disk.has_room)
 
     def _leave(self) -> None:
-        self._epoch.finish()
+        self._engine.finish()
         self._cover()
-        self._epoch.stop()
+        self._engine.stop()
         self._summarise()
 
     # ------------------------------------------------------------------------------------------------ store failures
 
-    def _load(self) -> Epoch:
+    def _load(self) -> Engine:
         """A new epoch.
 
         Raises:
@@ -249,14 +249,14 @@ class Loop:
         self._told = None
         self._undelivered = []
         self._summary.begin(epoch.projects)
-        self._sleeper = Sleeper(self._meters, self._router.socket, self._signals, epoch.syncer)
+        self._sleeper = Poller(self._meters, self._router.socket, self._signals, epoch.syncer)
         return epoch
 
     def _begin_again(self, trouble: _Trouble) -> None:
         log.error("store-failed error=%s; unanswered requests are dropped and the store is read again", trouble.message)
         self._meters.reloads += 1
         self._outbox.clear()
-        self._epoch.close()
+        self._engine.close()
         self._wait_for_store(trouble, StoreError)
 
     def _wait_for_store(self, trouble: _Trouble, passing: type[StoreError]) -> None:
@@ -271,18 +271,18 @@ class Loop:
     def _try_to_load(self, passing: type[StoreError]) -> _Trouble | None:
         """None: it worked."""
         try:
-            self._epoch = self._load()
+            self._engine = self._load()
         except (Damaged, Fenced, FormatError):
             raise
         except passing as error:
             log.error("store-still-fails error=%s", error)
             return _Trouble.of(error)
-        log.info("store-read-again epoch=%d", self._epoch.number)
+        log.info("store-read-again epoch=%d", self._engine.number)
         return None
 
     def _refuse_for(self, seconds: float, trouble: _Trouble) -> None:
         """Answer everything with ``unavailable`` for so long."""
-        sleeper = Sleeper(self._meters, self._router.socket, self._signals)
+        sleeper = Poller(self._meters, self._router.socket, self._signals)
         until = self._clock.now().boot + seconds
         while not self._stopping and (left := until - self._clock.now().boot) > 0:
             for frame in self._reception.clear():

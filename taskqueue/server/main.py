@@ -33,7 +33,7 @@ from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config.config_file import Config, anchored, changed, core_config, load, override, reloaded
 from taskqueue.server.config.environment import with_environment
 from taskqueue.server.config.pid_file import pid_file
-from taskqueue.server.engine import Epoch
+from taskqueue.server.engine import Engine
 from taskqueue.server.limits import memory_budget
 from taskqueue.server.limits.disk_space import Disk
 from taskqueue.server.limits.open_files import connections_most, raise_limit
@@ -180,7 +180,7 @@ def _serve(source: Source, accept_damage: bool) -> None:
 
     opening = Opening(accept_damage)
 
-    def begin(core: CoreConfig) -> Epoch:
+    def begin(core: CoreConfig) -> Engine:
         return _begin(source.config, core, clock, meters, opening)
 
     def reload() -> tuple[CoreConfig, list[str]] | None:
@@ -231,10 +231,10 @@ def memory_of(config: Config) -> int:
     return min(config.limits.memory, there)
 
 
-def _begin(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: Opening) -> Epoch:
+def _begin(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: Opening) -> Engine:
     ledger = Ledger(opening.open(config))
     try:
-        epoch = Epoch(ledger, boot_id(), core, clock.now(), config.store.durability, meters)
+        epoch = Engine(ledger, boot_id(), core, clock.now(), config.store.durability, meters)
     except BaseException:
         with suppress(StoreError):
             ledger.close()
@@ -251,7 +251,7 @@ def _settle_garbage() -> None:
     gc.freeze()
 
 
-def _start_line(config: Config, router: Router, epoch: Epoch) -> str:
+def _start_line(config: Config, router: Router, epoch: Engine) -> str:
     tasks = " ".join(f"{state}={count}" for state, count in _known(epoch.projects).items())
     return (
         f"taskqueue {software_version()} listens on {router.endpoint}, store={config.store.path} "

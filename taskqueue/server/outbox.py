@@ -19,7 +19,7 @@ from taskqueue.protocol.fields import Peer
 MAX_WAITING_BYTES: Final = 64 << 20
 
 
-class _Waiting(NamedTuple):
+class _Unsynced(NamedTuple):
     ticket: int
     messages: list[tuple[Peer, bytes]]
 
@@ -35,7 +35,7 @@ class Outbox:
         self._send = send
         self.covered = 0
         self._bytes = 0
-        self._batches: deque[_Waiting] = deque()
+        self._batches: deque[_Unsynced] = deque()
 
     @property
     def full(self) -> bool:
@@ -64,12 +64,12 @@ class Outbox:
         self.covered = self._bytes = 0
         self._batches.clear()
 
-    def _batch(self, ticket: int) -> _Waiting:
+    def _batch(self, ticket: int) -> _Unsynced:
         if not self._batches or self._batches[-1].ticket < ticket:
-            self._batches.append(_Waiting(ticket, []))
+            self._batches.append(_Unsynced(ticket, []))
         return self._batches[-1]
 
-    def _leave(self, batch: _Waiting) -> None:
+    def _leave(self, batch: _Unsynced) -> None:
         for peer, payload in batch.messages:
             self._bytes -= len(payload)
             self._send(peer, payload)

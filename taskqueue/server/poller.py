@@ -15,7 +15,7 @@ MAX_SLEEP_SECONDS: Final = 86_400.0
 """Milliseconds must fit in the operating system's int; one wake-up a day costs nothing."""
 
 
-class Sleeper:
+class Poller:
     """Watches the socket, the signals and, if there is one, a syncer."""
 
     def __init__(

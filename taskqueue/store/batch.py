@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from taskqueue.core.tasks.needs import LOG_MOST, Old
-from taskqueue.core.tasks.records import Kept, KeptAttempt
+from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.views import LogEntry
@@ -27,7 +27,7 @@ Errors = dict[tuple[int, str], str]
 """Of the last attempts that ended in the turn, by project number and taskid."""
 
 
-def batch_of(kept: Kept) -> Batch:
+def batch_of(kept: WriteSet) -> Batch:
     """One turn's changes, as a store takes them.
 
     Raises:
@@ -145,7 +145,7 @@ def _lay_old(batch: Batch, old: Iterable[Old]) -> None:
         batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, n) for n in range(slots)]
 
 
-def _lay_attempts(batch: Batch, kept: Kept) -> None:
+def _lay_attempts(batch: Batch, kept: WriteSet) -> None:
     """Each takes the place of the one that was in its slot."""
     batch.puts[layout.HISTORY].extend(
         (layout.attempt_key(project, taskid, slot), layout.encode(attempt))
@@ -153,13 +153,13 @@ def _lay_attempts(batch: Batch, kept: Kept) -> None:
     )
 
 
-def _lay_failures(batch: Batch, kept: Kept) -> None:
+def _lay_failures(batch: Batch, kept: WriteSet) -> None:
     batch.puts[layout.FAILURES].extend((failure_key(place), layout.encode(failure)) for place, failure in kept.failures)
     if kept.failures_from:
         batch.drops.append((layout.FAILURES, b"", failure_key(kept.failures_from)))
 
 
-def _lay_projects(batch: Batch, kept: Kept) -> None:
+def _lay_projects(batch: Batch, kept: WriteSet) -> None:
     batch.puts[layout.PROJECTS].extend(
         (layout.project_key(record.number), layout.encode(record)) for record in kept.projects
     )
@@ -180,7 +180,7 @@ def _drop(batch: Batch, project: int, families: Iterable[Family]) -> None:
     batch.drops.extend((family, start, end) for family in families)
 
 
-def _lay_operations(batch: Batch, kept: Kept) -> None:
+def _lay_operations(batch: Batch, kept: WriteSet) -> None:
     batch.puts[layout.OPERATIONS].extend(
         (layout.operation_key(record.view.id), layout.encode(record)) for record in kept.operations
     )
@@ -201,7 +201,7 @@ def _lay_log(batch: Batch, entries: Iterable[LogEntry]) -> None:
             batch.deletes[layout.LOG].append(layout.log_key(entry.number - LOG_MOST))
 
 
-def _lay_points(batch: Batch, kept: Kept) -> None:
+def _lay_points(batch: Batch, kept: WriteSet) -> None:
     """Drops come before puts: what is dropped may be what is written anew."""
     for dropped in kept.dropped_slices:
         batch.drops.extend((layout.POINTS, start, end) for start, end in layout.slices_range(dropped))
@@ -215,7 +215,7 @@ def _lay_points(batch: Batch, kept: Kept) -> None:
     )
 
 
-def _lay_sessions(batch: Batch, kept: Kept) -> None:
+def _lay_sessions(batch: Batch, kept: WriteSet) -> None:
     """A session's outcomes go one by one: there are few, and each range deleted would slow later reads."""
     batch.puts[layout.SESSIONS].extend(
         (layout.session_key(record.session), layout.encode(record)) for record in kept.sessions

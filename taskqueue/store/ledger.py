@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from taskqueue.core.parts.history import SECONDS
 from taskqueue.core.parts.pseudonyms import SECRET_BYTES
 from taskqueue.core.tasks.needs import Found, Needs
-from taskqueue.core.tasks.records import Kept, Loaded
+from taskqueue.core.tasks.records import Loaded, WriteSet
 from taskqueue.core.tasks.task import PROCESSING, Task
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Family, Store
@@ -42,7 +42,7 @@ _YES: Final = b"1"
 _NO: Final = b"0"
 
 
-NOTHING: Final = Kept()
+NOTHING: Final = WriteSet()
 
 
 class Ledger:
@@ -107,7 +107,7 @@ class Ledger:
         """
         return find(self._store, needs)
 
-    def keep(self, kept: Kept) -> bool:
+    def keep(self, kept: WriteSet) -> bool:
         """Write one turn's changes, all or nothing; False if there are none, so that nothing was written.
 
         Raises:

@@ -26,7 +26,7 @@ from taskqueue.protocol.views import LogEntry
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import read
-from taskqueue.store.records.expired import find_old
+from taskqueue.store.records.expired import find_expired
 from taskqueue.store.records.failures import find_failures
 from taskqueue.store.records.histories import read_history
 from taskqueue.store.records.lists import find_list
@@ -58,7 +58,7 @@ def find(store: Store, needs: Needs) -> Found:
     found.histories = {ref: read_history(store, ref) for ref in needs.histories}
     found.lists = [find_list(store, ref) for ref in needs.lists]
     found.pages = [_page(store, ref) for ref in needs.pages]
-    found.old = [find_old(store, ref) for ref in needs.old]
+    found.old = [find_expired(store, ref) for ref in needs.old]
     found.failures = [find_failures(store, ref) for ref in needs.failures]
     found.old_failures = [find_failures(store, ref) for ref in needs.old_failures]
     found.points = {(ref.session, ref.n): (ref, find_points(store, ref)) for ref in needs.points}

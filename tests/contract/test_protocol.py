@@ -21,8 +21,8 @@ from msgspec import NODEFAULT, Struct
 from taskqueue import canonical_url, default_taskid
 from taskqueue.core.scheduler import READS
 from taskqueue.protocol import choices, fields, replies, requests, views
-from taskqueue.protocol.codec import decode_request, decode_said, encode
-from taskqueue.protocol.fields import NIL, Finished, Handed, NewTask, Schedule
+from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
+from taskqueue.protocol.fields import NIL, Assignment, NewTask, Schedule, TaskReport
 from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
 from taskqueue.protocol.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
 from taskqueue.protocol.views import (
@@ -53,11 +53,11 @@ UNASKED: tuple[type[Struct], ...] = (Select, HelloWanted)
 PARTS: dict[type[Struct], str] = {
     NewTask: "new-task",
     Schedule: "new-task",
-    Finished: "done",
+    TaskReport: "done",
     ItemError: "new-task-reply",
     FetcherView: "status-reply",
     ProjectView: "status-reply",
-    Handed: "select",
+    Assignment: "select",
     TaskFilter: "bulk",
     LeaseRef: "extend",
     CronView: "status-reply",
@@ -162,7 +162,7 @@ def test_the_codec_reads_and_writes_an_example_byte_for_byte(example: Example) -
         assert flaws == {}
         assert encode(request) == example.frame
     else:
-        assert encode(decode_said(example.frame)) == example.frame
+        assert encode(decode_outgoing(example.frame)) == example.frame
 
 
 def test_every_message_has_a_section_with_an_example_of_it() -> None:
@@ -233,7 +233,7 @@ def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, .
 def test_no_part_of_a_message_was_forgotten_here() -> None:
     everything = [value for module in (fields, requests, replies, views) for value in vars(module).values()]
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
-    inside = {requests.Heard, replies.Said, fields.Now}
+    inside = {requests.Incoming, replies.Outgoing, fields.Now}
 
     whole = {Struct, Request, Change, Reply, *REQUESTS, *REPLIES, *UNASKED}
     assert structs - whole - {Counts, Totals} - inside == set(PARTS)

@@ -20,7 +20,7 @@ from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META, Migrations
 from taskqueue.store.records.layout import FAMILIES
 from taskqueue.store.records.migrations import MIGRATIONS
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 
 END = b"\xff" * 4
@@ -404,9 +404,9 @@ def damaged(path: Path) -> None:
         file.write(bytes(100_000))
 
 
-@pytest.mark.parametrize("opened", [RocksStore, lambda path: Still(str(path))])
+@pytest.mark.parametrize("opened", [RocksStore, lambda path: ReadOnlyStore(str(path))])
 def test_a_scan_that_can_not_be_read_on_is_an_error_and_no_end_and_holds_nothing(
-    tmp_path: Path, opened: Callable[[Path], RocksStore | Still]
+    tmp_path: Path, opened: Callable[[Path], RocksStore | ReadOnlyStore]
 ) -> None:
     damaged(tmp_path)
     store = opened(tmp_path)

@@ -23,7 +23,7 @@ import pytest
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import SECRET_KEY
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
@@ -164,7 +164,7 @@ def _pushed(taskid: str, priority: int, outcome: str) -> Pushed:
 
 def in_order(starts: list[Start], store: Path) -> list[Start]:
     """As the daemon with this store handed out."""
-    with closing(Still(str(store))) as still:
+    with closing(ReadOnlyStore(str(store))) as still:
         secret = still.get(META, [SECRET_KEY])[0]
     assert secret is not None
     masks = {session: derive(secret, session).mask for session in {start.session for start in starts}}

@@ -18,7 +18,7 @@ from taskqueue.core.rules.handout import HandOut
 from taskqueue.core.state import State
 from taskqueue.core.tasks.task import PROCESSING, Task
 from taskqueue.protocol import batches
-from taskqueue.protocol.fields import Finished, Now, Token
+from taskqueue.protocol.fields import Now, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from tests.mutants.mutant import Mutant, Replace
 
@@ -32,7 +32,7 @@ def _leases_in_force_not_counted(replace: Replace) -> None:
 
 
 def _late_success_keeps_its_token(replace: Replace) -> None:
-    def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
+    def finish(state: State, now: Now, session: Session, item: TaskReport) -> DoneOutcome:
         project = state.projects.get(item.project)
         task = project.queue.find(project.number, item.taskid) if project else None
         was_late = task is not None and task.state != PROCESSING

@@ -12,7 +12,7 @@ from taskqueue.errors import StoreError
 from taskqueue.protocol.fields import Peer
 from taskqueue.server import backoff, clock, poller
 from taskqueue.server.clock import Clock
-from taskqueue.server.engine import Epoch
+from taskqueue.server.engine import Engine
 from taskqueue.server.limits import disk_space, memory_budget
 from taskqueue.server.loop import Loop
 from taskqueue.server.network import router, tcp
@@ -20,7 +20,7 @@ from taskqueue.server.network.connections import Connections
 from taskqueue.server.network.router import Router
 from taskqueue.server.network.watcher import Watcher
 from taskqueue.server.outbox import Outbox
-from taskqueue.server.poller import Sleeper
+from taskqueue.server.poller import Poller
 from taskqueue.server.syncer import Syncer
 from tests.mutants.mutant import Mutant, Replace
 
@@ -124,11 +124,11 @@ def _undelivered_forgotten(replace: Replace) -> None:
 
 
 def _stop_without_a_mark(replace: Replace) -> None:
-    replace(Epoch, "stop", lambda self: None)
+    replace(Engine, "stop", lambda self: None)
 
 
 def _last_words_not_kept(replace: Replace) -> None:
-    replace(Epoch, "finish", lambda self: self.syncer.finish())
+    replace(Engine, "finish", lambda self: self.syncer.finish())
 
 
 def _hears_while_full(replace: Replace) -> None:
@@ -173,14 +173,14 @@ def _sleeps_longer_than_an_int(replace: Replace) -> None:
 
 
 def _misses_progress_as_it_falls_asleep(replace: Replace) -> None:
-    def sleep(self: Sleeper, seconds: float, deaf: bool = False) -> None:
+    def sleep(self: Poller, seconds: float, deaf: bool = False) -> None:
         if self._syncer is not None:
             self._syncer.sleeping = True
         self._poll(deaf, int(1000 * min(seconds, poller.MAX_SLEEP_SECONDS)) + 1)
         if self._syncer is not None:
             self._syncer.sleeping = False
 
-    replace(Sleeper, "sleep", sleep)
+    replace(Poller, "sleep", sleep)
 
 
 def _woken_for_ever(replace: Replace) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from taskqueue.store.contract import Batch
 from taskqueue.store.files import accepting, file_snapshot, folder
-from taskqueue.store.files.file_snapshot import Image
+from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.files.mark import Marker
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout, skipping
@@ -58,11 +58,11 @@ def _name_not_synced(replace: Replace) -> None:
 
 
 def _copies_while_files_change(replace: Replace) -> None:
-    def try_hold(self: Image) -> bool:
+    def try_hold(self: FileSnapshot) -> bool:
         original(self)
         return bool(self._manifest)
 
-    original = replace(Image, "_try_hold", try_hold)
+    original = replace(FileSnapshot, "_try_hold", try_hold)
 
 
 def _restored_over_a_live_store(replace: Replace) -> None:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from math import inf
 from typing import Any
 
-from taskqueue.protocol.fields import Finished, Handed, NewTask, Schedule
+from taskqueue.protocol.fields import Assignment, NewTask, Schedule, TaskReport
 from taskqueue.protocol.requests import Bulk, Hello, TaskFilter
 from taskqueue.protocol.views import Counts
 from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Session, Task
@@ -301,13 +301,13 @@ class Model:
 
     # ------------------------------------------------------------------------------------ how leases end
 
-    def depth_below(self, item: Finished) -> int:
+    def depth_below(self, item: TaskReport) -> int:
         """Of the follow-ups of a task."""
         project = self.projects.get(item.project)
         task = project.tasks.get(item.taskid) if project else None
         return task.depth + 1 if task else 0
 
-    def finish(self, session: str, item: Finished) -> str:
+    def finish(self, session: str, item: TaskReport) -> str:
         """Whether an answer counts."""
         reporter = self.sessions.setdefault(session, Session())
         reporter.ended.pop(item.token, None)
@@ -352,7 +352,7 @@ class Model:
         project.state = "running"
         project.forget_failures()
 
-    def _fail(self, item: Finished, task: Task, lease: Lease | None) -> None:
+    def _fail(self, item: TaskReport, task: Task, lease: Lease | None) -> None:
         project = self.projects[item.project]
         if not item.retry:
             self._pass_check(item.project, lease)
@@ -855,7 +855,7 @@ class Model:
         task.history.append(Attempt(self.wall, "expired", 0.0, "expired before it was handed out"))
         task.end("cancelled", self.wall)
 
-    def hand_out(self, session: str, number: int, handed: Handed) -> None:
+    def hand_out(self, session: str, number: int, handed: Assignment) -> None:
         """The scheduler has given this task away: was that right?"""
         project = self.projects[handed.project]
         task = project.tasks[handed.taskid]

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from msgspec import structs
 
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.fields import Finished, NewTask
+from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.replies import NewTasksReply, TasksReply
 from taskqueue.protocol.requests import (
     AnyRequest,
@@ -229,7 +229,7 @@ class HeadsBesideList(RuleBasedStateMachine):
         """Tasks come back, done or unstarted, in one turn with pushes that may be of the same."""
         names = data.draw(st.lists(st.sampled_from(sorted(self.fetcher.held)), min_size=1, unique=True))
         handed = [self.fetcher.held.pop(taskid) for taskid in names]
-        finished = [Finished("news", each.taskid, each.token) for each in handed]
+        finished = [TaskReport("news", each.taskid, each.token) for each in handed]
         end: AnyRequest = Release(session="fetcher", n=self.world.n(), leases=[ref(each) for each in handed])
         if ok:
             end = Done(session="fetcher", n=self.world.n(), tasks=list(finished))
@@ -299,7 +299,7 @@ class HeadsBesideList(RuleBasedStateMachine):
 
     def end_one(self) -> None:
         handed = self.fetcher.held.pop(next(iter(self.fetcher.held)))
-        answer = Finished("news", handed.taskid, handed.token)
+        answer = TaskReport("news", handed.taskid, handed.token)
         self.turn(Done(session="fetcher", n=self.world.n(), tasks=[answer]))
         self.wait(60 if self.list.in_state("delayed") else 0)
         self.settle()

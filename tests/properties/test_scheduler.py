@@ -19,7 +19,7 @@ from taskqueue.core.rules import retention, sweep
 from taskqueue.core.settings.settings import CoreConfig, Pace
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import CANCELLED
-from taskqueue.protocol.fields import Finished, Handed, NewTask
+from taskqueue.protocol.fields import Assignment, NewTask, TaskReport
 from taskqueue.protocol.replies import (
     AnyReply,
     DoneReply,
@@ -192,7 +192,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         self.model = Model(SECTIONS, BUCKETS)
         self.fetchers = {name: self.world.know(Fetcher(self.world, name, 0, None)) for name in FETCHERS}
         self.sent: list[Sent] = []
-        self.tokens: list[Handed] = []
+        self.tokens: list[Assignment] = []
         self.events: list[tuple[str, str]] = []
         self.answers: list[tuple[int, bool | None]] = []
         self.started: list[tuple[int, Operation]] = []
@@ -209,8 +209,8 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     def push_request(self, project: str, items: list[tuple[str, dict[str, Any]]]) -> NewTasks:
         return self.world.new_tasks(project, *[self.new_task(*item) for item in items])
 
-    def answer_for(self, handed: Handed, outcome: dict[str, Any], new: list[NewTask]) -> Finished:
-        return Finished(handed.project, handed.taskid, handed.token, new=list(new), **outcome)
+    def answer_for(self, handed: Assignment, outcome: dict[str, Any], new: list[NewTask]) -> TaskReport:
+        return TaskReport(handed.project, handed.taskid, handed.token, new=list(new), **outcome)
 
     @rule(project=projects, items=st.lists(pushes, min_size=1, max_size=5))
     def push(self, project: str, items: list[tuple[str, dict[str, Any]]]) -> None:
@@ -254,7 +254,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             self.answer_everything(end)
             self.pass_seconds(seconds)
 
-    def let_go(self, handed: Handed) -> None:
+    def let_go(self, handed: Assignment) -> None:
         for fetcher in self.fetchers.values():
             if (held := fetcher.held.get(handed.taskid)) and held.token == handed.token:
                 del fetcher.held[handed.taskid]
@@ -627,7 +627,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         numbers = {project.number: project.name for project in self.world.scheduler._state.projects.values()}
         for old in self.world.kept.old:
             self.model.drop(numbers[old.task.project], old.task.taskid, is_bare=old.task.bare)
-        given: list[tuple[int, str, int, Handed]] = []
+        given: list[tuple[int, str, int, Assignment]] = []
         for said in self.world.said:
             if isinstance(said.message, Select):
                 given += self.see(said.peer.decode(), said.message)
@@ -638,7 +638,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         self.model.end_turn()
         self.events += [(event.kind, event.project) for event in self.world.events]
 
-    def see(self, session: str, message: Select) -> list[tuple[int, str, int, Handed]]:
+    def see(self, session: str, message: Select) -> list[tuple[int, str, int, Assignment]]:
         """What the message gives away, each with the number that its token is made of: it says in which order, while
         messages are by fetchers."""
         facts = self.model.sessions[session]

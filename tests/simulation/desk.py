@@ -14,7 +14,7 @@ from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fields import Now, Peer, Setting
-from taskqueue.protocol.requests import Heard
+from taskqueue.protocol.requests import Incoming
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 from tests.simulation.world import BEGINNING
@@ -92,9 +92,9 @@ class Desk:
     def _now(self) -> Now:
         return Now(wall=BEGINNING + self.at, boot=self.at - self._booted_at)
 
-    def _hear(self, message: Message) -> Heard:
+    def _hear(self, message: Message) -> Incoming:
         request, flaws = decode_request(msgpack.packb(message))
-        return Heard(Peer(message["session"].encode()), request, flaws)
+        return Incoming(Peer(message["session"].encode()), request, flaws)
 
 
 def lease_of(task: Message) -> Message:

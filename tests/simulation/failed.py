@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.records import WriteSet
 
 
-def wrong_failures(kept: Kept) -> str:
+def wrong_failures(kept: WriteSet) -> str:
     """What is wrong with the failures of a turn, in words; "" if nothing is."""
     attempts = Counter(
         (each.project, each.taskid) for each in kept.attempts if each.attempt.outcome not in ("success", "expired")

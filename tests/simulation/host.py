@@ -19,13 +19,13 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Needs, TaskRef
-from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.errors import Rejected, StoreError
 from taskqueue.protocol.codec import decode_request, encode, request_number
 from taskqueue.protocol.fields import Now, Peer
-from taskqueue.protocol.replies import AnySaid, ErrorReply, Said, Select
-from taskqueue.protocol.requests import Heard
+from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, Outgoing, Select
+from taskqueue.protocol.requests import Incoming
 from taskqueue.server.outbox import Outbox
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import ORDERS, decode_lease, project_key
@@ -67,7 +67,7 @@ class Host:
         self._inbox: list[Frame] = []
         self._told: CoreConfig | None = None
         self._outbox = Outbox(self._send)
-        self._undelivered: list[Said] = []
+        self._undelivered: list[Outgoing] = []
         self._written = self._covered = 0
         self._syncing = False
         self._busy_until = self.world.clock.now
@@ -159,7 +159,7 @@ class Host:
         self.site.count(len(frames))
         self._say([*turn.said, *refused])
 
-    def _decide(self, now: Now, heard: list[Heard], undelivered: list[Said]) -> Turn:
+    def _decide(self, now: Now, heard: list[Incoming], undelivered: list[Outgoing]) -> Turn:
         config, self._told = self._told, None
         if config is not None and not self.is_succeeded:
             self.judge.configured(config)
@@ -178,7 +178,7 @@ class Host:
         finally:
             self._store.unreadable = False
 
-    def _keep(self, now: Now, understood: list[Frame], turn: Turn, undelivered: list[Said]) -> None:
+    def _keep(self, now: Now, understood: list[Frame], turn: Turn, undelivered: list[Outgoing]) -> None:
         """Write; whatever comes of it, the judge learns what is in the store now."""
         said = [(bytes(each.peer), msgpack.unpackb(encode(each.message))) for each in turn.said]
         requests = [(peer, msgpack.unpackb(frame)) for peer, frame in understood]
@@ -196,7 +196,7 @@ class Host:
                 self.judge.turned(Round(now, requests, said, turn.kept, True, turn.events, missed))
         self._store.fault = ""
         if not written and not self.is_succeeded:
-            self.judge.turned(Round(now, requests, said, Kept(), False, [], missed))
+            self.judge.turned(Round(now, requests, said, WriteSet(), False, [], missed))
         self._trace(turn)
         self._begin_sync()
 
@@ -235,7 +235,7 @@ class Host:
 
     # ------------------------------------------------------------------------------------ saying
 
-    def _say(self, said: list[Said]) -> None:
+    def _say(self, said: list[Outgoing]) -> None:
         for each in said:
             waits_for = self._written if each.kept and self.site.durability == "commit" else None
             if not self._outbox.put(each.peer, encode(each.message), waits_for) and isinstance(each.message, Select):
@@ -295,23 +295,23 @@ def _broken(error: Exception) -> Violation:
     return Violation("S9", named.group() if named else "", f"{type(error).__name__}: {error}")
 
 
-def _decode(frames: list[Frame]) -> tuple[list[Heard], list[Said], list[Frame]]:
+def _decode(frames: list[Frame]) -> tuple[list[Incoming], list[Outgoing], list[Frame]]:
     """What the frames ask, the answers to those that can't be understood, and the frames that can."""
-    heard: list[Heard] = []
-    refused: list[Said] = []
+    heard: list[Incoming] = []
+    refused: list[Outgoing] = []
     understood: list[Frame] = []
     for peer, frame in frames:
         try:
             request, flaws = decode_request(frame)
         except Rejected as why:
             reply = ErrorReply(n=request_number(frame), code=why.code, reason=why.reason)
-            refused.append(Said(Peer(peer), reply, kept=False))
+            refused.append(Outgoing(Peer(peer), reply, kept=False))
         else:
-            heard.append(Heard(Peer(peer), request, flaws))
+            heard.append(Incoming(Peer(peer), request, flaws))
             understood.append((peer, frame))
     return heard, refused, understood
 
 
-def _tokens(message: AnySaid) -> list[int]:
+def _tokens(message: AnyOutgoing) -> list[int]:
     """Of the leases that a select tells of."""
     return [task.token for task in message.tasks] if isinstance(message, Select) else []

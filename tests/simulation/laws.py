@@ -41,7 +41,7 @@ from typing import Any, Final, NamedTuple
 from taskqueue.core.parts.events import Event
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.core.tasks.records import Kept, OperationRecord
+from taskqueue.core.tasks.records import OperationRecord, WriteSet
 from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Move, Task, key_time
 from taskqueue.protocol.fields import Now
 from tests.simulation.bulks import Bulks
@@ -94,7 +94,7 @@ class Round(NamedTuple):
     now: Now
     requests: list[tuple[bytes, Message]]
     said: list[tuple[bytes, Message]]
-    kept: Kept
+    kept: WriteSet
     written: bool
     events: list[Event]
     missed: list[tuple[str, list[int]]]

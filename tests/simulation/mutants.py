@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from taskqueue.core import lookups, scheduler, startup
 from taskqueue.core.admin import operations
-from taskqueue.core.parts.timer_heap import Agenda
+from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.pause import Pause
@@ -37,7 +37,7 @@ from taskqueue.core.tasks.needs import Found, FoundOrder
 from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Lease, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.errors import Fenced, StoreError
-from taskqueue.protocol.fields import Finished, Now, Token
+from taskqueue.protocol.fields import Now, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from taskqueue.protocol.requests import Hello
 from taskqueue.protocol.views import Attempt
@@ -105,7 +105,7 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
 
 
 def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
-    def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
+    def finish(state: State, now: Now, session: Session, item: TaskReport) -> DoneOutcome:
         project = state.projects.get(item.project)
         task = project.queue.find(project.number, item.taskid) if project else None
         if task is not None and task.state == PROCESSING:
@@ -116,7 +116,7 @@ def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
 
 
 def _an_answer_counts_twice(replace_: Replace) -> None:
-    def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
+    def finish(state: State, now: Now, session: Session, item: TaskReport) -> DoneOutcome:
         outcome: DoneOutcome = original(state, now, session, item)
         project = state.projects.get(item.project)
         task = project.queue.find(project.number, item.taskid) if project else None
@@ -145,7 +145,7 @@ def _additive_credit(replace_: Replace) -> None:
         original(self, hello)
         self.capacity += before
 
-    original = replace_(Session, "state", state)
+    original = replace_(Session, "take_hello", state)
 
 
 # ---------------------------------------------------------------------------------------- restarts
@@ -286,11 +286,11 @@ def _dry_head_not_filled(replace_: Replace) -> None:
 
 
 def _timer_forgotten(replace_: Replace) -> None:
-    def note(self: Agenda[Any], key: Any, at: float) -> None:
+    def note(self: TimerHeap[Any], key: Any, at: float) -> None:
         if not isinstance(key, tuple) or key[0] != "due":
             original(self, key, at)
 
-    original = replace_(Agenda, "note", note)
+    original = replace_(TimerHeap, "note", note)
 
 
 def _delayed_tasks_run_early(replace_: Replace) -> None:
@@ -357,7 +357,7 @@ def _ticks_replayed(replace_: Replace) -> None:
     def run(state: State, now: Now, project: Project, name: str, job: CronJob) -> None:
         tick = project.ticks[name]
         original(state, now, project, name, job)
-        project.ticks[name] = original_next_run(job, state.given, tick)
+        project.ticks[name] = original_next_run(job, state.environment, tick)
 
     original_next_run = cron_times.next_run
     original = replace_(cron, "_run", run)

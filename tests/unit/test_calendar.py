@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.settings.environment import Given, Hours
+from taskqueue.core.settings.environment import Environment, Hours
 from taskqueue.errors import Rejected
 
-CALENDAR: Given = Calendar()
+CALENDAR: Environment = Calendar()
 
 BERLIN = "Europe/Berlin"
 NEW_YORK = "America/New_York"

@@ -27,13 +27,13 @@ def backup(place: Place, folder: str) -> None:
     Example:
       taskqueue store backup /backups/monday -c taskqueue.toml
     """
-    from taskqueue.store.rocksdb.read_only import Still
+    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.copying import back_up
     from taskqueue.store.tools.figures import figures_of
 
     with moving("copying"):
         copied = back_up(place.path, folder)
-    with closing(Still(folder)) as still:
+    with closing(ReadOnlyStore(folder)) as still:
         figures = figures_of(still, place.cache_bytes)
     say(f"{folder}: {tasks(figures.tasks)}, {size(copied)}, epoch {figures.epoch}")
 
@@ -85,9 +85,9 @@ def compact(place: Place) -> None:
 
 
 def _file_bytes(path: str) -> int:
-    from taskqueue.store.files.file_snapshot import Image
+    from taskqueue.store.files.file_snapshot import FileSnapshot
 
-    with closing(Image(path)) as image:
+    with closing(FileSnapshot(path)) as image:
         return image.file_bytes
 
 

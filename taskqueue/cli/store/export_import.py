@@ -19,7 +19,7 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.core.tasks.records import ProjectRecord
-    from taskqueue.store.rocksdb.read_only import Still
+    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.forms import Form
 
 STDIN: Final = 0
@@ -51,7 +51,7 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
       taskqueue store export --project news --state failed | jq -r .url
     """
     from taskqueue.core.tasks.task import STATE_NAMES
-    from taskqueue.store.rocksdb.read_only import Still
+    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.exporting import History, lines_of
     from taskqueue.store.tools.forms import JSON, MESSAGEPACK
 
@@ -61,7 +61,7 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
         raise click.UsageError("MessagePack is nothing for a terminal; name a file with -o")
     wanted = [STATE_NAMES.index(name) for name in states or STATES]
     history: History = "none" if states else "projects" if names else "all"
-    with closing(Still(place.path)) as still, moving("tasks") as progress:
+    with closing(ReadOnlyStore(place.path)) as still, moving("tasks") as progress:
         for done, line in enumerate(lines_of(still, _records(still, names), wanted, form, history=history)):
             output.write((visible_json(line) if form is JSON else line) + form.end)
             progress(done)
@@ -121,7 +121,7 @@ def _parts(file: BufferedReader, form: Form, message_bytes: int) -> Iterator[byt
         ) from None
 
 
-def _records(still: Still, names: Sequence[str]) -> list[ProjectRecord]:
+def _records(still: ReadOnlyStore, names: Sequence[str]) -> list[ProjectRecord]:
     """Of the projects that are named, or of all.
 
     Raises:

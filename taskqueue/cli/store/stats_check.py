@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from taskqueue.store.rocksdb.read_only import Still
+    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.figures import CacheFigures, StoreFigures
     from taskqueue.store.tools.sizes import Sizes
     from taskqueue.terminal.screen import Text
@@ -43,13 +43,13 @@ def stats(place: Place, by: str | None, as_json: bool) -> None:
       taskqueue store stats --by project
       taskqueue store stats --json | jq .cache
     """
-    from taskqueue.store.rocksdb.read_only import Still
+    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.figures import figures_of
 
     if by is not None:
         _show_sizes(place, as_json)
         return
-    with closing(Still(place.path)) as still:
+    with closing(ReadOnlyStore(place.path)) as still:
         figures = figures_of(still, place.cache_bytes)
     if as_json:
         plain = as_plain(figures)
@@ -63,10 +63,10 @@ def stats(place: Place, by: str | None, as_json: bool) -> None:
 
 
 def _show_sizes(place: Place, as_json: bool) -> None:
-    from taskqueue.store.rocksdb.read_only import Still
+    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.sizes import sizes_of
 
-    with closing(Still(place.path)) as still:
+    with closing(ReadOnlyStore(place.path)) as still:
         sizes = sizes_of(still)
     if as_json:
         print_object(sizes)
@@ -102,13 +102,13 @@ def check(place: Place, show: int) -> int:
 def _check_entries(place: Place, show: int) -> int:
     from taskqueue.errors import DiskError, FormatError, StoreError
     from taskqueue.store.files.soundness import is_damage, table_finding
-    from taskqueue.store.rocksdb.read_only import Still
+    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.checking import check as check_store
     from taskqueue.store.tools.findings import Findings
 
     findings = Findings(most=show)
     try:
-        with closing(Still(place.path)) as still, moving("entries", _entries(still)) as progress:
+        with closing(ReadOnlyStore(place.path)) as still, moving("entries", _entries(still)) as progress:
             check_store(still, findings, progress)
     except (DiskError, FormatError):
         raise
@@ -137,7 +137,7 @@ def _damaged(place: Place, lines: list[str]) -> int:
     return 1
 
 
-def _entries(still: Still) -> int:
+def _entries(still: ReadOnlyStore) -> int:
     """About how many there are."""
     from taskqueue.store.records.layout import FAMILIES
 

@@ -28,7 +28,7 @@ PROGRESS_SECONDS: Final = 0.5
 """The same while somebody wants to see how far it is."""
 
 
-class Waiting:
+class LongPoll:
     """Waits for things, through an exchange.
 
     A daemon that is away is waited for, too; only the first answer has to come within the client's timeout.

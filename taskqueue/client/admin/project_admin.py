@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal
 
 from taskqueue.client.admin.hold_open import HOLD_SECONDS, Holding
-from taskqueue.client.admin.long_poll import Waiting
+from taskqueue.client.admin.long_poll import LongPoll
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.task import body_of
 from taskqueue.errors import ClientError
@@ -43,7 +43,7 @@ class ProjectAdmin:
     """Methods of AsyncClient, which gives it the attributes."""
 
     _exchange: Exchange
-    _waiting: Waiting
+    _waiting: LongPoll
     _holding: Holding
 
     # ------------------------------------------------------------------------------------ how things are

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 
-from taskqueue.client.admin.long_poll import Waiting
+from taskqueue.client.admin.long_poll import LongPoll
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.task import Moment, default_taskid, unix_seconds
 from taskqueue.protocol.choices import FailuresBy, StateName
@@ -34,7 +34,7 @@ class TaskAdmin:
     """Methods of AsyncClient, which gives it the attributes."""
 
     _exchange: Exchange
-    _waiting: Waiting
+    _waiting: LongPoll
     timeout: float
 
     # ------------------------------------------------------------------------------------ tasks by name

@@ -21,7 +21,7 @@ from contextlib import suppress
 from math import inf
 from typing import Any, Generic, TypeVar, cast
 
-from taskqueue.client.connection.batching import Grouping, Single
+from taskqueue.client.connection.batching import Batching, Single
 from taskqueue.errors import Closed
 
 I = TypeVar("I")  # noqa: E741 - an item
@@ -153,7 +153,7 @@ class Background:
         """Run it, and wait for its result."""
         return self.start(coroutine).result()
 
-    def ask(self, grouping: Grouping[I, T], item: I, size: int = 0) -> T:
+    def ask(self, grouping: Batching[I, T], item: I, size: int = 0) -> T:
         """What ``grouping.ask`` does, for a thread, and without a coroutine."""
         if not self._is_ours():
             raise self._forked()

@@ -69,7 +69,7 @@ class Single(Struct, Generic[I, A], eq=False):
     size: int = 0
 
 
-class Grouping(Generic[I, A]):
+class Batching(Generic[I, A]):
     """The singles of one kind, of one client.
 
     Args:

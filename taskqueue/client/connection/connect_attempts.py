@@ -34,7 +34,7 @@ STRANGER: Final = "who listens there is no taskqueue daemon"
 MUTE: Final = "somebody listens there, but is no taskqueue daemon, or hangs"
 
 
-class Attempts:
+class ConnectAttempts:
     """Of one socket to connect.
 
     Attributes:

@@ -14,7 +14,7 @@ from typing import Final, cast
 
 import zmq
 
-from taskqueue.client.connection.connect_attempts import EVENTS, Attempts
+from taskqueue.client.connection.connect_attempts import EVENTS, ConnectAttempts
 from taskqueue.errors import ClientError
 
 LINGER_MS = 1000
@@ -65,7 +65,7 @@ class Connection:
         self._reading = False
         self._context = zmq.Context()
         self._socket = _dealer(self._context)
-        self.attempts = Attempts()
+        self.attempts = ConnectAttempts()
         self._monitor = self._socket.get_monitor_socket(EVENTS | LOST)
         self._loop.add_reader(self._socket.FD, self._read)
         self._loop.add_reader(self._monitor.FD, self._watch)

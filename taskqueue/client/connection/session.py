@@ -40,8 +40,8 @@ from taskqueue.client.connection.calls import Call, call_of
 from taskqueue.client.connection.patience import silence, unavailable
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge, Rejected
-from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_said, encode
-from taskqueue.protocol.fields import Handed
+from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
+from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Change, Hello
 
@@ -65,7 +65,7 @@ class Answered(NamedTuple):
 class HandedOut(NamedTuple):
     """Tasks for this fetcher; none if the message only filled a gap. ``fetch``: what their projects say of it."""
 
-    tasks: list[Handed]
+    tasks: list[Assignment]
     fetch: dict[str, Raw]
 
 
@@ -293,7 +293,7 @@ class Session:
     def receive(self, frame: bytes, now: float) -> Event | None:
         """Take in a frame; None if it tells nothing new."""
         try:
-            said = decode_said(frame)
+            said = decode_outgoing(frame)
         except Rejected as rejected:
             return Unreadable(rejected.reason)
         if isinstance(said, Select):

@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 from taskqueue.client.connection.session import Session
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
-from taskqueue.protocol.fields import MAX_CAPACITY, Handed, ProjectName
+from taskqueue.protocol.fields import MAX_CAPACITY, Assignment, ProjectName
 
 WAIT_PART: Final = 0.25
 """Of its lease, that a task may wait for somebody who has patience for a while only."""
@@ -51,7 +51,7 @@ class Consumer(Struct, eq=False):
         return (self.projects is None or task.project in self.projects) and (self.standing > 0 or self.wanted > 0)
 
 
-class Waiting(NamedTuple):
+class BufferedTask(NamedTuple):
     """A task in the buffer, until it goes back or its lease ends; for whom it was meant when it came."""
 
     task: Task
@@ -60,7 +60,7 @@ class Waiting(NamedTuple):
     consumer: Consumer
 
 
-class Fetching:
+class FetchBuffer:
     """The fetcher's side of a client.
 
     Args:
@@ -73,7 +73,7 @@ class Fetching:
         self._session = session
         self._restate = restate
         self._release = release
-        self._buffer: deque[Waiting] = deque()
+        self._buffer: deque[BufferedTask] = deque()
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
         self._begun: dict[int, Consumer | None] = {}
@@ -90,7 +90,7 @@ class Fetching:
         """Start to take tasks; ``slots``: how many run at once, None is all."""
         consumer = Consumer(_named(projects), standing, standing if slots is None else slots, patience)
         self._consumers.append(consumer)
-        self.state()
+        self.tell_session()
         return consumer
 
     def leave(self, consumer: Consumer) -> None:
@@ -104,14 +104,14 @@ class Fetching:
             self.end(token)
         unwanted = [waiting.task for waiting in self._buffer if not self._wanted(waiting.task)]
         self._buffer = deque(waiting for waiting in self._buffer if self._wanted(waiting.task))
-        self.state()
+        self.tell_session()
         if unwanted:
             self._release(unwanted)
 
     def resize(self, consumer: Consumer, standing: int) -> None:
         """From now on this consumer wants so many leases at once."""
         consumer.standing = standing
-        self.state()
+        self.tell_session()
 
     async def take(self, consumer: Consumer, n: int) -> list[Task]:
         """At least one task, at most ``n``; waits for the first."""
@@ -132,7 +132,7 @@ class Fetching:
         """
         consumer = self.join(projects)
         consumer.wanted = n
-        self.state()
+        self.tell_session()
         try:
             if asked is not None:
                 await asked()
@@ -145,7 +145,7 @@ class Fetching:
             consumer.wanted = 0
             self.leave(consumer)
 
-    def arrive(self, handed: Sequence[Handed], fetch: Mapping[str, Raw], now: float) -> None:
+    def arrive(self, handed: Sequence[Assignment], fetch: Mapping[str, Raw], now: float) -> None:
         """Tasks have been handed to this client, with what their projects say of ``fetch``, by name."""
         # Out of the frame, which may hold a thousand tasks.
         defaults = {project: raw.copy() for project, raw in fetch.items()}
@@ -153,7 +153,7 @@ class Fetching:
         for each in handed:
             task = Task(each, defaults.get(each.project))
             if consumer := self._wanted(task):
-                wanted.append(Waiting(task, now + _wait_seconds(task, consumer), now + task.timeout, consumer))
+                wanted.append(BufferedTask(task, now + _wait_seconds(task, consumer), now + task.timeout, consumer))
             else:
                 unwanted.append(task)
         if unwanted:
@@ -174,7 +174,7 @@ class Fetching:
         over = self._selected.intersection(tokens)
         self._forget(over)
         if over:
-            self.state()
+            self.tell_session()
 
     def begin(self, token: int, consumer: Consumer | None = None) -> None:
         """Somebody's code works on this task from now on, whatever becomes of its lease, until ``end``.
@@ -190,7 +190,7 @@ class Fetching:
         self._begun.pop(token, None)
         self._session.stop(token)
 
-    def state(self) -> None:
+    def tell_session(self) -> None:
         """Tell the session what is wanted now."""
         capacity = self._capacity()
         self._session.want(capacity, self._projects(), self._slots(capacity))
@@ -210,7 +210,7 @@ class Fetching:
         now = asyncio.get_running_loop().time()
         mine: list[Task] = []
         over: list[Task] = []
-        others: deque[Waiting] = deque()
+        others: deque[BufferedTask] = deque()
         while self._buffer and len(mine) < n:
             waiting = self._buffer.popleft()
             if consumer.wants(waiting.task):
@@ -222,7 +222,7 @@ class Fetching:
             self._release(over)
         return mine
 
-    def _watch(self, waiting: Iterable[Waiting]) -> None:
+    def _watch(self, waiting: Iterable[BufferedTask]) -> None:
         """Look again when the first of these has waited for long enough; one timer for all of them."""
         at = min((each.until for each in waiting), default=inf)
         if at == inf or (self._timer is not None and self._timer.when() <= at):
@@ -241,7 +241,7 @@ class Fetching:
             for waiting in late:
                 waiting.consumer.returned += 1
                 waiting.consumer.standing = min(waiting.consumer.standing, waiting.consumer.slots)
-            self.state()
+            self.tell_session()
             self._release([waiting.task for waiting in late])
         self._watch(self._buffer)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Self
 
-from taskqueue.client.fetcher.fetch_buffer import Fetching
+from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.prefetch import Prefetch
 from taskqueue.client.tasks.task import Task
 
@@ -18,7 +18,7 @@ WAIT_SECONDS: Final = 1.0
 """A task that has waited for a slot so long goes back, or after a quarter of its lease if that is less."""
 
 
-class Intake:
+class TaskSupply:
     """Entered, it takes tasks; left, what was not started goes back.
 
     Args:
@@ -29,7 +29,7 @@ class Intake:
     """
 
     def __init__(
-        self, fetching: Fetching, projects: Iterable[str] | None, slots: int, prefetch: int | None = None
+        self, fetching: FetchBuffer, projects: Iterable[str] | None, slots: int, prefetch: int | None = None
     ) -> None:
         self._fetching = fetching
         self._projects = projects

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from taskqueue.client.connection.batching import Grouping
+from taskqueue.client.connection.batching import Batching
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_many import size_of
 from taskqueue.client.tasks.url_rules import check_meant
@@ -37,7 +37,7 @@ class Push(NamedTuple):
         return self.task if project == self.project else msgspec.structs.replace(self.task, project=self.project)
 
 
-class Pushes:
+class PushOne:
     """The single pushes of one client.
 
     Args:
@@ -49,7 +49,7 @@ class Pushes:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self.grouping: Grouping[Push, NewOutcome] = Grouping(self._send, exchange.patience, exchange.late)
+        self.grouping: Batching[Push, NewOutcome] = Batching(self._send, exchange.patience, exchange.late)
 
     async def push(self, push: Push) -> NewOutcome:
         """Push one task; returns what became of it.

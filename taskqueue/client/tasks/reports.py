@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import NamedTuple
 
-from taskqueue.client.connection.batching import Grouping
+from taskqueue.client.connection.batching import Batching
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, size_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import RequestRejected
-from taskqueue.protocol.fields import MAX_ERROR_CHARS, Finished, NewTask
+from taskqueue.protocol.fields import MAX_ERROR_CHARS, NewTask, TaskReport
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, NewOutcome
 from taskqueue.protocol.requests import Done
 
@@ -31,7 +31,7 @@ class Finish(NamedTuple):
     reasons: dict[int, str]
 
 
-class Finishing:
+class Reports:
     """The reports of one client.
 
     Args:
@@ -45,9 +45,9 @@ class Finishing:
     def __init__(self, exchange: Exchange, leaving: Callable[[list[int]], None]) -> None:
         self._exchange = exchange
         self._leaving = leaving
-        self.grouping: Grouping[Finished, Finish] = Grouping(self._send, exchange.patience, exchange.late)
+        self.grouping: Batching[TaskReport, Finish] = Batching(self._send, exchange.patience, exchange.late)
 
-    async def report(self, item: Finished) -> Finish:
+    async def report(self, item: TaskReport) -> Finish:
         """Report one task; returns what the daemon made of it.
 
         Raises:
@@ -55,14 +55,14 @@ class Finishing:
         """
         return await self.grouping.ask(item, report_size(item))
 
-    async def _send(self, items: list[Finished]) -> list[Finish | Exception]:
+    async def _send(self, items: list[TaskReport]) -> list[Finish | Exception]:
         await self._exchange.ready(inf)
         self._leaving([item.token for item in items])
         reply = await self._exchange.ask(Done(session="", n=0, tasks=list(items)), DoneReply, inf)
         return [_part(reply, index) for index in range(len(items))]
 
 
-def success_of(task: Task, new: Iterable[Item]) -> Finished:
+def success_of(task: Task, new: Iterable[Item]) -> TaskReport:
     """The report that a task succeeded, and what came out of it.
 
     Raises:
@@ -70,16 +70,16 @@ def success_of(task: Task, new: Iterable[Item]) -> Finished:
     """
     check_several("new", new)
     followers: list[NewTask | None] = [as_new_task(item) for item in new]
-    return Finished(task.project, task.taskid, task.token, new=followers)
+    return TaskReport(task.project, task.taskid, task.token, new=followers)
 
 
-def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -> Finished:
+def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -> TaskReport:
     """The report that a task failed, with the end of what there is to say about it."""
     said = error.encode(errors="replace").decode()[-MAX_ERROR_CHARS:]
-    return Finished(task.project, task.taskid, task.token, ok=False, error=said, retry_after=retry_after, retry=retry)
+    return TaskReport(task.project, task.taskid, task.token, ok=False, error=said, retry_after=retry_after, retry=retry)
 
 
-def report_size(item: Finished) -> int:
+def report_size(item: TaskReport) -> int:
     """About its bytes in a message."""
     return 256 + len(item.error) + sum(size_of(task) for task in item.new if task is not None)
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from taskqueue.client.tasks.fetch_defaults import laid_under
-from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, Handed, NewTask, Schedule, Token
+from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, Assignment, NewTask, Schedule, Token
 from taskqueue.protocol.reasons import reason_of
 from taskqueue.units import EXAMPLES, seconds_of
 
@@ -52,7 +52,7 @@ class _Versioned(msgspec.Struct, array_like=True):
 class _Travelling(_Versioned, array_like=True):
     """``defaults``: what its project's settings say of ``fetch``; nil: nothing."""
 
-    handed: Handed
+    handed: Assignment
     defaults: Raw
 
 
@@ -80,7 +80,7 @@ class Task:
         "token", "url",
     )  # fmt: skip
 
-    def __init__(self, handed: Handed, defaults: Raw | None = None) -> None:
+    def __init__(self, handed: Assignment, defaults: Raw | None = None) -> None:
         self.project = handed.project
         self.taskid = handed.taskid
         self.url = handed.url
@@ -101,7 +101,7 @@ class Task:
         Some 150 bytes more than its url, its body and what its project's settings say of ``fetch``; MessagePack,
         without any code in it. docs/workers.md says what it holds.
         """
-        handed = Handed(
+        handed = Assignment(
             self.project, self.taskid, self.url, self.token, self.timeout, self._raw, self.retried, self.lastcrawltime,
             self.schedule,
         )  # fmt: skip

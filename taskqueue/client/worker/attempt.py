@@ -14,14 +14,14 @@ from typing import Final
 from msgspec import Struct
 
 from taskqueue.client.async_client import AsyncClient
-from taskqueue.client.fetcher.task_supply import Intake
+from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.reports import Finish, failure_of, success_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.handler import Handler, traceback_of
 from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, is_failure
 from taskqueue.client.worker.worker_log import WorkerLog
 from taskqueue.errors import ClientError, MessageTooLarge
-from taskqueue.protocol.fields import Finished
+from taskqueue.protocol.fields import TaskReport
 
 EXTEND_AT: Final = 2 / 3
 """Part of a lease after which it is extended, if it is to be."""
@@ -35,7 +35,7 @@ class Running(Struct):
     outcome: str = "failed"
 
 
-class Attempts(Struct, frozen=True):
+class ConnectAttempts(Struct, frozen=True):
     """All of a worker while it serves.
 
     Attributes:
@@ -45,7 +45,7 @@ class Attempts(Struct, frozen=True):
 
     client: AsyncClient
     handler: Handler
-    intake: Intake
+    intake: TaskSupply
     slots: asyncio.Semaphore
     log: WorkerLog
     extend: bool
@@ -84,7 +84,7 @@ class Attempts(Struct, frozen=True):
             self.log.ran(task, running.outcome, now - began_at, now)
             self.slots.release()
 
-    async def _finished(self, task: Task, running: Running) -> Finished | None:
+    async def _finished(self, task: Task, running: Running) -> TaskReport | None:
         """What to report; None: somebody else does."""
         try:
             finished = success_of(task, await self.handler.run(task))
@@ -105,7 +105,7 @@ class Attempts(Struct, frozen=True):
         running.outcome = "done"
         return finished
 
-    async def _report(self, task: Task, finished: Finished) -> None:
+    async def _report(self, task: Task, finished: TaskReport) -> None:
         """Wait for a report to be counted. If it isn't, the task's lease runs out and somebody runs it again."""
         try:
             self._tell(task, await self.client.finishing.report(finished))

@@ -19,7 +19,7 @@ from typing import Final
 
 from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.tasks.task import Task
-from taskqueue.client.worker.attempt import Attempts, warn_unreported
+from taskqueue.client.worker.attempt import ConnectAttempts, warn_unreported
 from taskqueue.client.worker.handler import Handle, Handler
 from taskqueue.client.worker.middleware import Chain, Middleware, OnError, OnErrorOnly
 from taskqueue.client.worker.obstacles import tell_reach, tell_unknown
@@ -163,7 +163,7 @@ class Worker:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
         slots = asyncio.Semaphore(self._concurrency)
         with await client.intake(self._projects, self._concurrency, self._prefetch) as intake:
-            attempts = Attempts(client, handler, intake, slots, self._log, self._extend)
+            attempts = ConnectAttempts(client, handler, intake, slots, self._log, self._extend)
             while await slots.acquire() and not self._stopping.is_set():
                 while len(self._running) >= self._concurrency + UNANSWERED_MOST:
                     await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
@@ -172,7 +172,7 @@ class Worker:
                 self._running[running] = task
                 running.add_done_callback(self._running.pop)
 
-    async def _run(self, attempts: Attempts, task: Task) -> None:
+    async def _run(self, attempts: ConnectAttempts, task: Task) -> None:
         try:
             await attempts.run(task)
         except KeyboardInterrupt as interrupt:

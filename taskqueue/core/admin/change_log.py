@@ -22,7 +22,7 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import LOG_MOST, LogRef
 from taskqueue.protocol.fields import Now, Setting
 from taskqueue.protocol.replies import LogReply
-from taskqueue.protocol.requests import Change, Heard, Log
+from taskqueue.protocol.requests import Change, Incoming, Log
 from taskqueue.protocol.views import LogEntry
 
 LOOKED_AT: Final = 1000
@@ -42,7 +42,7 @@ RELOADER: Final = Who("SIGHUP", "")
 """Whoever told the daemon to read its config file again: the signal does not say who sent it."""
 
 
-def who(session: Session, heard: Heard) -> Who:
+def who(session: Session, heard: Incoming) -> Who:
     """Who has sent a request."""
     said = heard.request.name if isinstance(heard.request, Change) else ""
     return Who(said or session.label, heard.address)
@@ -112,7 +112,7 @@ def show(state: State, now: Now, request: Log) -> LogReply:
             return reply
         if request.project is not None and entry.project != request.project:
             continue
-        room -= len(state.given.pack(entry))
+        room -= len(state.environment.pack(entry))
         if reply.entries and (room < 0 or len(reply.entries) == request.limit):
             reply.next = number + 1
             return reply

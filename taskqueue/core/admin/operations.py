@@ -60,7 +60,7 @@ def begin(state: State, now: Now, by: Who, request: Bulk) -> OperationReply:
         reason = f"there is nothing to {request.action} in tasks that are {foreign[0]}"
         raise Rejected("malformed", f"filter.states: {reason}")
     _see_room(state)
-    view = _view(state.number(), request.action, projects, now)
+    view = _view(state.next_number(), request.action, projects, now)
     view.group = request.group
     view.dry_run = request.dry_run
     view.filter = request.filter
@@ -82,7 +82,7 @@ def begin_group(state: State, now: Now, by: Who, request: GroupDo) -> OperationR
     projects = in_group(state, request.group)
     if len(projects) > group_actions.step_size(request.action):
         _see_room(state)
-    view = _view(state.number(), request.action, projects, now)
+    view = _view(state.next_number(), request.action, projects, now)
     view.group = request.group
     view.known = len(projects)
     record = OperationRecord(view, view.id, name=by.name, address=by.address)

@@ -98,7 +98,7 @@ def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
     """The first of the views, as many as fit into so many bytes of a message, one at least: who pages gets on."""
     fitting: list[View] = []
     for view in views:
-        room -= len(state.given.pack(view))
+        room -= len(state.environment.pack(view))
         if room < 0 and fitting:
             break
         fitting.append(view)

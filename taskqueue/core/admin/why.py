@@ -131,7 +131,7 @@ def _look_at_state(state: State, now: Now, project: Project) -> Iterator[str]:
 
 
 def _look_at_settings(state: State, now: Now, project: Project) -> Iterator[str]:
-    hours = state.given.hours(project.settings.active, now.wall)
+    hours = state.environment.hours(project.settings.active, now.wall)
     if not hours.open:
         opens = "never open" if hours.until == inf else f"open {_in(hours.until - now.wall)}"
         yield f"is outside of its active hours ({project.settings.active}), which {opens}"

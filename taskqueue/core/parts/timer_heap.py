@@ -18,7 +18,7 @@ SWEEP_AT_LEAST: Final = 64
 K = TypeVar("K", bound=int | str | tuple[str, str | int])
 
 
-class Agenda(Generic[K]):
+class TimerHeap(Generic[K]):
     """Appointments on one clock.
 
     Args:

@@ -96,7 +96,7 @@ class Layout:
         self.places += [("I", slice(2 * wide + n, None, self.packing.size // 4)) for n in range(narrow)]
 
 
-class Ring:
+class PeriodRing:
     """Where one ring is among the rows of a project, and how to read and write it. Holds no counts itself.
 
     Attributes:
@@ -186,12 +186,12 @@ _EVENTS: Final = Layout(0, 6)
 _TIMES: Final = Layout(1, BINS)
 
 # Periods of 10 s, 2 min and 1 h for events; of 50 s, 10 min and 3 h for what attempts took.
-_MINUTES: Final = Ring(0, 30, 1, _EVENTS)
-_HOUR: Final = Ring(_MINUTES.end, 30, 12, _EVENTS)
-_DAY: Final = Ring(_HOUR.end, 24, 360, _EVENTS)
-_MINUTES_TIMES: Final = Ring(_DAY.end, 6, 5, _TIMES)
-_HOUR_TIMES: Final = Ring(_MINUTES_TIMES.end, 6, 60, _TIMES)
-_DAY_TIMES: Final = Ring(_HOUR_TIMES.end, 8, 1080, _TIMES)
+_MINUTES: Final = PeriodRing(0, 30, 1, _EVENTS)
+_HOUR: Final = PeriodRing(_MINUTES.end, 30, 12, _EVENTS)
+_DAY: Final = PeriodRing(_HOUR.end, 24, 360, _EVENTS)
+_MINUTES_TIMES: Final = PeriodRing(_DAY.end, 6, 5, _TIMES)
+_HOUR_TIMES: Final = PeriodRing(_MINUTES_TIMES.end, 6, 60, _TIMES)
+_DAY_TIMES: Final = PeriodRing(_HOUR_TIMES.end, 8, 1080, _TIMES)
 
 _EVENT_RINGS: Final = (_MINUTES, _HOUR, _DAY)
 _TIME_RINGS: Final = (_MINUTES_TIMES, _HOUR_TIMES, _DAY_TIMES)

@@ -15,7 +15,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.tasks.records import CronRecord
 from taskqueue.protocol.fields import Now
@@ -24,7 +24,7 @@ from taskqueue.units import seconds_of
 MISSED_SECONDS: Final = 60.0
 
 
-def plan(project: Project, given: Given, now: Now, before: Mapping[str, CronJob]) -> None:
+def plan(project: Project, environment: Environment, now: Now, before: Mapping[str, CronJob]) -> None:
     """Plan the jobs of a project whose settings are new; ``before`` are those that it had."""
     jobs = project.settings.cron
     for name in [name for name in project.cron if name not in jobs]:
@@ -35,30 +35,30 @@ def plan(project: Project, given: Given, now: Now, before: Mapping[str, CronJob]
             continue
         if name not in project.cron:
             project.cron[name] = CronRecord(now.wall)
-        project.ticks[name] = next_run(job, given, now.wall)
+        project.ticks[name] = next_run(job, environment, now.wall)
 
 
-def resume(project: Project, given: Given, now: Now) -> bool:
+def resume(project: Project, environment: Environment, now: Now) -> bool:
     """Plan the jobs of a project that has just been loaded; return whether the store is to learn of new or old ones."""
     jobs, known = project.settings.cron, list(project.cron)
     for name, job in jobs.items():
         record = project.cron.get(name)
         if record is not None:
-            project.ticks[name] = next_run(job, given, _heeded_until(job, record, now.wall))
-    plan(project, given, now, jobs)
+            project.ticks[name] = next_run(job, environment, _heeded_until(job, record, now.wall))
+    plan(project, environment, now, jobs)
     return list(project.cron) != known
 
 
-def plan_anew(project: Project, given: Given, after: float) -> None:
+def plan_anew(project: Project, environment: Environment, after: float) -> None:
     """Plan all jobs of a project from ``after`` on (unix seconds)."""
     for name, job in project.settings.cron.items():
-        project.ticks[name] = next_run(job, given, after)
+        project.ticks[name] = next_run(job, environment, after)
 
 
-def next_run(job: CronJob, given: Given, after: float) -> float:
+def next_run(job: CronJob, environment: Environment, after: float) -> float:
     """The job's first time after ``after`` (unix seconds); inf: never."""
     if job.cron:
-        return given.next_run(job.cron, job.zone, after)
+        return environment.next_run(job.cron, job.zone, after)
     every = seconds_of(job.every) or inf
     return (after // every + 1) * every
 

@@ -84,7 +84,7 @@ class Ring:
             self.projects.remove(project)
 
 
-class Shares:
+class FairQueue:
     """All rings, and to which one each fetcher belongs.
 
     A ring is *busy* when it has both work and somebody waiting for it; busy rings take turns.

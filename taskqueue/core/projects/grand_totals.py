@@ -16,7 +16,7 @@ from taskqueue.protocol.views import Counts, Totals
 STATES: Final = len(Counts.__struct_fields__)
 
 
-class Sums:
+class GrandTotals:
     """Of all projects together."""
 
     __slots__ = ("_parts", "_row")

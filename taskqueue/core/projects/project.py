@@ -21,7 +21,7 @@ from taskqueue.core.parts.windows import Counters
 from taskqueue.core.projects.pause import Pause
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waiters
-from taskqueue.core.settings.environment import Given, Hours
+from taskqueue.core.settings.environment import Environment, Hours
 from taskqueue.core.settings.layer_size import memory_bytes
 from taskqueue.core.settings.settings import Layer, Settings, as_layer, merge
 from taskqueue.core.tasks.changes import Changes
@@ -191,10 +191,10 @@ class Project:
         """When the checks begin (unix seconds); inf: it has not paused itself."""
         return self.pause.record.check_at if self.state == "paused" and self.pause.record.check_at else inf
 
-    def room(self, now: float, given: Given) -> float:
+    def room(self, now: float, environment: Environment) -> float:
         """Tasks that it might be given now (unix seconds) if it had the tokens; inf: as many as there are."""
         if now >= self.hours.until:
-            self.hours = given.hours(self.settings.active, now)
+            self.hours = environment.hours(self.settings.active, now)
         if not self.hours.open or self.state not in ("running", "checking"):
             return 0
         room = self.pause.room if self.state == "checking" else inf

@@ -52,13 +52,13 @@ class Session:
         address: of its machine then, for people.
         heard_at: when, on the boot clock.
         saved_at: the wall time of it that the store has.
-        numbers: of the requests that have a kept outcome, by number modulo the window, as in the store; None: it has
-            not been asked for them yet. The outcomes themselves are read again for the rare repeat.
+        kept_requests: numbers of the requests that have a kept outcome, by number modulo the window, as in the store;
+            None: it has not been asked for them yet. The outcomes themselves are read again for the rare repeat.
         highest: greatest of them.
         latest: greatest number that is known of it, that of a hello or of what only reads included; 0: none.
-        hello_n: number of the last hello heeded; older ones that arrive late are not.
+        last_hello: number of the last hello heeded; older ones that arrive late are not.
         asked_for_hello: the address at which it was asked to say one, because it had said none since the start.
-        number: of the last ``select`` sent.
+        select_number: of the last ``select`` sent.
         leases: what it holds, by token, oldest first.
         done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
         ended: numbers of the ``select`` messages, by token, of leases that have ended but still take room.
@@ -75,9 +75,34 @@ class Session:
     """
 
     __slots__ = (
-        "address", "asked_for_hello", "capacity", "crashed", "done", "ended", "failed", "given_up", "heard_at",
-        "hello_n", "highest", "id", "interest", "latest", "leases", "mask", "name", "number", "numbers", "passed",
-        "peer", "pseudonym", "rest_seconds", "rest_until", "saved_at", "slots", "suspects", "waits",
+        "address",
+        "asked_for_hello",
+        "capacity",
+        "crashed",
+        "done",
+        "ended",
+        "failed",
+        "given_up",
+        "heard_at",
+        "highest",
+        "id",
+        "interest",
+        "kept_requests",
+        "last_hello",
+        "latest",
+        "leases",
+        "mask",
+        "name",
+        "passed",
+        "peer",
+        "pseudonym",
+        "rest_seconds",
+        "rest_until",
+        "saved_at",
+        "select_number",
+        "slots",
+        "suspects",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, session: str, heard_at: float, secret: bytes) -> None:
@@ -88,14 +113,14 @@ class Session:
         self.name = ""
         self.heard_at = heard_at
         self.saved_at = 0.0
-        self.numbers: dict[int, int] | None = None
+        self.kept_requests: dict[int, int] | None = None
         self.highest = 0
         self.latest = 0
-        self.hello_n = 0
+        self.last_hello = 0
         self.asked_for_hello: Peer | None = None
         self.capacity = 0
         self.interest: Interest = frozenset()
-        self.number = 0
+        self.select_number = 0
         self.leases: dict[int, Task] = {}
         self.done = 0
         self.failed = 0
@@ -123,8 +148,8 @@ class Session:
 
     def learn(self, outcomes: Iterable[int]) -> None:
         """Take in of which requests the store has kept the outcome."""
-        self.numbers = {n % OUTCOME_WINDOW: n for n in outcomes}
-        self.highest = max(self.numbers.values(), default=0)
+        self.kept_requests = {n % OUTCOME_WINDOW: n for n in outcomes}
+        self.highest = max(self.kept_requests.values(), default=0)
         self.latest = max(self.latest, self.highest)
 
     def follows(self, n: int) -> bool:
@@ -136,7 +161,7 @@ class Session:
 
     def has_done(self, n: int) -> bool:
         """Request ``n`` has been done, and its outcome is kept."""
-        return self.numbers is not None and self.numbers.get(n % OUTCOME_WINDOW) == n
+        return self.kept_requests is not None and self.kept_requests.get(n % OUTCOME_WINDOW) == n
 
     def may_do(self, n: int) -> bool:
         """Request ``n`` is new; False: it is so old that nobody knows."""
@@ -144,21 +169,21 @@ class Session:
 
     def note_done(self, n: int) -> None:
         """The outcome of request ``n`` is kept, in place of the one that falls out of the window."""
-        if self.numbers is None:
-            self.numbers = {}
-        self.numbers[n % OUTCOME_WINDOW] = n
+        if self.kept_requests is None:
+            self.kept_requests = {}
+        self.kept_requests[n % OUTCOME_WINDOW] = n
         self.highest = max(self.highest, n)
 
-    def state(self, hello: Hello) -> None:
+    def take_hello(self, hello: Hello) -> None:
         """Take in the facts of a hello that is not older than the last one."""
-        self.hello_n = hello.n
+        self.last_hello = hello.n
         self.name = hello.name
         self.given_up = max(0, self.given_up + self.capacity - hello.capacity)
         self.capacity = hello.capacity
         self.slots = hello.slots or max(1, hello.capacity)
         self.crashed = None
         self._state_ended(hello)
-        self.number = max(self.number, hello.seen)
+        self.select_number = max(self.select_number, hello.seen)
 
     def hand_back(self, count: int, now: float) -> float:
         """It has handed back tasks unstarted; return when it may have some again (boot-clock seconds; 0: at once).

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from math import inf
 from typing import Final, NamedTuple
 
-from taskqueue.core.parts.timer_heap import Agenda
+from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects.session import Session
 from taskqueue.errors import Rejected
-from taskqueue.protocol.replies import AnySaid
+from taskqueue.protocol.replies import AnyOutgoing
 
 WAITS_MOST: Final = 10_000
 """Requests that wait, of all sessions together."""
@@ -38,7 +38,7 @@ class Waiters:
 
     def __init__(self) -> None:
         self._by_session: dict[str, Waiter] = {}
-        self._ends: Agenda[str] = Agenda(self._end_of)
+        self._ends: TimerHeap[str] = TimerHeap(self._end_of)
 
     def add(self, waiter: Waiter) -> None:
         """Let it wait."""
@@ -75,7 +75,7 @@ class Waits:
 
     def __init__(self) -> None:
         self._count = 0
-        self.late: deque[tuple[Waiter, AnySaid]] = deque()
+        self.late: deque[tuple[Waiter, AnyOutgoing]] = deque()
         self.told = 0
 
     def add(self, waiters: Waiters, waiter: Waiter) -> None:

@@ -57,6 +57,6 @@ def _drop_live(state: State, now: Now, project: Project) -> None:
         state.revoke(task)
     changes.drop_live(project.number, queue.tasks.values())
     queue.clear()
-    project.cleared = state.swept[project.number] = state.number()
+    project.cleared = state.swept[project.number] = state.next_number()
     project.swept_to = ""
     changes.kept.cleared.append(project.number)

@@ -44,7 +44,7 @@ def _step(before: Now, now: Now) -> float:
 
 
 def _follow(state: State, project: Project, now: Now, after: float, step: float) -> None:
-    plan_anew(project, state.given, after)
+    plan_anew(project, state.environment, after)
     state.crons.note(project.number, next_at(project))
     if _set_hours(state, project, now) | project.cap_wait(now.wall) | _shift_holds(project, step):
         state.touch(project)
@@ -54,7 +54,7 @@ def _follow(state: State, project: Project, now: Now, after: float, step: float)
 
 def _set_hours(state: State, project: Project, now: Now) -> bool:
     """Look its active hours up; True: they have changed, so it may have to be offered."""
-    before, project.hours = project.hours, state.given.hours(project.settings.active, now.wall)
+    before, project.hours = project.hours, state.environment.hours(project.settings.active, now.wall)
     return project.hours != before
 
 

@@ -73,7 +73,7 @@ def _run(state: State, now: Now, project: Project, name: str, job: CronJob) -> N
         record.taskid = taskid_of(name, job.task, at)
         push(state, now, project, record.taskid, _filled(job.task.url, at) or f"data:,cron.{name}", job.task)
     record.last_at = now.wall
-    project.ticks[name] = next_run(job, state.given, now.wall)
+    project.ticks[name] = next_run(job, state.environment, now.wall)
 
 
 def _is_live(project: Project, taskid: str) -> bool:

@@ -17,7 +17,7 @@ from taskqueue.protocol.fields import Now
 def offer(state: State, project: Project, now: Now) -> None:
     """Let fetchers have the project's tasks, if it could give one."""
     if may_give(state, project, now):
-        state.shares.offer(project)
+        state.fair_queue.offer(project)
 
 
 def may_give(state: State, project: Project, now: Now) -> bool:
@@ -27,7 +27,7 @@ def may_give(state: State, project: Project, now: Now) -> bool:
 
 def allowance(state: State, project: Project, now: Now) -> float:
     """Tasks that the project may be given now; if none, the time at which that changes is noted."""
-    room = project.room(now.wall, state.given)
+    room = project.room(now.wall, state.environment)
     if room <= 0:
         if not project.hours.open:
             state.wall.note(("hours", project.number), project.hours.until)
@@ -66,7 +66,7 @@ def recall(state: State, now: Now) -> None:
         while shared.waiting and shared.bucket.available(now.boot):
             number = shared.next_waiting()
             project = None if number is None else state.numbered.get(number)
-            if project is not None and may_give(state, project, now) and state.shares.offer(project):
+            if project is not None and may_give(state, project, now) and state.fair_queue.offer(project):
                 break
         # Whoever took the last token may want no more, so that nobody but this asks for the next one.
         state.boot.note(("shared", shared.name), shared.token_at())

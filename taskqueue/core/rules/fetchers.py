@@ -19,14 +19,14 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.rules import suspects
 from taskqueue.core.rules.eligibility import may_give
-from taskqueue.core.rules.handout import as_handed
+from taskqueue.core.rules.handout import as_assignment
 from taskqueue.core.rules.lease_end import crash, give_back, lose, take_back
 from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.state import State
 from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Lease, Task
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.protocol.fields import Handed, Now
-from taskqueue.protocol.replies import Said, Select, TokensReply, Welcome
+from taskqueue.protocol.fields import Assignment, Now
+from taskqueue.protocol.replies import Outgoing, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import Extend, Hello, Release
 
 RESENT_MOST: Final = 64
@@ -49,14 +49,16 @@ def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
             newer one meanwhile, and minds the answer to that. Whoever is told so of the newest it has said must learn
             that somebody else speaks in its session.
     """
-    if message.n < session.hello_n:
-        raise Rejected("too-old", f"n: {message.n} is too old; hello {session.hello_n} of this session has been heeded")
-    if message.n > session.hello_n:
+    if message.n < session.last_hello:
+        raise Rejected(
+            "too-old", f"n: {message.n} is too old; hello {session.last_hello} of this session has been heeded"
+        )
+    if message.n > session.last_hello:
         _check_room(state, session, message)
         session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())
         _give_back_lost(state, now, session, message)
         state.memory.ended -= len(session.ended)
-        session.state(message)
+        session.take_hello(message)
         session.keep_ended(state.config.max_leases - state.memory.ended)
         state.memory.ended += len(session.ended)
         _send_unseen(state, now, session, message.seen)
@@ -145,7 +147,7 @@ def go_on_silent(state: State, now: Now) -> None:
             state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
 
 
-def miss(state: State, now: Now, said: Said) -> None:
+def miss(state: State, now: Now, said: Outgoing) -> None:
     """A message could not be sent: others shall have its tasks, and the fetcher gets no more until it is heard again.
 
     That is a hint only: one that was heard at another address since is not missed, and a hello says what is true.
@@ -153,7 +155,7 @@ def miss(state: State, now: Now, said: Said) -> None:
     session = state.sessions.get(said.session)
     if session is None or session.peer != said.peer or not isinstance(said.message, Select):
         return
-    state.shares.dismiss(session)
+    state.fair_queue.dismiss(session)
     for handed in said.message.tasks:
         if task := session.leases.get(handed.token):
             give_back(state, now, _project(state, task), task)
@@ -169,7 +171,7 @@ def timeout_of(task: Task, project: Project) -> float:
 
 def _check_room(state: State, session: Session, message: Hello) -> None:
     limit = state.config.max_sessions
-    if message.capacity and not session.capacity and len(state.shares) >= limit:
+    if message.capacity and not session.capacity and len(state.fair_queue) >= limit:
         raise Rejected("full", f"capacity: there are {limit} fetchers already, which is max_sessions")
 
 
@@ -182,18 +184,18 @@ def _give_back_lost(state: State, now: Now, session: Session, message: Hello) ->
 
 def _send_unseen(state: State, now: Now, session: Session, seen: int) -> None:
     """Send again what has not arrived; empty messages fill the gaps, so that the numbers have none."""
-    last = min(session.number, seen + RESENT_MOST)
-    unseen: dict[int, list[Handed]] = {number: [] for number in range(seen + 1, last + 1)}
+    last = min(session.select_number, seen + RESENT_MOST)
+    unseen: dict[int, list[Assignment]] = {number: [] for number in range(seen + 1, last + 1)}
     for task in session.leases.values():
         lease = _lease(task)
         left = lease.deadline - now.boot
         if seen < lease.number <= last and left > 0:
-            unseen[lease.number].append(as_handed(_project(state, task), task, state.spec_of(task), left))
+            unseen[lease.number].append(as_assignment(_project(state, task), task, state.spec_of(task), left))
     for number, tasks in unseen.items():
         state.say(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), kept=False)
 
 
-def _fetch_of(state: State, tasks: Sequence[Handed]) -> dict[str, Raw]:
+def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
     """What the settings of the tasks' projects say is to go with them, as it is now.
 
     It may have grown since the message was made. What would make that too long is left out: such a project's tasks
@@ -209,7 +211,7 @@ def _fetch_of(state: State, tasks: Sequence[Handed]) -> dict[str, Raw]:
     return fetch
 
 
-def _handed_bytes(task: Handed) -> int:
+def _handed_bytes(task: Assignment) -> int:
     """Of the task in a message, at most."""
     texts = len(task.url) + len(task.taskid) + len(task.schedule.itag or "")
     return HANDED_BYTES + UTF8_MOST * texts + len(task.body)
@@ -219,8 +221,8 @@ def _enrol(state: State, now: Now, session: Session, names: Sequence[str] | None
     state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
     state.freed[session.id] = session
     if session.capacity == 0:
-        state.shares.dismiss(session)
-    elif ring := state.shares.enrol(session, names):
+        state.fair_queue.dismiss(session)
+    elif ring := state.fair_queue.enrol(session, names):
         for project in _wanted_by(state, names):
             if may_give(state, project, now):
                 ring.offer(project)

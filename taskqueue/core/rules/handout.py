@@ -22,14 +22,14 @@ from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.rules.suspects import may_try
 from taskqueue.core.state import State
 from taskqueue.core.tasks.task import CANCELLED, Lease, Spec, Task
-from taskqueue.protocol.fields import PLAIN, Handed, Now, Peer, Schedule
+from taskqueue.protocol.fields import PLAIN, Assignment, Now, Peer, Schedule
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.views import Attempt
 
 
-def as_handed(project: Project, task: Task, spec: Spec, timeout: float) -> Handed:
+def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> Assignment:
     """The task as its fetcher gets it, with ``timeout`` seconds left."""
-    return Handed(
+    return Assignment(
         project.name,
         task.taskid,
         spec.url,
@@ -94,7 +94,7 @@ class HandOut:
             if ring is None:
                 break
             if self._visit(ring):
-                self._state.shares.pass_on(ring)
+                self._state.fair_queue.pass_on(ring)
         else:
             # At ``max_leases`` there is nothing more to do before a lease ends.
             has_room = self._state.memory.leases < self._state.config.max_leases
@@ -104,10 +104,10 @@ class HandOut:
 
     def _busy_ring(self) -> Ring | None:
         """The ring whose turn it is; if there is none, one that those make busy who wait for shared tokens."""
-        ring = self._state.shares.busy_ring()
+        ring = self._state.fair_queue.busy_ring()
         if ring is None and self._state.shared:
             recall(self._state, self._now)
-            ring = self._state.shares.busy_ring()
+            ring = self._state.fair_queue.busy_ring()
         return ring
 
     def _visit(self, ring: Ring) -> int:
@@ -117,7 +117,7 @@ class HandOut:
             if not count:
                 ring.pass_over(session)
                 self._state.connections.set_aside(session)
-                self._state.shares.look(ring)
+                self._state.fair_queue.look(ring)
                 return 0
         allowed = allowance(self._state, project, self._now)
         taken = self._give(project, session, int(min(count, allowed, self._left)))
@@ -128,7 +128,7 @@ class HandOut:
         if self._passed_over and not taken:
             more = more and not self._is_barred(ring, project)
         ring.settle(taken, more=more)
-        self._state.shares.look(ring)
+        self._state.fair_queue.look(ring)
         return taken
 
     def _most_for(self, session: Session, count: int) -> int:
@@ -193,19 +193,19 @@ class HandOut:
     def _lease(self, project: Project, session: Session, task: Task, spec: Spec) -> None:
         timeout = spec.schedule.timeout or project.settings.processing_timeout
         now = self._now.boot
-        lease = Lease(session.id, session.number, now + timeout, now)
+        lease = Lease(session.id, session.select_number, now + timeout, now)
         if project.state == "checking":
             project.pause.lend(lease)
         leased = project.queue.processing.leased
-        token = self._state.number() ^ session.mask
+        token = self._state.next_number() ^ session.mask
         while not token or token in leased:  # 0 means none; whatever else is in force keeps its own
-            token = self._state.number() ^ session.mask
-        project.queue.lease(task, token, lease)  # type: ignore[arg-type]  # as of a number: see State.number
+            token = self._state.next_number() ^ session.mask
+        project.queue.lease(task, token, lease)  # type: ignore[arg-type]  # as of a number: see State.next_number
         session.leases[task.token] = task
         if task.crashes:
             session.suspects[task.token] = task.crashes
         message = self._messages[session.id]
-        message.tasks.append(as_handed(project, task, spec, timeout))
+        message.tasks.append(as_assignment(project, task, spec, timeout))
         if project.fetch is not None and self._fits_beside(project.fetch, spec):
             message.fetch[project.name] = project.fetch
         self._state.memory.leased += task.size
@@ -231,8 +231,8 @@ class HandOut:
         """Start the next select message to the session; returns the bytes of room in it."""
         if session.id in self._messages:
             self._send(session)
-        session.number += 1
-        self._messages[session.id] = Select(number=session.number, tasks=[], fetch={})
+        session.select_number += 1
+        self._messages[session.id] = Select(number=session.select_number, tasks=[], fetch={})
         return self._state.config.select_bytes
 
     def _send(self, session: Session) -> None:

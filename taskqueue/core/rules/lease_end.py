@@ -24,7 +24,7 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, gives_up, recurring
 from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.fields import Finished, Now
+from taskqueue.protocol.fields import Now, TaskReport
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.protocol.requests import Done, Flaws
 from taskqueue.protocol.views import Attempt, Outcome
@@ -55,7 +55,7 @@ def finish_batch(state: State, now: Now, session: Session, request: Done, flaws:
     return reply
 
 
-def finish(state: State, now: Now, session: Session, item: Finished) -> DoneOutcome:
+def finish(state: State, now: Now, session: Session, item: TaskReport) -> DoneOutcome:
     """Take in what a fetcher says of a task that it was given."""
     if session.ended and session.ended.pop(item.token, None) is not None:
         state.memory.ended -= 1
@@ -148,7 +148,7 @@ def _wait_again(state: State, now: Now, project: Project, task: Task, lease: Lea
         apply_deferred(state, now, project, task, lease.deferred)
 
 
-def _end(state: State, now: Now, session: Session, project: Project, task: Task, item: Finished) -> None:
+def _end(state: State, now: Now, session: Session, project: Project, task: Task, item: TaskReport) -> None:
     lease = _lease_of(state, project, task)
     holder = _end_by(state, session, task, lease)
     task.crashes = 0
@@ -204,7 +204,7 @@ def _succeed(state: State, now: Now, project: Project, task: Task, attempt: Atte
         project.queue.succeed(task, attempt)
 
 
-def _fail(state: State, now: Now, project: Project, task: Task, item: Finished, lease: Lease) -> None:
+def _fail(state: State, now: Now, project: Project, task: Task, item: TaskReport, lease: Lease) -> None:
     task.timed_out = False
     if not item.retry:
         retry = None
@@ -271,7 +271,7 @@ def _hold_back(project: Project, task: Task, until: float) -> None:
     project.queue.put_delayed(task, until)
 
 
-def _depth_below(state: State, item: Finished) -> int:
+def _depth_below(state: State, item: TaskReport) -> int:
     """Of the follow-ups of a task that was handed out."""
     project = state.projects.get(item.project)
     task = project.queue.find(project.number, item.taskid) if project else None

@@ -94,7 +94,7 @@ def push(state: State, now: Now, project: Project, taskid: str, url: str, templa
     schedule = Schedule(
         template.priority, retries=template.retries, age=template.age, timeout=template.timeout, force_update=True
     )
-    item = NewTask(taskid, url, schedule, state.given.pack(template.body))
+    item = NewTask(taskid, url, schedule, state.environment.pack(template.body))
     task = project.queue.find(project.number, taskid)
     _carry_out(state, now, project, task, item, decide(task, schedule, now.wall), 0)
 
@@ -143,7 +143,7 @@ def _give_seq(state: State, project: Project, task: Task) -> None:
     if task.kept_state and not task.kept_seq:
         task.kept_seq = task.seq
     project.queue.withdraw(task)
-    task.seq = state.number()
+    task.seq = state.next_number()
 
 
 def _carry_out(
@@ -189,7 +189,7 @@ def _check_deferred(state: State, item: NewTask) -> None:
 def _add(state: State, now: Now, project: Project, item: NewTask, depth: int) -> None:
     if state.changes.stale:
         state.changes.forget_stale(project.number, item.taskid)
-    task = Task(project.number, item.taskid, 0, 0, state.number())
+    task = Task(project.number, item.taskid, 0, 0, state.next_number())
     project.totals.new += 1
     _describe(project, task, item, depth)
     _wait(project, task, due_at(item.schedule, now.wall))

@@ -70,8 +70,8 @@ def check_settings(state: State, name: str, overrides: Layer) -> None:
     check_memory(overrides)
     settings = merge(*state.layers(name), overrides)
     project = state.projects.get(name)
-    check(settings, state.given, project.settings.cron if project else NO_JOBS)
-    check_size(overrides, state.given)
+    check(settings, state.environment, project.settings.cron if project else NO_JOBS)
+    check_size(overrides, state.environment)
     before = project.said_bytes if project is not None else 0
     if before < (said := memory_bytes(overrides)) and state.said_bytes - before + said > SAID_MOST:
         raise Rejected(
@@ -101,7 +101,7 @@ def add_project(state: State, project: Project, now: Now) -> None:
     state.numbered[project.number] = project
     state.said_bytes += project.said_bytes
     insort(state.names, project.name)
-    state.sums.note(project)
+    state.grand_totals.note(project)
     if project.cleared:
         state.swept[project.number] = project.cleared
     state.wall.note(("check", project.number), project.check_at())
@@ -129,7 +129,7 @@ def use_settings(
 
 def plan_cron(state: State, project: Project, now: Now, before: Mapping[str, CronJob]) -> None:
     """Plan the jobs of a project; ``before`` are those that it had under other settings."""
-    cron_times.plan(project, state.given, now, before)
+    cron_times.plan(project, state.environment, now, before)
     state.crons.note(project.number, cron_times.next_at(project))
 
 
@@ -150,8 +150,8 @@ def remove_project(state: State, project: Project) -> None:
     for kind in OF_PROJECTS:
         state.boot.drop((kind, project.number))
         state.wall.drop((kind, project.number))
-    state.shares.remove(project)
-    state.sums.remove(project)
+    state.fair_queue.remove(project)
+    state.grand_totals.remove(project)
     state.history.remove(project.number, astuple(project.totals))
     for which in (READY, DELAYED):
         state.memory.note(project.number, which, 0)
@@ -173,8 +173,8 @@ def _adopt(state: State, project: Project, now: Now) -> None:
     """What its settings mean outside of the project."""
     settings = project.settings
     state.wall.note(("old", project.number), project.old_at())
-    project.hours = state.given.hours(settings.active, now.wall)
-    project.fetch = state.given.pack(settings.fetch) if settings.fetch else None
+    project.hours = state.environment.hours(settings.active, now.wall)
+    project.fetch = state.environment.pack(settings.fetch) if settings.fetch else None
     if project.shared is not None and project.shared.name != settings.bucket:
         leave_shared(project)
     if settings.bucket and project.shared is None:

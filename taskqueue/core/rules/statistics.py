@@ -18,7 +18,7 @@ SAVE_SECONDS: Final = 60
 
 def note(state: State, project: Project, now: Now) -> None:
     """At the end of a turn that touched the project."""
-    state.sums.note(project)
+    state.grand_totals.note(project)
     counters = project.counters
     failed, before = counters.failed, counters.counted
     if counters.note(project.totals, now.wall):

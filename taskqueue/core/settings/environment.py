@@ -23,7 +23,7 @@ class Hours(NamedTuple):
     until: float
 
 
-class Given(Protocol):
+class Environment(Protocol):
     """Pure functions from outside the core."""
 
     def next_run(self, expression: str, zone: str, after: float) -> float:

@@ -1,8 +1,8 @@
 """Tasks that the scheduler pushes by itself, as settings say them: ``on_finished``, and the jobs in ``cron``.
 
 Here is what such a table can be and everything that can be wrong with one; when a job runs is in ``cron_times``, what
-is done then in ``cron``. Where only the outside can read something (``Given``), its complaint is told under the name of
-the setting.
+is done then in ``cron``. Where only the outside can read something (``Environment``), its complaint is told under the
+name of the setting.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Struct
 
 from taskqueue.core.settings import schema
-from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.environment import Environment
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import (
     MAX_TASKID_BYTES,
@@ -122,21 +122,21 @@ def wrong_contents(on_finished: Template | None, jobs: Jobs) -> Iterator[str]:
         yield from _wrong_every(where, job)
 
 
-def unreadable(on_finished: Template | None, jobs: Jobs, given: Given, known: Jobs) -> Iterator[str]:
+def unreadable(on_finished: Template | None, jobs: Jobs, environment: Environment, known: Jobs) -> Iterator[str]:
     """What of them only the outside can read, and can't; jobs that are ``known`` have been read before."""
     if on_finished is not None:
-        yield from unpackable("on_finished.body", on_finished.body, given)
+        yield from unpackable("on_finished.body", on_finished.body, environment)
     for name, job in jobs.items():
         if known.get(name) != job:
             where = schema.path("cron", name)
-            yield from unpackable(f"{where}.task.body", job.task.body, given)
-            yield from _unreadable_times(where, job, given)
+            yield from unpackable(f"{where}.task.body", job.task.body, environment)
+            yield from _unreadable_times(where, job, environment)
 
 
-def unpackable(where: str, value: object, given: Given) -> Iterator[str]:
+def unpackable(where: str, value: object, environment: Environment) -> Iterator[str]:
     """What can't be packed, or is too long then."""
     try:
-        size = len(given.pack(value))
+        size = len(environment.pack(value))
     except Rejected as rejected:
         yield f"{where}: {_without_key(rejected.reason)}"
     else:
@@ -170,16 +170,16 @@ def _wrong_every(where: str, job: CronJob) -> Iterator[str]:
         yield f"{where}.zone: goes with cron; every counts from 1970 in UTC"
 
 
-def _unreadable_times(where: str, job: CronJob, given: Given) -> Iterator[str]:
+def _unreadable_times(where: str, job: CronJob, environment: Environment) -> Iterator[str]:
     """Each of the two apart, so that neither hides the other."""
     if job.cron:
-        yield from attempt(f"{where}.cron", lambda: _check_comes(job.cron, given))
+        yield from attempt(f"{where}.cron", lambda: _check_comes(job.cron, environment))
     if not job.every:
-        yield from attempt(f"{where}.zone", lambda: given.next_run(EACH_MINUTE, job.zone, 0.0))
+        yield from attempt(f"{where}.zone", lambda: environment.next_run(EACH_MINUTE, job.zone, 0.0))
 
 
-def _check_comes(expression: str, given: Given) -> None:
-    if given.next_run(expression, PLAIN_JOB.zone, LONG_GAP_AT) == inf:
+def _check_comes(expression: str, environment: Environment) -> None:
+    if environment.next_run(expression, PLAIN_JOB.zone, LONG_GAP_AT) == inf:
         raise Rejected("setting", f"cron: {schema.shown(expression)} never comes")
 
 

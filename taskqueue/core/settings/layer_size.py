@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import Final
 
-from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import Layer
 from taskqueue.errors import Rejected
 
@@ -40,19 +40,19 @@ def check_memory(layer: Layer) -> None:
         raise Rejected("setting", reason)
 
 
-def check_size(layer: Layer, given: Given) -> None:
+def check_size(layer: Layer, environment: Environment) -> None:
     """See that a layer is not too long in all.
 
     Raises:
         Rejected: with the code ``setting`` and a reason that names the longest of its settings.
     """
-    for reason in too_long(layer, given):
+    for reason in too_long(layer, environment):
         raise Rejected("setting", reason)
 
 
-def too_long(layer: Layer, given: Given) -> Iterator[str]:
+def too_long(layer: Layer, environment: Environment) -> Iterator[str]:
     """Say which setting is the longest of a layer that is too long in all; what can't be encoded is not counted."""
-    sizes = {key: _packed_bytes({key: value}, given) for key, value in layer.items()}
+    sizes = {key: _packed_bytes({key: value}, environment) for key, value in layer.items()}
     total = sum(sizes.values())
     if total > MAX_LAYER_BYTES:
         longest = max(sizes, key=sizes.__getitem__)
@@ -90,8 +90,8 @@ def memory_bytes(value: object, enough: float = inf) -> int:
     return total
 
 
-def _packed_bytes(value: object, given: Given) -> int:
+def _packed_bytes(value: object, environment: Environment) -> int:
     try:
-        return len(given.pack(value))
+        return len(environment.pack(value))
     except Rejected:
         return 0

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from taskqueue.core.settings import jobs, schema
-from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
@@ -174,26 +174,26 @@ def overlay(merged: dict[str, Setting], layer: Layer) -> None:
         merged[key] = {**under, **value} if isinstance(under, dict) and isinstance(value, dict) else value
 
 
-def check(settings: Settings, given: Given, known: Mapping[str, CronJob] = NO_JOBS) -> None:
+def check(settings: Settings, environment: Environment, known: Mapping[str, CronJob] = NO_JOBS) -> None:
     """See that what only the outside can read can be read; jobs that are ``known`` have been checked already.
 
     Raises:
         Rejected: with the code ``setting`` and a reason that names the key.
     """
-    _refuse(_unreadable(settings, given, known))
+    _refuse(_unreadable(settings, environment, known))
 
 
-def problems(where: str, layer: Layer, given: Given) -> Iterator[str]:
+def problems(where: str, layer: Layer, environment: Environment) -> Iterator[str]:
     """Everything that is wrong with a layer of the config file, whose section is ``where``: each setting by its path.
 
     ``merge`` and ``check`` take a layer without problems; of one with problems they say the first.
     """
     for key, value in layer.items():
-        found = _setting_problems(key, value, given)
+        found = _setting_problems(key, value, environment)
         yield from (f"{where}.{reason}" for reason in found)
 
 
-def _setting_problems(key: str, value: Setting, given: Given) -> Iterator[str]:
+def _setting_problems(key: str, value: Setting, environment: Environment) -> Iterator[str]:
     """What is wrong with its form, then with the meaning of whatever of it has a good form."""
     table = {key: value}
     yield from schema.problems("", table, Settings)
@@ -202,7 +202,7 @@ def _setting_problems(key: str, value: Setting, given: Given) -> Iterator[str]:
         yield from jobs.wrong_choices({name: job for name, job in value.items() if isinstance(job, dict)})
     settings = schema.sound(table, Settings)
     yield from _wrong_contents(settings)
-    yield from _unreadable(settings, given)
+    yield from _unreadable(settings, environment)
 
 
 def as_layer(settings: Settings) -> dict[str, Setting]:
@@ -253,8 +253,8 @@ def _wrong_contents(settings: Settings) -> Iterator[str]:
     yield from jobs.wrong_contents(settings.on_finished, settings.cron)
 
 
-def _unreadable(settings: Settings, given: Given, known: Mapping[str, CronJob] = NO_JOBS) -> Iterator[str]:
+def _unreadable(settings: Settings, environment: Environment, known: Mapping[str, CronJob] = NO_JOBS) -> Iterator[str]:
     """What only the outside can read, and can't."""
-    yield from jobs.attempt("active", lambda: given.hours(settings.active, 0.0))
-    yield from jobs.unpackable("fetch", settings.fetch, given)
-    yield from jobs.unreadable(settings.on_finished, settings.cron, given, known)
+    yield from jobs.attempt("active", lambda: environment.hours(settings.active, 0.0))
+    yield from jobs.unpackable("fetch", settings.fetch, environment)
+    yield from jobs.unreadable(settings.on_finished, settings.cron, environment, known)

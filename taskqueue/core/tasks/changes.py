@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from taskqueue.core.tasks.needs import Found
-from taskqueue.core.tasks.records import Kept, KeptAttempt
+from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Move, Task, size_of
 from taskqueue.protocol.views import Attempt
 
@@ -29,7 +29,7 @@ class Changes:
 
     def __init__(self) -> None:
         self.found = Found()
-        self.kept = Kept()
+        self.kept = WriteSet()
         self._touched: list[Task] = []
         self.beyond: dict[tuple[int, str], Task] = {}
         self.stale: dict[tuple[int, str], Task] = {}
@@ -92,14 +92,14 @@ class Changes:
         attempts = self.kept.attempts
         self.kept.attempts = [kept for kept in attempts if (kept.project, kept.taskid) not in refs]
 
-    def take(self) -> Kept:
+    def take(self) -> WriteSet:
         """End the turn: everything that it changed, each task once."""
         kept = self.kept
         retired = set(kept.dropped_projects)
         kept.moves = [_move(task) for task in self._touched if task.project not in retired]
         if retired:
             kept.attempts = [attempt for attempt in kept.attempts if attempt.project not in retired]
-        self.kept = Kept()
+        self.kept = WriteSet()
         self._touched = []
         self.beyond = {}
         self.stale = {}

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from itertools import islice
 
 
-class Memory:
+class MemoryUsage:
     """Sums of bytes.
 
     Attributes:

@@ -157,7 +157,7 @@ class KeptAttempt(NamedTuple):
     attempt: Attempt
 
 
-class Kept(Struct):
+class WriteSet(Struct):
     """Everything that one turn changed: one atomic batch.
 
     The values are the core's own; read them before the next step.
@@ -220,7 +220,7 @@ class Loaded(Struct):
         leased: tasks that are processing, with their leases, without specs.
         next_project: the number for the next new project.
         next_log: the number for the next entry of the log.
-        members: see ``Kept``; of operations that have not ended.
+        members: see ``WriteSet``; of operations that have not ended.
         first_failure, last_failure: keys of them; 0: there is none.
     """
 

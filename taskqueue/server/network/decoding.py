@@ -7,14 +7,14 @@ from typing import Final
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.codec import decode_request, request_number
-from taskqueue.protocol.replies import ErrorReply, Said
+from taskqueue.protocol.replies import ErrorReply, Outgoing
 from taskqueue.protocol.requests import (
     AnyRequest,
     Bulk,
     Done,
     Fetchers,
     GroupDo,
-    Heard,
+    Incoming,
     Log,
     NewTasks,
     OperationList,
@@ -70,7 +70,7 @@ def cost(request: AnyRequest, size: int) -> float:
     return FRAME_MS + max(ITEM_MS * items, BYTE_MS * size)
 
 
-def hear(frame: Frame, max_message: int) -> Heard:
+def hear(frame: Frame, max_message: int) -> Incoming:
     """The request in a frame.
 
     Raises:
@@ -79,10 +79,10 @@ def hear(frame: Frame, max_message: int) -> Heard:
     if frame.parts != 1:
         raise Rejected("malformed", f"a message is one frame after the routing id, not {frame.parts}")
     request, flaws = decode_request(frame.payload, max_message)
-    return Heard(frame.peer, request, flaws, frame.address)
+    return Incoming(frame.peer, request, flaws, frame.address)
 
 
-def refusal(frame: Frame, why: Rejected) -> Said:
+def refusal(frame: Frame, why: Rejected) -> Outgoing:
     """The reply to a frame that was refused; it waits for nothing."""
     reply = ErrorReply(n=request_number(frame.payload), code=why.code, reason=why.reason)
-    return Said(frame.peer, reply, kept=False)
+    return Outgoing(frame.peer, reply, kept=False)

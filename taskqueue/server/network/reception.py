@@ -22,8 +22,8 @@ from typing import Final
 from taskqueue.errors import Rejected
 from taskqueue.protocol.codec import request_number
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import ErrorReply, Said
-from taskqueue.protocol.requests import Heard, Verify
+from taskqueue.protocol.replies import ErrorReply, Outgoing
+from taskqueue.protocol.requests import Incoming, Verify
 from taskqueue.server.clock import ticks
 from taskqueue.server.log import shown
 from taskqueue.server.meters import Meters
@@ -63,10 +63,10 @@ class Reception:
         self._last: Peer | None = None
         self._others_at = -inf
 
-    def hear(self, max_message: int) -> tuple[list[Heard], list[Said]]:
+    def hear(self, max_message: int) -> tuple[list[Incoming], list[Outgoing]]:
         """The requests of the next turn, and replies to what is none, or too much."""
         refused = self._receive()
-        heard: list[Heard] = []
+        heard: list[Incoming] = []
         began = now = ticks()
         factor = min(max(self._taken_ms / self._thought_ms, 1.0), FACTOR_MOST)
         left, slow_left, bytes_left = TURN_MS / factor, SLOW_MS, HEAR_BYTES
@@ -121,9 +121,9 @@ class Reception:
         """Everything that waits, and what is in the socket, as far as a turn receives."""
         return [*self._turns.clear(), *self._router.drain()]
 
-    def _receive(self) -> list[Said]:
+    def _receive(self) -> list[Outgoing]:
         """Let what came in wait for its turn; replies to what may not."""
-        refused: list[Said] = []
+        refused: list[Outgoing] = []
         left = PEEK_FRAMES
         for frame in self._router.drain():
             if not self._turns.put(frame):
@@ -136,6 +136,8 @@ class Reception:
         return refused
 
 
-def crowded(frame: Frame) -> Said:
+def crowded(frame: Frame) -> Outgoing:
     """The reply to a frame that may not even wait."""
-    return Said(frame.peer, ErrorReply(n=request_number(frame.payload), code="unavailable", reason=CROWDED), kept=False)
+    return Outgoing(
+        frame.peer, ErrorReply(n=request_number(frame.payload), code="unavailable", reason=CROWDED), kept=False
+    )

@@ -37,7 +37,7 @@ HOLD_TRIES: Final = 1000
 CHUNK_BYTES: Final = 1 << 20
 
 
-class Image:
+class FileSnapshot:
     """Of the store in a folder; see the module. Close it.
 
     Attributes:

@@ -14,7 +14,7 @@ from typing import Final
 from taskqueue.errors import StoreError
 from taskqueue.store.files.accepting import remedy
 from taskqueue.store.files.damage import Damage, find_damage
-from taskqueue.store.files.file_snapshot import Image
+from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.files.folder import TABLE, Folder, is_store
 from taskqueue.store.files.mark import read_mark
 
@@ -36,7 +36,7 @@ def damage_of(path: str) -> Damage | None:
     # The mark first: what is then written moves it on.
     with closing(Folder(path)) as folder:
         mark = read_mark(folder)
-    with closing(Image(path)) as image:
+    with closing(FileSnapshot(path)) as image:
         damage = image.damage(mark)
     return damage if damage is not None and damage.is_told else None
 

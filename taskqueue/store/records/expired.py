@@ -15,7 +15,7 @@ from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import read, refuse
 
 
-def find_old(store: Store, ref: OldRef) -> FoundOld:
+def find_expired(store: Store, ref: OldRef) -> FoundOld:
     """Answer an OldRef; one entry more than asked for is read, to know which comes next.
 
     Raises:

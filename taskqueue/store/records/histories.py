@@ -10,7 +10,7 @@ So the success of a task costs no write of its own, and a restart costs a read. 
 from __future__ import annotations
 
 from taskqueue.core.tasks.needs import TaskRef
-from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task
 from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch, Store
@@ -39,7 +39,7 @@ def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
     return attempts
 
 
-def move_left_successes(store: Store, kept: Kept, batch: Batch) -> None:
+def move_left_successes(store: Store, kept: WriteSet, batch: Batch) -> None:
     """Have the batch move the attempts of successes that this turn restarts, or changes otherwise.
 
     Raises:

@@ -25,7 +25,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
-from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.environment import Environment
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import PROCESSING, READY, SUCCESS, Spec, Task, ready_key
@@ -77,7 +77,7 @@ class Repaired(Struct):
             self.lost.append(line)
 
 
-def repair(path: str, to: str, boot: float, given: Given, progress: Callable[[int], object]) -> Repaired:
+def repair(path: str, to: str, boot: float, given: Environment, progress: Callable[[int], object]) -> Repaired:
     """Make a store in ``to``, which must not be there, of what can be read of the one in ``path``.
 
     Args:

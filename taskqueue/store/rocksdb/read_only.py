@@ -1,8 +1,8 @@
 """A store to look at, as it was at one moment, while a daemon may go on with it or none is there.
 
-It is opened on an ``Image``, read only: it takes no lock, changes nothing, and never sees anything that came later. An
-older format is refused, because bringing it up would be a change. A family that it does not have yet, because the
-version that wrote it knew none, is empty.
+It is opened on a ``FileSnapshot``, read only: it takes no lock, changes nothing, and never sees anything that came
+later. An older format is refused, because bringing it up would be a change. A family that it does not have yet, because
+the version that wrote it knew none, is empty.
 
 Memory: a small cache, and what the logs have that is not in tables yet (``tuning.LOG_BYTES`` at most).
 """
@@ -19,7 +19,7 @@ from rocksdict import AccessType, Cache, Options, Rdict
 
 from taskqueue.errors import FormatError
 from taskqueue.store.contract import Entry, Family
-from taskqueue.store.files.file_snapshot import Image
+from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.records.decoding import number
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
@@ -60,7 +60,7 @@ _PARTS: Final = (
 """Their names in what RocksDB says, in the order of TableFigures."""
 
 
-class Still:
+class ReadOnlyStore:
     """A store that is looked at; see the module.
 
     Attributes:
@@ -77,7 +77,7 @@ class Still:
             FormatError: it has another format.
         """
         self.path = path
-        self.image = Image(path)
+        self.image = FileSnapshot(path)
         self._folder = TemporaryDirectory(prefix=TEMPORARY)
         self._db: Rdict | None = None
         self._families: dict[Family, Rdict] = {}

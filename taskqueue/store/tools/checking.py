@@ -28,7 +28,7 @@ from taskqueue.store.records.format import META
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.allowed_absences import is_left, may_be_unlisted
 from taskqueue.store.tools.findings import Findings, Tally
-from taskqueue.store.tools.orphans import find_strays
+from taskqueue.store.tools.orphans import find_orphans
 
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
@@ -137,7 +137,7 @@ class _Check:
             self._say(layout.PROJECTS, tally, reason)
         self._lows(tally)
         if tally.lacks_places or tally.lacks_specs:
-            find_strays(self._store, self._findings, tally)
+            find_orphans(self._store, self._findings, tally)
 
     def _lows(self, tally: Tally) -> None:
         """What lies below the bound of an order is never read."""

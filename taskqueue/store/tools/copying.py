@@ -19,11 +19,11 @@ from os.path import exists
 from tempfile import mkdtemp
 
 from taskqueue.errors import FormatError, StoreError
-from taskqueue.store.files.file_snapshot import Image, sync_folder
+from taskqueue.store.files.file_snapshot import FileSnapshot, sync_folder
 from taskqueue.store.files.folder import is_store
 from taskqueue.store.files.lock import alone
 from taskqueue.store.records.skipping import skip_epochs
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 
 
@@ -37,7 +37,7 @@ def back_up(path: str, folder: str) -> int:
         OSError: it could not be written; nothing is left of it.
     """
     _refuse_filled(folder)
-    with closing(Image(path)) as image, _partial(folder) as partial:
+    with closing(FileSnapshot(path)) as image, _partial(folder) as partial:
         image.copy_to(partial)
         os.rename(partial, folder)
         sync_folder(_above(folder))
@@ -59,7 +59,7 @@ def restore(copy: str, path: str, aside: str | None) -> int:
         raise StoreError(f"{path}: there is a store here already; say --replace to move it aside")
     if not is_store(path):
         _refuse_filled(path)
-    with closing(Image(copy)) as image, _partial(path) as partial, alone(path):
+    with closing(FileSnapshot(copy)) as image, _partial(path) as partial, alone(path):
         image.copy_to(partial, trusted=False)
         epoch = _begin_anew(partial, path)
         _take_place(partial, path, aside)
@@ -89,7 +89,7 @@ def _begin_anew(folder: str, replaced: str) -> int:
 def _epoch_of(path: str) -> int:
     """Of the store that is replaced; 0: there is none, or it is too damaged to tell."""
     try:
-        with closing(Still(path)) as still:
+        with closing(ReadOnlyStore(path)) as still:
             return still.epoch
     except (StoreError, FormatError, OSError):
         return 0

@@ -23,7 +23,7 @@ from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import read
 from taskqueue.store.records.format import FORMAT
 from taskqueue.store.records.pages import pages
-from taskqueue.store.rocksdb.read_only import Still, TableFigures
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore, TableFigures
 
 
 class ProjectFigures(Struct, frozen=True):
@@ -102,7 +102,7 @@ class StoreFigures(Struct, frozen=True):
     cache: CacheFigures
 
 
-def figures_of(still: Still, cache_bytes: int) -> StoreFigures:
+def figures_of(still: ReadOnlyStore, cache_bytes: int) -> StoreFigures:
     """Of a store whose daemon has a cache of so many bytes. Costs as much as its projects, not its tasks.
 
     Raises:
@@ -146,11 +146,11 @@ def _project(record: ProjectRecord) -> ProjectFigures:
     return ProjectFigures(record.name, record.state, record.counts)
 
 
-def _family(still: Still, name: str) -> FamilyFigures:
+def _family(still: ReadOnlyStore, name: str) -> FamilyFigures:
     return FamilyFigures(name, still.keys(name), still.table_bytes(name), still.log_bytes(name))
 
 
-def _cache(still: Still, tasks: int, cache_bytes: int) -> CacheFigures:
+def _cache(still: ReadOnlyStore, tasks: int, cache_bytes: int) -> CacheFigures:
     id_bytes = _id_bytes(still.tables(layout.IDS))
     needed = round(IDS_PART * tasks * id_bytes)
     return CacheFigures(round(id_bytes, 1), needed, cache_bytes, still.table_bytes(layout.IDS))

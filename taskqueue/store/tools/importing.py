@@ -21,12 +21,12 @@ from typing import Final, Literal, NoReturn, TypeVar
 import msgspec
 from msgspec import Struct
 
-from taskqueue.core.settings.environment import Given
+from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.layer_size import check_size
 from taskqueue.core.settings.settings import check, merge
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.needs import Needs, TaskRef
-from taskqueue.core.tasks.records import Kept, ProjectRecord
+from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.task import (
     DELAYED,
     PROCESSING,
@@ -95,7 +95,7 @@ class BadLine(StoreError):
 
 
 def bring_in(
-    store: Store, lines: Iterable[bytes], known: Known, boot: float, given: Given, form: Form = JSON
+    store: Store, lines: Iterable[bytes], known: Known, boot: float, given: Environment, form: Form = JSON
 ) -> Iterator[Brought]:
     """Bring the lines in; tells after each batch what has come of it so far.
 
@@ -193,14 +193,14 @@ class _Inflow:
         self._named: set[str] = set()
         self._leased = set(_leased(store))
 
-    def make_projects(self, lines: Iterable[ProjectLine], known: Known, given: Given) -> None:
+    def make_projects(self, lines: Iterable[ProjectLine], known: Known, given: Environment) -> None:
         """Those that are not there yet."""
         self._named = {line.name for line in lines}
         for name in sorted(self._named):
             if known == "refuse" and name in self._projects and _has_tasks(self._projects[name]):
                 raise StoreError(f'project "{name}" has tasks already; say --merge to add those that it does not know')
         number = next_number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT)
-        kept = Kept()
+        kept = WriteSet()
         for line in lines:
             if line.name not in self._projects:
                 self._projects[line.name] = self._made(line, number, given)
@@ -210,7 +210,7 @@ class _Inflow:
         self._store.write(self._epoch, batch_of(kept))
         self.brought.projects = len(kept.projects)
 
-    def _made(self, line: ProjectLine, number: int, given: Given) -> ProjectRecord:
+    def _made(self, line: ProjectLine, number: int, given: Environment) -> ProjectRecord:
         try:
             return _record(line, number, self._boot, given, self._form)
         except Rejected as rejected:
@@ -227,7 +227,7 @@ class _Inflow:
         """One batch."""
         refs = [TaskRef(self._project(number, line.project).number, line.taskid) for number, line in page]
         found = find(self._store, Needs(tasks=refs)).tasks
-        kept, touched = Kept(), dict[int, ProjectRecord]()
+        kept, touched = WriteSet(), dict[int, ProjectRecord]()
         for ref, (number, line) in zip(refs, page, strict=True):
             project, there = self._projects[line.project], found.get(ref)
             if ref in self._leased or (there is not None and not is_left(there, project.cleared)):
@@ -244,7 +244,7 @@ class _Inflow:
         self.brought.new += len(kept.moves)
         self._write(kept)
 
-    def _write(self, kept: Kept) -> None:
+    def _write(self, kept: WriteSet) -> None:
         """A bare task has nothing but its record."""
         bare = [move[0] for move in kept.moves if move[0].bare]
         kept.moves = [move for move in kept.moves if not move[0].bare]
@@ -280,7 +280,7 @@ def _has_tasks(record: ProjectRecord) -> bool:
     return any(getattr(record.counts, name) for name in STATE_NAMES[1:])
 
 
-def _record(line: ProjectLine, number: int, boot: float, given: Given, form: Form) -> ProjectRecord:
+def _record(line: ProjectLine, number: int, boot: float, given: Environment, form: Form) -> ProjectRecord:
     check_numbers(line)
     record = ProjectRecord(number, line.name, line.state, _overrides(line, given, form), bucket_at=boot)
     record.totals = line.totals or record.totals
@@ -292,7 +292,7 @@ def _record(line: ProjectLine, number: int, boot: float, given: Given, form: For
     return record
 
 
-def _overrides(line: ProjectLine, given: Given, form: Form) -> dict[str, Setting]:
+def _overrides(line: ProjectLine, given: Environment, form: Form) -> dict[str, Setting]:
     """As ``project-set`` would take them: a scheduler does not start with others."""
     try:
         overrides = form.settings_read(_decode_overrides(form.packed(line.overrides)) or {})

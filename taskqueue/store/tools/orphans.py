@@ -17,14 +17,14 @@ from taskqueue.store.tools.allowed_absences import is_left
 from taskqueue.store.tools.findings import Findings, Tally
 
 
-def find_strays(store: Reads, findings: Findings, tally: Tally) -> None:
+def find_orphans(store: Reads, findings: Findings, tally: Tally) -> None:
     """Add those of a project to the findings; if none can be named, that the numbers differ."""
     before = findings.found
     for key, task in _records(store, tally):
         if not is_left(task, tally.record.cleared) and not task.bare and not _has_place(store, task):
             reason = f"its record says {STATE_NAMES[task.state]}, but it has no entry in that order"
             findings.note(layout.IDS, tally.name, task.taskid, key, reason)
-    for key, taskid in _stray_specs(store, tally):
+    for key, taskid in _orphan_specs(store, tally):
         findings.note(layout.SPECS, tally.name, taskid, key, "it belongs to no task")
     if findings.found == before:
         reason = (
@@ -64,7 +64,7 @@ def _leased(store: Reads, project: int, seq: int) -> str | None:
         return None
 
 
-def _stray_specs(store: Reads, tally: Tally) -> Iterator[tuple[bytes, str]]:
+def _orphan_specs(store: Reads, tally: Tally) -> Iterator[tuple[bytes, str]]:
     number = tally.record.number
     for page in pages(store, layout.SPECS, layout.project_key(number), layout.project_key(number + 1)):
         taskids = [_taskid(value) for _, value in page]

@@ -19,7 +19,7 @@ from taskqueue.core.tasks.task import STATE_NAMES, SUCCESS
 from taskqueue.store.contract import Entry, Family, Reads
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import read
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.tools.figures import project_records
 
 SAMPLES: Final = 20_000
@@ -62,7 +62,7 @@ class Sizes(Struct, frozen=True):
     shared_bytes: int
 
 
-def sizes_of(still: Still) -> Sizes:
+def sizes_of(still: ReadOnlyStore) -> Sizes:
     """Of all projects.
 
     Raises:

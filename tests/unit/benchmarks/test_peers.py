@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.contest import Load
 from benchmarks.peers.beanstalkd import Reader
 from benchmarks.peers.recording import Recording
-from taskqueue.protocol.codec import decode_said
+from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.replies import DoneReply, NewTasksReply, Select
 
 LOAD = Load(tasks=100, batch=16, body=20)
@@ -26,10 +26,10 @@ def test_answers_of_beanstalkd_are_read_the_same_wherever_a_chunk_ends() -> None
 def test_a_recording_has_each_task_once_in_each_kind_of_answer() -> None:
     turns = Recording(LOAD).turns
 
-    selects = [decode_said(frame) for turn in turns for frame in turn.selects]
+    selects = [decode_outgoing(frame) for turn in turns for frame in turn.selects]
     taskids = [task.taskid for select in selects if isinstance(select, Select) for task in select.tasks]
-    accepted = [decode_said(frame) for turn in turns for frame in turn.new_out]
-    done = [decode_said(frame) for turn in turns for frame in turn.done_out]
+    accepted = [decode_outgoing(frame) for turn in turns for frame in turn.new_out]
+    done = [decode_outgoing(frame) for turn in turns for frame in turn.done_out]
     assert len(set(taskids)) == len(taskids) == LOAD.tasks
     assert [o for reply in accepted if isinstance(reply, NewTasksReply) for o in reply.outcomes] == ["new"] * LOAD.tasks
     assert [o for reply in done if isinstance(reply, DoneReply) for o in reply.outcomes] == ["done"] * LOAD.tasks

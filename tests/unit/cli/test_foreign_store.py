@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from taskqueue.store.files.file_snapshot import Image
+from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.rocksdb.rocks import RocksStore
 from tests.unit.cli.conftest import Run
 
@@ -203,7 +203,7 @@ def with_table(path: Path) -> None:
 
 def test_a_table_that_became_a_link_since_it_was_opened_is_copied_as_it_was(tmp_path: Path, planted: Path) -> None:
     with_table(tmp_path / "store")
-    with closing(Image(str(tmp_path / "store"))) as image:
+    with closing(FileSnapshot(str(tmp_path / "store"))) as image:
         for name in image.tables:
             (tmp_path / "store" / name).unlink()
             (tmp_path / "store" / name).symlink_to(planted)

@@ -11,18 +11,18 @@ import pytest
 import zmq
 
 from taskqueue.protocol.codec import decode_request, encode
-from taskqueue.protocol.fields import Handed, Token
-from taskqueue.protocol.replies import AnySaid, DoneReply, ErrorReply, NewTasksReply, Select, TokensReply, Welcome
+from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, NewTasksReply, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
 
 R = TypeVar("R", bound=AnyRequest)
-Script = Callable[[AnyRequest], Iterable[AnySaid]]
+Script = Callable[[AnyRequest], Iterable[AnyOutgoing]]
 
 WAIT_SECONDS = 20.0
 """How long a test waits for what must come; it fails then."""
 
 
-def friendly(request: AnyRequest) -> list[AnySaid]:
+def friendly(request: AnyRequest) -> list[AnyOutgoing]:
     """Answers of a daemon to whom everything is right."""
     match request:
         case Hello():
@@ -82,14 +82,14 @@ class Daemon:
             if isinstance(request, kind):
                 return request
 
-    def say(self, message: AnySaid) -> None:
+    def say(self, message: AnyOutgoing) -> None:
         """Say something unasked to whom was heard last."""
         self._control.send(encode(message))
 
     def hand_out(self, *tokens: int, timeout: float = 600.0, **fields: Any) -> None:
         """Send the session that was heard last a select with a task for each token."""
         self._number += 1
-        tasks = [Handed("p", f"t{token}", f"http://a/{token}", Token(token), timeout, **fields) for token in tokens]
+        tasks = [Assignment("p", f"t{token}", f"http://a/{token}", Token(token), timeout, **fields) for token in tokens]
         self.say(Select(number=self._number, tasks=tasks))
 
     def _live(self) -> None:

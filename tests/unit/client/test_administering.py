@@ -12,7 +12,7 @@ import pytest
 
 from taskqueue import AsyncClient, Client, RequestRejected, RequestTimeout
 from taskqueue.protocol.replies import (
-    AnySaid,
+    AnyOutgoing,
     ErrorReply,
     FetchersReply,
     OperationReply,
@@ -57,7 +57,7 @@ def view(matched: int = 0, ended_at: float = 0.0) -> OperationView:
     return OperationView(7, "retry", ["p"], False, 10, matched, matched, 1.0, ended_at)
 
 
-def patient(request: AnyRequest) -> Iterable[AnySaid]:
+def patient(request: AnyRequest) -> Iterable[AnyOutgoing]:
     """A daemon in whose projects there is always something to do."""
     match request:
         case ProjectWait(seconds=0):
@@ -234,7 +234,7 @@ def test_an_error_in_the_block_is_what_is_raised_even_if_letting_go_fails(
 ) -> None:
     daemon.script = patient
 
-    def refuse(request: AnyRequest) -> list[AnySaid]:
+    def refuse(request: AnyRequest) -> list[AnyOutgoing]:
         return [ErrorReply(n=request.n, code="unknown-project", reason="gone")]
 
     caplog.set_level(logging.WARNING, "taskqueue.client")
@@ -266,7 +266,7 @@ def test_a_client_closed_inside_the_block_is_no_second_error(daemon: Daemon) -> 
 # ---------------------------------------------------------------------------------------- pages
 
 
-def paged(request: AnyRequest) -> Iterable[AnySaid]:
+def paged(request: AnyRequest) -> Iterable[AnyOutgoing]:
     """A daemon with five of everything, told two at a time."""
     match request:
         case Stats():

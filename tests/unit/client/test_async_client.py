@@ -21,7 +21,7 @@ from taskqueue import (
     new_task,
 )
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import AnySaid, DoneReply, ErrorReply, ItemError, NewTasksReply, Welcome
+from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, ItemError, NewTasksReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
 from tests.unit.client.conftest import Daemon, friendly
 
@@ -45,7 +45,7 @@ def using(daemon: Daemon, use: Callable[[AsyncClient], Awaitable[T]], seconds: f
     return asyncio.run(main())
 
 
-def narrow(request: AnyRequest) -> list[AnySaid]:
+def narrow(request: AnyRequest) -> list[AnyOutgoing]:
     """A daemon that takes no more than 2,000 bytes."""
     if isinstance(request, Hello):
         return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=2000)]
@@ -64,7 +64,7 @@ def test_push_returns_what_became_of_the_task(daemon: Daemon) -> None:
 
 
 def test_push_raises_when_the_task_is_rejected(daemon: Daemon) -> None:
-    def full(request: AnyRequest) -> list[AnySaid]:
+    def full(request: AnyRequest) -> list[AnyOutgoing]:
         if not isinstance(request, NewTasks):
             return friendly(request)
         return [NewTasksReply(n=request.n, outcomes=["rejected"], errors=[ItemError(0, "the project is full")])]
@@ -357,7 +357,7 @@ def test_reports_made_at_the_same_time_share_one_message(daemon: Daemon) -> None
 
 
 def test_each_report_gets_its_own_part_of_the_answer(daemon: Daemon) -> None:
-    def mixed(request: AnyRequest) -> list[AnySaid]:
+    def mixed(request: AnyRequest) -> list[AnyOutgoing]:
         if not isinstance(request, Done):
             return friendly(request)
         return [

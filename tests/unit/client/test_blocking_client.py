@@ -11,7 +11,7 @@ import pytest
 from msgspec import Raw
 
 from taskqueue import Client, Closed, RequestTimeout
-from taskqueue.protocol.fields import Handed, Token
+from taskqueue.protocol.fields import Assignment, Token
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import Done, Hello, NewTasks, Release
 from tests.unit.client.conftest import Daemon, friendly
@@ -102,7 +102,7 @@ def test_tasks_keep_what_their_project_said_of_fetching_when_they_were_handed_ou
         while daemon.hear(Hello).capacity != 4:
             pass
         for number, (tokens, proxy) in enumerate([((1, 2), b"\xa1A"), ((3,), b"\xa1B"), ((4,), b"")], start=1):
-            tasks = [Handed("p", f"t{token}", "http://a/", Token(token), 600.0) for token in tokens]
+            tasks = [Assignment("p", f"t{token}", "http://a/", Token(token), 600.0) for token in tokens]
             fetch = {"p": Raw(b"\x81\xa5proxy" + proxy), "q": Raw(b"\x80")} if proxy else {}
             daemon.say(Select(number=number, tasks=tasks, fetch=fetch))
 

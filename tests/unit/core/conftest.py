@@ -26,17 +26,17 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.parts.events import Event
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.core.tasks.records import Kept, ProjectRecord
+from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.retention_keys import lows_of
 from taskqueue.core.tasks.task import PROCESSING, SUCCESS, Task
-from taskqueue.protocol.fields import Finished, Handed, NewTask, Now, Peer, Schedule, Token
+from taskqueue.protocol.fields import Assignment, NewTask, Now, Peer, Schedule, TaskReport, Token
 from taskqueue.protocol.replies import (
     AnyReply,
     DoneReply,
     HelloWanted,
     NewTasksReply,
+    Outgoing,
     ProjectReply,
-    Said,
     Select,
     TaskReply,
     TokensReply,
@@ -48,8 +48,8 @@ from taskqueue.protocol.requests import (
     Done,
     Extend,
     Flaws,
-    Heard,
     Hello,
+    Incoming,
     LeaseRef,
     NewTasks,
     ProjectDo,
@@ -83,12 +83,12 @@ def task(taskid: str, body: object = None, project: str | None = None, url: str 
     return NewTask(taskid, url or f"http://example.org/{taskid}", Schedule(**schedule), packed, project)
 
 
-def body_of(handed: Handed | TaskReply) -> object:
+def body_of(handed: Assignment | TaskReply) -> object:
     """The body as its producer gave it."""
     return msgspec.msgpack.decode(bytes(handed.body))
 
 
-def ref(handed: Handed) -> LeaseRef:
+def ref(handed: Assignment) -> LeaseRef:
     """The lease of a task, as whoever has the task names it."""
     return LeaseRef(handed.project, handed.taskid, handed.token)
 
@@ -113,14 +113,14 @@ class World:
         self.elapsed = 0.0
         self.wakes = 0
         self.wall_step = 0.0
-        self.said: list[Said] = []
+        self.said: list[Outgoing] = []
         self.events: list[Event] = []
-        self.kept = Kept()
+        self.kept = WriteSet()
         self.inbox: list[AnyReply] = []
         self.happened: list[Event] = []
         self.unreachable: list[bytes] = []
         self.connections: dict[str, str] = {}
-        self._undelivered: list[Said] = []
+        self._undelivered: list[Outgoing] = []
         self._fetchers: dict[str, Fetcher] = {}
         self._numbers = count(1)
         self._boots = 1
@@ -180,9 +180,9 @@ class World:
         self.inbox += replies
         return replies
 
-    def heard(self, *requests: AnyRequest) -> list[Heard]:
+    def heard(self, *requests: AnyRequest) -> list[Incoming]:
         """The requests as a turn hears them."""
-        return [Heard(Peer(self.connections.get(each.session, each.session).encode()), each) for each in requests]
+        return [Incoming(Peer(self.connections.get(each.session, each.session).encode()), each) for each in requests]
 
     def answer(self, request: AnyRequest, flaws: Flaws | None = None) -> AnyReply:
         """The answer to a request that has a turn of its own, whatever it is."""
@@ -315,7 +315,7 @@ class World:
         self.wakes += 1
         self.turn()
 
-    def _deliver(self, said: Said) -> bool:
+    def _deliver(self, said: Outgoing) -> bool:
         fetcher = self._fetchers.get(said.session)
         if fetcher is None or said.peer in self.unreachable or not isinstance(said.message, Select):
             return False
@@ -407,7 +407,7 @@ class Fetcher:
         self.capacity = capacity
         self.projects = projects
         self.seen = 0
-        self.held: dict[str, Handed] = {}
+        self.held: dict[str, Assignment] = {}
         self.taken: list[str] = []
         self.messages: list[Select] = []
         self.ended: set[int] = set()
@@ -450,14 +450,14 @@ class Fetcher:
             if isinstance(reply, Welcome) and reply.n == n:
                 self.ended.update(reply.ended)
 
-    def answers(self, *items: Finished) -> Done:
+    def answers(self, *items: TaskReport) -> Done:
         """A request with these answers, not sent yet."""
         return Done(session=self.session, n=self.world.n(), tasks=list(items))
 
-    def finished(self, taskid: str, **outcome: Any) -> Finished:
+    def finished(self, taskid: str, **outcome: Any) -> TaskReport:
         """The answer for a task that it holds no longer."""
         handed = self.held.pop(taskid)
-        return Finished(handed.project, taskid, handed.token, **outcome)
+        return TaskReport(handed.project, taskid, handed.token, **outcome)
 
     def done(self, taskid: str, **outcome: Any) -> str:
         """Answer for a task; return whether it counted."""
@@ -487,7 +487,7 @@ class Fetcher:
 
     def forge(self, taskid: str, token: int, **outcome: Any) -> str:
         """Answer with any token; return whether it counted."""
-        item = Finished("news", taskid, Token(token), **outcome)
+        item = TaskReport("news", taskid, Token(token), **outcome)
         return self.world.ask(DoneReply, self.answers(item)).outcomes[0]
 
 

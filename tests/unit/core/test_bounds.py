@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.parts.timer_heap import Agenda
+from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.scheduler import Turn
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.protocol.replies import ErrorReply, NewTasksReply, Select, StatusReply
@@ -106,7 +106,7 @@ def test_a_body_that_was_taken_goes_out_without_what_has_come_to_be_sent_beside_
 
 def test_the_agenda_forgets_what_was_moved_earlier() -> None:
     due = {("a", 1): inf, ("b", 2): 1e9}
-    agenda: Agenda[tuple[str, int]] = Agenda(lambda key: due[key])
+    agenda: TimerHeap[tuple[str, int]] = TimerHeap(lambda key: due[key])
     agenda.note(("b", 2), 1e9)
 
     for second in range(1000):

@@ -7,7 +7,7 @@ import pytest
 from taskqueue.core.rules.failures import OLD_FAILURES
 from taskqueue.core.tasks.failure import Failure, KeptFailure
 from taskqueue.core.tasks.failure_log import FAILURES_MOST, FAILURES_SECONDS
-from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import time_key
 from taskqueue.store.records import layout
 from taskqueue.store.records.failures import failure_place
@@ -28,7 +28,7 @@ def kept_failures(world: World) -> list[Failure]:
 
 def put(world: World, *keys: int) -> None:
     """Have the store know of failures at these keys, and the scheduler begin with that."""
-    world.ledger.keep(Kept(failures=[KeptFailure(key, Failure(1, "t", "a.org", "f", "no")) for key in keys]))
+    world.ledger.keep(WriteSet(failures=[KeptFailure(key, Failure(1, "t", "a.org", "f", "no")) for key in keys]))
     world.crash()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import ErrorReply, HelloWanted, Said, Select, TokensReply, Welcome
+from taskqueue.protocol.replies import ErrorReply, HelloWanted, Outgoing, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Extend, Hello, LeaseRef, Release, Verify
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
@@ -440,7 +440,7 @@ def test_a_fetcher_that_could_not_be_reached_gets_tasks_again_after_its_next_hel
 def test_what_could_not_be_sent_to_where_a_fetcher_was_before_says_nothing_of_it(world: World) -> None:
     world.push("news", task("a"))
     fetcher = world.fetcher()
-    elsewhere = Said(Peer(b"before"), fetcher.messages[-1], kept=False, session=fetcher.session)
+    elsewhere = Outgoing(Peer(b"before"), fetcher.messages[-1], kept=False, session=fetcher.session)
 
     found = world.ledger.find(world.scheduler.needs(world.now, []))
     world.scheduler.step(world.now, [], found, undelivered=[elsewhere])

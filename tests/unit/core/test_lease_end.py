@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.fields import Finished, Token
+from taskqueue.protocol.fields import TaskReport, Token
 from taskqueue.protocol.replies import DoneReply
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
 
@@ -89,7 +89,7 @@ def test_an_answer_with_a_wrong_token_is_stale(world: World, token: int) -> None
 def test_an_answer_for_an_unknown_project_is_stale(world: World) -> None:
     fetcher = world.fetcher()
 
-    reply = world.ask(DoneReply, fetcher.answers(Finished("blog", "a", Token(7))))
+    reply = world.ask(DoneReply, fetcher.answers(TaskReport("blog", "a", Token(7))))
     assert reply.outcomes == ["stale"]
 
 
@@ -389,7 +389,7 @@ def test_max_queue_does_not_hold_up_follow_ups(make_world: MakeWorld) -> None:
 
 def test_follow_ups_of_a_stale_answer_are_not_taken(world: World) -> None:
     fetcher = world.fetcher()
-    item = Finished("news", "a", Token(5), new=[task("b")])
+    item = TaskReport("news", "a", Token(5), new=[task("b")])
 
     reply = world.ask(DoneReply, fetcher.answers(item))
     assert (reply.outcomes, reply.new) == (["stale"], [[]])

@@ -6,7 +6,7 @@ from math import inf
 
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.protocol.fields import Finished, Token
+from taskqueue.protocol.fields import TaskReport, Token
 from taskqueue.protocol.replies import DoneReply, ErrorReply, NewTasksReply
 from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello
 from taskqueue.store.records.layout import OUTCOMES, SESSIONS
@@ -23,7 +23,7 @@ def needs(world: World, *requests: AnyRequest) -> Needs:
 
 
 def done(world: World, taskid: str, token: int, session: str = "stranger") -> Done:
-    return Done(session=session, n=world.n(), tasks=[Finished("news", taskid, Token(token))])
+    return Done(session=session, n=world.n(), tasks=[TaskReport("news", taskid, Token(token))])
 
 
 def test_for_a_session_that_is_unknown_the_store_is_not_asked(world: World) -> None:

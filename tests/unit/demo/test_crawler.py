@@ -9,7 +9,7 @@ import pytest
 from taskqueue import Drop, Retry, Task
 from taskqueue.demo.crawler import ARCHIVE_SECONDS, crawl
 from taskqueue.demo.page import Page, Site, Tell, not_found, quiet
-from taskqueue.protocol.fields import Handed, Token
+from taskqueue.protocol.fields import Assignment, Token
 
 PAGES = {
     "/": Page(
@@ -38,7 +38,7 @@ def found(serve: Callable[[Site], int]) -> Callable[[str], list[tuple[str, float
     base = f"http://127.0.0.1:{serve(Pages())}"
 
     def crawled(target: str) -> list[tuple[str, float | None]]:
-        task = Task(Handed("demo", "id", base + target, Token(1), 60.0))
+        task = Task(Assignment("demo", "id", base + target, Token(1), 60.0))
         return [(new.url.removeprefix(base), new.schedule.delay) for new in crawl(task)]
 
     return crawled

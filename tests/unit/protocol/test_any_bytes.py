@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from taskqueue.errors import Rejected
-from taskqueue.protocol.codec import decode_request, decode_said, encode, request_number
-from taskqueue.protocol.fields import Handed, NewTask, Token
+from taskqueue.protocol.codec import decode_outgoing, decode_request, encode, request_number
+from taskqueue.protocol.fields import Assignment, NewTask, Token
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import Done, NewTasks
 
@@ -99,7 +99,7 @@ def survives(raw: bytes) -> None:
         request, flaws = decode_request(raw)
         assert missing(request) == set(flaws)
     with suppress(Rejected):
-        decode_said(raw)
+        decode_outgoing(raw)
     assert request_number(raw) >= 0
 
 
@@ -181,10 +181,10 @@ def test_a_body_nested_too_deep_is_refused() -> None:
 def test_a_body_that_is_taken_can_be_read_from_deeper_in_the_stack(depth: int) -> None:
     body = msgspec.Raw(b"\x91" * depth + b"\xc0")
     request = encode(NewTasks(session="s", n=1, project="p", tasks=[NewTask("a", "u", body=body)]))
-    select = encode(Select(number=1, tasks=[Handed("p", "a", "u", Token(1), 1.0, body)]))
+    select = encode(Select(number=1, tasks=[Assignment("p", "a", "u", Token(1), 1.0, body)]))
 
     def read(frames: int) -> object:
-        return read(frames - 1) if frames else decode_said(select)
+        return read(frames - 1) if frames else decode_outgoing(select)
 
     taken = False
     with suppress(Rejected):

@@ -11,8 +11,8 @@ import pytest
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.batches import BRIEF_REASON, FULL_REASONS, MALFORMED_MOST, UNREAD_REASON
-from taskqueue.protocol.codec import decode_request, decode_said, encode, request_number
-from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, Finished, Handed, NewTask, Schedule, Token
+from taskqueue.protocol.codec import decode_outgoing, decode_request, encode, request_number
+from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, Assignment, NewTask, Schedule, TaskReport, Token
 from taskqueue.protocol.replies import Select, Welcome
 from taskqueue.protocol.requests import Done, NewTasks, ProjectSet, TaskCancel, Why
 
@@ -44,7 +44,7 @@ def test_a_request_comes_out_as_it_went_in() -> None:
 def test_what_the_scheduler_says_comes_out_as_it_went_in() -> None:
     welcome = Welcome(n=1, epoch=3, fetcher_timeout=60.0, max_message=100, version="1")
 
-    assert decode_said(encode(welcome)) == welcome
+    assert decode_outgoing(encode(welcome)) == welcome
 
 
 def test_a_body_stays_the_bytes_that_it_was() -> None:
@@ -53,8 +53,8 @@ def test_a_body_stays_the_bytes_that_it_was() -> None:
     heard, _ = decode_request(
         encode(NewTasks(session="s", n=1, project="p", tasks=[NewTask("a", "u", body=msgspec.Raw(body))]))
     )
-    select = Select(number=1, tasks=[Handed("p", "a", "http://a/", Token(1), 600.0, msgspec.Raw(body))])
-    said = decode_said(encode(select))
+    select = Select(number=1, tasks=[Assignment("p", "a", "http://a/", Token(1), 600.0, msgspec.Raw(body))])
+    said = decode_outgoing(encode(select))
 
     assert isinstance(heard, NewTasks)
     assert heard.tasks[0] is not None
@@ -82,7 +82,7 @@ def test_a_malformed_follow_up_spoils_neither_its_done_nor_its_neighbours() -> N
     assert isinstance(heard, Done)
     first, second = heard.tasks
     assert first is not None
-    assert second == Finished("p", "a", Token(1), ok=False, error="x", retry_after=5.0)
+    assert second == TaskReport("p", "a", Token(1), ok=False, error="x", retry_after=5.0)
     assert (first.ok, first.error, first.retry_after) == (False, "x", 5.0)
     assert [task is None for task in first.new] == [False, True]
     assert flaws == {(0, 1): "tasks[0].new[1]: missing required field taskid"}
@@ -224,7 +224,7 @@ def test_a_refused_question_names_the_field(type_: str, fields: dict[str, Any], 
 def test_the_fetch_of_a_project_stays_the_bytes_that_it_was() -> None:
     packed = msgpack.packb({"headers": {"A": b"\xff"}})
 
-    said = decode_said(encode(Select(number=1, tasks=[], fetch={"p": msgspec.Raw(packed)})))
+    said = decode_outgoing(encode(Select(number=1, tasks=[], fetch={"p": msgspec.Raw(packed)})))
 
     assert isinstance(said, Select)
     assert bytes(said.fetch["p"]) == packed
@@ -333,6 +333,6 @@ def test_a_reason_is_short_however_long_the_names_in_it() -> None:
 
 def test_what_the_scheduler_never_says_is_refused() -> None:
     with pytest.raises(Rejected) as caught:
-        decode_said(frame("dance"))
+        decode_outgoing(frame("dance"))
 
     assert caught.value.reason == "type: invalid value 'dance'"

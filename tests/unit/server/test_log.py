@@ -7,10 +7,10 @@ from math import inf
 import msgspec
 import pytest
 
-from taskqueue.core.tasks.records import Kept, KeptAttempt, ProjectRecord
+from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Spec, Task
 from taskqueue.protocol.fields import NIL, Peer, Schedule
-from taskqueue.protocol.requests import Heard, Hello
+from taskqueue.protocol.requests import Hello, Incoming
 from taskqueue.protocol.views import Attempt, Totals
 from taskqueue.server.log import turn_lines
 from taskqueue.server.meters import Meters
@@ -20,7 +20,7 @@ from taskqueue.server.summary import SUMMARY_SECONDS, Summary
 def lines(old: int, new: int, *, timed_out: bool = False, error: str = "", url: str = "http://site/a") -> list[str]:
     task = Task(7, "a", new, key=1, seq=1, timed_out=timed_out, spec=Spec(url, Schedule(), NIL))
     attempts = [KeptAttempt(7, "a", 0, Attempt(1.0, "failed", error=error))] if error else []
-    kept = Kept(moves=[(task, old, 1, 1, False, False)], attempts=attempts)
+    kept = WriteSet(moves=[(task, old, 1, 1, False, False)], attempts=attempts)
     return list(turn_lines([], kept, {7: "news"}, str))
 
 
@@ -60,9 +60,9 @@ def test_what_a_client_sends_stays_on_one_line() -> None:
 
 
 def test_a_request_is_told_with_its_number_and_the_pseudonym_of_its_session() -> None:
-    heard = Heard(Peer(b"p"), Hello(session="s1", n=4))
+    heard = Incoming(Peer(b"p"), Hello(session="s1", n=4))
 
-    assert list(turn_lines([heard], Kept(), {}, "pseudonym of {}".format)) == [
+    assert list(turn_lines([heard], WriteSet(), {}, "pseudonym of {}".format)) == [
         "request type=hello session=pseudonym of s1 n=4"
     ]
 

@@ -25,7 +25,7 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Corrupt, Fenced, StoreError
 from taskqueue.server import outbox
 from taskqueue.server.clock import Clock, boot_id
-from taskqueue.server.engine import Epoch
+from taskqueue.server.engine import Engine
 from taskqueue.server.limits.disk_space import Disk
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
@@ -189,9 +189,9 @@ def serve(
     """Run a loop while the client follows its script; then stop it by SIGTERM, unless it ends by itself."""
     clock, meters = Clock(), Meters()
 
-    def begin(config: CoreConfig) -> Epoch:
+    def begin(config: CoreConfig) -> Engine:
         ledger = Ledger(FailingStore(path, trouble))
-        return Epoch(ledger, boot_id(), config, clock.now(), "commit", meters)
+        return Engine(ledger, boot_id(), config, clock.now(), "commit", meters)
 
     def follow(url: str) -> None:
         with closing(Client(url)) as client:

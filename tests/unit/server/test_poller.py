@@ -12,7 +12,7 @@ import zmq
 
 from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
-from taskqueue.server.poller import Sleeper
+from taskqueue.server.poller import Poller
 from taskqueue.server.signals import RELOAD, Signals
 from taskqueue.server.syncer import Syncer
 
@@ -38,7 +38,7 @@ class Bed:
         self._wait_until_connected()
         self.meters = Meters()
         self.syncer = Syncer(lambda: None, "commit", self.meters)
-        self.sleeper = Sleeper(self.meters, self.socket, signals, self.syncer)
+        self.sleeper = Poller(self.meters, self.socket, signals, self.syncer)
 
     def _wait_until_connected(self) -> None:
         """A connection that is still being made ends a sleep up to a millisecond before its time."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.tasks.records import Kept, KeptAttempt, ProjectRecord
+from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.tasks.task import (
     CANCELLED,
     DELAYED,
@@ -30,7 +30,7 @@ from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 from taskqueue.store.tools.checking import check
 from taskqueue.store.tools.findings import Findings
@@ -104,7 +104,7 @@ class Crawl:
 
     def get(self, family: Family, key: bytes) -> bytes:
         """What lies at a key."""
-        with closing(Still(self.path)) as still:
+        with closing(ReadOnlyStore(self.path)) as still:
             found = still.get(family, [key])[0]
         assert found is not None
         return found
@@ -123,7 +123,7 @@ class Crawl:
 
     def check(self, most: int = 100) -> Findings:
         """Check it, and keep so many problems."""
-        with closing(Still(self.path)) as still:
+        with closing(ReadOnlyStore(self.path)) as still:
             return check(still, Findings(most))
 
 
@@ -169,7 +169,7 @@ def _fill(path: Path) -> None:
         news = ProjectRecord(NEWS, "news", "paused", {"rate": float("inf")}, counts)
         news.cleared, news.unfinished, news.armed = CLEARED, 5, True
         ledger.keep(
-            Kept(
+            WriteSet(
                 moves=[_made(task) for task in tasks.values()],
                 attempts=[KeptAttempt(NEWS, "failed", 0, Attempt(1.6e9, "failed", "fetcher", 0.5, "no title"))],
                 projects=[news, ProjectRecord(2, "empty")],
@@ -180,7 +180,7 @@ def _fill(path: Path) -> None:
         leased.lease = Lease("fetcher", 1, 1000.0, 400.0, NewTask("leased", "http://site/other", Schedule(priority=9)))
         move = (leased, READY, leased.key, leased.seq, False, False)
         leased.state, leased.key = PROCESSING, leased.seq
-        ledger.keep(Kept(moves=[move]))
+        ledger.keep(WriteSet(moves=[move]))
         _strip(store, tasks["left"], tasks["bare"])
 
 

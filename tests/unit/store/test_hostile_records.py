@@ -23,7 +23,7 @@ from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import FORMAT_KEY, META
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.tools.checking import check
 from taskqueue.store.tools.exporting import lines_of
 from taskqueue.store.tools.figures import project_records
@@ -51,7 +51,7 @@ class Crawl(Protocol):
 @pytest.fixture
 def records(crawl: Crawl) -> Records:
     """All that a store with a task of every kind has."""
-    with closing(Still(crawl.path)) as still:
+    with closing(ReadOnlyStore(crawl.path)) as still:
         found = {family: still.scan(family, b"", layout.LAST_KEY, 1000) for family in layout.FAMILIES}
     found[META] = [entry for entry in found[META] if entry[0] != EPOCH_KEY]  # a store in memory has its own
     return found
@@ -123,7 +123,7 @@ def test_how_much_a_project_takes_is_told_or_refused(crawl: Crawl, records: Reco
         chance = random.Random(seed)
         family, key, value = chance.choice(every)
         crawl.put(family, key, changed(value, chance))
-        with suppress(TaskQueueError), closing(Still(crawl.path)) as still:
+        with suppress(TaskQueueError), closing(ReadOnlyStore(crawl.path)) as still:
             sizes_of(still)
         crawl.put(family, key, value)
 
@@ -143,7 +143,7 @@ def test_a_store_whose_epoch_or_format_is_no_number_is_not_opened(crawl: Crawl, 
     crawl.put(META, key, b"9" * 5000)
 
     with pytest.raises(TaskQueueError, match=r"no number|not a number|has format 9"):
-        Still(crawl.path)
+        ReadOnlyStore(crawl.path)
 
 
 def test_a_manifest_of_somebody_else_is_read_in_little_time_and_refused(tmp_path: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from taskqueue.core.tasks.needs import Needs, OrderRef, PageRef, TaskRef
-from taskqueue.core.tasks.records import Kept, KeptAttempt
+from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     CANCELLED,
@@ -59,13 +59,13 @@ class Model:
         self.histories: dict[TaskRef, dict[int, Attempt]] = {}
         self._seq = 0
 
-    def change(self, step: str, project: int, taskid: str, dice: int) -> Kept:
+    def change(self, step: str, project: int, taskid: str, dice: int) -> WriteSet:
         """Make the change, and say what it is."""
         ref = TaskRef(project, taskid)
         if step == "drop":
             self.tasks = {ref: task for ref, task in self.tasks.items() if ref.project != project}
             self.histories = {ref: slots for ref, slots in self.histories.items() if ref.project != project}
-            return Kept(dropped_projects=[project])
+            return WriteSet(dropped_projects=[project])
         if step == "clear":
             return self._clear(project)
         task = self.tasks.get(ref)
@@ -73,7 +73,7 @@ class Model:
             task = self.tasks[ref] = Task(project, taskid, 0, 0, 0)
         return self._changed(step, task, dice)
 
-    def _changed(self, step: str, task: Task, dice: int) -> Kept:
+    def _changed(self, step: str, task: Task, dice: int) -> WriteSet:
         old_state, old_key, old_seq = task.state, task.key, task.seq
         had_deferred = task.lease is not None and task.lease.deferred is not None
         attempts: list[KeptAttempt] = []
@@ -89,7 +89,7 @@ class Model:
             task.lease.deferred = NewTask(task.taskid, f"http://deferred/{dice}")
         spec_changed = renewed or step == "replace"
         move = (copy.copy(task), old_state, old_key, old_seq, spec_changed, had_deferred)
-        return Kept(moves=[move], attempts=attempts)
+        return WriteSet(moves=[move], attempts=attempts)
 
     def _attempt(self, task: Task, dice: int) -> KeptAttempt:
         attempt = Attempt(dice, "failed", error=f"error {dice}")
@@ -98,12 +98,12 @@ class Model:
         task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
         return kept
 
-    def _clear(self, project: int) -> Kept:
+    def _clear(self, project: int) -> WriteSet:
         live = {ref: task for ref, task in self.tasks.items() if ref.project == project and task.state not in OVER}
         for ref in live:
             del self.tasks[ref]
             self.histories.pop(ref, None)
-        return Kept(cleared=[project], forgotten=list(live.values()))
+        return WriteSet(cleared=[project], forgotten=list(live.values()))
 
     def _renew(self, task: Task) -> None:
         self._seq += 1
@@ -159,7 +159,7 @@ def test_after_any_changes_both_stores_have_the_same_bytes(steps: Steps) -> None
             ledger.begin("boot", bytes)
         model = Model()
         for step in steps:
-            kept = Kept() if step[0] == "crash" else model.change(*step)
+            kept = WriteSet() if step[0] == "crash" else model.change(*step)
             for ledger in ledgers:
                 ledger.begin("boot", bytes) if step[0] == "crash" else ledger.keep(kept)
 

@@ -22,7 +22,7 @@ from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 from taskqueue.store.tools.checking import check
 from taskqueue.store.tools.exporting import lines_of
@@ -48,7 +48,7 @@ class Crawl(Protocol):
 
 
 def exported(path: str | Path, states: Iterable[int] = ALL, form: Form = JSON) -> list[bytes]:
-    with closing(Still(str(path))) as still:
+    with closing(ReadOnlyStore(str(path))) as still:
         return list(lines_of(still, project_records(still), list(states), form))
 
 
@@ -64,7 +64,7 @@ def brought(path: str | Path, lines: Iterable[bytes], known: Known = "refuse", f
 
 
 def checked(path: str | Path) -> Findings:
-    with closing(Still(str(path))) as still:
+    with closing(ReadOnlyStore(str(path))) as still:
         return check(still, Findings())
 
 
@@ -187,7 +187,7 @@ def test_a_setting_that_is_a_text_stays_one_whatever_it_says(tmp_path: Path) -> 
 
     brought(tmp_path / "new", [json.dumps(first).encode(), b'{"tasks":0}'])
 
-    with closing(Still(str(tmp_path / "new"))) as still:
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
         [news] = project_records(still)
     assert news.overrides == overrides | {"max_queue": inf}
     assert json.loads(exported(tmp_path / "new")[0])["projects"][0]["overrides"] == overrides
@@ -196,7 +196,7 @@ def test_a_setting_that_is_a_text_stays_one_whatever_it_says(tmp_path: Path) -> 
 def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: Crawl, tmp_path: Path) -> None:
     brought(tmp_path / "new", exported(crawl.path))
 
-    with closing(Still(str(tmp_path / "new"))) as still:
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
         news = next(record for record in project_records(still) if record.name == "news")
     was = crawl.project()
     assert (news.state, news.overrides, news.totals) == (was.state, was.overrides, was.totals)
@@ -372,7 +372,7 @@ def test_settings_that_no_project_can_have_are_refused_and_nothing_is_brought_in
     with pytest.raises(BadLine, match=f'line 1: project "bad": {says}'):
         brought(crawl.path, [json.dumps(first).encode(), b'{"tasks":0}'])
 
-    with closing(Still(crawl.path)) as still:
+    with closing(ReadOnlyStore(crawl.path)) as still:
         assert [record.name for record in project_records(still)] == ["news", "empty"]
 
 
@@ -385,7 +385,7 @@ def test_numbers_that_no_store_can_keep_are_refused_and_nothing_is_brought_in(
     with pytest.raises(BadLine, match=r"line 1: .*(expected a number from 0 to|Expected `int` <= )"):
         brought(tmp_path / "new", [json.dumps(first).encode(), b'{"tasks":0}'])
 
-    with closing(Still(str(tmp_path / "new"))) as still:
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
         assert project_records(still) == []
 
 
@@ -414,7 +414,7 @@ def test_what_is_no_export_is_refused(tmp_path: Path, first: bytes, says: str) -
 def test_bodies_and_settings_are_the_same_bytes(crawl: Crawl, tmp_path: Path) -> None:
     brought(tmp_path / "new", exported(crawl.path))
 
-    with closing(Still(str(tmp_path / "new"))) as still:
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
         specs = [layout.decode_spec(value)[1] for _, value in still.scan(layout.SPECS, b"", b"\xff", 100)]
     assert {bytes(spec.body) for spec in specs if spec.url != "http://site/other"} == {b"\x81\xa1a\xc4\x01b"}
 

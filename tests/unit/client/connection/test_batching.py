@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from taskqueue import AsyncClient, Client, Closed, MessageTooLarge, RequestRejected, RequestTimeout
 from taskqueue.client.connection import batching
-from taskqueue.client.connection.batching import Grouping
+from taskqueue.client.connection.batching import Batching
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import AnySaid, DoneReply, ErrorReply, ItemError, NewOutcome, NewTasksReply, Welcome
+from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, ItemError, NewOutcome, NewTasksReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, NewTasks
 from tests.unit.client.conftest import Daemon, friendly
 
@@ -34,12 +34,12 @@ def using(daemon: Daemon, use: Callable[[AsyncClient], Awaitable[T]]) -> T:
     return asyncio.run(main())
 
 
-def silent(request: AnyRequest) -> list[AnySaid]:
+def silent(request: AnyRequest) -> list[AnyOutgoing]:
     """A daemon that hears, and answers no request."""
     return friendly(request) if isinstance(request, Hello) else []
 
 
-def telling(request: AnyRequest) -> list[AnySaid]:
+def telling(request: AnyRequest) -> list[AnyOutgoing]:
     """A daemon to whom urls say what becomes of them."""
     if not isinstance(request, NewTasks):
         return friendly(request)
@@ -73,7 +73,7 @@ async def client_turn() -> None:
         await asyncio.sleep(0)
 
 
-def answer(daemon: Daemon, script: Callable[[AnyRequest], list[AnySaid]] = friendly) -> None:
+def answer(daemon: Daemon, script: Callable[[AnyRequest], list[AnyOutgoing]] = friendly) -> None:
     """Answer from now on, the last message included."""
     daemon.script = script
     for said in script(daemon.heard[-1]):
@@ -172,7 +172,7 @@ def test_a_name_that_no_project_can_have_is_refused_before_others_suffer(daemon:
 
 
 def test_a_task_that_is_too_large_is_nobody_elses_error(daemon: Daemon) -> None:
-    def narrow(request: AnyRequest) -> list[AnySaid]:
+    def narrow(request: AnyRequest) -> list[AnyOutgoing]:
         if isinstance(request, Hello):
             return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=2000)]
         return friendly(request)
@@ -192,7 +192,7 @@ def test_a_task_that_is_too_large_is_nobody_elses_error(daemon: Daemon) -> None:
 
 
 def test_a_task_for_which_a_whole_message_is_refused_is_nobody_elses_error(daemon: Daemon) -> None:
-    def strict(request: AnyRequest) -> list[AnySaid]:
+    def strict(request: AnyRequest) -> list[AnyOutgoing]:
         if isinstance(request, NewTasks) and any(task and task.url == "http://a/3" for task in request.tasks):
             return [ErrorReply(n=request.n, code="malformed", reason="nested too deep")]
         return friendly(request)
@@ -212,7 +212,7 @@ def test_a_task_for_which_a_whole_message_is_refused_is_nobody_elses_error(daemo
 
 @pytest.mark.parametrize("code", ["disk-full", "version", "of-a-later-daemon"])
 def test_a_refusal_that_no_single_task_is_the_reason_of_is_everybodys_at_once(daemon: Daemon, code: str) -> None:
-    def full(request: AnyRequest) -> list[AnySaid]:
+    def full(request: AnyRequest) -> list[AnyOutgoing]:
         if isinstance(request, NewTasks):
             return [ErrorReply(n=request.n, code=code, reason="not now")]
         return friendly(request)
@@ -286,7 +286,7 @@ def test_who_waits_is_told_of_the_close_even_if_the_message_never_ends() -> None
         return [*items]
 
     async def main() -> list[object]:
-        singles: Grouping[str, str] = Grouping(send, inf, lambda _: RequestTimeout())
+        singles: Batching[str, str] = Batching(send, inf, lambda _: RequestTimeout())
         under_way = asyncio.ensure_future(singles.ask("a"))
         await client_turn()
         waiting = asyncio.ensure_future(singles.ask("b"))
@@ -424,7 +424,7 @@ async def selected(daemon: Daemon, client: AsyncClient, n: int) -> list[Task]:
 
 
 def test_what_is_reported_while_an_answer_is_awaited_leaves_together(daemon: Daemon) -> None:
-    def odd(request: AnyRequest) -> list[AnySaid]:
+    def odd(request: AnyRequest) -> list[AnyOutgoing]:
         if not isinstance(request, Done):
             return friendly(request)
         return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import zmq
 
-from taskqueue.client.connection.connect_attempts import REFUSED, STRANGER, UNKNOWN, Attempts
+from taskqueue.client.connection.connect_attempts import REFUSED, STRANGER, UNKNOWN, ConnectAttempts
 
 DELAYED, CONNECTED, RETRIED = zmq.EVENT_CONNECT_DELAYED, zmq.EVENT_CONNECTED, zmq.EVENT_CONNECT_RETRIED
 FAILED, SUCCEEDED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -28,7 +28,7 @@ CLOSED, LOST = zmq.EVENT_CLOSED, zmq.EVENT_DISCONNECTED
     ],
 )
 def test_why_there_is_no_connection_is_known_from_how_attempts_end(events: list[int], obstacle: str) -> None:
-    attempts = Attempts()
+    attempts = ConnectAttempts()
     for event in events:
         attempts.note(event)
 
@@ -36,7 +36,7 @@ def test_why_there_is_no_connection_is_known_from_how_attempts_end(events: list[
 
 
 def test_who_says_nothing_may_be_anybody() -> None:
-    attempts = Attempts()
+    attempts = ConnectAttempts()
     attempts.note(DELAYED)
     attempts.note(CONNECTED)
 

@@ -22,7 +22,7 @@ from taskqueue.client.connection.session import (
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge
 from taskqueue.protocol.codec import decode_request, encode
-from taskqueue.protocol.fields import Finished, Handed, NewTask, Token
+from taskqueue.protocol.fields import Assignment, NewTask, TaskReport, Token
 from taskqueue.protocol.replies import (
     AnyReply,
     DoneReply,
@@ -69,7 +69,7 @@ def answer(session: Session, reply: AnyReply, now: float = 0.0) -> object:
 
 
 def select(session: Session, number: int, *tokens: int, now: float = 0.0) -> object:
-    tasks = [Handed("p", f"t{token}", "http://a/", Token(token), 600.0) for token in tokens]
+    tasks = [Assignment("p", f"t{token}", "http://a/", Token(token), 600.0) for token in tokens]
     return session.receive(encode(Select(number=number, tasks=tasks)), now)
 
 
@@ -86,7 +86,7 @@ def verify() -> Verify:
 
 
 def done(*tokens: int) -> Done:
-    return Done(session="", n=0, tasks=[Finished("p", f"t{token}", Token(token)) for token in tokens])
+    return Done(session="", n=0, tasks=[TaskReport("p", f"t{token}", Token(token)) for token in tokens])
 
 
 # ---------------------------------------------------------------------------------------- requests

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from taskqueue.client.connection.session import Session
 from taskqueue.client.fetcher.relay import PASSED_MOST, Relay
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.fields import Handed, Token
+from taskqueue.protocol.fields import Assignment, Token
 from taskqueue.protocol.replies import Select
 
 Tell = Callable[[Relay, asyncio.Queue[int]], Awaitable[None]]
@@ -19,7 +19,7 @@ def told(count: int, use: Tell) -> list[int]:
 
     async def main() -> list[int]:
         session = Session("s")
-        tasks = [Handed("news", f"t{token}", "http://a/", Token(token), 60.0) for token in range(count)]
+        tasks = [Assignment("news", f"t{token}", "http://a/", Token(token), 60.0) for token in range(count)]
         session.receive(encode(Select(number=1, tasks=tasks)), 0.0)
         news: asyncio.Queue[int] = asyncio.Queue()
         seen: list[int] = []

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from taskqueue import Task, canonical_url, default_taskid, new_task
 from taskqueue.client.tasks.push_many import Defaults, Packer, Pushed, as_new_task
-from taskqueue.protocol.fields import Handed, Schedule, Token
+from taskqueue.protocol.fields import Assignment, Schedule, Token
 
 
 def body_of(task: Any) -> Any:
@@ -23,7 +23,7 @@ def body_of(task: Any) -> Any:
 
 
 def given(body: Any) -> Task:
-    return Task(Handed("p", "t", "http://a/", Token(1), 60.0, Raw(msgpack.packb(body))))
+    return Task(Assignment("p", "t", "http://a/", Token(1), 60.0, Raw(msgpack.packb(body))))
 
 
 def test_the_default_taskid_is_the_md5_of_the_url_without_its_fragment() -> None:
@@ -176,7 +176,7 @@ def test_a_body_that_is_no_map_has_no_parts(body: Any) -> None:
 
 
 def test_a_body_that_nobody_looks_at_is_not_decoded() -> None:
-    task = Task(Handed("p", "t", "http://a/", Token(1), 60.0, Raw(b"\xa1\xff")))
+    task = Task(Assignment("p", "t", "http://a/", Token(1), 60.0, Raw(b"\xa1\xff")))
 
     with pytest.raises(ValueError, match="utf-8"):
         _ = task.body
@@ -315,7 +315,7 @@ def test_a_task_may_expire() -> None:
 
 
 def with_defaults(body: Any, defaults: Any) -> Task:
-    handed = Handed("p", "t", "http://a/", Token(1), 60.0, Raw(msgpack.packb(body)))
+    handed = Assignment("p", "t", "http://a/", Token(1), 60.0, Raw(msgpack.packb(body)))
     return Task(handed, Raw(defaults if isinstance(defaults, bytes) else msgpack.packb(defaults)))
 
 
@@ -372,7 +372,7 @@ TRAVELLING = (
 
 
 def travelling() -> Task:
-    handed = Handed("news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb({"save": {"n": 1}})))
+    handed = Assignment("news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb({"save": {"n": 1}})))
     return Task(handed, Raw(msgpack.packb({"headers": {"Z": "x"}})))
 
 
@@ -385,7 +385,7 @@ def test_a_task_is_the_same_in_another_process() -> None:
 
 def test_a_task_without_a_body_travels_too_with_what_became_of_it_before() -> None:
     schedule = Schedule(priority=3, age=60.0)
-    handed = Handed("news", "t", "http://a/", Token(7), 600.0, retried=2, lastcrawltime=1.7e9, schedule=schedule)
+    handed = Assignment("news", "t", "http://a/", Token(7), 600.0, retried=2, lastcrawltime=1.7e9, schedule=schedule)
 
     it = Task.from_bytes(memoryview(Task(handed).to_bytes()))
 
@@ -394,19 +394,19 @@ def test_a_task_without_a_body_travels_too_with_what_became_of_it_before() -> No
 
 
 def test_everything_that_was_handed_out_travels() -> None:
-    handed = Handed(
+    handed = Assignment(
         "news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb(1)), 2, 1.7e9, Schedule(priority=3, itag="v2")
     )
 
     _, travelled, _ = msgpack.unpackb(Task(handed).to_bytes())
 
-    assert set(travelled) == set(Handed.__struct_fields__)
+    assert set(travelled) == set(Assignment.__struct_fields__)
 
 
 def test_a_body_travels_byte_for_byte() -> None:
     odd = b"\xa4\xff\xff\xff\xff"  # text that is not utf-8
 
-    travelled = Task(Handed("news", "t", "http://a/", Token(7), 600.0, Raw(odd))).to_bytes()
+    travelled = Task(Assignment("news", "t", "http://a/", Token(7), 600.0, Raw(odd))).to_bytes()
 
     assert odd in Task.from_bytes(travelled).to_bytes() == travelled
 

@@ -16,15 +16,15 @@ import pytest
 
 from taskqueue import AsyncClient, Drop, Retry, Task, Worker, new_task
 from taskqueue.client.worker.stop_signals import STOP_SIGNALS
-from taskqueue.protocol.fields import Finished
+from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.requests import Done, Extend, Hello, Release
 from tests.unit.client.conftest import Daemon
 
 
-def outcome_of(daemon: Daemon, handler: Callable[[Task], Any], **options: Any) -> Finished:
+def outcome_of(daemon: Daemon, handler: Callable[[Task], Any], **options: Any) -> TaskReport:
     """What the daemon hears of one task that the handler was given."""
 
-    async def main() -> Finished:
+    async def main() -> TaskReport:
         worker = Worker(daemon.url, handler, **options)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
@@ -74,7 +74,7 @@ def ended(daemon: Daemon, count: int) -> list[Done]:
     return heard
 
 
-def urls_of(item: Finished) -> list[str]:
+def urls_of(item: TaskReport) -> list[str]:
     return [new.url for new in item.new if new]
 
 

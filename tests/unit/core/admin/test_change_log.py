@@ -14,7 +14,7 @@ from taskqueue.protocol.replies import LogReply, ProjectReply
 from taskqueue.protocol.requests import (
     Bulk,
     GroupDo,
-    Heard,
+    Incoming,
     Log,
     ProjectDo,
     ProjectSet,
@@ -60,7 +60,7 @@ def test_what_is_done_with_a_project_is_told_with_the_number_of_tasks_that_it_dr
 
 def test_the_address_is_that_of_who_asked(world: World) -> None:
     request = ProjectDo(project="news", action="pause", n=world.n(), **ANNA)
-    heard = [Heard(Peer(b"p"), request, address="10.0.0.7")]
+    heard = [Incoming(Peer(b"p"), request, address="10.0.0.7")]
 
     found = world.ledger.find(world.scheduler.needs(world.now, heard))
     world.ledger.keep(world.scheduler.step(world.now, heard, found).kept)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from taskqueue.core.admin.failure_counts import COUNTS_MOST, PAGE_FAILURES
 from taskqueue.core.projects.failure_groups import GROUPS_MOST, FailureGroups, kind_of
 from taskqueue.core.tasks.failure import Failure, KeptFailure
-from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import time_key
 from taskqueue.protocol.replies import ErrorReply, FailuresReply
 from taskqueue.protocol.requests import Failures
@@ -49,7 +49,7 @@ def fail(world: World, taskid: str, project: str = "news", *, fetcher: str = "f"
 
 def put(world: World, *failures: KeptFailure) -> None:
     """Have the store know of these, and the scheduler begin with that."""
-    world.ledger.keep(Kept(failures=list(failures)))
+    world.ledger.keep(WriteSet(failures=list(failures)))
     world.crash()
 
 

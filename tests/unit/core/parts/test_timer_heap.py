@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.parts.timer_heap import Agenda
+from taskqueue.core.parts.timer_heap import TimerHeap
 
 Key = tuple[str, str | int]
 A, B = ("thing", "a"), ("thing", "b")
 
 
-def agenda(due: dict[Key, float]) -> Agenda[Key]:
-    return Agenda(lambda key: due.get(key, inf))
+def agenda(due: dict[Key, float]) -> TimerHeap[Key]:
+    return TimerHeap(lambda key: due.get(key, inf))
 
 
 def test_nothing_is_due_when_nothing_was_noted() -> None:

@@ -16,8 +16,8 @@ from taskqueue.protocol.requests import (
     Bulk,
     Failures,
     Fetchers,
-    Heard,
     Hello,
+    Incoming,
     Log,
     NewTasks,
     OperationList,
@@ -180,7 +180,7 @@ def test_what_is_kept_of_a_session_bounds_its_numbers_after_a_restart(world: Wor
 def test_a_refusal_goes_to_whoever_sent_the_number_and_tasks_to_whom_they_went_before(
     world: World, victim: Fetcher
 ) -> None:
-    attack = [Heard(Peer(b"elsewhere"), hello(FAR))]
+    attack = [Incoming(Peer(b"elsewhere"), hello(FAR))]
     found = world.ledger.find(world.scheduler.needs(world.now, attack))
     (refusal,) = world.scheduler.step(world.now, attack, found).said
     world.push("news", task("b"))

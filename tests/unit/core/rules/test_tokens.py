@@ -223,7 +223,7 @@ def test_a_token_that_would_be_none_or_is_in_force_is_passed_over(world: World, 
     unwanted = first.held["a"].token if is_in_force else 0
     second = world.fetcher(capacity=1, name="second")
     state = world.scheduler._state
-    last = state.number()
+    last = state.next_number()
 
     # As if the hash of the id had come out just so: last + 1 will be the seq of b, last + 2 its token.
     state.sessions["second"].mask = (last + 2) ^ unwanted

@@ -10,8 +10,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from taskqueue.protocol.replies import Said
-from taskqueue.protocol.requests import Heard
+from taskqueue.protocol.replies import Outgoing
+from taskqueue.protocol.requests import Incoming
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.reception import Reception
 from taskqueue.server.network.router import Router
@@ -48,7 +48,7 @@ def ask(peer: socket.socket, kind: str, n: int = 1, **fields: Any) -> None:
     peer.sendall(frame(msgpack.packb({"type": kind, "v": 1, "session": "s", "n": n} | fields)))
 
 
-def hear(router: Router, reception: Reception) -> tuple[list[Heard], list[Said]]:
+def hear(router: Router, reception: Reception) -> tuple[list[Incoming], list[Outgoing]]:
     """The next turn, when something has come."""
     assert router.socket.poll(WAIT_MS)
     return reception.hear(MAX_MESSAGE)

@@ -10,14 +10,14 @@ from rocksdict import Options, Rdict
 
 from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.records import Kept
+from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import time_key
 from taskqueue.errors import Corrupt
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.failures import failure_key
 from taskqueue.store.records.layout import FAILURES, FAMILIES
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 from taskqueue.store.tools.figures import figures_of
 from tests.unit.store.conftest import Crawl
@@ -45,7 +45,7 @@ def find(ledger: Ledger, start: int = 0, end: int = time_key(2 * NOW, 0), limit:
 def test_failures_are_found_in_the_order_of_their_times(ledger: Ledger) -> None:
     later, earlier = failed(1, NOW + 1, "Zeitüberschreitung"), failed(2, NOW)
 
-    ledger.keep(Kept(failures=[later, earlier]))
+    ledger.keep(WriteSet(failures=[later, earlier]))
 
     found = find(ledger)
     assert (found.failures, found.next) == ([earlier, later], 0)
@@ -53,7 +53,7 @@ def test_failures_are_found_in_the_order_of_their_times(ledger: Ledger) -> None:
 
 def test_a_part_says_where_the_next_one_begins(ledger: Ledger) -> None:
     all_of_them = [failed(n) for n in range(1, 6)]
-    ledger.keep(Kept(failures=all_of_them))
+    ledger.keep(WriteSet(failures=all_of_them))
 
     first = find(ledger, limit=3)
     rest = find(ledger, first.next, limit=3)
@@ -64,9 +64,9 @@ def test_a_part_says_where_the_next_one_begins(ledger: Ledger) -> None:
 
 
 def test_those_before_a_key_go_and_what_comes_with_that_stays(ledger: Ledger) -> None:
-    ledger.keep(Kept(failures=[failed(n) for n in range(1, 6)]))
+    ledger.keep(WriteSet(failures=[failed(n) for n in range(1, 6)]))
 
-    ledger.keep(Kept(failures_from=failed(4).key, failures=[failed(6, NOW - 100)]))
+    ledger.keep(WriteSet(failures_from=failed(4).key, failures=[failed(6, NOW - 100)]))
 
     assert find(ledger).failures == [failed(6, NOW - 100), failed(4), failed(5)]
 
@@ -76,7 +76,7 @@ def test_a_start_knows_the_first_and_the_last_one(ground: Ground, ledger: Ledger
     assert (loaded.first_failure, loaded.last_failure) == (0, 0)
     again = Ledger(ground.store)
     again.begin("boot-1")
-    again.keep(Kept(failures=[failed(n) for n in range(1, 6)]))
+    again.keep(WriteSet(failures=[failed(n) for n in range(1, 6)]))
 
     loaded = ground.open().begin("boot-1")
 
@@ -105,10 +105,10 @@ def test_a_store_from_before_there_were_any_is_looked_at_as_it_is_and_gets_them_
     database.close()
 
     assert crawl.check().problems == []
-    with closing(Still(crawl.path)) as still:
+    with closing(ReadOnlyStore(crawl.path)) as still:
         assert [family.keys for family in figures_of(still, 1 << 20).families if family.name == FAILURES] == [0]
     with closing(RocksStore(crawl.path)) as store:
         ledger = Ledger(store)
         ledger.begin("boot-2")
-        ledger.keep(Kept(failures=[failed(1)]))
+        ledger.keep(WriteSet(failures=[failed(1)]))
         assert find(ledger).failures == [failed(1)]

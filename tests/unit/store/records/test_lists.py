@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from taskqueue.core.tasks.needs import FoundList, ListRef, Needs
-from taskqueue.core.tasks.records import Kept, KeptAttempt
+from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import (
     DELAYED,
     FAILED,
@@ -55,7 +55,7 @@ def keep(
         tasks.append(task)
         if run:
             attempts.append(KeptAttempt(P, name, 0, Attempt(50.0, "failed", "f", 0.5, errors[seq % len(errors)])))
-    ledger.keep(Kept(moves=[(task, 0, 0, task.seq, True, False) for task in tasks], attempts=attempts))
+    ledger.keep(WriteSet(moves=[(task, 0, 0, task.seq, True, False) for task in tasks], attempts=attempts))
 
 
 def listed(ledger: Ledger, state: int, **fields: Any) -> FoundList:
@@ -206,7 +206,7 @@ def test_a_task_that_fails_again_has_its_new_error_there(ground: Ground, ledger:
     [task] = listed(ledger, FAILED).tasks
     move = (task, FAILED, task.key, task.seq, False, False)
     task.key = time_key(500.0, task.seq)
-    ledger.keep(Kept(moves=[move], attempts=[KeptAttempt(P, "a", 0, Attempt(500.0, "failed", "f", 0.5, "second"))]))
+    ledger.keep(WriteSet(moves=[move], attempts=[KeptAttempt(P, "a", 0, Attempt(500.0, "failed", "f", 0.5, "second"))]))
 
     assert names(listed(ledger, FAILED, error="second")) == "a"
     assert names(listed(ledger, FAILED, error="HTTP*")) == ""

@@ -20,7 +20,7 @@ from taskqueue.store.records import layout
 from taskqueue.store.records.pages import pages
 from taskqueue.store.records.skipping import SKIPPED_EPOCHS
 from taskqueue.store.repair.repairing import Repaired, repair
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 from taskqueue.store.tools.checking import check
 from taskqueue.store.tools.figures import project_records
@@ -69,7 +69,7 @@ def repaired(path: str | Path, to: Path) -> Repaired:
     done = repair(str(path), str(to), 0.0, Calendar(), lambda tasks: None)
     assert {file.name: file.read_bytes() for file in Path(path).iterdir() if file.is_file()} == before
     assert os.listdir(to.parent).count(to.name) == 1
-    with closing(Still(str(to))) as still:
+    with closing(ReadOnlyStore(str(to))) as still:
         found = check(still, Findings())
         assert (found.problems, found.tasks) == ([], done.tasks)
         assert still.epoch == done.epoch
@@ -81,7 +81,7 @@ def repaired(path: str | Path, to: Path) -> Repaired:
 def states(path: Path) -> dict[str, str]:
     """By taskid, the states of news."""
     found = {}
-    with closing(Still(str(path))) as still:
+    with closing(ReadOnlyStore(str(path))) as still:
         for state, family in layout.ORDERS.items():
             for page in pages(still, family):
                 keys = [layout.spec_key_of(key) for key, _ in page]
@@ -142,7 +142,7 @@ def test_a_live_task_without_its_spec_is_named_and_one_that_is_over_stays_known(
     done = repaired(crawl.path, tmp_path / "new")
 
     assert done.lost == ["news: task 'ready-1': its url and body can't be read"]
-    with closing(Still(str(tmp_path / "new"))) as still:
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
         assert still.get(layout.IDS, [layout.id_key(1, "ended")]) != [None]
 
 
@@ -152,7 +152,7 @@ def test_tasks_of_a_project_without_its_record_are_in_one_that_is_stopped(crawl:
     done = repaired(crawl.path, tmp_path / "new")
 
     assert len(done.lost) == 1
-    with closing(Still(str(tmp_path / "new"))) as still:
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
         assert {record.name: record.state for record in project_records(still)} == {
             "empty": "running",
             "recovered-1": "stopped",

@@ -14,12 +14,12 @@ import pytest
 from taskqueue.core.tasks.task import Task
 from taskqueue.errors import FormatError, StoreError
 from taskqueue.store.contract import Batch, Family
-from taskqueue.store.files.file_snapshot import Image
+from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.epoch import EPOCH_BITS, EPOCH_KEY
 from taskqueue.store.records.format import FORMAT_KEY, META
 from taskqueue.store.records.skipping import SKIPPED_EPOCHS
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 from taskqueue.store.tools.copying import back_up, restore
 from taskqueue.store.tools.findings import Findings
@@ -55,12 +55,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 
 def epoch_of(path: str) -> int:
-    with closing(Still(path)) as still:
+    with closing(ReadOnlyStore(path)) as still:
         return still.epoch
 
 
 def value_in(path: str, key: bytes) -> bytes | None:
-    with closing(Still(path)) as still:
+    with closing(ReadOnlyStore(path)) as still:
         return still.get("meta", [key])[0]
 
 
@@ -78,7 +78,7 @@ def test_a_store_is_looked_at_as_it_was_while_it_is_written_flushed_and_compacte
         epoch = store.begin()
         for n in range(20):
             store.write(epoch, Batch(puts={"ids": [(b"n", b"%d" % n)], "specs": [(b"n", b"%d" % n)]}))
-            with closing(Still(str(tmp_path / "store"))) as still:
+            with closing(ReadOnlyStore(str(tmp_path / "store"))) as still:
                 store.write(epoch, Batch(puts={"ids": [(b"n", b"later")], "specs": [(b"n", b"later")]}))
                 store.compact()
                 assert still.get("ids", [b"n"]) == still.get("specs", [b"n"]) == [b"%d" % n]
@@ -89,14 +89,14 @@ def test_an_image_can_be_copied_after_its_files_are_gone(tmp_path: Path) -> None
         epoch = store.begin()
         store.write(epoch, Batch(puts={"ids": [(b"n", b"1")]}))
         store.compact()
-        with closing(Image(str(tmp_path / "store"))) as image:
+        with closing(FileSnapshot(str(tmp_path / "store"))) as image:
             store.write(epoch, Batch(puts={"ids": [(b"n", b"1"), (b"m", b"2")], "specs": [(b"m", b"2")]}))
             store.compact()
             assert any(not (tmp_path / "store" / name).exists() for name in image.tables)
             (tmp_path / "copy").mkdir()
             image.copy_to(str(tmp_path / "copy"))
 
-    with closing(Still(str(tmp_path / "copy"))) as still:
+    with closing(ReadOnlyStore(str(tmp_path / "copy"))) as still:
         assert still.get("ids", [b"n"]) == [b"1"]
         assert still.get("ids", [b"m"]) == still.get("specs", [b"m"])
         assert still.get("ids", [b"m"]) == still.get("specs", [b"m"])
@@ -117,7 +117,7 @@ def test_files_that_change_while_they_are_being_held_are_held_anew(
                 store.compact()
 
         monkeypatch.setattr(os, "listdir", names_and_then_change)
-        with closing(Still(str(tmp_path / "store"))) as still:
+        with closing(ReadOnlyStore(str(tmp_path / "store"))) as still:
             assert still.get("ids", [b"n"]) == [b"3"]
 
 
@@ -131,7 +131,7 @@ def test_looking_leaves_nothing_and_changes_nothing(crawl: Crawl) -> None:
 
 def test_a_folder_without_a_store_is_said_to_have_none(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store here"):
-        Still(str(tmp_path))
+        ReadOnlyStore(str(tmp_path))
     with pytest.raises(StoreError, match="there is no store here"):
         back_up(str(tmp_path / "nowhere"), str(tmp_path / "copy"))
 
@@ -142,7 +142,7 @@ def test_another_format_is_not_looked_at(crawl: Crawl) -> None:
     crawl.put(META, FORMAT_KEY, b"1")
 
     with pytest.raises(FormatError, match="has format 1, not"):
-        Still(crawl.path)
+        ReadOnlyStore(crawl.path)
 
 
 # ------------------------------------------------------------------------------------------------ copying
@@ -164,7 +164,7 @@ def test_a_copy_stays_as_it_is_when_its_store_goes_on(crawl: Crawl, tmp_path: Pa
         store.write(store.begin(), Batch(drops=[("ids", b"", b"\xff")]))
         store.compact()
 
-    with closing(Still(str(tmp_path / "copy"))) as still:
+    with closing(ReadOnlyStore(str(tmp_path / "copy"))) as still:
         assert still.scan("ids", b"", b"\xff", 1)
 
 
@@ -226,7 +226,7 @@ def test_what_was_copied_is_put_back(crawl: Crawl, tmp_path: Path) -> None:
 
     restore(str(tmp_path / "copy"), str(tmp_path / "new"), None)
 
-    with closing(Still(str(tmp_path / "new"))) as new, closing(Still(crawl.path)) as old:
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as new, closing(ReadOnlyStore(crawl.path)) as old:
         assert new.scan("ids", b"", b"\xff", 100) == old.scan("ids", b"", b"\xff", 100)
         assert new.scan("specs", b"", b"\xff", 100) == old.scan("specs", b"", b"\xff", 100)
     assert sorted(os.listdir(tmp_path)) == ["copy", "new", "store"]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from taskqueue.protocol.views import Counts
 from taskqueue.store.contract import Batch
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 from taskqueue.store.tools.figures import StoreFigures, figures_of
 
@@ -20,7 +20,7 @@ class Crawl(Protocol):
 
 
 def figures(path: str, cache_bytes: int = 1 << 20) -> StoreFigures:
-    with closing(Still(path)) as still:
+    with closing(ReadOnlyStore(path)) as still:
         return figures_of(still, cache_bytes)
 
 

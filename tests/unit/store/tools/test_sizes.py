@@ -9,13 +9,13 @@ from random import Random
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.tasks.records import Kept, KeptAttempt, ProjectRecord
+from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.tasks.task import FAILED, READY, Move, Spec, Task, ready_key, time_key
 from taskqueue.protocol.fields import Schedule
 from taskqueue.protocol.views import Attempt, Counts
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 from taskqueue.store.tools.sizes import Sizes, sizes_of
 from tests.unit.store.conftest import Crawl
@@ -34,7 +34,7 @@ def made(random: Random, project: int, seq: int, state: int, body_bytes: int) ->
 
 
 def sizes(path: str) -> Sizes:
-    with closing(Still(path)) as still:
+    with closing(ReadOnlyStore(path)) as still:
         return sizes_of(still)
 
 
@@ -55,7 +55,7 @@ def path(tmp_path: Path) -> str:
                 for task, *_ in moves
                 if task.state == FAILED
             ]
-            ledger.keep(Kept(moves=moves, attempts=failed))
+            ledger.keep(WriteSet(moves=moves, attempts=failed))
             if not part:
                 store.compact()
         records = [
@@ -63,7 +63,7 @@ def path(tmp_path: Path) -> str:
             ProjectRecord(2, "small", counts=Counts(ready=3000)),
             ProjectRecord(3, "empty"),
         ]
-        ledger.keep(Kept(projects=records))
+        ledger.keep(WriteSet(projects=records))
     return str(tmp_path)
 
 
@@ -81,7 +81,7 @@ def test_the_largest_project_comes_first_with_about_what_its_bodies_take(path: s
 
 def test_all_of_them_and_what_is_shared_add_up_to_what_the_store_takes(path: str) -> None:
     found = sizes(path)
-    with closing(Still(path)) as still:
+    with closing(ReadOnlyStore(path)) as still:
         taken = sum(still.table_bytes(family) + still.log_bytes(family) for family in layout.FAMILIES)
 
     assert sum(size.size_bytes for size in found.projects) + found.shared_bytes == pytest.approx(taken, abs=50)

@@ -12,12 +12,12 @@ import pytest
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.history import KeptPoint, KeptSlice, Row
-from taskqueue.core.tasks.records import Kept, ProjectRecord
+from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.protocol.choices import Resolution
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.pages import pages
-from taskqueue.store.rocksdb.read_only import Still
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks import RocksStore
 from taskqueue.store.tools.exporting import History, lines_of
 from taskqueue.store.tools.figures import project_records
@@ -35,7 +35,7 @@ def fill(path: Path, *projects: str, points: dict[Resolution, dict[int, dict[str
     with closing(RocksStore(path)) as store:
         ledger = Ledger(store)
         ledger.begin("boot-1")
-        kept = Kept(projects=[ProjectRecord(n, name) for n, name in enumerate(projects, 1)], next_project=9)
+        kept = WriteSet(projects=[ProjectRecord(n, name) for n, name in enumerate(projects, 1)], next_project=9)
         for resolution, slices in (points or {}).items():
             for at, rows in slices.items():
                 numbers = {name: n for n, name in enumerate(projects, 1)}
@@ -60,7 +60,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def exported(path: Path, *names: str, history: History = "all", form: Form = JSON) -> list[bytes]:
-    with closing(Still(str(path))) as still:
+    with closing(ReadOnlyStore(str(path))) as still:
         records = [record for record in project_records(still) if not names or record.name in names]
         return list(lines_of(still, records, [], form, history=history))
 
@@ -76,7 +76,7 @@ def imported(path: Path, lines: list[bytes], form: Form = JSON) -> None:
 
 
 def kept(path: Path) -> Iterator[tuple[tuple[Resolution, int, int], list[int]]]:
-    with closing(Still(str(path))) as still:
+    with closing(ReadOnlyStore(str(path))) as still:
         for page in pages(still, layout.POINTS):
             yield from ((layout.point_of(key), list(layout.decode_events(value))) for key, value in page)
 
