@@ -31,7 +31,7 @@ from taskqueue.core.tasks.task import NO_FLOOR
 from taskqueue.protocol.choices import FailuresBy
 from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.store.lookup import find
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 COMMAND: Final = "python -m benchmarks.failures"
 CONFIG: Final = "[defaults]\nrate = inf\nfail_pause_num = 0\n[projects.fails]\n[projects.works]\n"

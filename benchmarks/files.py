@@ -31,11 +31,11 @@ from taskqueue.cli.input.task_lines import Lines
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.protocol.value_stream import values
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.exporting import lines_of
-from taskqueue.store.tools.figures import project_records
-from taskqueue.store.tools.forms import JSON, MESSAGEPACK, Form
-from taskqueue.store.tools.importing import bring_in
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
+from taskqueue.store.tools.exporter import export_lines
+from taskqueue.store.tools.importer import import_lines
+from taskqueue.store.tools.store_stats import project_records
 
 COMMAND: Final = "python -m benchmarks.files"
 COLUMNS: Final = [
@@ -122,10 +122,10 @@ def fill(path: Path, store: Path) -> None:
         parts.append(b"\x86" + msgpack.packb(kept)[1:] + msgpack.packb("body") + bytes(task.body))
     parts.append(msgpack.packb({"tasks": len(parts) - 1}))
     with closing(RocksStore(store)) as kept_in:
-        list(bring_in(kept_in, parts, "refuse", 0.0, Calendar(), MESSAGEPACK))
+        list(import_lines(kept_in, parts, "refuse", 0.0, Calendar(), MESSAGEPACK))
 
 
-def form_of(path: Path) -> Form:
+def form_of(path: Path) -> ExportFormat:
     """That of a file of this name."""
     return MESSAGEPACK if path.suffix == ".msgpack" else JSON
 
@@ -133,8 +133,8 @@ def form_of(path: Path) -> Form:
 def export(store: Path, path: Path) -> None:
     """As ``taskqueue store export`` does."""
     form = form_of(path)
-    with closing(ReadOnlyStore(str(store))) as still, path.open("wb") as file:
-        for part in lines_of(still, project_records(still), range(1, len(STATE_NAMES)), form):
+    with closing(ReadOnlyStore(str(store))) as reader, path.open("wb") as file:
+        for part in export_lines(reader, project_records(reader), range(1, len(STATE_NAMES)), form):
             file.write(part + form.end)
 
 
@@ -142,25 +142,25 @@ def bring(path: Path, store: Path) -> None:
     """As ``taskqueue store import`` does."""
     form = form_of(path)
     with path.open("rb") as file, closing(RocksStore(store)) as kept_in:
-        list(bring_in(kept_in, values(file) if form is MESSAGEPACK else file, "refuse", 0.0, Calendar(), form))
+        list(import_lines(kept_in, values(file) if form is MESSAGEPACK else file, "refuse", 0.0, Calendar(), form))
 
 
-def say(exported: Path, form: Form) -> float:
+def say(exported: Path, form: ExportFormat) -> float:
     """What an export does without its store: from the bodies as the store has them to parts; seconds."""
     lines = [MESSAGEPACK.decode_task(part) for part in _tasks(exported)]
     began = time.process_time()
     for line in lines:
-        form.encode(msgspec.structs.replace(line, body=form.said(line.body)))
+        form.encode(msgspec.structs.replace(line, body=form.to_value(line.body)))
     return time.process_time() - began
 
 
-def understand(exported: Path, form: Form) -> float:
+def understand(exported: Path, form: ExportFormat) -> float:
     """What an import does without its store: from parts to the bodies as the store has them; seconds."""
     lines = [MESSAGEPACK.decode_task(part) for part in _tasks(exported)]
-    parts = [form.encode(msgspec.structs.replace(line, body=form.said(line.body))) for line in lines]
+    parts = [form.encode(msgspec.structs.replace(line, body=form.to_value(line.body))) for line in lines]
     began = time.process_time()
     for part in parts:
-        form.packed(form.decode_task(part).body)
+        form.to_msgpack(form.decode_task(part).body)
     return time.process_time() - began
 
 

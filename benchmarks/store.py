@@ -41,7 +41,7 @@ from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.orders import NEAR_SEQS
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 BATCH: Final = 256
 BATCHES_A_SYNC: Final = 16
@@ -228,14 +228,14 @@ class ThroughLedger:
 
     def push(self, tasks: list[Task]) -> None:
         self._ledger.find(Needs(tasks=[TaskRef(PROJECT, task.taskid) for task in tasks]))
-        self._ledger.keep(WriteSet(moves=[(task, 0, 0, task.seq, True, False) for task in tasks]))
+        self._ledger.commit(WriteSet(moves=[(task, 0, 0, task.seq, True, False) for task in tasks]))
 
     def move(self, old: list[tuple[int, int]], tasks: list[Task]) -> None:
         moves: list[Move] = [(task, *place, task.seq, False, False) for place, task in zip(old, tasks, strict=True)]
         ended = Attempt(1.8e9, "success", "fetcher-1", 0.5)
         for task in tasks:
             task.ended = ended if task.state == SUCCESS else None
-        self._ledger.keep(WriteSet(moves=moves))
+        self._ledger.commit(WriteSet(moves=moves))
 
     def refill(self, state: int, start: int) -> int:
         [found] = self._ledger.find(Needs(orders=[OrderRef(PROJECT, state, start, REFILL, 1 << 40)])).orders

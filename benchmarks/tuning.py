@@ -37,7 +37,7 @@ from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb import tuning
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 TURN: Final = 1300
 LAG: Final = 2

@@ -54,7 +54,7 @@ class Line:
         now = self._now
         found = self._ledger.find(self._scheduler.needs(now, heard))
         turn = self._scheduler.step(now, heard, found)
-        self._ledger.keep(turn.kept)
+        self._ledger.commit(turn.kept)
         for said in turn.said:
             if isinstance(said.message, Select):
                 self._seen = said.message.number

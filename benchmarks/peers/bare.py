@@ -24,7 +24,7 @@ from benchmarks.peers.service import Service
 from taskqueue.server.main import SWITCH_SECONDS
 from taskqueue.server.meters import Meters
 from taskqueue.server.syncer import Durability, Syncer
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 HELLO: Final = b"\xa5hello"
 

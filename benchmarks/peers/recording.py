@@ -105,7 +105,7 @@ class Recording:
         found = self._ledger.find(self._scheduler.needs(now, heard))
         turn = self._scheduler.step(now, heard, found)
         self._store.last = None
-        self._ledger.keep(turn.kept)
+        self._ledger.commit(turn.kept)
         return [said.message for said in turn.said], self._store.last
 
     def _answers(self, select: Select) -> list[AnyRequest]:

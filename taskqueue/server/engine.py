@@ -82,7 +82,7 @@ class Engine:
         looked = ticks()
         turn = self._core.step(now, heard, found, config, undelivered, reloaded)
         decided = ticks()
-        if self._ledger.keep(turn.kept):
+        if self._ledger.commit(turn.kept):
             self.syncer.wrote()
             meters.writes += 1
         meters.turns += 1
@@ -105,7 +105,7 @@ class Engine:
         Raises:
             StoreError: it could not be written or synced.
         """
-        if self._ledger.keep(self._core.last_words()):
+        if self._ledger.commit(self._core.last_words()):
             self.syncer.wrote()
         self.syncer.finish()
 

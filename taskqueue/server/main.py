@@ -45,7 +45,7 @@ from taskqueue.server.network.router import Router
 from taskqueue.server.signals import Signals
 from taskqueue.server.store_opening import Opening
 from taskqueue.server.webhook.webhook import Webhook
-from taskqueue.store.files.soundness import is_damage, table_finding
+from taskqueue.store.files.integrity import is_damage, table_finding
 from taskqueue.store.ledger import Ledger
 from taskqueue.visible_text import visible
 

@@ -13,8 +13,8 @@ from taskqueue.server.clock import boot_id
 from taskqueue.server.config.config_file import Config
 from taskqueue.store.files.damage import Damage
 from taskqueue.store.repair.lost_tasks import lines, lost_tasks
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.figures import project_records
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.store_stats import project_records
 from taskqueue.visible_text import visible
 
 NAMED_TASKS: Final = 20
@@ -52,7 +52,7 @@ class Opening:
 
 
 def _tell(store: RocksStore, damage: Damage) -> None:
-    level, event = (logging.ERROR, "damage-accepted") if damage.is_told else (logging.WARNING, "log-cut")
+    level, event = (logging.ERROR, "damage-accepted") if damage.is_unexplained else (logging.WARNING, "log-cut")
     names = {record.number: record.name for record in project_records(store)}
     lost = lines(lost_tasks(damage), names, NAMED_TASKS)
     for line in [*damage.lines(), *lost, f"what was cut off is kept in {damage.aside}"]:

@@ -27,28 +27,28 @@ Errors = dict[tuple[int, str], str]
 """Of the last attempts that ended in the turn, by project number and taskid."""
 
 
-def batch_of(kept: WriteSet) -> Batch:
+def batch_of(writes: WriteSet) -> Batch:
     """One turn's changes, as a store takes them.
 
     Raises:
         Corrupt: a task can't be kept as it is: its spec or its lease is missing, or its key isn't its own.
     """
     batch = Batch({family: [] for family in layout.FAMILIES}, {family: [] for family in layout.FAMILIES})
-    _lay_forgotten(batch, kept.forgotten)
-    _lay_old(batch, kept.old)
-    _lay_moves(batch, kept.moves, _errors(kept.attempts))
-    _lay_attempts(batch, kept)
-    _lay_projects(batch, kept)
-    _lay_sessions(batch, kept)
-    _lay_operations(batch, kept)
-    _lay_failures(batch, kept)
-    _lay_log(batch, kept.log)
-    if kept.points or kept.slices or kept.dropped_slices:
-        _lay_points(batch, kept)
+    _add_forgotten(batch, writes.forgotten)
+    _add_old(batch, writes.old)
+    _add_moves(batch, writes.moves, _errors(writes.attempts))
+    _add_attempts(batch, writes)
+    _add_projects(batch, writes)
+    _add_sessions(batch, writes)
+    _add_operations(batch, writes)
+    _add_failures(batch, writes)
+    _add_log(batch, writes.log)
+    if writes.points or writes.slices or writes.dropped_slices:
+        _add_points(batch, writes)
     return batch
 
 
-def _lay_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
+def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
     """The hot path, three moves in a task's life: names are bound once a batch, not once a move."""
     pack, in_project = layout.RECORD.pack, layout.project_key
     put_id = batch.puts[layout.IDS].append
@@ -77,9 +77,9 @@ def _lay_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
             put_id((project + task.taskid.encode(), record))
         put_place[state]((project + place, _at_place(task, state, record, errors)))
         if has_new_seq or spec_changed:
-            _lay_spec(batch, task, old_seq if old_state else seq)
+            _add_spec(batch, task, old_seq if old_state else seq)
         if had_deferred or state == PROCESSING:
-            _lay_deferred(batch, task, old_seq, had_deferred)
+            _add_deferred(batch, task, old_seq, had_deferred)
 
 
 def _errors(attempts: Iterable[KeptAttempt]) -> Errors:
@@ -100,7 +100,7 @@ def _at_place(task: Task, state: int, record: bytes, errors: Errors) -> bytes:
     return task.taskid.encode() if error is None else layout.encode_failed(task.taskid, error)
 
 
-def _lay_spec(batch: Batch, task: Task, old_seq: int) -> None:
+def _add_spec(batch: Batch, task: Task, old_seq: int) -> None:
     """Write the spec; when the task was restarted, what lies under its former seq goes."""
     if task.spec is None:
         raise Corrupt(f"task {task.taskid}: to be written anew without its spec")
@@ -111,7 +111,7 @@ def _lay_spec(batch: Batch, task: Task, old_seq: int) -> None:
         batch.deletes[layout.SPECS].append(layout.seq_key(task.project, old_seq))
 
 
-def _lay_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) -> None:
+def _add_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) -> None:
     """Keep the update that waits for the end of the lease, or forget the one that was kept."""
     if had_deferred:
         batch.deletes[layout.DEFERRED].append(layout.seq_key(task.project, old_seq))
@@ -119,7 +119,7 @@ def _lay_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) ->
         batch.puts[layout.DEFERRED].append((layout.seq_key(task.project, task.seq), layout.encode(task.lease.deferred)))
 
 
-def _lay_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
+def _add_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
     """What a dropped task left behind outside of the orders; its history only if it was ever run.
 
     If it was given a new seq in this very turn, its spec still lies under the former one.
@@ -132,7 +132,7 @@ def _lay_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
             batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, slot) for slot in slots]
 
 
-def _lay_old(batch: Batch, old: Iterable[Old]) -> None:
+def _add_old(batch: Batch, old: Iterable[Old]) -> None:
     """What has been kept for long enough; of a bare task the record stays."""
     for task, slots in old:
         id_key = layout.id_key(task.project, task.taskid)
@@ -145,34 +145,36 @@ def _lay_old(batch: Batch, old: Iterable[Old]) -> None:
         batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, n) for n in range(slots)]
 
 
-def _lay_attempts(batch: Batch, kept: WriteSet) -> None:
+def _add_attempts(batch: Batch, writes: WriteSet) -> None:
     """Each takes the place of the one that was in its slot."""
     batch.puts[layout.HISTORY].extend(
         (layout.attempt_key(project, taskid, slot), layout.encode(attempt))
-        for project, taskid, slot, attempt in kept.attempts
+        for project, taskid, slot, attempt in writes.attempts
     )
 
 
-def _lay_failures(batch: Batch, kept: WriteSet) -> None:
-    batch.puts[layout.FAILURES].extend((failure_key(place), layout.encode(failure)) for place, failure in kept.failures)
-    if kept.failures_from:
-        batch.drops.append((layout.FAILURES, b"", failure_key(kept.failures_from)))
+def _add_failures(batch: Batch, writes: WriteSet) -> None:
+    batch.puts[layout.FAILURES].extend(
+        (failure_key(place), layout.encode(failure)) for place, failure in writes.failures
+    )
+    if writes.failures_from:
+        batch.drops.append((layout.FAILURES, b"", failure_key(writes.failures_from)))
 
 
-def _lay_projects(batch: Batch, kept: WriteSet) -> None:
+def _add_projects(batch: Batch, writes: WriteSet) -> None:
     batch.puts[layout.PROJECTS].extend(
-        (layout.project_key(record.number), layout.encode(record)) for record in kept.projects
+        (layout.project_key(record.number), layout.encode(record)) for record in writes.projects
     )
     batch.puts[layout.COUNTERS].extend(
-        (layout.project_key(number), layout.encode(record)) for number, record in kept.counters.items()
+        (layout.project_key(number), layout.encode(record)) for number, record in writes.counters.items()
     )
-    batch.puts[layout.BUCKETS].extend((record.name.encode(), layout.encode(record)) for record in kept.buckets)
-    for number in kept.dropped_projects:
-        _drop(batch, number, layout.OF_PROJECTS)
-    for number in kept.cleared:
-        _drop(batch, number, layout.OF_LIVE)
-    if kept.next_project is not None:
-        batch.puts[META].append((layout.NEXT_PROJECT_KEY, b"%d" % kept.next_project))
+    batch.puts[layout.BUCKETS].extend((record.name.encode(), layout.encode(record)) for record in writes.buckets)
+    for number in writes.dropped_projects:
+        _drop(batch, number, layout.PROJECT_FAMILIES)
+    for number in writes.cleared:
+        _drop(batch, number, layout.LIVE_FAMILIES)
+    if writes.next_project is not None:
+        batch.puts[META].append((layout.NEXT_PROJECT_KEY, b"%d" % writes.next_project))
 
 
 def _drop(batch: Batch, project: int, families: Iterable[Family]) -> None:
@@ -180,19 +182,19 @@ def _drop(batch: Batch, project: int, families: Iterable[Family]) -> None:
     batch.drops.extend((family, start, end) for family in families)
 
 
-def _lay_operations(batch: Batch, kept: WriteSet) -> None:
+def _add_operations(batch: Batch, writes: WriteSet) -> None:
     batch.puts[layout.OPERATIONS].extend(
-        (layout.operation_key(record.view.id), layout.encode(record)) for record in kept.operations
+        (layout.operation_key(record.view.id), layout.encode(record)) for record in writes.operations
     )
-    batch.deletes[layout.OPERATIONS].extend(map(layout.operation_key, kept.dropped_operations))
-    for number, members in kept.members.items():
+    batch.deletes[layout.OPERATIONS].extend(map(layout.operation_key, writes.dropped_operations))
+    for number, members in writes.members.items():
         if members:
             batch.puts[layout.MEMBERS].append((layout.operation_key(number), layout.encode(members)))
         else:
             batch.deletes[layout.MEMBERS].append(layout.operation_key(number))
 
 
-def _lay_log(batch: Batch, entries: Iterable[LogEntry]) -> None:
+def _add_log(batch: Batch, entries: Iterable[LogEntry]) -> None:
     """Each entry takes the place of the oldest one, when there are enough."""
     for entry in entries:
         batch.puts[layout.LOG].append((layout.log_key(entry.number), layout.encode(entry)))
@@ -201,27 +203,27 @@ def _lay_log(batch: Batch, entries: Iterable[LogEntry]) -> None:
             batch.deletes[layout.LOG].append(layout.log_key(entry.number - LOG_MOST))
 
 
-def _lay_points(batch: Batch, kept: WriteSet) -> None:
+def _add_points(batch: Batch, writes: WriteSet) -> None:
     """Drops come before puts: what is dropped may be what is written anew."""
-    for dropped in kept.dropped_slices:
+    for dropped in writes.dropped_slices:
         batch.drops.extend((layout.POINTS, start, end) for start, end in layout.slices_range(dropped))
     batch.puts[layout.POINTS].extend(
         (layout.point_key(resolution, at, project), layout.encode(events))
-        for resolution, at, project, events in kept.points
+        for resolution, at, project, events in writes.points
     )
     batch.puts[layout.POINTS].extend(
         (layout.point_key(resolution, at), layout.encode((projects, *events)))
-        for resolution, at, events, projects in kept.slices
+        for resolution, at, events, projects in writes.slices
     )
 
 
-def _lay_sessions(batch: Batch, kept: WriteSet) -> None:
+def _add_sessions(batch: Batch, writes: WriteSet) -> None:
     """A session's outcomes go one by one: there are few, and each range deleted would slow later reads."""
     batch.puts[layout.SESSIONS].extend(
-        (layout.session_key(record.session), layout.encode(record)) for record in kept.sessions
+        (layout.session_key(record.session), layout.encode(record)) for record in writes.sessions
     )
-    for session, n, reply in kept.outcomes:
+    for session, n, reply in writes.outcomes:
         batch.puts[layout.OUTCOMES].append((layout.outcome_key(session, n), layout.encode_outcome(n, reply)))
-    for session, slots in kept.dropped_sessions:
+    for session, slots in writes.dropped_sessions:
         batch.deletes[layout.SESSIONS].append(layout.session_key(session))
         batch.deletes[layout.OUTCOMES].extend(layout.outcome_key(session, slot) for slot in slots)

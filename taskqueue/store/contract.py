@@ -57,7 +57,7 @@ class Batch(Struct):
     drops: list[tuple[Family, bytes, bytes]] = field(default_factory=list)
 
 
-class Reads(Protocol):
+class StoreReader(Protocol):
     """The half of a store that looks."""
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -67,7 +67,7 @@ class Reads(Protocol):
         """At most ``limit`` entries with start <= key < end, ascending."""
 
 
-class Store(Reads, Protocol):
+class Store(StoreReader, Protocol):
     """See the module: the promises are numbered there, and tests/contract proves each on every store."""
 
     def begin(self) -> int:

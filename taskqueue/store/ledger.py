@@ -24,10 +24,10 @@ from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import number, read
+from taskqueue.store.records.decoding import decode_record, stored_number
 from taskqueue.store.records.failures import failure_place
 from taskqueue.store.records.format import META
-from taskqueue.store.records.histories import move_left_successes
+from taskqueue.store.records.histories import move_success_attempts
 from taskqueue.store.records.points import load_slices
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ _YES: Final = b"1"
 _NO: Final = b"0"
 
 
-NOTHING: Final = WriteSet()
+EMPTY: Final = WriteSet()
 
 
 class Ledger:
@@ -81,21 +81,21 @@ class Ledger:
             projects=self._all(layout.PROJECTS, layout.decode_project),
             leased=self._leased(),
             sessions=self._all(layout.SESSIONS, layout.decode_session),
-            next_project=number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT),
+            next_project=stored_number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT),
             counters={
-                layout.project_of(key): read(layout.COUNTERS, key, layout.decode_counters, value)
+                layout.project_of(key): decode_record(layout.COUNTERS, key, layout.decode_counters, value)
                 for key, value in self._entries(layout.COUNTERS)
             },
             buckets=self._all(layout.BUCKETS, layout.decode_bucket),
             operations=self._all(layout.OPERATIONS, layout.decode_operation),
             members={
-                layout.operation_of(key): read(layout.MEMBERS, key, layout.decode_members, value)
+                layout.operation_of(key): decode_record(layout.MEMBERS, key, layout.decode_members, value)
                 for key, value in self._entries(layout.MEMBERS)
             },
             first_failure=self._failure(self._store.scan),
             last_failure=self._failure(self._store.scan_back),
             history={resolution: load_slices(self._store, resolution) for resolution in SECONDS},
-            next_log=number(self._store, layout.NEXT_LOG_KEY, FIRST_ENTRY),
+            next_log=stored_number(self._store, layout.NEXT_LOG_KEY, FIRST_ENTRY),
         )
 
     def find(self, needs: Needs) -> Found:
@@ -107,7 +107,7 @@ class Ledger:
         """
         return find(self._store, needs)
 
-    def keep(self, kept: WriteSet) -> bool:
+    def commit(self, writes: WriteSet) -> bool:
         """Write one turn's changes, all or nothing; False if there are none, so that nothing was written.
 
         Raises:
@@ -115,10 +115,10 @@ class Ledger:
             StoreError: it could not be written; begin again.
             Corrupt: a change makes no sense.
         """
-        if kept == NOTHING:
+        if writes == EMPTY:
             return False
-        batch = batch_of(kept)
-        move_left_successes(self._store, kept, batch)
+        batch = batch_of(writes)
+        move_success_attempts(self._store, writes, batch)
         if self._boot:
             batch.puts.setdefault(META, []).append((layout.BOOT_KEY, self._boot))
         self._store.write(self._epoch, batch)
@@ -154,15 +154,15 @@ class Ledger:
         """Every task that is processing, with its lease and what is deferred until the lease's end."""
         family = layout.ORDERS[PROCESSING]
         entries = self._entries(family)
-        projects = [read(family, key, layout.project_of, key) for key, _ in entries]
+        projects = [decode_record(family, key, layout.project_of, key) for key, _ in entries]
         leased = [
-            read(family, key, layout.decode_lease, project, value)
+            decode_record(family, key, layout.decode_lease, project, value)
             for project, (key, value) in zip(projects, entries, strict=True)
         ]
         keys = [layout.spec_key_of(key) for key, _ in entries]
         for task, key, value in zip(leased, keys, self._store.get(layout.DEFERRED, keys), strict=True):
             if value is not None and task.lease is not None:
-                task.lease.deferred = read(layout.DEFERRED, key, layout.decode_deferred, value)
+                task.lease.deferred = decode_record(layout.DEFERRED, key, layout.decode_deferred, value)
                 task.kept_deferred = True
         return leased
 
@@ -172,7 +172,7 @@ class Ledger:
         return failure_place(entries[0][0]) if entries else 0
 
     def _all(self, family: Family, decode: Callable[[bytes], T]) -> list[T]:
-        return [read(family, key, decode, value) for key, value in self._entries(family)]
+        return [decode_record(family, key, decode, value) for key, value in self._entries(family)]
 
     def _entries(self, family: Family) -> list[tuple[bytes, bytes]]:
         """A whole family, which must be a small one, page by page."""

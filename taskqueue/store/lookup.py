@@ -25,12 +25,12 @@ from taskqueue.protocol.replies import AnyReply
 from taskqueue.protocol.views import LogEntry
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read
+from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.expired import find_expired
 from taskqueue.store.records.failures import find_failures
 from taskqueue.store.records.histories import read_history
 from taskqueue.store.records.lists import find_list
-from taskqueue.store.records.orders import find_order, growing, within
+from taskqueue.store.records.orders import find_order, growing_chunks, up_to_bytes
 from taskqueue.store.records.points import find_points
 
 PAGE_BYTES: Final = 1 << 20
@@ -69,7 +69,7 @@ def find(store: Store, needs: Needs) -> Found:
 
 def _log(store: Store, ref: LogRef) -> Iterator[LogEntry]:
     for key, value in store.scan(layout.LOG, layout.log_key(ref.first), layout.log_key(ref.end), ref.end - ref.first):
-        yield read(layout.LOG, key, layout.decode_log, value)
+        yield decode_record(layout.LOG, key, layout.decode_log, value)
 
 
 # ------------------------------------------------------------------------------------------------ by taskid
@@ -100,7 +100,7 @@ def _fill(store: Store, tasks: Sequence[Task]) -> None:
 def _tasks(store: Store, refs: Sequence[TaskRef]) -> dict[tuple[int, str], Task]:
     keys = [layout.id_key(project, taskid) for project, taskid in refs]
     return {
-        ref: read(layout.IDS, key, layout.task_of, *ref, record)
+        ref: decode_record(layout.IDS, key, layout.task_of, *ref, record)
         for ref, key, record in zip(refs, keys, store.get(layout.IDS, keys), strict=True)
         if record is not None
     }
@@ -109,7 +109,7 @@ def _tasks(store: Store, refs: Sequence[TaskRef]) -> dict[tuple[int, str], Task]
 def _specs(store: Store, refs: Sequence[SpecRef]) -> dict[SpecRef, Spec]:
     keys = [layout.seq_key(project, seq) for project, seq in refs]
     return {
-        ref: read(layout.SPECS, key, layout.decode_spec, value)[1]
+        ref: decode_record(layout.SPECS, key, layout.decode_spec, value)[1]
         for ref, key, value in zip(refs, keys, store.get(layout.SPECS, keys), strict=True)
         if value is not None
     }
@@ -131,16 +131,18 @@ def _page(store: Store, ref: PageRef) -> FoundPage:
     start = layout.id_key(ref.project, ref.after) + (b"\0" if ref.after else b"")
     entries = store.scan(layout.IDS, start, layout.project_key(ref.project + 1), ref.limit + 1)
     tasks = [
-        read(layout.IDS, key, layout.task_of, ref.project, read(layout.IDS, key, bytes.decode, key[4:]), record)
+        decode_record(
+            layout.IDS, key, layout.task_of, ref.project, decode_record(layout.IDS, key, bytes.decode, key[4:]), record
+        )
         for key, record in entries[: ref.limit]
     ]
     if ref.whole:
-        tasks = within(PAGE_BYTES, _filled(store, tasks))
+        tasks = up_to_bytes(PAGE_BYTES, _filled(store, tasks))
     return FoundPage(ref, tasks, _errors(store, tasks) if ref.errors else {}, end=len(tasks) == len(entries))
 
 
 def _filled(store: Store, tasks: list[Task]) -> Iterator[Task]:
-    for some in growing(tasks):
+    for some in growing_chunks(tasks):
         _fill(store, some)
         yield from some
 
@@ -149,7 +151,7 @@ def _errors(store: Store, tasks: Sequence[Task]) -> dict[str, str]:
     """Errors of the last attempts, by taskid."""
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in tasks]
     return {
-        task.taskid: read(layout.HISTORY, key, layout.decode_attempt, value).error
+        task.taskid: decode_record(layout.HISTORY, key, layout.decode_attempt, value).error
         for task, key, value in zip(tasks, keys, store.get(layout.HISTORY, keys), strict=True)
         if value is not None
     }
@@ -158,4 +160,4 @@ def _errors(store: Store, tasks: Sequence[Task]) -> dict[str, str]:
 def _outcomes(store: Store, session: str) -> dict[int, AnyReply]:
     prefix = layout.session_key(session)
     entries = store.scan(layout.OUTCOMES, prefix, prefix + b"\xff", OUTCOME_WINDOW)
-    return dict(read(layout.OUTCOMES, key, layout.decode_outcome, value) for key, value in entries)
+    return dict(decode_record(layout.OUTCOMES, key, layout.decode_outcome, value) for key, value in entries)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
-from taskqueue.store.records.format import META, Migrations, bring_up
+from taskqueue.store.records.format import META, Migrations, upgrade
 from taskqueue.store.records.layout import FAMILIES
 from taskqueue.store.records.migrations import MIGRATIONS
 
@@ -120,7 +120,7 @@ class MemoryStore:
             FormatError: it has a format that can't be opened.
         """
         self._disk: Disk | None = disk
-        bring_up(self, "memory", migrations)
+        upgrade(self, "memory", migrations)
 
     def begin(self) -> int:
         disk = self._open()

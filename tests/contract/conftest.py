@@ -11,7 +11,7 @@ from taskqueue.store.contract import Store
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records.format import Migrations
 from taskqueue.store.records.migrations import MIGRATIONS
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
 class Ground:

@@ -21,7 +21,7 @@ from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META, Migrations
 from taskqueue.store.records.layout import FAMILIES
 from taskqueue.store.records.migrations import MIGRATIONS
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 END = b"\xff" * 4
 
@@ -49,7 +49,7 @@ def keys_of(store: Store, family: str) -> list[bytes]:
 WRITER = """
 import sys
 from taskqueue.store.contract import Batch
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 store = RocksStore(sys.argv[1])
 epoch = store.begin()
 for n in range(1, 1_000_000):
@@ -343,7 +343,7 @@ FULL_DISK = """
 import resource, sys
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 store = RocksStore(sys.argv[1])
 epoch = store.begin()
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
@@ -546,7 +546,7 @@ def test_a_migration_may_use_families_that_the_older_format_did_not_have(tmp_pat
 SECOND = """
 import sys
 from taskqueue.errors import StoreError
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 try:
     RocksStore(sys.argv[1])
 except StoreError as error:

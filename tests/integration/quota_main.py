@@ -16,7 +16,7 @@ from typing import Any
 
 from rocksdict import Options, Rdict, WriteBatch
 
-from taskqueue.store.rocksdb import rocks
+from taskqueue.store.rocksdb import rocks_store
 
 
 class LimitedEngine:
@@ -63,4 +63,4 @@ class LimitedEngine:
 
 def limit() -> None:
     """Stores that this process opens from now on are limited."""
-    vars(rocks)["Rdict"] = LimitedEngine
+    vars(rocks_store)["Rdict"] = LimitedEngine

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from taskqueue.server.syncer import INTERVAL_SECONDS
-from taskqueue.store.files.mark import NAME as MARK
+from taskqueue.store.files.synced_mark import NAME as MARK
 from tests.faults.record import Event, Message, covered, events, log_syncs, log_writes, sent
 from tests.faults.shim import WITH_BYTES, Shim
 

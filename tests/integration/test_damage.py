@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue.cli.main import main
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory

@@ -26,7 +26,7 @@ from taskqueue import Client
 from taskqueue.protocol.choices import StateName
 from taskqueue.store.contract import Batch
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, Peer, PeerFactory
 from tests.integration.small_disk import QuotaDisk, SmallDisk, may_mount, mounted
 

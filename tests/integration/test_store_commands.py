@@ -30,7 +30,7 @@ BATCH = 50
 
 CUT_OFF = """
 import os, signal, sys
-from taskqueue.store.tools.copying import back_up
+from taskqueue.store.tools.backup import back_up
 os.rename = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
 back_up(*sys.argv[1:])
 """

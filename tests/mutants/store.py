@@ -7,21 +7,21 @@ import os
 from typing import Any, Final
 
 from taskqueue.store.contract import Batch
-from taskqueue.store.files import accepting, file_snapshot, folder
+from taskqueue.store.files import file_snapshot, folder, log_recovery
 from taskqueue.store.files.file_snapshot import FileSnapshot
-from taskqueue.store.files.mark import Marker
+from taskqueue.store.files.synced_mark import SyncedMarkWriter
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.records import layout, skipping
+from taskqueue.store.records import epoch_skip, layout
 from taskqueue.store.records.format import META
-from taskqueue.store.rocksdb import engine, rocks
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools import copying
+from taskqueue.store.rocksdb import engine, rocks_store
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools import backup
 from tests.mutants.mutant import Mutant, Replace
 
 
 def _never_synced(replace: Replace) -> None:
     def sync(self: RocksStore) -> None:
-        with engine.failures(self._path, "sync"):
+        with engine.translated_errors(self._path, "sync"):
             self._db.flush_wal(False)
 
     replace(RocksStore, "sync", sync)
@@ -42,11 +42,11 @@ def _mark_of_an_unclean_end_not_synced(replace: Replace) -> None:
 
 
 def _restore_skips_one_epoch(replace: Replace) -> None:
-    replace(skipping, "SKIPPED_EPOCHS", 1)
+    replace(epoch_skip, "SKIPPED_EPOCHS", 1)
 
 
 def _restored_store_believes_its_boot(replace: Replace) -> None:
-    replace(skipping, "BOOT_KEY", b"another key")
+    replace(epoch_skip, "BOOT_KEY", b"another key")
 
 
 def _copy_not_synced(replace: Replace) -> None:
@@ -54,7 +54,7 @@ def _copy_not_synced(replace: Replace) -> None:
 
 
 def _name_not_synced(replace: Replace) -> None:
-    replace(copying, "sync_folder", lambda folder: None)
+    replace(backup, "sync_folder", lambda folder: None)
 
 
 def _copies_while_files_change(replace: Replace) -> None:
@@ -75,7 +75,7 @@ def _place_not_given_back(replace: Replace) -> None:
             os.rename(path, aside)
         os.rename(partial, path)
 
-    replace(copying, "_take_place", take)
+    replace(backup, "_take_place", take)
 
 
 def _broken_scan_taken_for_its_end(replace: Replace) -> None:
@@ -102,21 +102,21 @@ def _puts_before_deletes(replace: Replace) -> None:
 
 def _mark_ahead_of_its_sync(replace: Replace) -> None:
     def sync(self: RocksStore) -> None:
-        with engine.failures(self._path, "sync"):
+        with engine.translated_errors(self._path, "sync"):
             self._db.flush_wal(True)
             seq = self._db.latest_sequence_number()
         if self._marker is not None:
-            self._marker.move_to(seq)
+            self._marker.advance(seq)
 
     replace(RocksStore, "sync", sync)
 
 
 def _mark_left_where_it_was(replace: Replace) -> None:
-    replace(Marker, "move_to", lambda self, seq: None)
+    replace(SyncedMarkWriter, "move_to", lambda self, seq: None)
 
 
 def _accepted_damage_skips_nothing(replace: Replace) -> None:
-    replace(rocks, "skip_epochs", lambda store, path: None)
+    replace(rocks_store, "skip_epochs", lambda store, path: None)
 
 
 def _damage_forgotten_when_cut_off(replace: Replace) -> None:
@@ -125,7 +125,7 @@ def _damage_forgotten_when_cut_off(replace: Replace) -> None:
         def sync(self) -> None: ...
         def close(self) -> None: ...
 
-    replace(accepting, "Marker", NoMarker)
+    replace(log_recovery, "Marker", NoMarker)
 
 
 def _links_followed(replace: Replace) -> None:
@@ -154,32 +154,30 @@ MUTANTS: Final = (
     Mutant(
         "restore skips 1 epoch",
         _restore_skips_one_epoch,
-        ("unit/store/tools/test_copying.py::test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used",),
+        ("unit/store/tools/test_backup.py::test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used",),
     ),
     Mutant(
         "a restored store believes its boot clock",
         _restored_store_believes_its_boot,
-        ("unit/store/tools/test_copying.py::test_a_restored_store_does_not_believe_its_clocks_and_buckets",),
+        ("unit/store/tools/test_backup.py::test_a_restored_store_does_not_believe_its_clocks_and_buckets",),
     ),
     Mutant(
         "a copy is not synced",
         _copy_not_synced,
-        (
-            "unit/store/tools/test_copying.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",
-        ),
+        ("unit/store/tools/test_backup.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",),
     ),
     Mutant(
         "the name of a copy is not synced",
         _name_not_synced,
         (
-            "unit/store/tools/test_copying.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",
-            "unit/store/tools/test_copying.py::test_a_restored_store_is_on_the_disk_before_it_has_its_place_and_its_name_after_that",
+            "unit/store/tools/test_backup.py::test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that",
+            "unit/store/tools/test_backup.py::test_a_restored_store_is_on_the_disk_before_it_has_its_place_and_its_name_after_that",
         ),
     ),
     Mutant(
         "files are held that do not belong together",
         _copies_while_files_change,
-        ("unit/store/tools/test_copying.py::test_files_that_change_while_they_are_being_held_are_held_anew",),
+        ("unit/store/tools/test_backup.py::test_files_that_change_while_they_are_being_held_are_held_anew",),
     ),
     Mutant(
         "a store is restored over one that is in use",
@@ -189,7 +187,7 @@ MUTANTS: Final = (
     Mutant(
         "a store that could not be replaced stays aside",
         _place_not_given_back,
-        ("unit/store/tools/test_copying.py::test_a_store_whose_place_can_not_be_taken_gets_it_back",),
+        ("unit/store/tools/test_backup.py::test_a_store_whose_place_can_not_be_taken_gets_it_back",),
     ),
     Mutant(
         "a scan that can't be read on is taken for its end",
@@ -222,20 +220,20 @@ MUTANTS: Final = (
         "the mark stays where it was",
         _mark_left_where_it_was,
         (
-            "unit/store/files/test_mark.py::test_a_sync_moves_the_mark_to_all_that_was_written_and_a_write_does_not",
-            "unit/store/files/test_accepting.py::test_nothing_explains_the_loss_of_what_was_safe",
+            "unit/store/files/test_synced_mark.py::test_a_sync_moves_the_mark_to_all_that_was_written_and_a_write_does_not",
+            "unit/store/files/test_log_recovery.py::test_nothing_explains_the_loss_of_what_was_safe",
         ),
     ),
     Mutant(
         "accepted damage skips no epochs",
         _accepted_damage_skips_nothing,
-        ("unit/store/files/test_accepting.py::test_damage_is_refused_until_it_is_accepted",),
+        ("unit/store/files/test_log_recovery.py::test_damage_is_refused_until_it_is_accepted",),
     ),
     Mutant(
         "damage is forgotten when its acceptance is cut off",
         _damage_forgotten_when_cut_off,
         (
-            "unit/store/files/test_accepting.py::test_damage_that_no_mark_told_of_has_to_be_accepted_again_if_it_was_cut_off",
+            "unit/store/files/test_log_recovery.py::test_damage_that_no_mark_told_of_has_to_be_accepted_again_if_it_was_cut_off",
         ),
     ),
     Mutant(

@@ -45,7 +45,7 @@ class Desk:
         heard = [self._hear(request) for request in requests]
         now = self._now()
         turn = self._core.step(now, heard, self._ledger.find(self._core.needs(now, heard)))
-        self._ledger.keep(turn.kept)
+        self._ledger.commit(turn.kept)
         self._core.verify()
         return [msgpack.unpackb(encode(said.message)) for said in turn.said]
 

@@ -186,7 +186,7 @@ class Host:
         before = self._store.writes
         self._store.fault = self._draw_fault()
         try:
-            self._ledger.keep(turn.kept)
+            self._ledger.commit(turn.kept)
         finally:
             written = self._store.writes > before
             if written and self.is_succeeded:

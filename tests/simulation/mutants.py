@@ -218,7 +218,7 @@ def _carry_on_after_a_failed_commit(replace_: Replace) -> None:
         except StoreError:
             pass
 
-    original = replace_(Ledger, "keep", keep)
+    original = replace_(Ledger, "commit", keep)
 
 
 def _look_up_older_than_decision(replace_: Replace) -> None:

@@ -19,7 +19,7 @@ from taskqueue.core.tasks.task import DELAYED, READY, Task
 from taskqueue.protocol.fields import Now
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.tools.checking import check
+from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.findings import Findings
 from tests.simulation.world import Violation
 
@@ -47,7 +47,7 @@ def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now)
     fresh = Scheduler(ledger.begin(boot_id), config, Calendar(), now)
     for _ in range(REFILLS):
         turn = fresh.step(now, [], ledger.find(fresh.needs(now, [])))
-        ledger.keep(turn.kept)
+        ledger.commit(turn.kept)
         if fresh.next_event_at(now) > now.boot:
             break
     running, loaded = core._state.projects, fresh._state.projects

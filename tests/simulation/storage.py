@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.memory_store import Disk, MemoryStore
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 from tests.simulation.world import Crash
 
 ROCKS_CACHE_BYTES: Final = 8 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from taskqueue.cli.store.copies import backup, compact, restore
-from taskqueue.cli.store.export_import import bring_in, export
+from taskqueue.cli.store.backup_restore import backup, compact, restore
+from taskqueue.cli.store.export_import import export, import_store
 from taskqueue.cli.store.repair import repair
 from taskqueue.cli.store.stats_check import check, stats
 
@@ -26,5 +26,5 @@ def store() -> None:
     """
 
 
-for command in (stats, check, compact, backup, restore, export, bring_in, repair):
+for command in (stats, check, compact, backup, restore, export, import_store, repair):
     store.add_command(command)

@@ -81,7 +81,7 @@ def as_plain(value: object) -> Any:
 
 
 def _as_plain_body(packed: msgspec.Raw) -> Any:
-    from taskqueue.store.tools.lines import ABSENT, as_json
+    from taskqueue.store.tools.export_lines import ABSENT, as_json
 
     written = as_json(packed)
     return None if written == ABSENT else json.loads(bytes(written))

@@ -14,13 +14,13 @@ from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.packed_tasks import SUFFIX
 from taskqueue.cli.output.bulk import STATES
 from taskqueue.cli.output.json_output import visible_json
-from taskqueue.cli.store.place import Place, moving, names_store
+from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.core.tasks.records import ProjectRecord
     from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-    from taskqueue.store.tools.forms import Form
+    from taskqueue.store.tools.export_formats import ExportFormat
 
 STDIN: Final = 0
 """As a file descriptor."""
@@ -33,8 +33,10 @@ STDIN: Final = 0
 )
 @click.option("-o", "--output", metavar="FILE", type=click.File("wb", atomic=True), default="-", help="Not to stdout.")
 @click.option("--format", "named", type=click.Choice(["json", "msgpack"]), help="Not that of the name of FILE.")
-@names_store
-def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output: IO[bytes], named: str | None) -> None:
+@store_options
+def export(
+    target: StoreTarget, names: tuple[str, ...], states: tuple[str, ...], output: IO[bytes], named: str | None
+) -> None:
     """Write tasks and projects as lines of JSON. The daemon may go on meanwhile.
 
     Everything that another store needs to go on: url, state, schedule, body, what is over; and, unless --state is said,
@@ -52,8 +54,8 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
     """
     from taskqueue.core.tasks.task import STATE_NAMES
     from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-    from taskqueue.store.tools.exporting import History, lines_of
-    from taskqueue.store.tools.forms import JSON, MESSAGEPACK
+    from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK
+    from taskqueue.store.tools.exporter import History, export_lines
 
     named = named or ("msgpack" if str(getattr(output, "name", "")).endswith(SUFFIX) else "json")
     form = MESSAGEPACK if named == "msgpack" else JSON
@@ -61,8 +63,8 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
         raise click.UsageError("MessagePack is nothing for a terminal; name a file with -o")
     wanted = [STATE_NAMES.index(name) for name in states or STATES]
     history: History = "none" if states else "projects" if names else "all"
-    with closing(ReadOnlyStore(place.path)) as still, moving("tasks") as progress:
-        for done, line in enumerate(lines_of(still, _records(still, names), wanted, form, history=history)):
+    with closing(ReadOnlyStore(target.path)) as reader, progress_bar("tasks") as progress:
+        for done, line in enumerate(export_lines(reader, _records(reader, names), wanted, form, history=history)):
             output.write((visible_json(line) if form is JSON else line) + form.end)
             progress(done)
 
@@ -70,8 +72,8 @@ def export(place: Place, names: tuple[str, ...], states: tuple[str, ...], output
 @click.command("import")
 @click.argument("file", type=click.Path())
 @click.option("--merge", is_flag=True, help="Also into projects that have tasks: those that they don't know.")
-@names_store
-def bring_in(place: Place, file: str, merge: bool) -> None:
+@store_options
+def import_store(target: StoreTarget, file: str, merge: bool) -> None:
     """Bring what export wrote, in either form (- is stdin), into a store. The daemon must be stopped.
 
     A store that is not there is made. Projects that are not there are made, with their settings; those that are there
@@ -84,33 +86,33 @@ def bring_in(place: Place, file: str, merge: bool) -> None:
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
-    from taskqueue.store.rocksdb.rocks import RocksStore
-    from taskqueue.store.tools.forms import form_of
-    from taskqueue.store.tools.importing import Brought, bring_in
+    from taskqueue.store.rocksdb.rocks_store import RocksStore
+    from taskqueue.store.tools.export_formats import detect_format
+    from taskqueue.store.tools.importer import ImportCounts, import_lines
 
-    brought = Brought()
+    brought = ImportCounts()
     with (
         open(STDIN if file == "-" else file, "rb", closefd=file != "-") as lines,
-        closing(RocksStore(place.path, cache_bytes=place.cache_bytes)) as store,
-        moving("tasks") as progress,
+        closing(RocksStore(target.path, cache_bytes=target.cache_bytes)) as store,
+        progress_bar("tasks") as progress,
     ):
-        form = form_of(lines.peek(1))
-        parts = _parts(lines, form, place.message_bytes)
-        for brought in bring_in(store, parts, "skip" if merge else "refuse", Clock().now().boot, Calendar(), form):
+        form = detect_format(lines.peek(1))
+        parts = _parts(lines, form, target.message_bytes)
+        for brought in import_lines(store, parts, "skip" if merge else "refuse", Clock().now().boot, Calendar(), form):
             progress(brought.new + brought.known)
     known = f", {tasks(brought.known)} known already" if brought.known else ""
-    say(f"{place.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
+    say(f"{target.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
 
 
-def _parts(file: BufferedReader, form: Form, message_bytes: int) -> Iterator[bytes]:
+def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iterator[bytes]:
     """The lines of a file, or its maps. What is in a store came in a message, so it is not longer than one may be.
 
     Raises:
         BadLine: it can't be read any further.
     """
     from taskqueue.protocol.value_stream import LONGEST_TIMES, BrokenStream, lines, values
-    from taskqueue.store.tools.forms import MESSAGEPACK
-    from taskqueue.store.tools.importing import BadLine
+    from taskqueue.store.tools.export_formats import MESSAGEPACK
+    from taskqueue.store.tools.importer import BadLine
 
     read = values if form is MESSAGEPACK else lines
     try:
@@ -121,15 +123,15 @@ def _parts(file: BufferedReader, form: Form, message_bytes: int) -> Iterator[byt
         ) from None
 
 
-def _records(still: ReadOnlyStore, names: Sequence[str]) -> list[ProjectRecord]:
+def _records(reader: ReadOnlyStore, names: Sequence[str]) -> list[ProjectRecord]:
     """Of the projects that are named, or of all.
 
     Raises:
         click.ClickException: one isn't there.
     """
-    from taskqueue.store.tools.figures import project_records
+    from taskqueue.store.tools.store_stats import project_records
 
-    known = {record.name: record for record in project_records(still)}
+    known = {record.name: record for record in project_records(reader)}
     for name in names:
         if name not in known:
             raise click.ClickException(f'project "{name}" is unknown')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from taskqueue.cli.input.confirmation import projects, tasks
-from taskqueue.cli.store.place import moving
+from taskqueue.cli.store.target import progress_bar
 from taskqueue.terminal.lines import say
 
 
@@ -26,9 +26,9 @@ def repair(damaged: str, to: str) -> int:
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
-    from taskqueue.store.repair.repairing import repair as repair_store
+    from taskqueue.store.repair.repair import repair as repair_store
 
-    with moving("tasks") as progress:
+    with progress_bar("tasks") as progress:
         repaired = repair_store(damaged, to, Clock().now().boot, Calendar(), progress)
     for line in repaired.lost:
         say(f"lost: {line.removeprefix('lost: ')}")

@@ -10,7 +10,7 @@ import click
 
 from taskqueue.cli.input.confirmation import tasks
 from taskqueue.cli.output.json_output import as_plain, print_object, takes_json
-from taskqueue.cli.store.place import Place, moving, names_store, size
+from taskqueue.cli.store.target import StoreTarget, byte_size, progress_bar, store_options
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-    from taskqueue.store.tools.figures import CacheFigures, StoreFigures
-    from taskqueue.store.tools.sizes import Sizes
+    from taskqueue.store.tools.project_sizes import Sizes
+    from taskqueue.store.tools.store_stats import CacheStats, StoreStats
     from taskqueue.terminal.screen import Text
 
 
 @click.command()
 @click.option("--by", type=click.Choice(["project"]), help="About how much of the disk each project takes.")
 @takes_json
-@names_store
-def stats(place: Place, by: str | None, as_json: bool) -> None:
+@store_options
+def stats(target: StoreTarget, by: str | None, as_json: bool) -> None:
     """Show what a store has: tasks by project and state, bytes by family and level, and whether its cache will do.
 
     Tasks are exact, keys are estimated. `log` is what is in the log and in the memory of a running daemon, but not in
@@ -44,13 +44,13 @@ def stats(place: Place, by: str | None, as_json: bool) -> None:
       taskqueue store stats --json | jq .cache
     """
     from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-    from taskqueue.store.tools.figures import figures_of
+    from taskqueue.store.tools.store_stats import read_stats
 
     if by is not None:
-        _show_sizes(place, as_json)
+        _show_sizes(target, as_json)
         return
-    with closing(ReadOnlyStore(place.path)) as still:
-        figures = figures_of(still, place.cache_bytes)
+    with closing(ReadOnlyStore(target.path)) as reader:
+        figures = read_stats(reader, target.cache_bytes)
     if as_json:
         plain = as_plain(figures)
         plain["cache"]["is_short"] = figures.cache.is_short
@@ -62,12 +62,12 @@ def stats(place: Place, by: str | None, as_json: bool) -> None:
         Screen().print(part)
 
 
-def _show_sizes(place: Place, as_json: bool) -> None:
+def _show_sizes(target: StoreTarget, as_json: bool) -> None:
     from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-    from taskqueue.store.tools.sizes import sizes_of
+    from taskqueue.store.tools.project_sizes import sizes_of
 
-    with closing(ReadOnlyStore(place.path)) as still:
-        sizes = sizes_of(still)
+    with closing(ReadOnlyStore(target.path)) as reader:
+        sizes = sizes_of(reader)
     if as_json:
         print_object(sizes)
         return
@@ -78,8 +78,8 @@ def _show_sizes(place: Place, as_json: bool) -> None:
 
 @click.command()
 @click.option("--show", metavar="N", type=click.IntRange(min=0), default=100, show_default=True, help="Problems shown.")
-@names_store
-def check(place: Place, show: int) -> int:
+@store_options
+def check(target: StoreTarget, show: int) -> int:
     """Check that the files of a store are whole, and that all that it has agrees: each task with its entry in the order
     of its state and with its spec, each entry with its task, the counts of the projects with both.
 
@@ -91,25 +91,25 @@ def check(place: Place, show: int) -> int:
       taskqueue store check
       taskqueue store check --store /backups/monday
     """
-    from taskqueue.store.files.soundness import damage_of, findings_of
+    from taskqueue.store.files.integrity import damage_of, findings_of
 
-    damage = damage_of(place.path)
+    damage = damage_of(target.path)
     if damage is not None:
-        return _damaged(place, findings_of(place.path, damage))
-    return _check_entries(place, show)
+        return _damaged(target, findings_of(target.path, damage))
+    return _check_entries(target, show)
 
 
-def _check_entries(place: Place, show: int) -> int:
+def _check_entries(target: StoreTarget, show: int) -> int:
     from taskqueue.errors import DiskError, FormatError, StoreError
-    from taskqueue.store.files.soundness import is_damage, table_finding
+    from taskqueue.store.files.integrity import is_damage, table_finding
     from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-    from taskqueue.store.tools.checking import check as check_store
+    from taskqueue.store.tools.consistency import check as check_store
     from taskqueue.store.tools.findings import Findings
 
     findings = Findings(most=show)
     try:
-        with closing(ReadOnlyStore(place.path)) as still, moving("entries", _entries(still)) as progress:
-            check_store(still, findings, progress)
+        with closing(ReadOnlyStore(target.path)) as reader, progress_bar("entries", _entries(reader)) as progress:
+            check_store(reader, findings, progress)
     except (DiskError, FormatError):
         raise
     except StoreError as error:
@@ -117,10 +117,10 @@ def _check_entries(place: Place, show: int) -> int:
             raise
         findings.note_unreadable(error)
     if findings.unreadable:
-        return _damaged(place, [table_finding(place.path, error) for error in findings.unreadable])
+        return _damaged(target, [table_finding(target.path, error) for error in findings.unreadable])
     for problem in findings.problems:
         say(str(problem))
-    looked = f"{place.path}: looked at {findings.entries:,} entries of {tasks(findings.tasks)}"
+    looked = f"{target.path}: looked at {findings.entries:,} entries of {tasks(findings.tasks)}"
     if not findings.found:
         say(f"{looked}: all agree")
         return 0
@@ -130,29 +130,29 @@ def _check_entries(place: Place, show: int) -> int:
     return 1
 
 
-def _damaged(place: Place, lines: list[str]) -> int:
+def _damaged(target: StoreTarget, lines: list[str]) -> int:
     for line in lines:
         say(line)
-    say(f"{place.path}: the store is damaged; whether its entries agree was not looked at", err=True)
+    say(f"{target.path}: the store is damaged; whether its entries agree was not looked at", err=True)
     return 1
 
 
-def _entries(still: ReadOnlyStore) -> int:
+def _entries(reader: ReadOnlyStore) -> int:
     """About how many there are."""
     from taskqueue.store.records.layout import FAMILIES
 
-    return sum(map(still.keys, FAMILIES))
+    return sum(map(reader.keys, FAMILIES))
 
 
 # ---------------------------------------------------------------------------------------------- tables of stats
 
 
-def _drawn(figures: StoreFigures) -> Iterator[RenderableType]:
+def _drawn(figures: StoreStats) -> Iterator[RenderableType]:
     from taskqueue.terminal.screen import Text
 
     yield Text(
-        f"{figures.path}: {tasks(figures.tasks)}, {size(figures.file_bytes)} on disk ({size(figures.log_bytes)} of it "
-        f"log), format {figures.format}, epoch {figures.epoch}"
+        f"{figures.path}: {tasks(figures.tasks)}, {byte_size(figures.file_bytes)} on disk "
+        f"({byte_size(figures.log_bytes)} of it log), format {figures.format}, epoch {figures.epoch}"
     )
     yield ""
     yield _projects(figures) if figures.projects else "No projects."
@@ -165,7 +165,7 @@ def _drawn(figures: StoreFigures) -> Iterator[RenderableType]:
     yield _cache(figures.cache)
 
 
-def _projects(figures: StoreFigures) -> Table:
+def _projects(figures: StoreStats) -> Table:
     from taskqueue.cli.output.tables import STATES, bare_table
     from taskqueue.terminal.screen import Text
 
@@ -185,42 +185,46 @@ def _sizes(sizes: Sizes) -> Table:
     table = bare_table(["project"], ["tasks", "on disk", "a task", *parts])
     for project in sizes.projects:
         of_parts = [sum(project.families.get(name, 0) for name in names) for names in parts.values()]
-        a_task = size(project.size_bytes // project.tasks) if project.tasks else ""
-        table.add_row(Text(project.name), f"{project.tasks:,}", size(project.size_bytes), a_task, *map(size, of_parts))
-    table.add_row(Text("of no project", "dim"), "", size(sizes.shared_bytes))
+        a_task = byte_size(project.size_bytes // project.tasks) if project.tasks else ""
+        table.add_row(
+            Text(project.name), f"{project.tasks:,}", byte_size(project.size_bytes), a_task, *map(byte_size, of_parts)
+        )
+    table.add_row(Text("of no project", "dim"), "", byte_size(sizes.shared_bytes))
     return table
 
 
-def _families(figures: StoreFigures) -> Table:
+def _families(figures: StoreStats) -> Table:
     from taskqueue.cli.output.tables import bare_table
     from taskqueue.terminal.screen import Text
 
     table = bare_table(["family"], ["keys", "tables", "log"])
     for family in figures.families:
-        table.add_row(Text(family.name), f"{family.keys:,}", size(family.table_bytes), size(family.log_bytes))
+        table.add_row(Text(family.name), f"{family.keys:,}", byte_size(family.table_bytes), byte_size(family.log_bytes))
     return table
 
 
-def _levels(figures: StoreFigures) -> Table:
+def _levels(figures: StoreStats) -> Table:
     from taskqueue.cli.output.tables import bare_table
 
     table = bare_table(["level"], ["tables", "size"])
     for level in figures.levels:
-        table.add_row(str(level.level), f"{level.tables:,}", size(level.table_bytes))
+        table.add_row(str(level.level), f"{level.tables:,}", byte_size(level.table_bytes))
     return table
 
 
-def _cache(cache: CacheFigures) -> Text:
+def _cache(cache: CacheStats) -> Text:
     from taskqueue.terminal.screen import Text
 
     if not cache.id_bytes:
-        return Text(f"cache: {size(cache.configured_bytes)}; what an id needs of it is known when ids are in tables")
-    needs = f"index and filter of an id take {cache.id_bytes:.1f} B, so that {size(cache.needed_bytes)} do for all"
+        return Text(
+            f"cache: {byte_size(cache.configured_bytes)}; what an id needs of it is known when ids are in tables"
+        )
+    needs = f"index and filter of an id take {cache.id_bytes:.1f} B, so that {byte_size(cache.needed_bytes)} do for all"
     if cache.is_short:
         return Text(
-            f"The cache is too short for the ids: {needs}, store.cache is {size(cache.configured_bytes)}. "
+            f"The cache is too short for the ids: {needs}, store.cache is {byte_size(cache.configured_bytes)}. "
             "Looking up known tasks reads them anew each time, which is ten times slower.",
             "yellow",
         )
-    rest = f"the ids themselves, {size(cache.table_bytes)}, should fit into the system's file cache"
-    return Text(f"cache: {size(cache.configured_bytes)}, enough for the ids: {needs}; {rest}")
+    rest = f"the ids themselves, {byte_size(cache.table_bytes)}, should fit into the system's file cache"
+    return Text(f"cache: {byte_size(cache.configured_bytes)}, enough for the ids: {needs}; {rest}")

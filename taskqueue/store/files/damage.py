@@ -23,9 +23,9 @@ from typing import BinaryIO, Final, NamedTuple
 from msgspec import Struct, field
 
 from taskqueue.store.files.folder import LOG, TABLE, Folder
-from taskqueue.store.files.log_chain import Chain, Flaw, follow
+from taskqueue.store.files.log_chain import Chain, Flaw, follow_chain
 from taskqueue.store.files.manifest import Manifest, read_manifest
-from taskqueue.store.files.mark import Mark, read_mark
+from taskqueue.store.files.synced_mark import SyncedMark, read_mark
 from taskqueue.store.files.write_log import WriteLog, read_log
 from taskqueue.store.records.format import META
 
@@ -57,7 +57,7 @@ class Damage(Struct):
     known: int
     logs: list[str]
     stop: tuple[str, int] | None
-    is_told: bool = True
+    is_unexplained: bool = True
     tables_ahead: bool = False
     marked_at: float = 0.0
     more_flaws: int = 0
@@ -106,7 +106,7 @@ def find_damage(path: str, boot_id: str, *, has_failed: bool = False) -> Damage 
         except FileNotFoundError:
             return None  # somebody else is at work in it
         explained = has_failed or _was_off(mark, boot_id)
-        return examine(Files(path, name, manifest, tables, logs), mark, explained=explained)
+        return check_files(Files(path, name, manifest, tables, logs), mark, explained=explained)
 
 
 class Files(NamedTuple):
@@ -127,7 +127,7 @@ class Files(NamedTuple):
     logs: Mapping[str, BinaryIO]
 
 
-def examine(files: Files, mark: Mark | None, *, explained: bool) -> Damage | None:
+def check_files(files: Files, mark: SyncedMark | None, *, explained: bool) -> Damage | None:
     """Look at these files.
 
     Args:
@@ -154,7 +154,7 @@ def examine(files: Files, mark: Mark | None, *, explained: bool) -> Damage | Non
         return _broken([Flaw(files.name, files.manifest.tell(), NO_STORE)])
     known = {number for _, number in manifest.tables}
     strange = any(number_of(table) not in known for table in files.tables)
-    return judge(files.name, manifest, logs, mark, explained=explained, strange_tables=strange)
+    return compare_logs(files.name, manifest, logs, mark, explained=explained, strange_tables=strange)
 
 
 def _table_flaws(manifest: Manifest, tables: Mapping[str, int]) -> Iterator[Flaw]:
@@ -174,11 +174,11 @@ def _broken(flaws: list[Flaw]) -> Damage:
     return Damage(flaws=shown, more_flaws=more, kept=0, known=0, logs=[], stop=None, tables_ahead=True)
 
 
-def judge(
+def compare_logs(
     name: str,
     manifest: Manifest,
     logs: Sequence[WriteLog],
-    mark: Mark | None,
+    mark: SyncedMark | None,
     *,
     explained: bool,
     strange_tables: bool = False,
@@ -191,7 +191,7 @@ def judge(
         explained: gaps behind the mark are what a power cut leaves.
         strange_tables: there are tables that the MANIFEST does not name, so that it may be what is damaged.
     """
-    chain = follow(logs)
+    chain = follow_chain(logs)
     beginning = _missing_beginning(name, manifest, logs, chain, mark)
     last = manifest.last_seq if chain.first is None else chain.last
     marked = 0 if mark is None else mark.seq
@@ -214,14 +214,14 @@ def judge(
         known=max(chain.known, manifest.last_seq, marked),
         logs=[log.name for log in logs],
         stop=None if stop is None else (stop[0].name, stop[1]),
-        is_told=beginning is not None or last < marked or ahead or not explained,
+        is_unexplained=beginning is not None or last < marked or ahead or not explained,
         tables_ahead=ahead,
         marked_at=0.0 if mark is None else mark.at,
         families=manifest.families,
     )
 
 
-def _has_uneven_tables(name: str, manifest: Manifest, mark: Mark | None) -> bool:
+def _has_uneven_tables(name: str, manifest: Manifest, mark: SyncedMark | None) -> bool:
     """Some families have tables from after the opening, which puts all that there is into tables; others may not."""
     if mark is not None and mark.manifest == name:
         return manifest.largest_seq > mark.opened_seq
@@ -234,7 +234,7 @@ def number_of(name: str) -> int:
 
 
 def _missing_beginning(
-    name: str, manifest: Manifest, logs: Sequence[WriteLog], chain: Chain, mark: Mark | None
+    name: str, manifest: Manifest, logs: Sequence[WriteLog], chain: Chain, mark: SyncedMark | None
 ) -> Flaw | None:
     """Logs are deleted from the first one on, and the MANIFEST says first up to which one; so is that one there?
 
@@ -254,7 +254,7 @@ def _missing_beginning(
     return None
 
 
-def _was_off(mark: Mark | None, boot_id: str) -> bool:
+def _was_off(mark: SyncedMark | None, boot_id: str) -> bool:
     """The machine has been started since the mark was written."""
     return mark is not None and bool(mark.boot_id) and bool(boot_id) and mark.boot_id != boot_id
 

@@ -29,9 +29,9 @@ from os.path import join
 from typing import BinaryIO, Final
 
 from taskqueue.errors import StoreError
-from taskqueue.store.files.damage import Damage, Files, examine
+from taskqueue.store.files.damage import Damage, Files, check_files
 from taskqueue.store.files.folder import CURRENT, LOG, TABLE, Folder, is_store
-from taskqueue.store.files.mark import Mark
+from taskqueue.store.files.synced_mark import SyncedMark
 
 HOLD_TRIES: Final = 1000
 CHUNK_BYTES: Final = 1 << 20
@@ -81,7 +81,7 @@ class FileSnapshot:
         """Of its logs."""
         return sum(os.fstat(file.fileno()).st_size for file in self.logs.values())
 
-    def damage(self, mark: Mark | None) -> Damage | None:
+    def damage(self, mark: SyncedMark | None) -> Damage | None:
         """What of its files is damaged, by the mark that the store had before the image was taken.
 
         Raises:
@@ -92,7 +92,7 @@ class FileSnapshot:
             file.seek(0)
         sizes = {name: _size(file) for name, file in self.tables.items()}
         files = Files(self.path, self._manifest_name, self._manifest, sizes, self.logs)
-        return examine(files, mark, explained=False)
+        return check_files(files, mark, explained=False)
 
     def link_to(self, folder: str) -> None:
         """Fill a folder with links to the files, good as long as this image is open, in this process."""

@@ -13,7 +13,7 @@ from taskqueue.store.files.folder import LOCK, Folder
 
 
 @contextmanager
-def alone(path: str) -> Iterator[None]:
+def exclusive_lock(path: str) -> Iterator[None]:
     """Have the store in ``path`` for oneself, without opening it, so that no daemon starts on it.
 
     Raises:

@@ -60,7 +60,7 @@ class Chain(Struct):
         return self.known > self.last
 
 
-def follow(logs: Sequence[WriteLog]) -> Chain:
+def follow_chain(logs: Sequence[WriteLog]) -> Chain:
     """Follow the changes through logs, which are in the order of their numbers."""
     chain = Chain()
     for log in logs:

@@ -6,29 +6,29 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from taskqueue.errors import Corrupt
-from taskqueue.store.contract import Family, Reads
+from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import DIGITS_MOST, META
 
 T = TypeVar("T")
 
 
-def read(family: Family, key: bytes, decode: Callable[..., T], *value: object) -> T:
+def decode_record(family: Family, key: bytes, decode: Callable[..., T], *value: object) -> T:
     """Decode what lies at a key; Corrupt says where it lies if that fails."""
     try:
         return decode(*value)
     except layout.UNREADABLE as error:
-        refuse(family, key, str(error))
+        raise_corrupt(family, key, str(error))
 
 
-def number(store: Reads, key: bytes, default: int) -> int:
+def stored_number(store: StoreReader, key: bytes, default: int) -> int:
     """A number that the store keeps of itself, in META, decimal; Corrupt says so if it is none."""
     value = store.get(META, [key])[0]
     if value is not None and not (value.isdigit() and len(value) <= DIGITS_MOST):
-        refuse(META, key, f"{value[:DIGITS_MOST]!r} is no number")
+        raise_corrupt(META, key, f"{value[:DIGITS_MOST]!r} is no number")
     return default if value is None else int(value)
 
 
-def refuse(family: Family, key: bytes, reason: str) -> NoReturn:
+def raise_corrupt(family: Family, key: bytes, reason: str) -> NoReturn:
     """Stop: going on without this record could lose a task."""
     raise Corrupt(f"store: family {family}, key {key.hex()}: can't be read ({reason}); restore the store from a backup")

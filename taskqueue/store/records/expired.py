@@ -12,7 +12,7 @@ from taskqueue.core.tasks.needs import FoundOld, Old, OldRef
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, SUCCESS, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read, refuse
+from taskqueue.store.records.decoding import decode_record, raise_corrupt
 
 
 def find_expired(store: Store, ref: OldRef) -> FoundOld:
@@ -39,10 +39,10 @@ def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> lis
     tasks = []
     for (place, _), taskid, key, record in zip(entries, taskids, keys, store.get(layout.IDS, keys), strict=True):
         if record is None:
-            refuse(layout.ORDERS[ref.state], place, "it is the name of an unknown task")
-        task = read(layout.IDS, key, layout.task_of, ref.project, taskid, record)
+            raise_corrupt(layout.ORDERS[ref.state], place, "it is the name of an unknown task")
+        task = decode_record(layout.IDS, key, layout.task_of, ref.project, taskid, record)
         if (task.state, layout.order_key(ref.project, task.key)) != (ref.state, place):
-            refuse(layout.IDS, key, "the task is not where its order has it")
+            raise_corrupt(layout.IDS, key, "the task is not where its order has it")
         tasks.append(task)
     return tasks
 

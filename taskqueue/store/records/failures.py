@@ -6,7 +6,7 @@ from taskqueue.core.tasks.failure import FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.tasks.task import KEY_BYTES
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read
+from taskqueue.store.records.decoding import decode_record
 
 
 def failure_key(place: int) -> bytes:
@@ -28,7 +28,7 @@ def find_failures(store: Store, ref: FailuresRef) -> FoundFailures:
     """
     entries = store.scan(layout.FAILURES, failure_key(ref.start), failure_key(ref.end), ref.limit + 1)
     failures = [
-        KeptFailure(failure_place(key), read(layout.FAILURES, key, layout.decode_failure, value))
+        KeptFailure(failure_place(key), decode_record(layout.FAILURES, key, layout.decode_failure, value))
         for key, value in entries[: ref.limit]
     ]
     return FoundFailures(ref, failures, failure_place(entries[-1][0]) if len(entries) > ref.limit else 0)

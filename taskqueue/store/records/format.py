@@ -53,7 +53,7 @@ def refuse_newer(store: Store, where: str) -> None:
         )
 
 
-def bring_up(store: Store, where: str, migrations: Migrations) -> None:
+def upgrade(store: Store, where: str, migrations: Migrations) -> None:
     """Make the store one of format FORMAT, migrating it step by step; nothing is written if it is one
     already.
 

@@ -15,7 +15,7 @@ from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task
 from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read
+from taskqueue.store.records.decoding import decode_record
 
 _SUCCESSES = layout.ORDERS[SUCCESS]
 
@@ -29,29 +29,29 @@ def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
     """
     prefix = layout.history_key(*ref)
     entries = store.scan(layout.HISTORY, prefix, prefix + b"\xff", ATTEMPTS_KEPT)
-    attempts = {key[-1]: read(layout.HISTORY, key, layout.decode_attempt, value) for key, value in entries}
+    attempts = {key[-1]: decode_record(layout.HISTORY, key, layout.decode_attempt, value) for key, value in entries}
     id_key = layout.id_key(*ref)
     record = store.get(layout.IDS, [id_key])[0]
     if record is not None:
-        task = read(layout.IDS, id_key, layout.task_of, *ref, record)
+        task = decode_record(layout.IDS, id_key, layout.task_of, *ref, record)
         if task.state == SUCCESS and (success := _success_at(store, task, task.key)) is not None:
             attempts[_newest(task)] = success
     return attempts
 
 
-def move_left_successes(store: Store, kept: WriteSet, batch: Batch) -> None:
+def move_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> None:
     """Have the batch move the attempts of successes that this turn restarts, or changes otherwise.
 
     Raises:
         StoreError: the store failed.
         Corrupt: a record can't be read.
     """
-    left = [(task, key) for task, state, key, _, _, _ in kept.moves if state == SUCCESS]
+    left = [(task, key) for task, state, key, _, _, _ in writes.moves if state == SUCCESS]
     for task, old_key in left:
         if task.state != SUCCESS:
             success = _success_at(store, task, old_key)
             if success is not None:
-                later = sum((other.project, other.taskid) == (task.project, task.taskid) for other in kept.attempts)
+                later = sum((other.project, other.taskid) == (task.project, task.taskid) for other in writes.attempts)
                 key = layout.attempt_key(task.project, task.taskid, _newest(task, later))
                 batch.puts[layout.HISTORY].append((key, layout.encode(success)))
 
@@ -59,7 +59,7 @@ def move_left_successes(store: Store, kept: WriteSet, batch: Batch) -> None:
 def _success_at(store: Store, task: Task, place: int) -> Attempt | None:
     key = layout.order_key(task.project, place)
     value = store.get(_SUCCESSES, [key])[0]
-    return None if value is None else read(_SUCCESSES, key, layout.decode_success, key, value)
+    return None if value is None else decode_record(_SUCCESSES, key, layout.decode_success, key, value)
 
 
 def _newest(task: Task, later: int = 0) -> int:

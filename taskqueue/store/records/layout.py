@@ -99,13 +99,13 @@ ORDERS: Final[dict[int, Family]] = {
 }
 """The family of each state's order."""
 
-OF_PROJECTS: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, COUNTERS)
+PROJECT_FAMILIES: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, COUNTERS)
 """Families whose keys begin with a project's number."""
-OF_LIVE: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
+LIVE_FAMILIES: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
 """Those of them that have only live tasks; what is left of these elsewhere when they are dropped is swept later."""
 
 FAMILIES: Final[tuple[Family, ...]] = (
-    META, *OF_PROJECTS, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
+    META, *PROJECT_FAMILIES, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
 )  # fmt: skip
 
 BOOT_KEY: Final = b"boot"
@@ -287,14 +287,14 @@ def taskid_at(value: bytes) -> bytes:
 WITH_ERROR: Final = 0xFE
 """First byte of a failure with the error of its attempt, which is never found in UTF-8 either."""
 
-ERROR_BESIDE_BYTES: Final = 512
+MAX_INLINE_ERROR_BYTES: Final = 512
 """A longer error, such as a long traceback, lies in the history of its task only."""
 
 
 def encode_failed(taskid: str, error: str) -> bytes:
     """A value of the order of what failed: with the error, so that whoever looks for one finds it without a look-up."""
     text, said = taskid.encode(), error.encode()
-    return text if len(said) > ERROR_BESIDE_BYTES else bytes((WITH_ERROR, len(text))) + text + said
+    return text if len(said) > MAX_INLINE_ERROR_BYTES else bytes((WITH_ERROR, len(text))) + text + said
 
 
 def error_at(value: bytes) -> str | None:

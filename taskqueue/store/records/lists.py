@@ -18,8 +18,8 @@ from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, PROCES
 from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read
-from taskqueue.store.records.orders import Entry, records_of, whole
+from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records.orders import Entry, records_of, with_specs
 
 LOOKED_UP: Final = 256
 """Errors that are looked up for a page, because they do not lie in the order: 15 µs each."""
@@ -69,7 +69,7 @@ def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[
 
 def _errors(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[str], list[Entry]]:
     """The errors of what is over, and the entries that have them: the first ones, if too many must be looked up."""
-    errors = [read(layout.ORDERS[ref.state], key, layout.error_at, value) for key, value in entries]
+    errors = [decode_record(layout.ORDERS[ref.state], key, layout.error_at, value) for key, value in entries]
     lacking = [place for place, error in enumerate(errors) if error is None]
     looked = len(entries) if len(lacking) <= LOOKED_UP else lacking[LOOKED_UP]
     tasks = _without_specs(store, ref, [entries[place] for place in lacking[:LOOKED_UP]])
@@ -84,7 +84,7 @@ def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Ta
     pattern = glob(ref.url or "*")
     tasks: list[Task] = []
     cost, size, last = 0, 0, None
-    for task in whole(store, ref.project, ref.state, entries):
+    for task in with_specs(store, ref.project, ref.state, entries):
         if cost > COST_MOST or size >= ref.limit_bytes or len(tasks) == ref.rows:
             return tasks, last
         size += task.size - TASK_BYTES
@@ -102,7 +102,7 @@ def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Tas
     tasks = []
     for (key, value), record in zip(entries, records_of(store, ref.project, ref.state, entries), strict=True):
         taskid = layout.taskid_at(value).decode()
-        tasks.append(read(family, key, layout.task_of, ref.project, taskid, record))
+        tasks.append(decode_record(family, key, layout.task_of, ref.project, taskid, record))
     return tasks
 
 
@@ -111,7 +111,7 @@ def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
     run = [task for task in tasks if task.lastcrawltime or task.state > PROCESSING]
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
     return {
-        task.taskid: read(layout.HISTORY, key, layout.decode_attempt, value)
+        task.taskid: decode_record(layout.HISTORY, key, layout.decode_attempt, value)
         for task, key, value in zip(run, keys, store.get(layout.HISTORY, keys), strict=True)
         if value is not None
     }

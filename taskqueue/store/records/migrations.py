@@ -20,7 +20,7 @@ from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task, kept_error
 from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read
+from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.format import Migrations
 
 PAGE: Final = 1024
@@ -72,7 +72,7 @@ def _pages(store: Store, family: Family) -> Iterator[list[Entry]]:
 
 def _unfinished(key: bytes, value: bytes) -> Entry:
     """In format 1 no live task was ``apart``: each of them is yet to be finished."""
-    record = read(layout.PROJECTS, key, layout.decode_project, value)
+    record = decode_record(layout.PROJECTS, key, layout.decode_project, value)
     counts = record.counts
     record.unfinished = counts.ready + counts.delayed + counts.processing
     record.armed = record.unfinished > 0
@@ -86,7 +86,7 @@ def _attempts(store: Store, page: list[Entry]) -> Iterator[Entry]:
     for key, value in page:
         task = tasks.get(key)
         if task is not None and task.state != SUCCESS:
-            text = read(ERRORS, key, bytes.decode, value)
+            text = decode_record(ERRORS, key, bytes.decode, value)
             attempt = Attempt(task.lastcrawltime, "timeout" if text == TIMED_OUT else "failed", error=kept_error(text))
             yield layout.attempt_key(task.project, task.taskid, _NEWEST), layout.encode(attempt)
 
@@ -94,11 +94,13 @@ def _attempts(store: Store, page: list[Entry]) -> Iterator[Entry]:
 def _tasks(store: Store, keys: list[bytes]) -> dict[bytes, Task]:
     """The tasks at these keys of SPECS, as far as they are known."""
     specs = zip(keys, store.get(layout.SPECS, keys), strict=True)
-    taskids = {key: read(layout.SPECS, key, _decode_spec, value).taskid for key, value in specs if value is not None}
+    taskids = {
+        key: decode_record(layout.SPECS, key, _decode_spec, value).taskid for key, value in specs if value is not None
+    }
     id_keys = [layout.id_key(layout.project_of(key), taskid) for key, taskid in taskids.items()]
     records = zip(taskids.items(), id_keys, store.get(layout.IDS, id_keys), strict=True)
     return {
-        key: read(layout.IDS, id_key, layout.task_of, layout.project_of(key), taskid, record)
+        key: decode_record(layout.IDS, id_key, layout.task_of, layout.project_of(key), taskid, record)
         for (key, taskid), id_key, record in records
         if record is not None
     }

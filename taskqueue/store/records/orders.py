@@ -12,7 +12,7 @@ from taskqueue.core.tasks.needs import FoundOrder, OrderRef
 from taskqueue.core.tasks.task import NO_FLOOR, SUCCESS, TASK_BYTES, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read, refuse
+from taskqueue.store.records.decoding import decode_record, raise_corrupt
 
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
@@ -30,7 +30,7 @@ def find_order(store: Store, ref: OrderRef) -> FoundOrder:
     """One entry more than asked for is read, to know whether the order ends here."""
     start, end = _bounds(ref)
     entries = store.scan(layout.ORDERS[ref.state], start, end, ref.limit + 1)
-    tasks = within(ref.limit_bytes, whole(store, ref.project, ref.state, entries[: ref.limit]))
+    tasks = up_to_bytes(ref.limit_bytes, with_specs(store, ref.project, ref.state, entries[: ref.limit]))
     return FoundOrder(ref, tasks, end=len(tasks) == len(entries))
 
 
@@ -40,7 +40,7 @@ def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
     return (end if ref.start >= NO_FLOOR else layout.order_key(ref.project, ref.start)), end
 
 
-def within(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
+def up_to_bytes(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
     """Tasks up to the one with which urls and bodies come to the limit; the first one in any case."""
     taken: list[Task] = []
     total = 0
@@ -52,13 +52,13 @@ def within(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
     return taken
 
 
-def whole(store: Store, project: int, state: int, entries: list[Entry]) -> Iterator[Task]:
+def with_specs(store: Store, project: int, state: int, entries: list[Entry]) -> Iterator[Task]:
     """The tasks of the entries, read as they are asked for, so that large bodies are not read in vain."""
-    for some in growing(entries):
+    for some in growing_chunks(entries):
         yield from _some(store, project, state, some)
 
 
-def growing(items: list[T]) -> Iterator[list[T]]:
+def growing_chunks(items: list[T]) -> Iterator[list[T]]:
     """The items, at first few and then more at a time."""
     first, count = 0, FIRST_SPECS
     while first < len(items):
@@ -73,9 +73,9 @@ def _some(store: Store, project: int, state: int, entries: list[Entry]) -> Itera
     for (key, _), record, spec_key in zip(entries, records_of(store, project, state, entries), spec_keys, strict=True):
         value = specs.get(spec_key)
         if value is None:
-            refuse(layout.SPECS, spec_key, "it is missing")
-        taskid, spec = read(layout.SPECS, spec_key, layout.decode_spec, value)
-        task = read(family, key, layout.task_of, project, taskid, record)
+            raise_corrupt(layout.SPECS, spec_key, "it is missing")
+        taskid, spec = decode_record(layout.SPECS, spec_key, layout.decode_spec, value)
+        task = decode_record(family, key, layout.task_of, project, taskid, record)
         layout.fill(task, spec)
         yield task
 
@@ -100,8 +100,8 @@ def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> 
     if state < SUCCESS:
         return [value for _, value in entries]
     start, family = layout.project_key(project), layout.ORDERS[state]
-    keys = [start + read(family, key, layout.taskid_at, value) for key, value in entries]
+    keys = [start + decode_record(family, key, layout.taskid_at, value) for key, value in entries]
     records = [record for record in store.get(layout.IDS, keys) if record is not None]
     if len(records) < len(keys):
-        refuse(layout.ORDERS[state], entries[0][0], "here or soon after it is the name of an unknown task")
+        raise_corrupt(layout.ORDERS[state], entries[0][0], "here or soon after it is the name of an unknown task")
     return records

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from taskqueue.store.contract import Entry, Family, Reads
+from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.records.layout import LAST_KEY
 
 PAGE: Final = 4096
 
 
-def pages(store: Reads, family: Family, start: bytes = b"", end: bytes = LAST_KEY) -> Iterator[list[Entry]]:
+def pages(store: StoreReader, family: Family, start: bytes = b"", end: bytes = LAST_KEY) -> Iterator[list[Entry]]:
     """All entries with start <= key < end, PAGE at a time."""
     while page := store.scan(family, start, end, PAGE):
         yield page

@@ -6,16 +6,16 @@ from typing import Final
 
 from taskqueue.core.parts.history import LoadedSlices, PointsRef, Row
 from taskqueue.protocol.choices import Resolution
-from taskqueue.store.contract import Reads
+from taskqueue.store.contract import StoreReader
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read
+from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.pages import pages
 
 LATEST: Final = 2**32 - 1
 """Above every time that a point has."""
 
 
-def load_slices(store: Reads, resolution: Resolution) -> LoadedSlices:
+def load_slices(store: StoreReader, resolution: Resolution) -> LoadedSlices:
     """All slices of a resolution, and the points of the last one. Costs as much as there are slices, and projects.
 
     Raises:
@@ -26,16 +26,16 @@ def load_slices(store: Reads, resolution: Resolution) -> LoadedSlices:
     start, end = layout.point_key(resolution, 0), layout.point_key(resolution, LATEST)
     for page in pages(store, layout.POINTS, start, end):
         for key, value in page:
-            projects, *events = read(layout.POINTS, key, layout.decode_slice, value)
+            projects, *events = decode_record(layout.POINTS, key, layout.decode_slice, value)
             loaded.slices[_named(key)[1]] = projects
             loaded.sum = tuple(events)
     last = next(reversed(loaded.slices), 0)
     for page in pages(store, layout.POINTS, *slice_range(resolution, last)):
-        loaded.rows |= {_named(key)[2]: read(layout.POINTS, key, layout.decode_point, v) for key, v in page}
+        loaded.rows |= {_named(key)[2]: decode_record(layout.POINTS, key, layout.decode_point, v) for key, v in page}
     return loaded
 
 
-def find_points(store: Reads, ref: PointsRef) -> list[Row | None]:
+def find_points(store: StoreReader, ref: PointsRef) -> list[Row | None]:
     """The points that are asked for, in the order of their times; None where there is none.
 
     Raises:
@@ -51,12 +51,12 @@ def find_points(store: Reads, ref: PointsRef) -> list[Row | None]:
 
 def _events(key: bytes, value: bytes) -> Row:
     if layout.point_of(key)[2]:
-        return read(layout.POINTS, key, layout.decode_point, value)
-    return read(layout.POINTS, key, layout.decode_slice, value)[1:]
+        return decode_record(layout.POINTS, key, layout.decode_point, value)
+    return decode_record(layout.POINTS, key, layout.decode_slice, value)[1:]
 
 
 def _named(key: bytes) -> tuple[Resolution, int, int]:
-    return read(layout.POINTS, key, layout.point_of, key)
+    return decode_record(layout.POINTS, key, layout.point_of, key)
 
 
 def slice_range(resolution: Resolution, at: int) -> tuple[bytes, bytes]:

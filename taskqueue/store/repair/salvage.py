@@ -82,7 +82,7 @@ def _manifest(folder: Folder, names: list[str]) -> tuple[str, bytes, Manifest] |
 
 
 def _make_manifest(folder: Folder, names: list[str], work: str) -> None:
-    with engine.failures(work, "repair"):
+    with engine.translated_errors(work, "repair"):
         Rdict.repair(work, tuning.database())
     families: dict[int, str] = {}
     for name in filter(MANIFEST.fullmatch, names):
@@ -116,7 +116,7 @@ def _replay(work: str, lost: Lost) -> None:
             _leave_out(work, error, lost)
             continue
         try:
-            with engine.failures(work, "repair"):
+            with engine.translated_errors(work, "repair"):
                 for family in Rdict.list_cf(work):
                     db.get_column_family(family).flush()
         finally:
@@ -130,7 +130,7 @@ def _opened(work: str) -> Rdict:
     options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
     # So that tables that can't be opened are found now.
     options.set_max_open_files(ALL_FILES)
-    with engine.failures(work, "open"):
+    with engine.translated_errors(work, "open"):
         return Rdict(work, options, {name: _options_of(name, cache) for name in Rdict.list_cf(work)})
 
 

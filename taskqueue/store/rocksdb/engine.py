@@ -26,7 +26,7 @@ PASSING: Final = (ENOSPC, EDQUOT, EIO)
 
 
 @contextmanager
-def failures(path: str, verb: str) -> Iterator[None]:
+def translated_errors(path: str, verb: str) -> Iterator[None]:
     """Calls of the engine, for the store in a folder; the verb says what they do with it, for people.
 
     Raises:
@@ -40,7 +40,7 @@ def failures(path: str, verb: str) -> Iterator[None]:
     except StoreError:
         raise
     except Exception as error:
-        raise _told(path, verb, error) from error
+        raise _store_error(path, verb, error) from error
 
 
 def scan(family: Rdict, start: bytes, end: bytes, limit: int, *, backwards: bool = False) -> list[Entry]:
@@ -88,7 +88,7 @@ def _go_behind(cursor: RdictIter, entries: Sequence[Entry], start: bytes, *, bac
         cursor.seek_to_last()
 
 
-def _told(path: str, verb: str, error: Exception) -> StoreError:
+def _store_error(path: str, verb: str, error: Exception) -> StoreError:
     said = str(error)
     if "/LOCK:" in said and not _reason(error):
         return StoreError(f"{path}: another scheduler holds this store; stop it, or choose another store.path")

@@ -20,7 +20,7 @@ from rocksdict import AccessType, Cache, Options, Rdict
 from taskqueue.errors import FormatError
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.files.file_snapshot import FileSnapshot
-from taskqueue.store.records.decoding import number
+from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.records.layout import IDS
@@ -31,7 +31,7 @@ TEMPORARY: Final = "taskqueue-look-"
 """What the names of folders with links begin with, in the system's folder for temporary things."""
 
 
-class TableFigures(Struct, frozen=True):
+class TableStats(Struct, frozen=True):
     """What RocksDB says of the tables of a family; bytes before compression.
 
     Attributes:
@@ -57,7 +57,7 @@ _PARTS: Final = (
     "index block size",
     "filter block size",
 )
-"""Their names in what RocksDB says, in the order of TableFigures."""
+"""Their names in what RocksDB says, in the order of TableStats."""
 
 
 class ReadOnlyStore:
@@ -77,14 +77,14 @@ class ReadOnlyStore:
             FormatError: it has another format.
         """
         self.path = path
-        self.image = FileSnapshot(path)
+        self.snapshot = FileSnapshot(path)
         self._folder = TemporaryDirectory(prefix=TEMPORARY)
         self._db: Rdict | None = None
         self._families: dict[Family, Rdict] = {}
         try:
             self._open()
             self._check_format()
-            self.epoch = number(self, EPOCH_KEY, 0)
+            self.epoch = stored_number(self, EPOCH_KEY, 0)
         except BaseException:
             self.close()
             raise
@@ -93,14 +93,14 @@ class ReadOnlyStore:
         """See ``Store.get``."""
         if not keys or family not in self._families:
             return [None] * len(keys)
-        with engine.failures(self.path, "read"):
+        with engine.translated_errors(self.path, "read"):
             return cast(list[bytes | None], self._families[family].get(list(keys)))
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         """See ``Store.scan``."""
         if family not in self._families:
             return []
-        with engine.failures(self.path, "read"):
+        with engine.translated_errors(self.path, "read"):
             return engine.scan(self._families[family], start, end, limit)
 
     def keys(self, family: Family) -> int:
@@ -115,18 +115,18 @@ class ReadOnlyStore:
         """About how much of it is in the log, and in the memory of a daemon, but not in tables yet."""
         return self._number(family, "cur-size-all-mem-tables")
 
-    def tables(self, family: Family) -> TableFigures:
+    def tables(self, family: Family) -> TableStats:
         """What is in its tables."""
         found = self._families.get(family)
-        with engine.failures(self.path, "read"):
+        with engine.translated_errors(self.path, "read"):
             said = "" if found is None else found.property_value("rocksdb.aggregated-table-properties") or ""
         parts = dict(_PART.findall(said))
-        return TableFigures(*(int(parts.get(name, 0)) for name in _PARTS))
+        return TableStats(*(int(parts.get(name, 0)) for name in _PARTS))
 
     def levels(self) -> dict[int, list[int]]:
         """By level, the bytes of each of its tables."""
         levels: dict[int, list[int]] = {}
-        with engine.failures(self.path, "read"):
+        with engine.translated_errors(self.path, "read"):
             files = self._families[META].live_files()
         for file in files:
             levels.setdefault(file["level"], []).append(file["size"])
@@ -136,16 +136,16 @@ class ReadOnlyStore:
         """Let go of everything."""
         self._families.clear()
         if self._db is not None:
-            with engine.failures(self.path, "close"):
+            with engine.translated_errors(self.path, "close"):
                 self._db.close()
             self._db = None
         self._folder.cleanup()
-        self.image.close()
+        self.snapshot.close()
 
     def _open(self) -> None:
         cache = Cache(CACHE_BYTES)
-        self.image.link_to(self._folder.name)
-        with engine.failures(self.path, "read"):
+        self.snapshot.link_to(self._folder.name)
+        with engine.translated_errors(self.path, "read"):
             options = {name: _options_of(name, cache) for name in Rdict.list_cf(self._folder.name)}
             self._db = Rdict(self._folder.name, tuning.database(), options, AccessType.read_only(False))
             self._families = {name: self._db.get_column_family(name) for name in options}
@@ -161,7 +161,7 @@ class ReadOnlyStore:
 
     def _number(self, family: Family, name: str) -> int:
         found = self._families.get(family)
-        with engine.failures(self.path, "read"):
+        with engine.translated_errors(self.path, "read"):
             return 0 if found is None else found.property_int_value(f"rocksdb.{name}") or 0
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from taskqueue.core.tasks.task import PROCESSING, Task
 
 
-def is_left(task: Task, cleared: int) -> bool:
+def is_cleared(task: Task, cleared: int) -> bool:
     """``clear`` has dropped the task of this record; ``cleared`` is that of its project."""
     return task.state <= PROCESSING and task.seq <= cleared
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskqueue.core.tasks.task import PROCESSING, STATE_NAMES, SUCCESS, Task
-from taskqueue.store.contract import Reads
+from taskqueue.store.contract import StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.allowed_absences import is_left
+from taskqueue.store.tools.allowed_absences import is_cleared
 from taskqueue.store.tools.findings import Findings, Tally
 
 
-def find_orphans(store: Reads, findings: Findings, tally: Tally) -> None:
+def find_orphans(store: StoreReader, findings: Findings, tally: Tally) -> None:
     """Add those of a project to the findings; if none can be named, that the numbers differ."""
     before = findings.found
     for key, task in _records(store, tally):
-        if not is_left(task, tally.record.cleared) and not task.bare and not _has_place(store, task):
+        if not is_cleared(task, tally.record.cleared) and not task.bare and not _has_place(store, task):
             reason = f"its record says {STATE_NAMES[task.state]}, but it has no entry in that order"
             findings.note(layout.IDS, tally.name, task.taskid, key, reason)
     for key, taskid in _orphan_specs(store, tally):
@@ -34,7 +34,7 @@ def find_orphans(store: Reads, findings: Findings, tally: Tally) -> None:
         findings.note(layout.PROJECTS, tally.name, "", b"", reason)
 
 
-def _records(store: Reads, tally: Tally) -> Iterator[tuple[bytes, Task]]:
+def _records(store: StoreReader, tally: Tally) -> Iterator[tuple[bytes, Task]]:
     number = tally.record.number
     for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
         for key, record in page:
@@ -44,7 +44,7 @@ def _records(store: Reads, tally: Tally) -> Iterator[tuple[bytes, Task]]:
                 continue  # noted already
 
 
-def _has_place(store: Reads, task: Task) -> bool:
+def _has_place(store: StoreReader, task: Task) -> bool:
     """There is an entry, and it is the task's own. While it is processing its record may say where it was before."""
     family = layout.ORDERS.get(task.state)
     if family is None:
@@ -55,7 +55,7 @@ def _has_place(store: Reads, task: Task) -> bool:
     return task.state < SUCCESS and _leased(store, task.project, task.seq) == task.taskid
 
 
-def _leased(store: Reads, project: int, seq: int) -> str | None:
+def _leased(store: StoreReader, project: int, seq: int) -> str | None:
     """The taskid of the lease with this seq."""
     value = store.get(layout.ORDERS[PROCESSING], [layout.order_key(project, seq)])[0]
     try:
@@ -64,7 +64,7 @@ def _leased(store: Reads, project: int, seq: int) -> str | None:
         return None
 
 
-def _orphan_specs(store: Reads, tally: Tally) -> Iterator[tuple[bytes, str]]:
+def _orphan_specs(store: StoreReader, tally: Tally) -> Iterator[tuple[bytes, str]]:
     number = tally.record.number
     for page in pages(store, layout.SPECS, layout.project_key(number), layout.project_key(number + 1)):
         taskids = [_taskid(value) for _, value in page]

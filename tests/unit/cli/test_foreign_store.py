@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from taskqueue.store.files.file_snapshot import FileSnapshot
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 from tests.unit.cli.conftest import Run
 
 LINES = [
@@ -203,13 +203,13 @@ def with_table(path: Path) -> None:
 
 def test_a_table_that_became_a_link_since_it_was_opened_is_copied_as_it_was(tmp_path: Path, planted: Path) -> None:
     with_table(tmp_path / "store")
-    with closing(FileSnapshot(str(tmp_path / "store"))) as image:
-        for name in image.tables:
+    with closing(FileSnapshot(str(tmp_path / "store"))) as snapshot:
+        for name in snapshot.tables:
             (tmp_path / "store" / name).unlink()
             (tmp_path / "store" / name).symlink_to(planted)
         (tmp_path / "copy").mkdir()
-        image.copy_to(str(tmp_path / "copy"))
-        kept = {name: os.fstat(file.fileno()).st_size for name, file in image.tables.items()}
+        snapshot.copy_to(str(tmp_path / "copy"))
+        kept = {name: os.fstat(file.fileno()).st_size for name, file in snapshot.tables.items()}
 
     assert {name: (tmp_path / "copy" / name).lstat().st_size for name in kept} == kept
     assert not any(path.is_symlink() for path in (tmp_path / "copy").iterdir())

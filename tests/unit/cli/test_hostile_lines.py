@@ -23,7 +23,7 @@ from taskqueue.protocol.codec import encode
 from taskqueue.protocol.requests import NewTasks
 from taskqueue.protocol.value_stream import lines, values
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from tests.unit.store.test_hostile_imports import changed, damaged
+from tests.unit.store.tools.test_hostile_imports import changed, damaged
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -138,6 +138,6 @@ def test_an_import_that_is_refused_leaves_the_store_as_it_was(run: Run) -> None:
 
     assert (status, shown, said.count("\n")) == (1, "", 1)
     assert 'line 1: project "x": pause.failures: expected a number' in said
-    with closing(ReadOnlyStore("s")) as still:
-        assert len(still.scan("projects", b"", b"\xff", 9)) == 1
-        assert len(still.scan("ids", b"", b"\xff", 9)) == 1
+    with closing(ReadOnlyStore("s")) as reader:
+        assert len(reader.scan("projects", b"", b"\xff", 9)) == 1
+        assert len(reader.scan("ids", b"", b"\xff", 9)) == 1

@@ -12,7 +12,7 @@ import pytest
 from taskqueue.cli.main import main
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 TASKS = 3000
 

@@ -167,7 +167,7 @@ class World:
         found = self.ledger.find(self.scheduler.needs(self.now, heard))
         turn = self.scheduler.step(self.now, heard, found, config, self._undelivered)
         self._undelivered = [said for said in turn.said if said.peer in self.unreachable]
-        self.ledger.keep(turn.kept)
+        self.ledger.commit(turn.kept)
         self.scheduler.verify()
         self._check_disk()
         self.said, self.events, self.kept = turn.said, turn.events, turn.kept

@@ -34,7 +34,7 @@ def step(world: World, config: CoreConfig | None = None) -> Turn:
     """One turn in which nothing is heard, kept as any other."""
     found = world.ledger.find(world.scheduler.needs(world.now, []))
     turn = world.scheduler.step(world.now, [], found, config)
-    world.ledger.keep(turn.kept)
+    world.ledger.commit(turn.kept)
     return turn
 
 

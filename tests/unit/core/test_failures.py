@@ -28,7 +28,7 @@ def kept_failures(world: World) -> list[Failure]:
 
 def put(world: World, *keys: int) -> None:
     """Have the store know of failures at these keys, and the scheduler begin with that."""
-    world.ledger.keep(WriteSet(failures=[KeptFailure(key, Failure(1, "t", "a.org", "f", "no")) for key in keys]))
+    world.ledger.commit(WriteSet(failures=[KeptFailure(key, Failure(1, "t", "a.org", "f", "no")) for key in keys]))
     world.crash()
 
 

@@ -33,7 +33,7 @@ from taskqueue.server.network.router import Router
 from taskqueue.server.signals import Signals
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 UNASKED_MS = 15_000
 REPEAT_MS = 100

@@ -31,8 +31,8 @@ from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.checking import check
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.findings import Findings
 
 
@@ -104,8 +104,8 @@ class Crawl:
 
     def get(self, family: Family, key: bytes) -> bytes:
         """What lies at a key."""
-        with closing(ReadOnlyStore(self.path)) as still:
-            found = still.get(family, [key])[0]
+        with closing(ReadOnlyStore(self.path)) as reader:
+            found = reader.get(family, [key])[0]
         assert found is not None
         return found
 
@@ -123,8 +123,8 @@ class Crawl:
 
     def check(self, most: int = 100) -> Findings:
         """Check it, and keep so many problems."""
-        with closing(ReadOnlyStore(self.path)) as still:
-            return check(still, Findings(most))
+        with closing(ReadOnlyStore(self.path)) as reader:
+            return check(reader, Findings(most))
 
 
 def _task(taskid: str, state: int, seq: int, at: float = 0.0, priority: int = 0) -> Task:
@@ -168,7 +168,7 @@ def _fill(path: Path) -> None:
         counts = Counts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
         news = ProjectRecord(NEWS, "news", "paused", {"rate": float("inf")}, counts)
         news.cleared, news.unfinished, news.armed = CLEARED, 5, True
-        ledger.keep(
+        ledger.commit(
             WriteSet(
                 moves=[_made(task) for task in tasks.values()],
                 attempts=[KeptAttempt(NEWS, "failed", 0, Attempt(1.6e9, "failed", "fetcher", 0.5, "no title"))],
@@ -180,7 +180,7 @@ def _fill(path: Path) -> None:
         leased.lease = Lease("fetcher", 1, 1000.0, 400.0, NewTask("leased", "http://site/other", Schedule(priority=9)))
         move = (leased, READY, leased.key, leased.seq, False, False)
         leased.state, leased.key = PROCESSING, leased.seq
-        ledger.keep(WriteSet(moves=[move]))
+        ledger.commit(WriteSet(moves=[move]))
         _strip(store, tasks["left"], tasks["bare"])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 PROGRAM = """
 import os, sys
 from taskqueue.store.contract import Batch
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 path, synced, unsynced, size, flush = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
 store = RocksStore(path, boot_id="boot")

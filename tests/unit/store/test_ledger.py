@@ -86,7 +86,7 @@ def handed_out(task: Task, deferred: NewTask | None = None) -> Move:
 
 
 def keep_new(ledger: Ledger, *tasks: Task) -> None:
-    ledger.keep(WriteSet(moves=[(task, 0, 0, task.seq, True, False) for task in tasks]))
+    ledger.commit(WriteSet(moves=[(task, 0, 0, task.seq, True, False) for task in tasks]))
 
 
 def find_whole(ledger: Ledger, taskid: str, project: int = P) -> Task | None:
@@ -187,7 +187,7 @@ def test_an_orderly_end_is_known_after_a_power_cut() -> None:
 def test_another_run_of_the_machine_is_told_from_the_same(ground: Ground) -> None:
     first = ground.open()
     first.begin("boot-1")
-    first.keep(WriteSet(next_project=2))
+    first.commit(WriteSet(next_project=2))
 
     assert ground.open().begin("boot-1").same_boot
     assert not ground.open().begin("boot-2").same_boot
@@ -196,13 +196,13 @@ def test_another_run_of_the_machine_is_told_from_the_same(ground: Ground) -> Non
 def test_times_are_of_another_boot_until_something_is_kept_in_this_one(ground: Ground) -> None:
     first = ground.open()
     first.begin("boot-1")
-    first.keep(WriteSet(next_project=2))
+    first.commit(WriteSet(next_project=2))
     second = ground.open()
     second.begin("boot-2")
 
     third = ground.open()
     assert not third.begin("boot-2").same_boot
-    third.keep(WriteSet(next_project=3))
+    third.commit(WriteSet(next_project=3))
 
     assert ground.open().begin("boot-2").same_boot
 
@@ -222,7 +222,7 @@ def test_nothing_changed_is_nothing_written(ground: Ground) -> None:
     ledger.begin("boot-1")
     Ledger(ground.store).begin("boot-1")
 
-    ledger.keep(WriteSet())  # fenced, so that any write would raise
+    ledger.commit(WriteSet())  # fenced, so that any write would raise
 
 
 # ------------------------------------------------------------------------------------------------ tasks
@@ -305,7 +305,7 @@ def test_a_move_leaves_one_place_and_the_spec(ground: Ground, ledger: Ledger) ->
     task = ready("a", 1)
     keep_new(ledger, task)
 
-    ledger.keep(WriteSet(moves=[moved(task, DELAYED, time_key(50, 1))]))
+    ledger.commit(WriteSet(moves=[moved(task, DELAYED, time_key(50, 1))]))
 
     assert order(ledger, READY) == ([], True)
     assert order(ledger, DELAYED) == (["a"], True)
@@ -317,7 +317,7 @@ def test_a_task_that_stays_in_its_place_is_written_over(ground: Ground, ledger: 
     keep_new(ledger, task)
     task.retried = 4
 
-    ledger.keep(WriteSet(moves=[moved(task, READY, task.key)]))
+    ledger.commit(WriteSet(moves=[moved(task, READY, task.key)]))
 
     [found] = ledger.find(Needs(orders=[OrderRef(P, READY, 0, 10, ALL)])).orders[0].tasks
     assert found.retried == 4
@@ -328,10 +328,10 @@ def test_a_task_that_stays_in_its_place_is_written_over(ground: Ground, ledger: 
 def test_a_task_that_is_over_is_known_listed_and_keeps_its_spec(ground: Ground, ledger: Ledger, state: int) -> None:
     task = ready("a", 1)
     keep_new(ledger, task)
-    ledger.keep(WriteSet(moves=[handed_out(task)]))
+    ledger.commit(WriteSet(moves=[handed_out(task)]))
     task.lease = None
 
-    ledger.keep(WriteSet(moves=[moved(task, state, time_key(60, 1))]))
+    ledger.commit(WriteSet(moves=[moved(task, state, time_key(60, 1))]))
 
     found = find_whole(ledger, "a")
     assert found is not None
@@ -343,10 +343,10 @@ def test_a_task_that_is_over_is_known_listed_and_keeps_its_spec(ground: Ground, 
 def test_a_restarted_task_has_its_new_spec_and_its_history(ground: Ground, ledger: Ledger) -> None:
     task = ready("a", 1)
     keep_new(ledger, task)
-    ledger.keep(WriteSet(moves=[moved(task, FAILED, time_key(60, 1))], attempts=[attempt("a", 0, "404")]))
+    ledger.commit(WriteSet(moves=[moved(task, FAILED, time_key(60, 1))], attempts=[attempt("a", 0, "404")]))
 
     task.state, task.seq, task.key, task.spec = READY, 2, ready_key(0, 2), spec("http://site/new")
-    ledger.keep(WriteSet(moves=[(task, FAILED, time_key(60, 1), 1, True, False)]))
+    ledger.commit(WriteSet(moves=[(task, FAILED, time_key(60, 1), 1, True, False)]))
 
     found = ledger.find(Needs(whole=[TaskRef(P, "a")]))
     assert found.tasks[TaskRef(P, "a")].spec == task.spec
@@ -357,11 +357,11 @@ def test_a_restarted_task_has_its_new_spec_and_its_history(ground: Ground, ledge
 def test_a_task_restarted_and_handed_out_in_one_turn_is_known_by_its_new_seq(ledger: Ledger) -> None:
     task = ready("a", 1)
     keep_new(ledger, task)
-    ledger.keep(WriteSet(moves=[moved(task, SUCCESS, time_key(60, 1))]))
+    ledger.commit(WriteSet(moves=[moved(task, SUCCESS, time_key(60, 1))]))
 
     task.seq, task.spec, task.lease = 2, spec("http://site/new"), Lease("fetcher", 1, 2.0, 1.0)
     task.state, task.key = PROCESSING, 2
-    ledger.keep(WriteSet(moves=[(task, SUCCESS, time_key(60, 1), 1, True, False)]))
+    ledger.commit(WriteSet(moves=[(task, SUCCESS, time_key(60, 1), 1, True, False)]))
 
     found = find_whole(ledger, "a")
     assert found is not None
@@ -373,7 +373,7 @@ def test_a_replaced_task_has_its_new_spec(ground: Ground, ledger: Ledger) -> Non
     keep_new(ledger, task)
 
     task.spec = spec("http://site/other")
-    ledger.keep(WriteSet(moves=[(task, READY, task.key, 1, True, False)]))
+    ledger.commit(WriteSet(moves=[(task, READY, task.key, 1, True, False)]))
 
     found = find_whole(ledger, "a")
     assert found is not None
@@ -477,7 +477,7 @@ def test_tasks_of_an_order_say_where_they_are_kept_and_what_they_weigh(ledger: L
 
 def test_a_history_keeps_the_last_ten_attempts(ground: Ground, ledger: Ledger) -> None:
     for n in range(13):
-        ledger.keep(WriteSet(attempts=[attempt("a", n % ATTEMPTS_KEPT, f"érror {n}")]))
+        ledger.commit(WriteSet(attempts=[attempt("a", n % ATTEMPTS_KEPT, f"érror {n}")]))
 
     found = history(ledger, "a")
 
@@ -491,7 +491,7 @@ def test_a_history_keeps_the_last_ten_attempts(ground: Ground, ledger: Ledger) -
 def test_histories_of_similar_taskids_and_other_projects_are_apart(ledger: Ledger) -> None:
     refs = [(P, "a"), (P, "aa"), (P, "a\x00"), (P, "é" * 64), (P + 1, "a"), (P - 1, "a")]
     for n, (project, taskid) in enumerate(refs):
-        ledger.keep(WriteSet(attempts=[attempt(taskid, n, f"{n}", project)]))
+        ledger.commit(WriteSet(attempts=[attempt(taskid, n, f"{n}", project)]))
 
     assert [history(ledger, taskid, project).keys() for project, taskid in refs] == [{n} for n in range(len(refs))]
     assert history(ledger, "b") == {}
@@ -503,7 +503,7 @@ def test_histories_of_similar_taskids_and_other_projects_are_apart(ledger: Ledge
 def test_pages_go_through_all_that_is_known_by_taskid(ledger: Ledger) -> None:
     over = ready("b", 2)
     keep_new(ledger, ready("c", 3), over, ready("a", 4), ready("é", 1), ready("ab", 5))
-    ledger.keep(WriteSet(moves=[moved(over, SUCCESS, time_key(9, 2))]))
+    ledger.commit(WriteSet(moves=[moved(over, SUCCESS, time_key(9, 2))]))
 
     first = page(ledger, limit=2)
     second = page(ledger, after="ab", limit=3)
@@ -526,7 +526,7 @@ def test_a_page_has_only_its_own_project(ledger: Ledger) -> None:
 
 def test_a_page_has_specs_and_errors_only_if_they_are_wanted(ledger: Ledger) -> None:
     keep_new(ledger, ready("a", 1), ready("b", 2))
-    ledger.keep(WriteSet(attempts=[attempt("a", 9, "why")]))
+    ledger.commit(WriteSet(attempts=[attempt("a", 9, "why")]))
 
     bare, whole, errors = page(ledger), page(ledger, whole=True), page(ledger, errors=True)
 
@@ -541,8 +541,8 @@ def test_the_error_on_a_page_is_that_of_the_last_attempt(ledger: Ledger) -> None
         task.attempts = attempts
     keep_new(ledger, *tasks)
     for task in tasks:
-        ledger.keep(WriteSet(attempts=[attempt(task.taskid, slot, str(slot)) for slot in range(ATTEMPTS_KEPT)]))
-    ledger.keep(WriteSet(attempts=[attempt("c", 3)]))
+        ledger.commit(WriteSet(attempts=[attempt(task.taskid, slot, str(slot)) for slot in range(ATTEMPTS_KEPT)]))
+    ledger.commit(WriteSet(attempts=[attempt("c", 3)]))
 
     assert page(ledger, errors=True).errors == {"a": "9", "b": "2", "c": ""}
 
@@ -566,7 +566,7 @@ def test_leases_are_loaded_at_start_with_what_is_deferred(ground: Ground, ledger
     deferred = NewTask("a", "http://site/new", Schedule(force_update=True), BODY)
     tasks = [ready("a", 1), ready("b", 2, priority=8)]
     keep_new(ledger, *tasks)
-    ledger.keep(WriteSet(moves=[handed_out(tasks[0], deferred), handed_out(tasks[1])]))
+    ledger.commit(WriteSet(moves=[handed_out(tasks[0], deferred), handed_out(tasks[1])]))
 
     a, b = ground.open().begin("boot-1").leased
 
@@ -584,7 +584,7 @@ def test_the_check_phase_of_a_lease_is_kept(ground: Ground, ledger: Ledger) -> N
     move = handed_out(task)
     task.lease = Lease("fetcher", 3, 1000.5, 400.25, check=12)
 
-    ledger.keep(WriteSet(moves=[move]))
+    ledger.commit(WriteSet(moves=[move]))
 
     [found] = ground.open().begin("boot-1").leased
     assert found.lease == task.lease
@@ -605,10 +605,10 @@ def test_many_leases_of_many_projects_are_loaded(ground: Ground, ledger: Ledger)
 def test_what_was_deferred_goes_with_its_lease(ground: Ground, ledger: Ledger) -> None:
     task = ready("a", 1)
     keep_new(ledger, task)
-    ledger.keep(WriteSet(moves=[handed_out(task, NewTask("a", "http://site/new"))]))
+    ledger.commit(WriteSet(moves=[handed_out(task, NewTask("a", "http://site/new"))]))
     task.lease = None
 
-    ledger.keep(WriteSet(moves=[moved(task, READY, ready_key(0, 1), had_deferred=True)]))
+    ledger.commit(WriteSet(moves=[moved(task, READY, ready_key(0, 1), had_deferred=True)]))
 
     assert entries(ground.store) == {"ids": 1, "specs": 1, "ready": 1}
 
@@ -616,11 +616,11 @@ def test_what_was_deferred_goes_with_its_lease(ground: Ground, ledger: Ledger) -
 def test_a_later_deferred_update_takes_the_place_of_the_earlier(ground: Ground, ledger: Ledger) -> None:
     task = ready("a", 1)
     keep_new(ledger, task)
-    ledger.keep(WriteSet(moves=[handed_out(task, NewTask("a", "http://site/2"))]))
+    ledger.commit(WriteSet(moves=[handed_out(task, NewTask("a", "http://site/2"))]))
     assert task.lease is not None
     task.lease.deferred = NewTask("a", "http://site/3")
 
-    ledger.keep(WriteSet(moves=[moved(task, PROCESSING, 1, had_deferred=True)]))
+    ledger.commit(WriteSet(moves=[moved(task, PROCESSING, 1, had_deferred=True)]))
 
     [found] = ground.open().begin("boot-1").leased
     assert found.lease is not None
@@ -636,7 +636,7 @@ def test_projects_come_back_as_they_were(ground: Ground, ledger: Ledger) -> None
         bytes(15) + b"r", bytes(15) + b"d", PauseRecord(3, 50.5, 2, 1, "10 failures in a row"), cleared=2**60,
         unfinished=3, armed=True, finished=4, holds={"producer": 90.5}, cron={"nightly": CronRecord(40.0, "n", 2, 1)},
     )  # fmt: skip
-    ledger.keep(WriteSet(projects=[record, ProjectRecord(P + 1, "other")], next_project=P + 2))
+    ledger.commit(WriteSet(projects=[record, ProjectRecord(P + 1, "other")], next_project=P + 2))
 
     loaded = ground.open().begin("boot-1")
 
@@ -665,8 +665,8 @@ def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: G
     operations = [OperationRecord(view, 2**61, 1, "taskid-5")]
     members = {2**62: [P, P + 1], 7: [P]}
 
-    ledger.keep(WriteSet(counters={P: counters.saved()}, buckets=buckets, operations=operations, members=members))
-    ledger.keep(WriteSet(members={7: []}))
+    ledger.commit(WriteSet(counters={P: counters.saved()}, buckets=buckets, operations=operations, members=members))
+    ledger.commit(WriteSet(members={7: []}))
 
     loaded = ground.open().begin("boot-1")
     assert loaded.counters == {P: counters.saved()}
@@ -680,8 +680,8 @@ def test_operations_come_back_oldest_first_without_those_that_were_dropped(groun
         view = OperationView(number, "cancel", [], False, known=0, seen=0, matched=0, began_at=1.0)
         return OperationRecord(view, number)
 
-    ledger.keep(WriteSet(operations=[operation(number) for number in (300, 2, 2**40)]))
-    ledger.keep(WriteSet(dropped_operations=[2]))
+    ledger.commit(WriteSet(operations=[operation(number) for number in (300, 2, 2**40)]))
+    ledger.commit(WriteSet(dropped_operations=[2]))
 
     assert [record.view.id for record in ground.open().begin("boot-1").operations] == [300, 2**40]
 
@@ -696,10 +696,10 @@ def test_of_a_cleared_project_what_is_live_has_no_place_and_what_is_over_stays(g
             task.project = project
         keep_new(ledger, *tasks)
         moves = [handed_out(tasks[1], NewTask("b", "http://site/new")), moved(tasks[2], SUCCESS, time_key(9, 2))]
-        ledger.keep(WriteSet(moves=[*moves, moved(tasks[3], DELAYED, time_key(9, 3))]))
+        ledger.commit(WriteSet(moves=[*moves, moved(tasks[3], DELAYED, time_key(9, 3))]))
 
     fresh = ready("new", 9)
-    ledger.keep(WriteSet(cleared=[P], moves=[(fresh, 0, 0, 9, True, False)]))
+    ledger.commit(WriteSet(cleared=[P], moves=[(fresh, 0, 0, 9, True, False)]))
 
     assert [order(ledger, state)[0] for state in (READY, DELAYED, SUCCESS)] == [["new"], [], ["c"]]
     assert {task.project for task in ground.open().begin("boot-1").leased} == {P + 1}
@@ -713,9 +713,9 @@ def test_of_a_forgotten_task_nothing_is_left(ground: Ground, ledger: Ledger) -> 
     tasks[2].lastcrawltime, tasks[3].attempts = 5.0, 1
     keep_new(ledger, *tasks)
     histories = [attempt(taskid, slot) for taskid in ("aa", "run", "expired") for slot in range(ATTEMPTS_KEPT)]
-    ledger.keep(WriteSet(cleared=[P], attempts=histories))
+    ledger.commit(WriteSet(cleared=[P], attempts=histories))
 
-    ledger.keep(WriteSet(forgotten=[task for task in tasks if task.taskid != "aa"]))
+    ledger.commit(WriteSet(forgotten=[task for task in tasks if task.taskid != "aa"]))
 
     assert taskids(page(ledger)) == ["aa"]
     assert entries(ground.store) == {"ids": 1, "specs": 1, "history": ATTEMPTS_KEPT}
@@ -723,10 +723,10 @@ def test_of_a_forgotten_task_nothing_is_left(ground: Ground, ledger: Ledger) -> 
 
 def test_a_task_that_comes_anew_while_it_is_forgotten_is_known(ledger: Ledger) -> None:
     keep_new(ledger, ready("a", 1))
-    ledger.keep(WriteSet(cleared=[P]))
+    ledger.commit(WriteSet(cleared=[P]))
     fresh = ready("a", 2)
 
-    ledger.keep(WriteSet(forgotten=[ready("a", 1)], moves=[(fresh, 0, 0, 1, True, False)]))
+    ledger.commit(WriteSet(forgotten=[ready("a", 1)], moves=[(fresh, 0, 0, 1, True, False)]))
 
     found = find_whole(ledger, "a")
     assert found is not None
@@ -746,10 +746,10 @@ def test_of_a_dropped_project_nothing_is_left_and_its_neighbours_stay(ground: Gr
         attempts = [attempt("c", 3, "why", project)]
         counters = {project: Counters(Totals()).saved()}
         record = ProjectRecord(project, str(project))
-        ledger.keep(WriteSet(moves=moves, attempts=attempts, projects=[record], counters=counters))
+        ledger.commit(WriteSet(moves=moves, attempts=attempts, projects=[record], counters=counters))
     before = entries(ground.store)
 
-    ledger.keep(WriteSet(dropped_projects=[P]))
+    ledger.commit(WriteSet(dropped_projects=[P]))
 
     assert entries(ground.store) == {family: count // 3 * 2 for family, count in before.items()}
     assert find_whole(ledger, "a", P) is None
@@ -762,7 +762,7 @@ def test_outcomes_of_a_session_are_found_by_their_numbers(ledger: Ledger) -> Non
         1: NewTasksReply(n=1, outcomes=["new", "merged"]),
         2: DoneReply(n=2, outcomes=["done"]),
     }
-    ledger.keep(WriteSet(outcomes=[KeptOutcome("s", n, reply) for n, reply in replies.items()]))
+    ledger.commit(WriteSet(outcomes=[KeptOutcome("s", n, reply) for n, reply in replies.items()]))
 
     assert ledger.find(Needs(sessions=["s", "unknown"])).sessions == {"s": replies, "unknown": {}}
 
@@ -770,7 +770,7 @@ def test_outcomes_of_a_session_are_found_by_their_numbers(ledger: Ledger) -> Non
 def test_a_session_keeps_its_last_outcomes_only(ledger: Ledger) -> None:
     last = OUTCOME_WINDOW + 5
     for n in range(1, last + 1):
-        ledger.keep(WriteSet(outcomes=[KeptOutcome("s", n, DoneReply(n=n, outcomes=[]))]))
+        ledger.commit(WriteSet(outcomes=[KeptOutcome("s", n, DoneReply(n=n, outcomes=[]))]))
 
     found = ledger.find(Needs(sessions=["s"])).sessions["s"]
 
@@ -779,14 +779,14 @@ def test_a_session_keeps_its_last_outcomes_only(ledger: Ledger) -> None:
 
 def test_a_dropped_session_takes_its_outcomes_along_and_no_others(ground: Ground, ledger: Ledger) -> None:
     sessions = ["s", "ss", "s\x00", "sé"]
-    ledger.keep(
+    ledger.commit(
         WriteSet(
             sessions=[SessionRecord(session, 5.0) for session in sessions],
             outcomes=[KeptOutcome(session, n, DoneReply(n=n, outcomes=[])) for session in sessions for n in range(70)],
         )
     )
 
-    ledger.keep(WriteSet(dropped_sessions=[DroppedSession("s", range(OUTCOME_WINDOW))]))
+    ledger.commit(WriteSet(dropped_sessions=[DroppedSession("s", range(OUTCOME_WINDOW))]))
 
     found = ledger.find(Needs(sessions=sessions)).sessions
     assert [len(found[session]) for session in sessions] == [0, 64, 64, 64]
@@ -814,7 +814,7 @@ def test_a_record_that_can_not_be_read_is_named(ground: Ground, family: str, nee
     epoch = ledger.begin("boot-1").epoch
     keep_new(ledger, ready("a", 1))
     outcome = KeptOutcome("s", 1, DoneReply(n=1, outcomes=[]))
-    ledger.keep(WriteSet(attempts=[attempt("a", 9, "why")], outcomes=[outcome]))
+    ledger.commit(WriteSet(attempts=[attempt("a", 9, "why")], outcomes=[outcome]))
     [(key, _)] = ground.store.scan(family, b"", b"\xff" * 8, 2)
     ground.store.write(epoch, Batch(puts={family: [(key, b"\xff")]}))
 

@@ -33,7 +33,7 @@ from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records.layout import FAMILIES
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 PROJECTS = (1, 2)
 OVER = (SUCCESS, FAILED, CANCELLED)
@@ -159,9 +159,9 @@ def test_after_any_changes_both_stores_have_the_same_bytes(steps: Steps) -> None
             ledger.begin("boot", bytes)
         model = Model()
         for step in steps:
-            kept = WriteSet() if step[0] == "crash" else model.change(*step)
+            writes = WriteSet() if step[0] == "crash" else model.change(*step)
             for ledger in ledgers:
-                ledger.begin("boot", bytes) if step[0] == "crash" else ledger.keep(kept)
+                ledger.begin("boot", bytes) if step[0] == "crash" else ledger.commit(writes)
 
         for family in FAMILIES:
             contents = [store.scan(family, b"", b"\xff" * 8, 1000) for store in stores]
@@ -175,7 +175,7 @@ def test_after_any_changes_the_ledger_finds_what_a_plain_dict_remembers(steps: S
     ledger.begin("boot", bytes)
     model = Model()
     for step in steps:
-        ledger.begin("boot", bytes) if step[0] == "crash" else ledger.keep(model.change(*step))
+        ledger.begin("boot", bytes) if step[0] == "crash" else ledger.commit(model.change(*step))
 
     refs = [TaskRef(project, taskid) for project in PROJECTS for taskid in "abcdef"]
     found = ledger.find(Needs(whole=refs, histories=refs))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from taskqueue.cli.store.place import size
+from taskqueue.cli.store.target import byte_size
 from taskqueue.store.contract import Batch
 from taskqueue.store.records import layout
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 from tests.unit.cli.conftest import Run
 
 LINES = [
@@ -200,7 +200,7 @@ def test_import_into_a_project_with_tasks_needs_a_word(run: Run, filled: str) ->
     ],
 )
 def test_sizes_are_told_in_the_unit_that_fits(count: int, shown: str) -> None:
-    assert size(count) == shown
+    assert byte_size(count) == shown
 
 
 def test_stats_by_project_say_what_each_takes_the_largest_first(run: Run, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_the_address_is_that_of_who_asked(world: World) -> None:
     heard = [Incoming(Peer(b"p"), request, address="10.0.0.7")]
 
     found = world.ledger.find(world.scheduler.needs(world.now, heard))
-    world.ledger.keep(world.scheduler.step(world.now, heard, found).kept)
+    world.ledger.commit(world.scheduler.step(world.now, heard, found).kept)
 
     assert page(world).entries[0].address == "10.0.0.7"
 
@@ -164,7 +164,7 @@ def test_a_reload_of_the_config_is_told_with_the_settings_that_it_changed(world:
     config = CoreConfig(projects={"news": {"rate": 3.0}, "shop": {}})
     reloaded = ["projects.news.rate", "server.log_level"]
 
-    world.ledger.keep(world.scheduler.step(world.now, [], found, config, reloaded=reloaded).kept)
+    world.ledger.commit(world.scheduler.step(world.now, [], found, config, reloaded=reloaded).kept)
 
     entry = page(world).entries[0]
     assert (entry.what, entry.name, entry.detail) == ("config reload", "SIGHUP", "projects.news.rate, server.log_level")

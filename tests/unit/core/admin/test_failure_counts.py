@@ -49,7 +49,7 @@ def fail(world: World, taskid: str, project: str = "news", *, fetcher: str = "f"
 
 def put(world: World, *failures: KeptFailure) -> None:
     """Have the store know of these, and the scheduler begin with that."""
-    world.ledger.keep(WriteSet(failures=list(failures)))
+    world.ledger.commit(WriteSet(failures=list(failures)))
     world.crash()
 
 

@@ -145,7 +145,7 @@ def test_nobody_is_woken_up_for_minutes_in_which_nothing_happens(world: World) -
 
 def test_after_an_orderly_end_nothing_is_missing_and_the_minute_and_the_hour_go_on(world: World) -> None:
     push(world, 3)
-    world.ledger.keep(world.scheduler.last_words())
+    world.ledger.commit(world.scheduler.last_words())
     world.restart(clean=True)
     push(world, 2)
     push(world, 1, "shop")

@@ -6,7 +6,7 @@ from typing import Any
 
 from taskqueue.protocol.replies import DoneReply, NewTasksReply, TaskReply, TasksReply, VerifyReply
 from taskqueue.protocol.requests import AnyRequest, ProjectDo, TaskCancel, TaskRetry, TaskShow, Verify
-from taskqueue.store.records.layout import OF_PROJECTS
+from taskqueue.store.records.layout import PROJECT_FAMILIES
 from tests.unit.core.conftest import World, body_of, task
 
 
@@ -98,7 +98,7 @@ def test_of_a_project_deleted_while_its_windows_were_to_be_saved_nothing_is_kept
     world.turn(ProjectDo(session="person", n=world.n(), project="news", action="delete"))
 
     kept = {family for family, entries in world.disk.families.items() if entries.values}
-    assert kept.isdisjoint(OF_PROJECTS)
+    assert kept.isdisjoint(PROJECT_FAMILIES)
 
 
 def test_an_error_is_kept_up_to_two_kilobytes(world: World) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.store.files.damage import Damage, judge
+from taskqueue.store.files.damage import Damage, compare_logs
 from taskqueue.store.files.log_records import Unreadable
 from taskqueue.store.files.manifest import Manifest, Table
-from taskqueue.store.files.mark import Mark
+from taskqueue.store.files.synced_mark import SyncedMark
 from taskqueue.store.files.write_log import Run, WriteLog
 
 NAME = "MANIFEST-000005"
@@ -21,13 +21,13 @@ def log(number: int, *parts: tuple[int, int] | Unreadable) -> WriteLog:
     return WriteLog(f"{number:06d}.log", number, runs, 1000)
 
 
-def mark(seq: int, *, opened_seq: int = 0, first_log: int = 4, manifest: str = NAME) -> Mark:
-    return Mark(seq, opened_seq, first_log, manifest, 0, 1e9, "boot")
+def mark(seq: int, *, opened_seq: int = 0, first_log: int = 4, manifest: str = NAME) -> SyncedMark:
+    return SyncedMark(seq, opened_seq, first_log, manifest, 0, 1e9, "boot")
 
 
 def judged(
     *logs: WriteLog,
-    marked: Mark | None,
+    marked: SyncedMark | None,
     first_log: int = 4,
     last_seq: int = 0,
     largest_seq: int = 0,
@@ -35,7 +35,7 @@ def judged(
 ) -> Damage | None:
     tables = {(0, 9): Table(0, 100, largest_seq)} if largest_seq else {}
     manifest = Manifest(first_log=first_log, last_seq=last_seq, tables=tables)
-    return judge(NAME, manifest, logs, marked, explained=explained)
+    return compare_logs(NAME, manifest, logs, marked, explained=explained)
 
 
 @pytest.mark.parametrize("explained", [True, False])
@@ -78,7 +78,7 @@ def test_less_than_was_safe_is_damage(logs: list[WriteLog], lost: int, said: str
     damage = judged(*logs, marked=mark(100), explained=explained)
 
     assert damage is not None
-    assert damage.is_told
+    assert damage.is_unexplained
     assert damage.lost == lost
     assert damage.lines()[0] == said
 
@@ -87,7 +87,7 @@ def test_a_gap_is_damage_even_if_nobody_knows_what_was_safe() -> None:
     damage = judged(log(4, (1, 60)), log(8, (71, 100)), marked=None)
 
     assert damage is not None
-    assert damage.is_told
+    assert damage.is_unexplained
     assert (damage.kept, damage.stop) == (60, ("000004.log", 60))
 
 
@@ -95,7 +95,7 @@ def test_a_gap_behind_what_was_safe_is_cut_but_not_told_if_a_power_cut_explains_
     damage = judged(log(4, (1, 60), FLAW, (71, 100)), marked=mark(60), explained=True)
 
     assert damage is not None
-    assert not damage.is_told
+    assert not damage.is_unexplained
     assert damage.stop == ("000004.log", 60)
 
 

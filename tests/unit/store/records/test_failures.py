@@ -18,8 +18,8 @@ from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.failures import failure_key
 from taskqueue.store.records.layout import FAILURES, FAMILIES
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.figures import figures_of
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.store_stats import read_stats
 from tests.unit.store.conftest import Crawl
 
 NOW = 1.7e9
@@ -45,7 +45,7 @@ def find(ledger: Ledger, start: int = 0, end: int = time_key(2 * NOW, 0), limit:
 def test_failures_are_found_in_the_order_of_their_times(ledger: Ledger) -> None:
     later, earlier = failed(1, NOW + 1, "Zeitüberschreitung"), failed(2, NOW)
 
-    ledger.keep(WriteSet(failures=[later, earlier]))
+    ledger.commit(WriteSet(failures=[later, earlier]))
 
     found = find(ledger)
     assert (found.failures, found.next) == ([earlier, later], 0)
@@ -53,7 +53,7 @@ def test_failures_are_found_in_the_order_of_their_times(ledger: Ledger) -> None:
 
 def test_a_part_says_where_the_next_one_begins(ledger: Ledger) -> None:
     all_of_them = [failed(n) for n in range(1, 6)]
-    ledger.keep(WriteSet(failures=all_of_them))
+    ledger.commit(WriteSet(failures=all_of_them))
 
     first = find(ledger, limit=3)
     rest = find(ledger, first.next, limit=3)
@@ -64,9 +64,9 @@ def test_a_part_says_where_the_next_one_begins(ledger: Ledger) -> None:
 
 
 def test_those_before_a_key_go_and_what_comes_with_that_stays(ledger: Ledger) -> None:
-    ledger.keep(WriteSet(failures=[failed(n) for n in range(1, 6)]))
+    ledger.commit(WriteSet(failures=[failed(n) for n in range(1, 6)]))
 
-    ledger.keep(WriteSet(failures_from=failed(4).key, failures=[failed(6, NOW - 100)]))
+    ledger.commit(WriteSet(failures_from=failed(4).key, failures=[failed(6, NOW - 100)]))
 
     assert find(ledger).failures == [failed(6, NOW - 100), failed(4), failed(5)]
 
@@ -76,7 +76,7 @@ def test_a_start_knows_the_first_and_the_last_one(ground: Ground, ledger: Ledger
     assert (loaded.first_failure, loaded.last_failure) == (0, 0)
     again = Ledger(ground.store)
     again.begin("boot-1")
-    again.keep(WriteSet(failures=[failed(n) for n in range(1, 6)]))
+    again.commit(WriteSet(failures=[failed(n) for n in range(1, 6)]))
 
     loaded = ground.open().begin("boot-1")
 
@@ -105,10 +105,10 @@ def test_a_store_from_before_there_were_any_is_looked_at_as_it_is_and_gets_them_
     database.close()
 
     assert crawl.check().problems == []
-    with closing(ReadOnlyStore(crawl.path)) as still:
-        assert [family.keys for family in figures_of(still, 1 << 20).families if family.name == FAILURES] == [0]
+    with closing(ReadOnlyStore(crawl.path)) as reader:
+        assert [family.keys for family in read_stats(reader, 1 << 20).families if family.name == FAILURES] == [0]
     with closing(RocksStore(crawl.path)) as store:
         ledger = Ledger(store)
         ledger.begin("boot-2")
-        ledger.keep(WriteSet(failures=[failed(1)]))
+        ledger.commit(WriteSet(failures=[failed(1)]))
         assert find(ledger).failures == [failed(1)]

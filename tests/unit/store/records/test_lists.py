@@ -27,7 +27,7 @@ from taskqueue.protocol.fields import Schedule
 from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.records.layout import ERROR_BESIDE_BYTES, taskid_at
+from taskqueue.store.records.layout import MAX_INLINE_ERROR_BYTES, taskid_at
 from taskqueue.store.records.lists import LOOKED_UP
 
 P = 7
@@ -55,7 +55,7 @@ def keep(
         tasks.append(task)
         if run:
             attempts.append(KeptAttempt(P, name, 0, Attempt(50.0, "failed", "f", 0.5, errors[seq % len(errors)])))
-    ledger.keep(WriteSet(moves=[(task, 0, 0, task.seq, True, False) for task in tasks], attempts=attempts))
+    ledger.commit(WriteSet(moves=[(task, 0, 0, task.seq, True, False) for task in tasks], attempts=attempts))
 
 
 def listed(ledger: Ledger, state: int, **fields: Any) -> FoundList:
@@ -165,7 +165,7 @@ def without_histories(ground: Ground) -> None:
 def test_a_short_error_of_what_failed_lies_in_the_order_and_is_found_without_a_look_up(
     ground: Ground, ledger: Ledger
 ) -> None:
-    keep(ledger, FAILED, errors=["größer", "", "x" * ERROR_BESIDE_BYTES])
+    keep(ledger, FAILED, errors=["größer", "", "x" * MAX_INLINE_ERROR_BYTES])
     without_histories(ground)
 
     assert names(listed(ledger, FAILED, error="größer")) == "ad"
@@ -175,7 +175,7 @@ def test_a_short_error_of_what_failed_lies_in_the_order_and_is_found_without_a_l
 
 
 def test_a_long_error_is_looked_up(ground: Ground, ledger: Ledger) -> None:
-    keep(ledger, FAILED, errors=["short", "x" * (ERROR_BESIDE_BYTES + 1)])
+    keep(ledger, FAILED, errors=["short", "x" * (MAX_INLINE_ERROR_BYTES + 1)])
 
     assert names(listed(ledger, FAILED, error="x*")) == "bd"
     without_histories(ground)
@@ -193,7 +193,7 @@ def test_what_failed_in_an_older_store_has_its_error_in_its_history(ground: Grou
 
 def test_a_page_looks_up_a_bounded_number_of_errors(ledger: Ledger) -> None:
     count = LOOKED_UP + 3
-    keep(ledger, FAILED, count, errors=["x" * (ERROR_BESIDE_BYTES + 1)])
+    keep(ledger, FAILED, count, errors=["x" * (MAX_INLINE_ERROR_BYTES + 1)])
 
     first = listed(ledger, FAILED, error="no such", limit=2 * count)
     assert first.next is not None
@@ -206,7 +206,9 @@ def test_a_task_that_fails_again_has_its_new_error_there(ground: Ground, ledger:
     [task] = listed(ledger, FAILED).tasks
     move = (task, FAILED, task.key, task.seq, False, False)
     task.key = time_key(500.0, task.seq)
-    ledger.keep(WriteSet(moves=[move], attempts=[KeptAttempt(P, "a", 0, Attempt(500.0, "failed", "f", 0.5, "second"))]))
+    ledger.commit(
+        WriteSet(moves=[move], attempts=[KeptAttempt(P, "a", 0, Attempt(500.0, "failed", "f", 0.5, "second"))])
+    )
 
     assert names(listed(ledger, FAILED, error="second")) == "a"
     assert names(listed(ledger, FAILED, error="HTTP*")) == ""

@@ -19,7 +19,7 @@ from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META, Migrations
 from taskqueue.store.records.migrations import ERRORS, MIGRATIONS, PAGE
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 P = 7
 END = b"\xff" * 8

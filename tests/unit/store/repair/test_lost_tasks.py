@@ -9,7 +9,7 @@ from taskqueue.store.contract import Batch
 from taskqueue.store.files.log_records import Record, records_of
 from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.repair.lost_tasks import lines, puts_of
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
 def test_the_puts_of_a_batch_are_found_among_its_other_changes(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from rocksdict import Options, Rdict
 
 from taskqueue.errors import StoreError
-from taskqueue.store.files.mark import NAME
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.files.synced_mark import NAME
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
 def make_database(path: Path, entries: dict[bytes, bytes]) -> None:

@@ -21,16 +21,16 @@ from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch
 
 from taskqueue.errors import StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Family
-from taskqueue.store.files import mark
-from taskqueue.store.files.accepting import look
+from taskqueue.store.files import synced_mark
 from taskqueue.store.files.folder import Folder
-from taskqueue.store.files.mark import Marker, fresh_mark
-from taskqueue.store.records.decoding import number
+from taskqueue.store.files.log_recovery import recover_logs
+from taskqueue.store.files.synced_mark import SyncedMarkWriter, mark_of_opening
+from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
-from taskqueue.store.records.format import META, Migrations, bring_up, refuse_newer
+from taskqueue.store.records.epoch_skip import skip_epochs
+from taskqueue.store.records.format import META, Migrations, refuse_newer, upgrade
 from taskqueue.store.records.layout import FAMILIES, IDS, LAST_KEY
 from taskqueue.store.records.migrations import MIGRATIONS
-from taskqueue.store.records.skipping import skip_epochs
 from taskqueue.store.rocksdb import engine, tuning
 
 CACHE_BYTES: Final = 128 << 20
@@ -74,7 +74,7 @@ class RocksStore:
         self._cache = Cache(cache_bytes)
         self._families: dict[Family, Rdict] = {}
         self._handles: dict[Family, ColumnFamily] = {}
-        self._marker: Marker | None = None
+        self._marker: SyncedMarkWriter | None = None
         self._db = self._open(boot_id, has_failed=has_failed, accept_damage=accept_damage)
         try:
             self._opened_seq = self._db.latest_sequence_number()
@@ -84,8 +84,8 @@ class RocksStore:
             refuse_newer(self, self._path)
             self._add_families()
             self._epoch = self._stored_epoch()
-            bring_up(self, self._path, migrations)
-            if self.damage is not None and self.damage.is_told:
+            upgrade(self, self._path, migrations)
+            if self.damage is not None and self.damage.is_unexplained:
                 skip_epochs(self, self._path)
             self._mark(boot_id)
         except TaskQueueError:
@@ -103,15 +103,15 @@ class RocksStore:
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         if not keys:
             return []
-        with engine.failures(self._path, "read"):
+        with engine.translated_errors(self._path, "read"):
             return cast(list[bytes | None], self._families[family].get(list(keys)))
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        with engine.failures(self._path, "read"):
+        with engine.translated_errors(self._path, "read"):
             return engine.scan(self._families[family], start, end, limit)
 
     def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        with engine.failures(self._path, "read"):
+        with engine.translated_errors(self._path, "read"):
             return engine.scan(self._families[family], start, end, limit, backwards=True)
 
     def write(self, epoch: int, batch: Batch) -> None:
@@ -119,17 +119,17 @@ class RocksStore:
         self._write(batch)
 
     def sync(self) -> None:
-        with engine.failures(self._path, "sync"):
+        with engine.translated_errors(self._path, "sync"):
             seq = self._db.latest_sequence_number()
             self._db.flush_wal(True)
         if self._marker is not None:
-            self._marker.move_to(seq)
+            self._marker.advance(seq)
 
     def is_busy(self) -> bool:
         """RocksDB is flushing or compacting in the background, or about to."""
         running = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
         pending = ("rocksdb.mem-table-flush-pending", "rocksdb.compaction-pending")
-        with engine.failures(self._path, "read"):
+        with engine.translated_errors(self._path, "read"):
             return any(self._db.property_int_value(name) for name in running) or any(
                 family.property_int_value(name) for family in self._families.values() for name in pending
             )
@@ -140,7 +140,7 @@ class RocksStore:
         Raises:
             StoreError: it could not be done; nothing is lost.
         """
-        with engine.failures(self._path, "compact"):
+        with engine.translated_errors(self._path, "compact"):
             for family in self._families.values():
                 family.flush()
                 family.compact_range(None, None)
@@ -151,11 +151,11 @@ class RocksStore:
         self._families.clear()
         if self._marker is not None:
             self._marker.close()
-        with engine.failures(self._path, "close"):
+        with engine.translated_errors(self._path, "close"):
             self._db.close()
 
     def _write(self, batch: Batch) -> None:
-        with engine.failures(self._path, "write"):
+        with engine.translated_errors(self._path, "write"):
             self._db.write(self._native(batch))
 
     def _native(self, batch: Batch) -> WriteBatch:
@@ -178,36 +178,36 @@ class RocksStore:
         return native
 
     def _stored_epoch(self) -> int:
-        return number(self, EPOCH_KEY, 0)
+        return stored_number(self, EPOCH_KEY, 0)
 
     # -------------------------------------------------------------------------------------------- opening
 
     def _open(self, boot_id: str, *, has_failed: bool, accept_damage: bool) -> Rdict:
         """Open the families that are there and no others, so that a store that is refused stays as it is."""
-        with engine.failures(self._path, "open"):
+        with engine.translated_errors(self._path, "open"):
             makedirs(self._path, exist_ok=True)
             with closing(Folder(self._path)) as folder:
                 folder.refuse_foreign()
             is_new = not exists(join(self._path, "CURRENT"))
-            self.damage = look(self._path, boot_id, has_failed=has_failed, accept=accept_damage)
+            self.damage = recover_logs(self._path, boot_id, has_failed=has_failed, accept=accept_damage)
             families = FAMILIES if is_new else Rdict.list_cf(self._path)
             return Rdict(self._path, tuning.database(), {family: self._options_of(family) for family in families})
 
     def _bind(self) -> None:
-        with engine.failures(self._path, "open"):
+        with engine.translated_errors(self._path, "open"):
             for family in Rdict.list_cf(self._path):
                 self._families[family] = self._db.get_column_family(family)
                 self._handles[family] = self._db.get_column_family_handle(family)
 
     def _mark(self, boot_id: str) -> None:
         """What was there when it was opened is in tables by now, which are safe."""
-        with engine.failures(self._path, "open"):
-            self._marker = Marker(self._path, fresh_mark(self._path, self._opened_seq, boot_id))
+        with engine.translated_errors(self._path, "open"):
+            self._marker = SyncedMarkWriter(self._path, mark_of_opening(self._path, self._opened_seq, boot_id))
 
     def _add_families(self) -> None:
         """Make those that the format in the directory did not have yet."""
         missing = [family for family in FAMILIES if family not in self._families]
-        with engine.failures(self._path, "open"):
+        with engine.translated_errors(self._path, "open"):
             for family in missing:
                 self._db.create_column_family(family, self._options_of(family)).close()
         self._bind()
@@ -218,7 +218,7 @@ class RocksStore:
         Raises:
             StoreError: it is no store, or one that has lost something.
         """
-        if exists(join(self._path, mark.NAME)):
+        if exists(join(self._path, synced_mark.NAME)):
             raise StoreError(f"{self._path}: the store has lost its family {META}; restore it from a backup")
         if self._families.keys() - {*FAMILIES, DEFAULT} or self.scan(DEFAULT, b"", LAST_KEY, 1):
             raise StoreError(f"{self._path}: another program's database lies there; choose another store.path")

@@ -17,11 +17,11 @@ from taskqueue.store.contract import Batch, Family
 from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.epoch import EPOCH_BITS, EPOCH_KEY
+from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
 from taskqueue.store.records.format import FORMAT_KEY, META
-from taskqueue.store.records.skipping import SKIPPED_EPOCHS
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.copying import back_up, restore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.backup import back_up, restore
 from taskqueue.store.tools.findings import Findings
 
 
@@ -55,13 +55,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 
 def epoch_of(path: str) -> int:
-    with closing(ReadOnlyStore(path)) as still:
-        return still.epoch
+    with closing(ReadOnlyStore(path)) as reader:
+        return reader.epoch
 
 
 def value_in(path: str, key: bytes) -> bytes | None:
-    with closing(ReadOnlyStore(path)) as still:
-        return still.get("meta", [key])[0]
+    with closing(ReadOnlyStore(path)) as reader:
+        return reader.get("meta", [key])[0]
 
 
 def start(path: str) -> int:
@@ -78,10 +78,10 @@ def test_a_store_is_looked_at_as_it_was_while_it_is_written_flushed_and_compacte
         epoch = store.begin()
         for n in range(20):
             store.write(epoch, Batch(puts={"ids": [(b"n", b"%d" % n)], "specs": [(b"n", b"%d" % n)]}))
-            with closing(ReadOnlyStore(str(tmp_path / "store"))) as still:
+            with closing(ReadOnlyStore(str(tmp_path / "store"))) as reader:
                 store.write(epoch, Batch(puts={"ids": [(b"n", b"later")], "specs": [(b"n", b"later")]}))
                 store.compact()
-                assert still.get("ids", [b"n"]) == still.get("specs", [b"n"]) == [b"%d" % n]
+                assert reader.get("ids", [b"n"]) == reader.get("specs", [b"n"]) == [b"%d" % n]
 
 
 def test_an_image_can_be_copied_after_its_files_are_gone(tmp_path: Path) -> None:
@@ -89,17 +89,17 @@ def test_an_image_can_be_copied_after_its_files_are_gone(tmp_path: Path) -> None
         epoch = store.begin()
         store.write(epoch, Batch(puts={"ids": [(b"n", b"1")]}))
         store.compact()
-        with closing(FileSnapshot(str(tmp_path / "store"))) as image:
+        with closing(FileSnapshot(str(tmp_path / "store"))) as snapshot:
             store.write(epoch, Batch(puts={"ids": [(b"n", b"1"), (b"m", b"2")], "specs": [(b"m", b"2")]}))
             store.compact()
-            assert any(not (tmp_path / "store" / name).exists() for name in image.tables)
+            assert any(not (tmp_path / "store" / name).exists() for name in snapshot.tables)
             (tmp_path / "copy").mkdir()
-            image.copy_to(str(tmp_path / "copy"))
+            snapshot.copy_to(str(tmp_path / "copy"))
 
-    with closing(ReadOnlyStore(str(tmp_path / "copy"))) as still:
-        assert still.get("ids", [b"n"]) == [b"1"]
-        assert still.get("ids", [b"m"]) == still.get("specs", [b"m"])
-        assert still.get("ids", [b"m"]) == still.get("specs", [b"m"])
+    with closing(ReadOnlyStore(str(tmp_path / "copy"))) as reader:
+        assert reader.get("ids", [b"n"]) == [b"1"]
+        assert reader.get("ids", [b"m"]) == reader.get("specs", [b"m"])
+        assert reader.get("ids", [b"m"]) == reader.get("specs", [b"m"])
 
 
 def test_files_that_change_while_they_are_being_held_are_held_anew(
@@ -117,8 +117,8 @@ def test_files_that_change_while_they_are_being_held_are_held_anew(
                 store.compact()
 
         monkeypatch.setattr(os, "listdir", names_and_then_change)
-        with closing(ReadOnlyStore(str(tmp_path / "store"))) as still:
-            assert still.get("ids", [b"n"]) == [b"3"]
+        with closing(ReadOnlyStore(str(tmp_path / "store"))) as reader:
+            assert reader.get("ids", [b"n"]) == [b"3"]
 
 
 def test_looking_leaves_nothing_and_changes_nothing(crawl: Crawl) -> None:
@@ -164,8 +164,8 @@ def test_a_copy_stays_as_it_is_when_its_store_goes_on(crawl: Crawl, tmp_path: Pa
         store.write(store.begin(), Batch(drops=[("ids", b"", b"\xff")]))
         store.compact()
 
-    with closing(ReadOnlyStore(str(tmp_path / "copy"))) as still:
-        assert still.scan("ids", b"", b"\xff", 1)
+    with closing(ReadOnlyStore(str(tmp_path / "copy"))) as reader:
+        assert reader.scan("ids", b"", b"\xff", 1)
 
 
 def test_a_copy_goes_into_an_empty_folder_but_not_into_one_with_something_in_it(crawl: Crawl, tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import STATE_NAMES, SUCCESS
-from taskqueue.store.contract import Entry, Family, Reads
+from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read
+from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.tools.figures import project_records
+from taskqueue.store.tools.store_stats import project_records
 
 SAMPLES: Final = 20_000
 """Tasks looked at in all, shared by the projects."""
@@ -62,20 +62,20 @@ class Sizes(Struct, frozen=True):
     shared_bytes: int
 
 
-def sizes_of(still: ReadOnlyStore) -> Sizes:
+def sizes_of(store: ReadOnlyStore) -> Sizes:
     """Of all projects.
 
     Raises:
         StoreError: it can't be read.
         Corrupt: something of it can't be read.
     """
-    records = project_records(still)
+    records = project_records(store)
     sample = max(SAMPLE_LEAST, min(SAMPLE_MOST, SAMPLES // max(1, len(records))))
-    shares = [_shares(still, record, sample) for record in records]
-    taken = {family: still.table_bytes(family) + still.log_bytes(family) for family in layout.FAMILIES}
-    whole = {family: sum(share.get(family, 0.0) for share in shares) for family in layout.OF_PROJECTS}
+    shares = [_shares(store, record, sample) for record in records]
+    taken = {family: store.table_bytes(family) + store.log_bytes(family) for family in layout.FAMILIES}
+    whole = {family: sum(share.get(family, 0.0) for share in shares) for family in layout.PROJECT_FAMILIES}
     projects = [_size(*each, taken, whole) for each in zip(records, shares, strict=True)]
-    theirs = sum(taken[family] for family in layout.OF_PROJECTS if whole[family])
+    theirs = sum(taken[family] for family in layout.PROJECT_FAMILIES if whole[family])
     return Sizes(sorted(projects, key=lambda size: (-size.size_bytes, size.name)), sum(taken.values()) - theirs)
 
 
@@ -85,8 +85,8 @@ def _size(record: ProjectRecord, share: Shares, taken: dict[Family, int], whole:
     return ProjectSize(record.name, tasks, sum(families.values()), families)
 
 
-def _shares(store: Reads, record: ProjectRecord, sample: int) -> Shares:
-    shares: Shares = dict.fromkeys(layout.OF_PROJECTS, 0.0)
+def _shares(store: StoreReader, record: ProjectRecord, sample: int) -> Shares:
+    shares: Shares = dict.fromkeys(layout.PROJECT_FAMILIES, 0.0)
     shares[layout.PROJECTS] = float(len(layout.encode(record)))
     for value in store.get(layout.COUNTERS, [layout.project_key(record.number)]):
         shares[layout.COUNTERS] = float(len(value or b""))
@@ -99,7 +99,7 @@ def _shares(store: Reads, record: ProjectRecord, sample: int) -> Shares:
 
 
 def _of_state(
-    store: Reads, number: int, state: int, family: Family, known: int, sample: int
+    store: StoreReader, number: int, state: int, family: Family, known: int, sample: int
 ) -> Iterator[tuple[Family, float]]:
     """What ``known`` tasks of a state take. Bare ones have a record only; they are told by the lack of entries."""
     entries = _first(store, family, number, sample)
@@ -117,16 +117,16 @@ def _of_state(
 
 def _taskid(state: int, entry: Entry, spec: bytes | None) -> str:
     if state >= SUCCESS:
-        return str(read(layout.ORDERS[state], entry[0], layout.taskid_at, entry[1]), errors="replace")
-    return "" if spec is None else read(layout.SPECS, entry[0], layout.decode_spec, spec)[0]
+        return str(decode_record(layout.ORDERS[state], entry[0], layout.taskid_at, entry[1]), errors="replace")
+    return "" if spec is None else decode_record(layout.SPECS, entry[0], layout.decode_spec, spec)[0]
 
 
-def _history(store: Reads, number: int, taskid: str) -> int:
+def _history(store: StoreReader, number: int, taskid: str) -> int:
     prefix = layout.history_key(number, taskid)
     return sum(map(_bytes, store.scan(layout.HISTORY, prefix, prefix + b"\xff", HISTORY_MOST)))
 
 
-def _first(store: Reads, family: Family, number: int, limit: int) -> Sequence[Entry]:
+def _first(store: StoreReader, family: Family, number: int, limit: int) -> Sequence[Entry]:
     return store.scan(family, layout.project_key(number), layout.project_key(number + 1), limit)
 
 

@@ -17,17 +17,17 @@ from taskqueue.errors import StoreError
 from taskqueue.protocol.choices import StateName
 from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.records import layout
+from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
 from taskqueue.store.records.pages import pages
-from taskqueue.store.records.skipping import SKIPPED_EPOCHS
-from taskqueue.store.repair.repairing import Repaired, repair
+from taskqueue.store.repair.repair import Repaired, repair
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.checking import check
-from taskqueue.store.tools.figures import project_records
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.consistency import check
+from taskqueue.store.tools.export_formats import JSON
+from taskqueue.store.tools.export_lines import VERSION, FirstLine, LastLine, ProjectLine, TaskLine
 from taskqueue.store.tools.findings import Findings
-from taskqueue.store.tools.forms import JSON
-from taskqueue.store.tools.importing import bring_in
-from taskqueue.store.tools.lines import VERSION, FirstLine, LastLine, ProjectLine, TaskLine
+from taskqueue.store.tools.importer import import_lines
+from taskqueue.store.tools.store_stats import project_records
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Crawl
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store whose entries are in tables."""
     path = tmp_path_factory.mktemp("made") / "store"
     with closing(RocksStore(path)) as store:
-        for _ in bring_in(store, lines(), "refuse", 0.0, Calendar()):
+        for _ in import_lines(store, lines(), "refuse", 0.0, Calendar()):
             pass
         store.compact()
     return path
@@ -69,10 +69,10 @@ def repaired(path: str | Path, to: Path) -> Repaired:
     done = repair(str(path), str(to), 0.0, Calendar(), lambda tasks: None)
     assert {file.name: file.read_bytes() for file in Path(path).iterdir() if file.is_file()} == before
     assert os.listdir(to.parent).count(to.name) == 1
-    with closing(ReadOnlyStore(str(to))) as still:
-        found = check(still, Findings())
+    with closing(ReadOnlyStore(str(to))) as reader:
+        found = check(reader, Findings())
         assert (found.problems, found.tasks) == ([], done.tasks)
-        assert still.epoch == done.epoch
+        assert reader.epoch == done.epoch
     with closing(RocksStore(to)) as store:
         assert store.begin() == done.epoch + 1
     return done
@@ -81,11 +81,11 @@ def repaired(path: str | Path, to: Path) -> Repaired:
 def states(path: Path) -> dict[str, str]:
     """By taskid, the states of news."""
     found = {}
-    with closing(ReadOnlyStore(str(path))) as still:
+    with closing(ReadOnlyStore(str(path))) as reader:
         for state, family in layout.ORDERS.items():
-            for page in pages(still, family):
+            for page in pages(reader, family):
                 keys = [layout.spec_key_of(key) for key, _ in page]
-                for spec in still.get(layout.SPECS, keys):
+                for spec in reader.get(layout.SPECS, keys):
                     assert spec is not None
                     found[layout.decode_spec(spec)[0]] = layout.ORDERS[state]
     return found
@@ -142,8 +142,8 @@ def test_a_live_task_without_its_spec_is_named_and_one_that_is_over_stays_known(
     done = repaired(crawl.path, tmp_path / "new")
 
     assert done.lost == ["news: task 'ready-1': its url and body can't be read"]
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
-        assert still.get(layout.IDS, [layout.id_key(1, "ended")]) != [None]
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+        assert reader.get(layout.IDS, [layout.id_key(1, "ended")]) != [None]
 
 
 def test_tasks_of_a_project_without_its_record_are_in_one_that_is_stopped(crawl: Crawl, tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_tasks_of_a_project_without_its_record_are_in_one_that_is_stopped(crawl:
     done = repaired(crawl.path, tmp_path / "new")
 
     assert len(done.lost) == 1
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
-        assert {record.name: record.state for record in project_records(still)} == {
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+        assert {record.name: record.state for record in project_records(reader)} == {
             "empty": "running",
             "recovered-1": "stopped",
         }

@@ -19,14 +19,14 @@ from typing import Final, TypeVar
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, DELAYED, KEY_BYTES, PROCESSING, READY, STATE_NAMES, SUCCESS, Task
 from taskqueue.errors import Corrupt, StoreError
-from taskqueue.store.contract import Family, Reads
-from taskqueue.store.files.soundness import is_damage
+from taskqueue.store.contract import Family, StoreReader
+from taskqueue.store.files.integrity import is_damage
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import number
+from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import META
 from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.allowed_absences import is_left, may_be_unlisted
+from taskqueue.store.tools.allowed_absences import is_cleared, may_be_unlisted
 from taskqueue.store.tools.findings import Findings, Tally
 from taskqueue.store.tools.orphans import find_orphans
 
@@ -52,7 +52,7 @@ _PROJECT_BYTES: Final = 4
 _OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
 
 
-def check(store: Reads, findings: Findings, progress: Progress = lambda entries: None) -> Findings:
+def check(store: StoreReader, findings: Findings, progress: Progress = lambda entries: None) -> Findings:
     """Check everything, and fill in what was found.
 
     Raises:
@@ -63,13 +63,13 @@ def check(store: Reads, findings: Findings, progress: Progress = lambda entries:
 
 
 class _Check:
-    def __init__(self, store: Reads, findings: Findings, progress: Progress) -> None:
+    def __init__(self, store: StoreReader, findings: Findings, progress: Progress) -> None:
         self._store = store
         self._findings = findings
         self._progress = progress
         self._tallies: dict[int, Tally] = {}
         self._names: set[str] = set()
-        self._epoch = number(store, EPOCH_KEY, 0)
+        self._epoch = stored_number(store, EPOCH_KEY, 0)
 
     def run(self) -> None:
         self._each(layout.PROJECTS, self._projects)
@@ -117,7 +117,7 @@ class _Check:
 
     def _next_project(self) -> None:
         try:
-            next_one = number(self._store, layout.NEXT_PROJECT_KEY, 1)
+            next_one = stored_number(self._store, layout.NEXT_PROJECT_KEY, 1)
         except Corrupt as error:
             self._note(META, layout.NEXT_PROJECT_KEY, str(error))
             return
@@ -166,7 +166,7 @@ class _Check:
             self._check_number(family, key, task)
             if taskid is not None and record != value:
                 self._note(layout.IDS, key, f"{_told(record)}; an entry says {STATE_NAMES[state]}", taskid)
-            if is_left(task, tally.record.cleared):
+            if is_cleared(task, tally.record.cleared):
                 self._note(family, key, "the project was cleared of it", taskid or "")
 
     def _leases(self, state: int, page: Sequence[Entry]) -> None:
@@ -233,7 +233,7 @@ class _Check:
             task = None if tally is None else self._read(layout.IDS, key, _task_at, key, record)
             if tally is None or task is None:
                 continue
-            if is_left(task, tally.record.cleared):
+            if is_cleared(task, tally.record.cleared):
                 tally.left += 1
                 continue
             tally.ids += 1
@@ -312,7 +312,7 @@ class _Check:
 
     def _has_project(self, family: Family, key: bytes) -> bool:
         """The key is long enough to begin with a project, if it has to."""
-        has_project = len(key) >= _PROJECT_BYTES or family not in layout.OF_PROJECTS
+        has_project = len(key) >= _PROJECT_BYTES or family not in layout.PROJECT_FAMILIES
         if not has_project:
             self._note(family, key, "it is too short for a key")
         return has_project
@@ -332,7 +332,7 @@ class _Check:
             return None
 
     def _note(self, family: Family, key: bytes, reason: str, taskid: str = "") -> None:
-        number = layout.project_of(key) if len(key) >= _PROJECT_BYTES and family in layout.OF_PROJECTS else None
+        number = layout.project_of(key) if len(key) >= _PROJECT_BYTES and family in layout.PROJECT_FAMILIES else None
         known = None if number is None else self._tallies.get(number)
         project = known.name if known is not None else "" if number is None else f"#{number}"
         self._findings.note(family, project, taskid, key, reason)

@@ -18,15 +18,15 @@ from msgspec import Struct
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.protocol.views import Counts, ProjectState
-from taskqueue.store.contract import Reads
+from taskqueue.store.contract import StoreReader
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read
+from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.format import FORMAT
 from taskqueue.store.records.pages import pages
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore, TableFigures
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore, TableStats
 
 
-class ProjectFigures(Struct, frozen=True):
+class ProjectStats(Struct, frozen=True):
     """Its tasks by state, which are exact."""
 
     name: str
@@ -34,7 +34,7 @@ class ProjectFigures(Struct, frozen=True):
     counts: Counts
 
 
-class FamilyFigures(Struct, frozen=True):
+class FamilyStats(Struct, frozen=True):
     """Of one family.
 
     Attributes:
@@ -49,7 +49,7 @@ class FamilyFigures(Struct, frozen=True):
     log_bytes: int
 
 
-class LevelFigures(Struct, frozen=True):
+class LevelStats(Struct, frozen=True):
     """Tables of one level of RocksDB, of all families."""
 
     level: int
@@ -61,7 +61,7 @@ IDS_PART: Final = 2
 """One in so many bytes of the cache may be indexes and filters of ids; the rest is for what changes."""
 
 
-class CacheFigures(Struct, frozen=True):
+class CacheStats(Struct, frozen=True):
     """Is the cache large enough for the ids?
 
     Attributes:
@@ -82,7 +82,7 @@ class CacheFigures(Struct, frozen=True):
         return self.needed_bytes > self.configured_bytes
 
 
-class StoreFigures(Struct, frozen=True):
+class StoreStats(Struct, frozen=True):
     """All of them.
 
     Attributes:
@@ -96,43 +96,43 @@ class StoreFigures(Struct, frozen=True):
     tasks: int
     file_bytes: int
     log_bytes: int
-    projects: list[ProjectFigures]
-    families: list[FamilyFigures]
-    levels: list[LevelFigures]
-    cache: CacheFigures
+    projects: list[ProjectStats]
+    families: list[FamilyStats]
+    levels: list[LevelStats]
+    cache: CacheStats
 
 
-def figures_of(still: ReadOnlyStore, cache_bytes: int) -> StoreFigures:
+def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
     """Of a store whose daemon has a cache of so many bytes. Costs as much as its projects, not its tasks.
 
     Raises:
         StoreError: it can't be read.
         Corrupt: a project can't be read.
     """
-    projects = [_project(record) for record in project_records(still)]
+    projects = [_project(record) for record in project_records(store)]
     tasks = sum(getattr(project.counts, name) for project in projects for name in STATE_NAMES[1:])
-    return StoreFigures(
-        path=still.path,
+    return StoreStats(
+        path=store.path,
         format=FORMAT,
-        epoch=still.epoch,
+        epoch=store.epoch,
         tasks=tasks,
-        file_bytes=still.image.file_bytes,
-        log_bytes=still.image.log_bytes,
+        file_bytes=store.snapshot.file_bytes,
+        log_bytes=store.snapshot.log_bytes,
         projects=sorted(projects, key=lambda project: project.name),
-        families=[_family(still, name) for name in layout.FAMILIES],
-        levels=[LevelFigures(level, len(sizes), sum(sizes)) for level, sizes in still.levels().items()],
-        cache=_cache(still, tasks, cache_bytes),
+        families=[_family(store, name) for name in layout.FAMILIES],
+        levels=[LevelStats(level, len(sizes), sum(sizes)) for level, sizes in store.levels().items()],
+        cache=_cache(store, tasks, cache_bytes),
     )
 
 
-def project_records(store: Reads) -> list[ProjectRecord]:
+def project_records(store: StoreReader) -> list[ProjectRecord]:
     """Of all projects, by their numbers.
 
     Raises:
         Corrupt: one can't be read.
     """
     entries = (entry for page in pages(store, layout.PROJECTS) for entry in page)
-    return [read(layout.PROJECTS, key, _record, key, value) for key, value in entries]
+    return [decode_record(layout.PROJECTS, key, _record, key, value) for key, value in entries]
 
 
 def _record(key: bytes, value: bytes) -> ProjectRecord:
@@ -142,21 +142,21 @@ def _record(key: bytes, value: bytes) -> ProjectRecord:
     return record
 
 
-def _project(record: ProjectRecord) -> ProjectFigures:
-    return ProjectFigures(record.name, record.state, record.counts)
+def _project(record: ProjectRecord) -> ProjectStats:
+    return ProjectStats(record.name, record.state, record.counts)
 
 
-def _family(still: ReadOnlyStore, name: str) -> FamilyFigures:
-    return FamilyFigures(name, still.keys(name), still.table_bytes(name), still.log_bytes(name))
+def _family(store: ReadOnlyStore, name: str) -> FamilyStats:
+    return FamilyStats(name, store.keys(name), store.table_bytes(name), store.log_bytes(name))
 
 
-def _cache(still: ReadOnlyStore, tasks: int, cache_bytes: int) -> CacheFigures:
-    id_bytes = _id_bytes(still.tables(layout.IDS))
+def _cache(store: ReadOnlyStore, tasks: int, cache_bytes: int) -> CacheStats:
+    id_bytes = _id_bytes(store.tables(layout.IDS))
     needed = round(IDS_PART * tasks * id_bytes)
-    return CacheFigures(round(id_bytes, 1), needed, cache_bytes, still.table_bytes(layout.IDS))
+    return CacheStats(round(id_bytes, 1), needed, cache_bytes, store.table_bytes(layout.IDS))
 
 
-def _id_bytes(ids: TableFigures) -> float:
+def _id_bytes(ids: TableStats) -> float:
     """Of an entry that is no deletion; 0: there is none."""
     values = ids.entries - ids.deletions
     if values <= 0:

@@ -23,14 +23,14 @@ from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.checking import check
-from taskqueue.store.tools.exporting import lines_of
-from taskqueue.store.tools.figures import project_records
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.consistency import check
+from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat, detect_format
+from taskqueue.store.tools.export_lines import as_json, as_msgpack
+from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.findings import Findings
-from taskqueue.store.tools.forms import JSON, MESSAGEPACK, Form, form_of
-from taskqueue.store.tools.importing import BATCH_TASKS, BadLine, Brought, Known, bring_in
-from taskqueue.store.tools.lines import as_json, as_msgpack
+from taskqueue.store.tools.importer import BATCH_TASKS, BadLine, ImportCounts, KnownTasks, import_lines
+from taskqueue.store.tools.store_stats import project_records
 
 ALL = range(1, len(STATE_NAMES))
 FIRST = b'{"taskqueue":1,"projects":[{"name":"news"}]}'
@@ -47,9 +47,9 @@ class Crawl(Protocol):
     def project(self) -> ProjectRecord: ...
 
 
-def exported(path: str | Path, states: Iterable[int] = ALL, form: Form = JSON) -> list[bytes]:
-    with closing(ReadOnlyStore(str(path))) as still:
-        return list(lines_of(still, project_records(still), list(states), form))
+def exported(path: str | Path, states: Iterable[int] = ALL, form: ExportFormat = JSON) -> list[bytes]:
+    with closing(ReadOnlyStore(str(path))) as reader:
+        return list(export_lines(reader, project_records(reader), list(states), form))
 
 
 def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
@@ -58,14 +58,16 @@ def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
     return {row["taskid"]: row for row in rows if "taskid" in row}
 
 
-def brought(path: str | Path, lines: Iterable[bytes], known: Known = "refuse", form: Form = JSON) -> Brought:
+def brought(
+    path: str | Path, lines: Iterable[bytes], known: KnownTasks = "refuse", form: ExportFormat = JSON
+) -> ImportCounts:
     with closing(RocksStore(path)) as store:
-        return list(bring_in(store, lines, known, boot=7.0, given=Calendar(), form=form))[-1]
+        return list(import_lines(store, lines, known, boot=7.0, environment=Calendar(), form=form))[-1]
 
 
 def checked(path: str | Path) -> Findings:
-    with closing(ReadOnlyStore(str(path))) as still:
-        return check(still, Findings())
+    with closing(ReadOnlyStore(str(path))) as reader:
+        return check(reader, Findings())
 
 
 def many(count: int) -> list[bytes]:
@@ -157,7 +159,7 @@ def test_the_secret_of_a_store_is_not_exported(crawl: Crawl, tmp_path: Path) -> 
 def test_a_crawl_that_is_moved_is_the_same_crawl(crawl: Crawl, tmp_path: Path) -> None:
     lines = exported(crawl.path)
 
-    assert brought(tmp_path / "new", lines) == Brought(projects=2, new=9)
+    assert brought(tmp_path / "new", lines) == ImportCounts(projects=2, new=9)
 
     assert checked(tmp_path / "new").problems == []
     before, after = tasks(lines), tasks(exported(tmp_path / "new"))
@@ -187,8 +189,8 @@ def test_a_setting_that_is_a_text_stays_one_whatever_it_says(tmp_path: Path) -> 
 
     brought(tmp_path / "new", [json.dumps(first).encode(), b'{"tasks":0}'])
 
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
-        [news] = project_records(still)
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+        [news] = project_records(reader)
     assert news.overrides == overrides | {"max_queue": inf}
     assert json.loads(exported(tmp_path / "new")[0])["projects"][0]["overrides"] == overrides
 
@@ -196,8 +198,8 @@ def test_a_setting_that_is_a_text_stays_one_whatever_it_says(tmp_path: Path) -> 
 def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: Crawl, tmp_path: Path) -> None:
     brought(tmp_path / "new", exported(crawl.path))
 
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
-        news = next(record for record in project_records(still) if record.name == "news")
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+        news = next(record for record in project_records(reader) if record.name == "news")
     was = crawl.project()
     assert (news.state, news.overrides, news.totals) == (was.state, was.overrides, was.totals)
     assert (news.unfinished, news.armed) == (5, True)
@@ -230,7 +232,7 @@ def test_tasks_that_are_known_stay_as_they_are(crawl: Crawl) -> None:
     row = {"project": "news", "taskid": "failed", "state": "ready", "url": "http://site/again"}
     lines[1] = json.dumps(row).encode()
 
-    assert brought(crawl.path, lines, "skip") == Brought(new=2, known=1)
+    assert brought(crawl.path, lines, "skip") == ImportCounts(new=2, known=1)
 
     assert crawl.check().problems == []
     assert tasks(exported(crawl.path))["failed"]["url"] == "http://site/failed"
@@ -242,7 +244,7 @@ def test_a_task_that_is_processing_is_known_whether_it_has_a_record_or_not(crawl
     lines = many(1)
     lines[1] = json.dumps({"project": "news", "taskid": taskid, "state": "ready", "url": "http://site/"}).encode()
 
-    assert brought(crawl.path, lines, "skip") == Brought(known=1)
+    assert brought(crawl.path, lines, "skip") == ImportCounts(known=1)
 
     assert crawl.check().problems == []
 
@@ -278,11 +280,11 @@ def test_an_import_that_was_cut_off_leaves_a_sound_store_and_is_completed_by_ano
     lines = many(3 * BATCH_TASKS)
 
     with closing(RocksStore(tmp_path / "new")) as store:
-        steps = bring_in(store, lines, "refuse", boot=7.0, given=Calendar())
+        steps = import_lines(store, lines, "refuse", boot=7.0, environment=Calendar())
         assert [next(steps).new for _ in range(3)][-1] == 2 * BATCH_TASKS
 
     assert checked(tmp_path / "new").problems == []
-    assert brought(tmp_path / "new", lines, "skip") == Brought(new=BATCH_TASKS, known=2 * BATCH_TASKS)
+    assert brought(tmp_path / "new", lines, "skip") == ImportCounts(new=BATCH_TASKS, known=2 * BATCH_TASKS)
     assert checked(tmp_path / "new").problems == []
     assert len(tasks(exported(tmp_path / "new", [READY]))) == 3 * BATCH_TASKS
 
@@ -291,7 +293,7 @@ def test_a_task_that_comes_twice_is_brought_in_once(tmp_path: Path) -> None:
     lines = many(2)
     lines[2] = lines[1]
 
-    assert brought(tmp_path / "new", lines) == Brought(projects=1, new=1, known=1)
+    assert brought(tmp_path / "new", lines) == ImportCounts(projects=1, new=1, known=1)
     assert checked(tmp_path / "new").problems == []
 
 
@@ -372,8 +374,8 @@ def test_settings_that_no_project_can_have_are_refused_and_nothing_is_brought_in
     with pytest.raises(BadLine, match=f'line 1: project "bad": {says}'):
         brought(crawl.path, [json.dumps(first).encode(), b'{"tasks":0}'])
 
-    with closing(ReadOnlyStore(crawl.path)) as still:
-        assert [record.name for record in project_records(still)] == ["news", "empty"]
+    with closing(ReadOnlyStore(crawl.path)) as reader:
+        assert [record.name for record in project_records(reader)] == ["news", "empty"]
 
 
 @pytest.mark.parametrize("field", [{"finished": 2**64}, {"totals": {"new": 2**64}}, {"pause": [2**64]}])
@@ -385,14 +387,14 @@ def test_numbers_that_no_store_can_keep_are_refused_and_nothing_is_brought_in(
     with pytest.raises(BadLine, match=r"line 1: .*(expected a number from 0 to|Expected `int` <= )"):
         brought(tmp_path / "new", [json.dumps(first).encode(), b'{"tasks":0}'])
 
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
-        assert project_records(still) == []
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+        assert project_records(reader) == []
 
 
 def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Crawl) -> None:
     first = {"taskqueue": 1, "projects": [{"name": "news", "overrides": {"rate": -1}}]}
 
-    assert brought(crawl.path, [json.dumps(first).encode(), b'{"tasks":0}'], "skip") == Brought()
+    assert brought(crawl.path, [json.dumps(first).encode(), b'{"tasks":0}'], "skip") == ImportCounts()
 
     assert crawl.project().overrides == {"rate": float("inf")}
 
@@ -414,8 +416,8 @@ def test_what_is_no_export_is_refused(tmp_path: Path, first: bytes, says: str) -
 def test_bodies_and_settings_are_the_same_bytes(crawl: Crawl, tmp_path: Path) -> None:
     brought(tmp_path / "new", exported(crawl.path))
 
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as still:
-        specs = [layout.decode_spec(value)[1] for _, value in still.scan(layout.SPECS, b"", b"\xff", 100)]
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+        specs = [layout.decode_spec(value)[1] for _, value in reader.scan(layout.SPECS, b"", b"\xff", 100)]
     assert {bytes(spec.body) for spec in specs if spec.url != "http://site/other"} == {b"\x81\xa1a\xc4\x01b"}
 
 
@@ -460,9 +462,9 @@ def test_the_parts_in_messagepack_are_the_maps_of_the_lines(crawl: Crawl) -> Non
 
 
 def test_the_form_of_an_export_is_seen_in_its_first_byte(crawl: Crawl) -> None:
-    assert form_of(exported(crawl.path, form=MESSAGEPACK)[0]) is MESSAGEPACK
-    assert form_of(exported(crawl.path)[0]) is JSON
-    assert form_of(b"") is JSON
+    assert detect_format(exported(crawl.path, form=MESSAGEPACK)[0]) is MESSAGEPACK
+    assert detect_format(exported(crawl.path)[0]) is JSON
+    assert detect_format(b"") is JSON
 
 
 @pytest.mark.parametrize(

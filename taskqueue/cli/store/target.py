@@ -20,7 +20,7 @@ KIBI: Final = 1024
 Progress = Callable[[int], object]
 
 
-class Place(NamedTuple):
+class StoreTarget(NamedTuple):
     """A store: its folder; the cache that its daemon has, and the longest message that it takes, in bytes."""
 
     path: str
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     message_bytes: int
 
 
-def names_store(command: Callable[..., T]) -> Callable[..., T]:
+def store_options(command: Callable[..., T]) -> Callable[..., T]:
     """Give a command the options --config and --store; it is called with the ``place`` that they name."""
 
     @click.option(
@@ -37,30 +37,30 @@ def names_store(command: Callable[..., T]) -> Callable[..., T]:
     @click.option("--store", metavar="DIR", type=click.Path(), help="The store's folder, whatever the config says.")
     @wraps(command)
     def with_place(*args: object, config: str | None, store: str | None, **options: object) -> T:
-        return command(*args, place=_place(config, store), **options)
+        return command(*args, target=_target(config, store), **options)
 
     return with_place
 
 
-def _place(config: str | None, store: str | None) -> Place:
+def _target(config: str | None, store: str | None) -> StoreTarget:
     from taskqueue.server.config.config_file import load
     from taskqueue.server.config.environment import with_environment
 
     found = with_environment(load(config), os.environ)
-    return Place(store or found.store.path, found.store.cache, found.server.max_message)
+    return StoreTarget(store or found.store.path, found.store.cache, found.server.max_message)
 
 
-def size(count: float) -> str:
+def byte_size(count: float) -> str:
     """Bytes as people read them: ``1.5 GiB``, ``312 B``."""
-    for place, unit in enumerate(UNITS):
-        scale = KIBI ** (len(UNITS) - place)
+    for target, unit in enumerate(UNITS):
+        scale = KIBI ** (len(UNITS) - target)
         if count >= scale:
             return f"{count / scale:,.1f} {unit}"
     return f"{count:,.0f} B"
 
 
 @contextmanager
-def moving(what: str, total: int | None = None) -> Iterator[Progress]:
+def progress_bar(what: str, total: int | None = None) -> Iterator[Progress]:
     """Show how far something is, on a terminal; elsewhere nothing. Call what it gives with how many are done."""
     if not sys.stderr.isatty():
         yield lambda done: None

@@ -18,11 +18,11 @@ from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.pages import pages
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.exporting import History, lines_of
-from taskqueue.store.tools.figures import project_records
-from taskqueue.store.tools.forms import JSON, MESSAGEPACK, Form
-from taskqueue.store.tools.importing import BadLine, bring_in
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
+from taskqueue.store.tools.exporter import History, export_lines
+from taskqueue.store.tools.importer import BadLine, import_lines
+from taskqueue.store.tools.store_stats import project_records
 
 HOUR = 472_222
 NEWS, SHOP = (5, 4, 3, 2, 1, 0), (10, 0, 0, 0, 0, 0)
@@ -35,13 +35,13 @@ def fill(path: Path, *projects: str, points: dict[Resolution, dict[int, dict[str
     with closing(RocksStore(path)) as store:
         ledger = Ledger(store)
         ledger.begin("boot-1")
-        kept = WriteSet(projects=[ProjectRecord(n, name) for n, name in enumerate(projects, 1)], next_project=9)
+        writes = WriteSet(projects=[ProjectRecord(n, name) for n, name in enumerate(projects, 1)], next_project=9)
         for resolution, slices in (points or {}).items():
             for at, rows in slices.items():
                 numbers = {name: n for n, name in enumerate(projects, 1)}
-                kept.points += [KeptPoint(resolution, at, numbers[name], row) for name, row in rows.items() if name]
-                kept.slices.append(KeptSlice(resolution, at, rows[""], len(rows) - 1))
-        ledger.keep(kept)
+                writes.points += [KeptPoint(resolution, at, numbers[name], row) for name, row in rows.items() if name]
+                writes.slices.append(KeptSlice(resolution, at, rows[""], len(rows) - 1))
+        ledger.commit(writes)
 
 
 @pytest.fixture
@@ -59,25 +59,25 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "from"
 
 
-def exported(path: Path, *names: str, history: History = "all", form: Form = JSON) -> list[bytes]:
-    with closing(ReadOnlyStore(str(path))) as still:
-        records = [record for record in project_records(still) if not names or record.name in names]
-        return list(lines_of(still, records, [], form, history=history))
+def exported(path: Path, *names: str, history: History = "all", form: ExportFormat = JSON) -> list[bytes]:
+    with closing(ReadOnlyStore(str(path))) as reader:
+        records = [record for record in project_records(reader) if not names or record.name in names]
+        return list(export_lines(reader, records, [], form, history=history))
 
 
 def slices(lines: list[bytes]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines[1:-1]]
 
 
-def imported(path: Path, lines: list[bytes], form: Form = JSON) -> None:
+def imported(path: Path, lines: list[bytes], form: ExportFormat = JSON) -> None:
     with closing(RocksStore(path)) as store:
-        for _ in bring_in(store, lines, "skip", 0.0, Calendar(), form):
+        for _ in import_lines(store, lines, "skip", 0.0, Calendar(), form):
             pass
 
 
 def kept(path: Path) -> Iterator[tuple[tuple[Resolution, int, int], list[int]]]:
-    with closing(ReadOnlyStore(str(path))) as still:
-        for page in pages(still, layout.POINTS):
+    with closing(ReadOnlyStore(str(path))) as reader:
+        for page in pages(reader, layout.POINTS):
             yield from ((layout.point_of(key), list(layout.decode_events(value))) for key, value in page)
 
 
@@ -98,7 +98,7 @@ def test_of_one_project_there_is_only_its_own(path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [JSON, MESSAGEPACK], ids=["json", "messagepack"])
-def test_an_empty_store_gets_all_of_it(path: Path, tmp_path: Path, form: Form) -> None:
+def test_an_empty_store_gets_all_of_it(path: Path, tmp_path: Path, form: ExportFormat) -> None:
     imported(tmp_path / "to", exported(path, form=form), form)
 
     assert list(kept(tmp_path / "to")) == list(kept(path))

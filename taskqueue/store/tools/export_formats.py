@@ -15,7 +15,7 @@ from msgspec.json import Decoder as JsonDecoder
 from msgspec.msgpack import Decoder
 
 from taskqueue.protocol.fields import NIL, Setting
-from taskqueue.store.tools.lines import (
+from taskqueue.store.tools.export_lines import (
     ABSENT,
     FirstLine,
     LastLine,
@@ -31,7 +31,7 @@ from taskqueue.store.tools.lines import (
 Settings = Mapping[str, Setting]
 
 
-class Form(NamedTuple):
+class ExportFormat(NamedTuple):
     """How a store is written down.
 
     Attributes:
@@ -52,21 +52,21 @@ class Form(NamedTuple):
     decode_task: Callable[[bytes], TaskLine]
     decode_slice: Callable[[bytes], SliceLine]
     decode_last: Callable[[bytes], LastLine]
-    said: Callable[[bytes | Raw], Raw]
-    packed: Callable[[Raw], Raw]
-    settings_said: Callable[[Settings], dict[str, Setting]]
-    settings_read: Callable[[Settings], dict[str, Setting]]
+    to_value: Callable[[bytes | Raw], Raw]
+    to_msgpack: Callable[[Raw], Raw]
+    encode_settings: Callable[[Settings], dict[str, Setting]]
+    decode_settings: Callable[[Settings], dict[str, Setting]]
 
 
-def _said(value: bytes | Raw) -> Raw:
+def _raw_value(value: bytes | Raw) -> Raw:
     return ABSENT if bytes(value) == bytes(NIL) else Raw(value)
 
 
-def _packed(value: Raw) -> Raw:
+def _packed_value(value: Raw) -> Raw:
     return NIL if value == ABSENT else value
 
 
-JSON: Final = Form(
+JSON: Final = ExportFormat(
     "line",
     b"\n",
     b'{"tasks":',
@@ -81,7 +81,7 @@ JSON: Final = Form(
     in_json,
     from_json,
 )
-MESSAGEPACK: Final = Form(
+MESSAGEPACK: Final = ExportFormat(
     "map",
     b"",
     b"\x81\xa5tasks",
@@ -91,13 +91,13 @@ MESSAGEPACK: Final = Form(
     Decoder(TaskLine).decode,
     Decoder(SliceLine).decode,
     Decoder(LastLine).decode,
-    _said,
-    _packed,
+    _raw_value,
+    _packed_value,
     dict,
     dict,
 )
 
 
-def form_of(beginning: bytes) -> Form:
+def detect_format(beginning: bytes) -> ExportFormat:
     """The form of a file that begins so: a JSON object begins with a brace, and a MessagePack map never does."""
     return MESSAGEPACK if beginning[:1] >= b"\x80" else JSON

@@ -17,10 +17,10 @@ from taskqueue.errors import StoreError
 from taskqueue.protocol.value_stream import BrokenStream, lines, values
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
-from taskqueue.store.tools.checking import check
+from taskqueue.store.tools.consistency import check
+from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
 from taskqueue.store.tools.findings import Findings
-from taskqueue.store.tools.forms import JSON, MESSAGEPACK, Form
-from taskqueue.store.tools.importing import BadLine, bring_in
+from taskqueue.store.tools.importer import BadLine, import_lines
 
 MUTANTS = 600
 
@@ -57,14 +57,14 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-def brought(export: bytes, store: MemoryStore, form: Form = JSON) -> int:
+def brought(export: bytes, store: MemoryStore, form: ExportFormat = JSON) -> int:
     """How many tasks were brought in."""
     file = io.BytesIO(export)
     parts = lines(file, 1 << 20) if form is JSON else values(file, 1 << 20)
-    return [each.new for each in bring_in(store, parts, "skip", 1000.0, Calendar(), form)][-1]
+    return [each.new for each in import_lines(store, parts, "skip", 1000.0, Calendar(), form)][-1]
 
 
-def written(parts: list[Any], form: Form = JSON) -> bytes:
+def written(parts: list[Any], form: ExportFormat = JSON) -> bytes:
     if form is JSON:
         return b"".join(json.dumps(part, default=repr).encode() + b"\n" for part in parts)
     return b"".join(map(_packed, parts))
@@ -107,7 +107,7 @@ def damaged(export: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("form", [JSON, MESSAGEPACK], ids=["json", "msgpack"])
-def test_any_change_of_an_export_is_taken_or_refused_and_leaves_a_sound_store(form: Form) -> None:
+def test_any_change_of_an_export_is_taken_or_refused_and_leaves_a_sound_store(form: ExportFormat) -> None:
     for seed in range(MUTANTS):
         chance = random.Random(seed)
         parts = list(EXPORT)
@@ -178,7 +178,7 @@ def test_more_projects_than_memory_should_hold_are_refused() -> None:
     export = json.dumps({"taskqueue": 2, "projects": many}).encode()
 
     with pytest.raises(BadLine, match="100,001 projects; there may be 100,000"):
-        list(bring_in(MemoryStore(Disk()), [export], "skip", 1000.0, Calendar()))
+        list(import_lines(MemoryStore(Disk()), [export], "skip", 1000.0, Calendar()))
 
 
 @pytest.mark.parametrize(

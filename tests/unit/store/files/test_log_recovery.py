@@ -14,13 +14,13 @@ import pytest
 from rocksdict import Rdict
 
 from taskqueue.errors import Damaged, StoreError
-from taskqueue.store.files.accepting import look
 from taskqueue.store.files.folder import LOCK
-from taskqueue.store.files.mark import NAME
+from taskqueue.store.files.log_recovery import recover_logs
+from taskqueue.store.files.synced_mark import NAME
+from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
 from taskqueue.store.records.layout import LAST_KEY
-from taskqueue.store.records.skipping import SKIPPED_EPOCHS
 from taskqueue.store.rocksdb import tuning
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 from tests.unit.store.killed import make_killed
 
 ENTRIES = 105
@@ -108,7 +108,7 @@ def test_damage_is_refused_until_it_is_accepted(path: Path, damage: str) -> None
 
     with closing(RocksStore(path, accept_damage=True)) as store:
         assert store.damage is not None
-        assert store.damage.is_told
+        assert store.damage.is_unexplained
         left = entries(store)
         assert left < ENTRIES
         assert store.begin() > SKIPPED_EPOCHS
@@ -127,7 +127,7 @@ def test_what_is_accepted_and_cut_off_has_to_be_accepted_again(
 
     DAMAGE[damage](logs(path))
     with monkeypatch.context() as patched:
-        patched.setattr("taskqueue.store.rocksdb.rocks.skip_epochs", fail)
+        patched.setattr("taskqueue.store.rocksdb.rocks_store.skip_epochs", fail)
         with pytest.raises(StoreError, match="cut off"):
             RocksStore(path, accept_damage=True)
 
@@ -152,7 +152,7 @@ def test_garbage_is_cut_off_before_rocksdb_could_read_it_for_ever(path: Path) ->
     with logs(path)[-1].open("ab") as file:
         file.write(os.urandom(70_000))
 
-    assert look(str(path), "", has_failed=False, accept=False) is None
+    assert recover_logs(str(path), "", has_failed=False, accept=False) is None
 
     assert logs(path)[-1].stat().st_size == whole
 
@@ -166,7 +166,7 @@ def test_the_log_of_a_store_that_a_daemon_has_open_is_not_cut(path: Path) -> Non
         assert holder.stdout is not None
         holder.stdout.readline()
 
-        assert look(str(path), "", has_failed=False, accept=False) is None
+        assert recover_logs(str(path), "", has_failed=False, accept=False) is None
 
         holder.communicate()
     assert logs(path)[-1].stat().st_size == before
@@ -203,7 +203,7 @@ def test_a_power_cut_or_a_failed_write_explains_a_gap_in_what_was_not_synced(
 
     with closing(RocksStore(path, boot_id=boot_id, has_failed=has_failed)) as store:
         assert store.damage is not None
-        assert not store.damage.is_told
+        assert not store.damage.is_unexplained
         assert ENTRIES <= entries(store) < ENTRIES + UNSYNCED
         assert store.begin() == 2
 
@@ -233,7 +233,7 @@ def test_damage_that_no_mark_told_of_has_to_be_accepted_again_if_it_was_cut_off(
     (path / NAME).unlink()
     logs(path)[1].unlink()
     with monkeypatch.context() as patched:
-        patched.setattr("taskqueue.store.rocksdb.rocks.skip_epochs", fail)
+        patched.setattr("taskqueue.store.rocksdb.rocks_store.skip_epochs", fail)
         with pytest.raises(StoreError, match="cut off"):
             RocksStore(path, accept_damage=True)
 

@@ -11,15 +11,15 @@ from operator import add
 from typing import cast
 
 from taskqueue.core.parts.history import NO_EVENTS, SECONDS
-from taskqueue.store.contract import Batch, Reads
+from taskqueue.store.contract import Batch, StoreReader
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read
+from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.pages import pages
 from taskqueue.store.records.points import LATEST, slice_range
-from taskqueue.store.tools.lines import Events, SliceLine, Sums
+from taskqueue.store.tools.export_lines import Events, SliceLine, Sums
 
 
-def slices_of(store: Reads, names: Mapping[int, str], *, whole: bool) -> Iterator[SliceLine]:
+def slices_of(store: StoreReader, names: Mapping[int, str], *, whole: bool) -> Iterator[SliceLine]:
     """The history of these projects, by number; with the sums of all if it is ``whole``.
 
     Raises:
@@ -29,28 +29,30 @@ def slices_of(store: Reads, names: Mapping[int, str], *, whole: bool) -> Iterato
     for resolution, seconds in SECONDS.items():
         for page in pages(store, layout.POINTS, layout.point_key(resolution, 0), layout.point_key(resolution, LATEST)):
             for key, value in page:
-                at = read(layout.POINTS, key, layout.point_of, key)[1]
-                _, *events = read(layout.POINTS, key, layout.decode_slice, value)
+                at = decode_record(layout.POINTS, key, layout.point_of, key)[1]
+                _, *events = decode_record(layout.POINTS, key, layout.decode_slice, value)
                 projects = dict(_points(store, slice_range(resolution, at), names))
                 if projects or whole:
                     yield SliceLine(resolution, at * seconds, projects, cast(Sums, tuple(events)) if whole else None)
 
 
-def _points(store: Reads, keys: tuple[bytes, bytes], names: Mapping[int, str]) -> Iterator[tuple[str, Events]]:
+def _points(store: StoreReader, keys: tuple[bytes, bytes], names: Mapping[int, str]) -> Iterator[tuple[str, Events]]:
     for page in pages(store, layout.POINTS, *keys):
         for key, value in page:
-            name = names.get(read(layout.POINTS, key, layout.point_of, key)[2])
+            name = names.get(decode_record(layout.POINTS, key, layout.point_of, key)[2])
             if name is not None:
-                yield name, read(layout.POINTS, key, layout.decode_point, value)
+                yield name, decode_record(layout.POINTS, key, layout.decode_point, value)
 
 
-def puts_of(store: Reads, line: SliceLine, numbers: Mapping[str, int]) -> Batch:
+def slice_batch(store: StoreReader, line: SliceLine, numbers: Mapping[str, int]) -> Batch:
     """What brings a part in; ``numbers`` of the projects by name. Nothing of that minute, or hour, may be unwritten."""
     at = line.at // SECONDS[line.history]
     known = _known(store, line, at, numbers)
     sum_key = layout.point_key(line.history, at)
     kept = store.get(layout.POINTS, [sum_key])[0]
-    count, *events = (0, *NO_EVENTS) if kept is None else read(layout.POINTS, sum_key, layout.decode_slice, kept)
+    count, *events = (
+        (0, *NO_EVENTS) if kept is None else decode_record(layout.POINTS, sum_key, layout.decode_slice, kept)
+    )
     new = {name: row for name, row in line.projects.items() if name not in known}
     if kept is None and line.all is not None:
         events = list(line.all)
@@ -63,7 +65,7 @@ def puts_of(store: Reads, line: SliceLine, numbers: Mapping[str, int]) -> Batch:
     return Batch(puts={layout.POINTS: [*puts, (sum_key, layout.encode((count + len(new), *events)))]})
 
 
-def _known(store: Reads, line: SliceLine, at: int, numbers: Mapping[str, int]) -> frozenset[str]:
+def _known(store: StoreReader, line: SliceLine, at: int, numbers: Mapping[str, int]) -> frozenset[str]:
     """Names of the projects that have a point there already."""
     keys = [layout.point_key(line.history, at, numbers[name]) for name in line.projects]
     points = zip(line.projects, store.get(layout.POINTS, keys), strict=True)

@@ -11,8 +11,8 @@ import pytest
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch
 from taskqueue.store.files.folder import Folder
-from taskqueue.store.files.mark import NAME, Mark, read_mark
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.files.synced_mark import NAME, SyncedMark, read_mark
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def mark_of(path: Path) -> Mark | None:
+def mark_of(path: Path) -> SyncedMark | None:
     with closing(Folder(str(path))) as folder:
         return read_mark(folder)
 

@@ -21,10 +21,10 @@ from tempfile import mkdtemp
 from taskqueue.errors import FormatError, StoreError
 from taskqueue.store.files.file_snapshot import FileSnapshot, sync_folder
 from taskqueue.store.files.folder import is_store
-from taskqueue.store.files.lock import alone
-from taskqueue.store.records.skipping import skip_epochs
+from taskqueue.store.files.lock import exclusive_lock
+from taskqueue.store.records.epoch_skip import skip_epochs
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
+from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
 def back_up(path: str, folder: str) -> int:
@@ -37,11 +37,11 @@ def back_up(path: str, folder: str) -> int:
         OSError: it could not be written; nothing is left of it.
     """
     _refuse_filled(folder)
-    with closing(FileSnapshot(path)) as image, _partial(folder) as partial:
-        image.copy_to(partial)
+    with closing(FileSnapshot(path)) as snapshot, _partial(folder) as partial:
+        snapshot.copy_to(partial)
         os.rename(partial, folder)
         sync_folder(_above(folder))
-        return image.file_bytes
+        return snapshot.file_bytes
 
 
 def restore(copy: str, path: str, aside: str | None) -> int:
@@ -59,8 +59,8 @@ def restore(copy: str, path: str, aside: str | None) -> int:
         raise StoreError(f"{path}: there is a store here already; say --replace to move it aside")
     if not is_store(path):
         _refuse_filled(path)
-    with closing(FileSnapshot(copy)) as image, _partial(path) as partial, alone(path):
-        image.copy_to(partial, trusted=False)
+    with closing(FileSnapshot(copy)) as snapshot, _partial(path) as partial, exclusive_lock(path):
+        snapshot.copy_to(partial, trusted=False)
         epoch = _begin_anew(partial, path)
         _take_place(partial, path, aside)
         sync_folder(_above(path))
@@ -89,8 +89,8 @@ def _begin_anew(folder: str, replaced: str) -> int:
 def _epoch_of(path: str) -> int:
     """Of the store that is replaced; 0: there is none, or it is too damaged to tell."""
     try:
-        with closing(ReadOnlyStore(path)) as still:
-            return still.epoch
+        with closing(ReadOnlyStore(path)) as reader:
+            return reader.epoch
     except (StoreError, FormatError, OSError):
         return 0
 

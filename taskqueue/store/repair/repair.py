@@ -33,20 +33,20 @@ from taskqueue.errors import StoreError
 from taskqueue.store.contract import Family
 from taskqueue.store.files.file_snapshot import sync_folder
 from taskqueue.store.files.folder import LOG, MANIFEST, TABLE
-from taskqueue.store.files.lock import alone
-from taskqueue.store.files.soundness import damage_of
+from taskqueue.store.files.integrity import damage_of
+from taskqueue.store.files.lock import exclusive_lock
 from taskqueue.store.records import layout
 from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.epoch_skip import skip_epochs
 from taskqueue.store.records.format import META
-from taskqueue.store.records.skipping import skip_epochs
-from taskqueue.store.repair.readable import Readable
 from taskqueue.store.repair.salvage import copy_readable
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.allowed_absences import is_left
-from taskqueue.store.tools.exporting import IN_ORDER, line_of, project_line
-from taskqueue.store.tools.forms import MESSAGEPACK as FORM
-from taskqueue.store.tools.importing import Brought, bring_in
-from taskqueue.store.tools.lines import VERSION, FirstLine, LastLine
+from taskqueue.store.repair.tolerant_reader import TolerantReader
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.allowed_absences import is_cleared
+from taskqueue.store.tools.export_formats import MESSAGEPACK as FORM
+from taskqueue.store.tools.export_lines import VERSION, FirstLine, LastLine
+from taskqueue.store.tools.exporter import IN_ORDER, project_line, task_line
+from taskqueue.store.tools.importer import ImportCounts, import_lines
 
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
@@ -77,12 +77,12 @@ class Repaired(Struct):
             self.lost.append(line)
 
 
-def repair(path: str, to: str, boot: float, given: Environment, progress: Callable[[int], object]) -> Repaired:
+def repair(path: str, to: str, boot: float, environment: Environment, progress: Callable[[int], object]) -> Repaired:
     """Make a store in ``to``, which must not be there, of what can be read of the one in ``path``.
 
     Args:
         boot: boot-clock seconds now.
-        given: reads what settings say, as the scheduler will.
+        environment: reads what settings say, as the scheduler will.
         progress: told how many tasks have been saved.
 
     Raises:
@@ -95,7 +95,7 @@ def repair(path: str, to: str, boot: float, given: Environment, progress: Callab
     os.makedirs(above, exist_ok=True)
     if not any(TABLE.fullmatch(name) or LOG.fullmatch(name) for name in os.listdir(path)):
         raise StoreError(f"{path}: there is nothing of a store here")
-    with alone(path), TemporaryDirectory(prefix=f"{basename(abspath(to))}.partial-", dir=above) as folder:
+    with exclusive_lock(path), TemporaryDirectory(prefix=f"{basename(abspath(to))}.partial-", dir=above) as folder:
         work, new = join(folder, "work"), join(folder, "new")
         os.mkdir(work)
         damage = damage_of(path)
@@ -104,8 +104,8 @@ def repair(path: str, to: str, boot: float, given: Environment, progress: Callab
         names = [] if damage is None else [flaw.name for flaw in damage.flaws]
         copy_readable(path, work, repaired.lose, has_manifest=not any(map(MANIFEST.fullmatch, names)))
         with closing(RocksStore(work)) as old, closing(RocksStore(new)) as store:
-            saving = _Saving(Readable(old, repaired.lose), repaired.lose)
-            for brought in bring_in(store, saving.lines(), "skip", boot, given, FORM):
+            saving = _Saving(TolerantReader(old, repaired.lose), repaired.lose)
+            for brought in import_lines(store, saving.lines(), "skip", boot, environment, FORM):
                 _count(repaired, brought)
                 progress(repaired.tasks)
             repaired.epoch = skip_epochs(store, to, saving.epoch)
@@ -114,7 +114,7 @@ def repair(path: str, to: str, boot: float, given: Environment, progress: Callab
     return repaired
 
 
-def _count(repaired: Repaired, brought: Brought) -> None:
+def _count(repaired: Repaired, brought: ImportCounts) -> None:
     repaired.tasks, repaired.projects = brought.new, brought.projects
 
 
@@ -123,7 +123,7 @@ class _Saving:
     epoch: the newest that anything tells of.
     """
 
-    def __init__(self, store: Readable, lose: Callable[[str], object]) -> None:
+    def __init__(self, store: TolerantReader, lose: Callable[[str], object]) -> None:
         self.epoch = int(store.get(META, [EPOCH_KEY])[0] or b"0")
         self._store = store
         self._lose = lose
@@ -137,7 +137,7 @@ class _Saving:
             for task in self._tasks(record):
                 self.epoch = max(self.epoch, max(task.seq, task.token) >> EPOCH_SHIFT)
                 count += 1
-                yield FORM.encode(line_of(record.name, task, FORM))
+                yield FORM.encode(task_line(record.name, task, FORM))
         yield FORM.encode(LastLine(count))
 
     def _projects(self) -> list[ProjectRecord]:
@@ -180,7 +180,7 @@ class _Saving:
         tasks = [_task_at(state, key, value, found) for (key, value), found in zip(page, specs, strict=True)]
         keys = [layout.id_key(record.number, "" if task is None else task.taskid) for task in tasks]
         for (key, _), task, found, known in zip(page, tasks, specs, self._store.get(layout.IDS, keys), strict=True):
-            if task is None or is_left(task, record.cleared):
+            if task is None or is_cleared(task, record.cleared):
                 continue
             there = None if known is None else _decoded(layout.task_of, record.number, task.taskid, known)
             if state != PROCESSING and there is not None:
@@ -197,7 +197,7 @@ class _Saving:
     def _recorded(self, record: ProjectRecord, page: Sequence[Entry]) -> Iterator[Task]:
         """Records without a place."""
         tasks = [_decoded(_task_of_id, key, value) for key, value in page]
-        known = [task for task in tasks if task is not None and not is_left(task, record.cleared)]
+        known = [task for task in tasks if task is not None and not is_cleared(task, record.cleared)]
         specs = self._specs([layout.seq_key(record.number, task.seq) for task in known])
         for task, found in zip(known, specs, strict=True):
             if task.bare:

@@ -15,7 +15,7 @@ from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import TaskQueueError
 from taskqueue.protocol.fields import Now
-from taskqueue.store.contract import Batch, Family, Reads
+from taskqueue.store.contract import Batch, Family, StoreReader
 from taskqueue.store.files.log_records import record_bytes
 from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.ledger import Ledger
@@ -24,13 +24,13 @@ from taskqueue.store.records import layout
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import FORMAT_KEY, META
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.tools.checking import check
-from taskqueue.store.tools.exporting import lines_of
-from taskqueue.store.tools.figures import project_records
+from taskqueue.store.tools.consistency import check
+from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK
+from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.findings import Findings
-from taskqueue.store.tools.forms import JSON, MESSAGEPACK
-from taskqueue.store.tools.importing import bring_in
-from taskqueue.store.tools.sizes import sizes_of
+from taskqueue.store.tools.importer import import_lines
+from taskqueue.store.tools.project_sizes import sizes_of
+from taskqueue.store.tools.store_stats import project_records
 
 MUTANTS = 1500
 SIZES = 12
@@ -51,8 +51,8 @@ class Crawl(Protocol):
 @pytest.fixture
 def records(crawl: Crawl) -> Records:
     """All that a store with a task of every kind has."""
-    with closing(ReadOnlyStore(crawl.path)) as still:
-        found = {family: still.scan(family, b"", layout.LAST_KEY, 1000) for family in layout.FAMILIES}
+    with closing(ReadOnlyStore(crawl.path)) as reader:
+        found = {family: reader.scan(family, b"", layout.LAST_KEY, 1000) for family in layout.FAMILIES}
     found[META] = [entry for entry in found[META] if entry[0] != EPOCH_KEY]  # a store in memory has its own
     return found
 
@@ -83,15 +83,15 @@ def changed(value: bytes, chance: random.Random) -> bytes:
 
 
 def readers() -> Iterator[Any]:
-    def export(store: Reads) -> None:
+    def export(store: StoreReader) -> None:
         for form in (JSON, MESSAGEPACK):
-            for _ in lines_of(store, project_records(store), range(1, 7), form, history="all"):
+            for _ in export_lines(store, project_records(store), range(1, 7), form, history="all"):
                 pass
 
     def bring(store: MemoryStore) -> None:
         first = b'{"taskqueue":2,"projects":[{"name":"news"},{"name":"x"}]}'
         task = b'{"project":"news","taskid":"new","state":"ready","url":"u"}'
-        for _ in bring_in(store, [first, task, b'{"tasks":1}'], "skip", 1.0, Calendar()):
+        for _ in import_lines(store, [first, task, b'{"tasks":1}'], "skip", 1.0, Calendar()):
             pass
 
     yield lambda store: check(store, Findings(most=100))
@@ -123,8 +123,8 @@ def test_how_much_a_project_takes_is_told_or_refused(crawl: Crawl, records: Reco
         chance = random.Random(seed)
         family, key, value = chance.choice(every)
         crawl.put(family, key, changed(value, chance))
-        with suppress(TaskQueueError), closing(ReadOnlyStore(crawl.path)) as still:
-            sizes_of(still)
+        with suppress(TaskQueueError), closing(ReadOnlyStore(crawl.path)) as reader:
+            sizes_of(reader)
         crawl.put(family, key, value)
 
 

@@ -21,12 +21,12 @@ from taskqueue.errors import Damaged, StoreError
 from taskqueue.store.files.damage import Damage, find_damage, number_of
 from taskqueue.store.files.file_snapshot import sync_folder
 from taskqueue.store.files.folder import LOG, Folder
-from taskqueue.store.files.lock import alone
-from taskqueue.store.files.mark import Mark, Marker
+from taskqueue.store.files.lock import exclusive_lock
+from taskqueue.store.files.synced_mark import SyncedMark, SyncedMarkWriter
 from taskqueue.store.files.write_log import Run, read_log
 
 
-def look(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> Damage | None:
+def recover_logs(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> Damage | None:
     """Look at a store that is about to be opened; what it has lost is cut out of its sight, if that may be.
 
     Args:
@@ -44,11 +44,11 @@ def look(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> Damage |
         _cut_torn_end(path)
         return None
     try:
-        with alone(path):
+        with exclusive_lock(path):
             pass
     except StoreError:
         return None  # whoever has it is at work in it, and opening it will say so
-    if damage.is_told and (damage.tables_ahead or not accept):
+    if damage.is_unexplained and (damage.tables_ahead or not accept):
         raise Damaged("\n".join([f"{path}: the store is damaged", *damage.lines(), remedy(path, damage)]))
     damage.aside = set_aside(path, damage)
     return damage
@@ -76,7 +76,7 @@ def set_aside(path: str, damage: Damage) -> str:
     Raises:
         OSError: it could not be done.
     """
-    marker = Marker(path, Mark(damage.known, 0, 0, "MANIFEST-0", 0, damage.marked_at, ""))
+    marker = SyncedMarkWriter(path, SyncedMark(damage.known, 0, 0, "MANIFEST-0", 0, damage.marked_at, ""))
     try:
         marker.sync()
     finally:
@@ -108,7 +108,7 @@ def _cut_torn_end(path: str) -> None:
     if _torn_at(path) is None:
         return
     try:
-        with alone(path):
+        with exclusive_lock(path):
             # Before the lock was held, it may have been a record that was just being written.
             if (torn := _torn_at(path)) is not None:
                 os.truncate(torn.name, torn.end)

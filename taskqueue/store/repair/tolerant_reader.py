@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from taskqueue.errors import StoreError
-from taskqueue.store.contract import Family, Reads
-from taskqueue.store.files.soundness import is_damage
+from taskqueue.store.contract import Family, StoreReader
+from taskqueue.store.files.integrity import is_damage
 from taskqueue.store.records import layout
 from taskqueue.store.records.pages import PAGE
 
@@ -24,14 +24,14 @@ KEY_BYTES: Final = 160
 """Longer than any key."""
 
 
-class Readable:
+class TolerantReader:
     """What can be read of a store.
 
     Args:
         lost: told a line for each range of keys that can't be read.
     """
 
-    def __init__(self, store: Reads, lost: Callable[[str], object]) -> None:
+    def __init__(self, store: StoreReader, lost: Callable[[str], object]) -> None:
         self._store = store
         self._lost = lost
         self._told: set[tuple[Family, bytes]] = set()

@@ -9,14 +9,14 @@ from os.path import exists
 import click
 
 from taskqueue.cli.input.confirmation import tasks
-from taskqueue.cli.store.place import Place, moving, names_store, size
+from taskqueue.cli.store.target import StoreTarget, byte_size, progress_bar, store_options
 from taskqueue.terminal.lines import say
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())
-@names_store
-def backup(place: Place, folder: str) -> None:
+@store_options
+def backup(target: StoreTarget, folder: str) -> None:
     """Copy a store to a folder, which must be empty or not be there yet. The daemon may go on meanwhile.
 
     Everything that was acknowledged before the command began is in the copy. It is there whole or not at all. On the
@@ -28,21 +28,21 @@ def backup(place: Place, folder: str) -> None:
       taskqueue store backup /backups/monday -c taskqueue.toml
     """
     from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-    from taskqueue.store.tools.copying import back_up
-    from taskqueue.store.tools.figures import figures_of
+    from taskqueue.store.tools.backup import back_up
+    from taskqueue.store.tools.store_stats import read_stats
 
-    with moving("copying"):
-        copied = back_up(place.path, folder)
-    with closing(ReadOnlyStore(folder)) as still:
-        figures = figures_of(still, place.cache_bytes)
-    say(f"{folder}: {tasks(figures.tasks)}, {size(copied)}, epoch {figures.epoch}")
+    with progress_bar("copying"):
+        copied = back_up(target.path, folder)
+    with closing(ReadOnlyStore(folder)) as reader:
+        figures = read_stats(reader, target.cache_bytes)
+    say(f"{folder}: {tasks(figures.tasks)}, {byte_size(copied)}, epoch {figures.epoch}")
 
 
 @click.command()
 @click.argument("copy", metavar="BACKUP", type=click.Path())
 @click.option("--replace", is_flag=True, help="Move the store that is there aside, to DIR.replaced.")
-@names_store
-def restore(place: Place, copy: str, replace: bool) -> None:
+@store_options
+def restore(target: StoreTarget, copy: str, replace: bool) -> None:
     """Put a backup in the place of the store. The daemon must be stopped; the backup stays as it is.
 
     What was done since the backup is forgotten, as far as the scheduler is concerned: tasks run again, and fetchers'
@@ -54,19 +54,19 @@ def restore(place: Place, copy: str, replace: bool) -> None:
       taskqueue store restore /backups/monday
       taskqueue store restore /backups/monday --replace -c taskqueue.toml
     """
-    from taskqueue.store.tools import copying
+    from taskqueue.store.tools import backup
 
-    aside = _free(f"{place.path}.replaced") if replace else None
-    moves = aside is not None and exists(place.path)
-    epoch = copying.restore(copy, place.path, aside)
-    say(f"{place.path}: restored from {copy}; its next epoch is {epoch + 1}")
+    aside = _free(f"{target.path}.replaced") if replace else None
+    moves = aside is not None and exists(target.path)
+    epoch = backup.restore(copy, target.path, aside)
+    say(f"{target.path}: restored from {copy}; its next epoch is {epoch + 1}")
     if moves:
         say(f"{aside}: the store that was there")
 
 
 @click.command()
-@names_store
-def compact(place: Place) -> None:
+@store_options
+def compact(target: StoreTarget) -> None:
     """Merge all of a store's tables, without what was written over or deleted. The daemon must be stopped.
 
     RocksDB does this by itself, little by little; the command does it at once, after very many tasks were dropped. It
@@ -76,19 +76,19 @@ def compact(place: Place) -> None:
     Example:
       taskqueue store compact -c taskqueue.toml
     """
-    from taskqueue.store.rocksdb.rocks import RocksStore
+    from taskqueue.store.rocksdb.rocks_store import RocksStore
 
-    before = _file_bytes(place.path)  # which also sees that there is a store, because opening one would make it
-    with closing(RocksStore(place.path, cache_bytes=place.cache_bytes)) as store, moving("compacting"):
+    before = _file_bytes(target.path)  # which also sees that there is a store, because opening one would make it
+    with closing(RocksStore(target.path, cache_bytes=target.cache_bytes)) as store, progress_bar("compacting"):
         store.compact()
-    say(f"{place.path}: {size(before)} before, {size(_file_bytes(place.path))} now")
+    say(f"{target.path}: {byte_size(before)} before, {byte_size(_file_bytes(target.path))} now")
 
 
 def _file_bytes(path: str) -> int:
     from taskqueue.store.files.file_snapshot import FileSnapshot
 
-    with closing(FileSnapshot(path)) as image:
-        return image.file_bytes
+    with closing(FileSnapshot(path)) as snapshot:
+        return snapshot.file_bytes
 
 
 def _free(name: str) -> str:

@@ -9,8 +9,8 @@ from typing import Protocol
 from taskqueue.protocol.views import Counts
 from taskqueue.store.contract import Batch
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.figures import StoreFigures, figures_of
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.store_stats import StoreStats, read_stats
 
 
 class Crawl(Protocol):
@@ -19,9 +19,9 @@ class Crawl(Protocol):
     path: str
 
 
-def figures(path: str, cache_bytes: int = 1 << 20) -> StoreFigures:
-    with closing(ReadOnlyStore(path)) as still:
-        return figures_of(still, cache_bytes)
+def figures(path: str, cache_bytes: int = 1 << 20) -> StoreStats:
+    with closing(ReadOnlyStore(path)) as reader:
+        return read_stats(reader, cache_bytes)
 
 
 def test_tasks_are_counted_by_project_and_state(crawl: Crawl) -> None:

@@ -12,11 +12,11 @@ from os.path import isdir
 from typing import Final
 
 from taskqueue.errors import StoreError
-from taskqueue.store.files.accepting import remedy
 from taskqueue.store.files.damage import Damage, find_damage
 from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.files.folder import TABLE, Folder, is_store
-from taskqueue.store.files.mark import read_mark
+from taskqueue.store.files.log_recovery import remedy
+from taskqueue.store.files.synced_mark import read_mark
 
 _WHERE: Final = re.compile(r"([0-9]+\.sst)(?: offset ([0-9]+))?")
 _REASON: Final = re.compile(r"could not \w+ the store: (.*)", re.DOTALL)
@@ -36,9 +36,9 @@ def damage_of(path: str) -> Damage | None:
     # The mark first: what is then written moves it on.
     with closing(Folder(path)) as folder:
         mark = read_mark(folder)
-    with closing(FileSnapshot(path)) as image:
-        damage = image.damage(mark)
-    return damage if damage is not None and damage.is_told else None
+    with closing(FileSnapshot(path)) as snapshot:
+        damage = snapshot.damage(mark)
+    return damage if damage is not None and damage.is_unexplained else None
 
 
 def lacks_manifest(path: str) -> bool:

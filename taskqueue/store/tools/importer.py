@@ -46,14 +46,14 @@ from taskqueue.store.contract import Store
 from taskqueue.store.ledger import FIRST_PROJECT
 from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import number as next_number
-from taskqueue.store.records.decoding import read
+from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records.decoding import stored_number as next_number
 from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.allowed_absences import is_left
-from taskqueue.store.tools.figures import project_records
-from taskqueue.store.tools.forms import JSON, Form
-from taskqueue.store.tools.lines import READABLE, ProjectLine, SliceLine, TaskLine, check_numbers
-from taskqueue.store.tools.slices import puts_of
+from taskqueue.store.tools.allowed_absences import is_cleared
+from taskqueue.store.tools.export_formats import JSON, ExportFormat
+from taskqueue.store.tools.export_lines import READABLE, ProjectLine, SliceLine, TaskLine, check_numbers
+from taskqueue.store.tools.history_slices import slice_batch
+from taskqueue.store.tools.store_stats import project_records
 
 T = TypeVar("T")
 
@@ -72,11 +72,11 @@ UNREADABLE: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionE
 
 _decode_overrides: Final = msgspec.msgpack.Decoder(dict[str, Setting] | None).decode
 
-Known = Literal["refuse", "skip"]
+KnownTasks = Literal["refuse", "skip"]
 """What to do if a project has tasks already: bring in nothing at all, or those that it does not know."""
 
 
-class Brought(Struct):
+class ImportCounts(Struct):
     """What came of it.
 
     Attributes:
@@ -94,14 +94,19 @@ class BadLine(StoreError):
     """A line that is none of an export, or the lines end too early; what was brought in before stays."""
 
 
-def bring_in(
-    store: Store, lines: Iterable[bytes], known: Known, boot: float, given: Environment, form: Form = JSON
-) -> Iterator[Brought]:
+def import_lines(
+    store: Store,
+    lines: Iterable[bytes],
+    known: KnownTasks,
+    boot: float,
+    environment: Environment,
+    form: ExportFormat = JSON,
+) -> Iterator[ImportCounts]:
     """Bring the lines in; tells after each batch what has come of it so far.
 
     Args:
         boot: boot-clock seconds now: the buckets of new projects are empty at that time.
-        given: reads what settings say, as the scheduler will.
+        environment: reads what settings say, as the scheduler will.
 
     Raises:
         BadLine: a line can't be read or says what can't be, or the last one is missing.
@@ -110,8 +115,8 @@ def bring_in(
     """
     numbered = enumerate(lines, 1)
     projects = _first_line(numbered, form)
-    inflow = _Inflow(store, boot, form)
-    inflow.make_projects(projects, known, given)
+    inflow = _Importer(store, boot, form)
+    inflow.make_projects(projects, known, environment)
     yield inflow.brought
     for page in _pages(numbered, form):
         if isinstance(page, list):
@@ -122,7 +127,7 @@ def bring_in(
     store.sync()
 
 
-def _first_line(numbered: Iterator[tuple[int, bytes]], form: Form) -> list[ProjectLine]:
+def _first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> list[ProjectLine]:
     number, line = next(numbered, (1, b""))
     try:
         first = form.decode_first(line)
@@ -136,7 +141,7 @@ def _first_line(numbered: Iterator[tuple[int, bytes]], form: Form) -> list[Proje
 
 
 def _pages(
-    numbered: Iterator[tuple[int, bytes]], form: Form
+    numbered: Iterator[tuple[int, bytes]], form: ExportFormat
 ) -> Iterator[list[tuple[int, TaskLine]] | tuple[int, SliceLine]]:
     """Pages of tasks, and single slices of the history."""
     page: list[tuple[int, TaskLine]] = []
@@ -160,7 +165,7 @@ def _pages(
     raise BadLine(f"the {unit}s end after {count:,} tasks, without their last {unit}; import the whole export again")
 
 
-def _check_last(number: int, line: bytes, count: int, form: Form) -> None:
+def _check_last(number: int, line: bytes, count: int, form: ExportFormat) -> None:
     try:
         said = form.decode_last(line).tasks
     except UNREADABLE as error:
@@ -169,21 +174,21 @@ def _check_last(number: int, line: bytes, count: int, form: Form) -> None:
         _refuse(form, number, f"there should be {said:,} tasks, and were {count:,}")
 
 
-def _decoded(number: int, line: bytes, form: Form, decode: Callable[[bytes], T]) -> T:
+def _decoded(number: int, line: bytes, form: ExportFormat, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(line)
     except UNREADABLE as error:
         _refuse(form, number, str(error))
 
 
-def _refuse(form: Form, number: int, reason: str) -> NoReturn:
+def _refuse(form: ExportFormat, number: int, reason: str) -> NoReturn:
     said = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
     raise BadLine(f"{form.unit} {number:,}: {said}")
 
 
-class _Inflow:
-    def __init__(self, store: Store, boot: float, form: Form) -> None:
-        self.brought = Brought()
+class _Importer:
+    def __init__(self, store: Store, boot: float, form: ExportFormat) -> None:
+        self.brought = ImportCounts()
         self._form = form
         self._store = store
         self._boot = boot
@@ -193,26 +198,26 @@ class _Inflow:
         self._named: set[str] = set()
         self._leased = set(_leased(store))
 
-    def make_projects(self, lines: Iterable[ProjectLine], known: Known, given: Environment) -> None:
+    def make_projects(self, lines: Iterable[ProjectLine], known: KnownTasks, environment: Environment) -> None:
         """Those that are not there yet."""
         self._named = {line.name for line in lines}
         for name in sorted(self._named):
             if known == "refuse" and name in self._projects and _has_tasks(self._projects[name]):
                 raise StoreError(f'project "{name}" has tasks already; say --merge to add those that it does not know')
         number = next_number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT)
-        kept = WriteSet()
+        writes = WriteSet()
         for line in lines:
             if line.name not in self._projects:
-                self._projects[line.name] = self._made(line, number, given)
-                kept.projects.append(self._projects[line.name])
+                self._projects[line.name] = self._made(line, number, environment)
+                writes.projects.append(self._projects[line.name])
                 number += 1
-        kept.next_project = number
-        self._store.write(self._epoch, batch_of(kept))
-        self.brought.projects = len(kept.projects)
+        writes.next_project = number
+        self._store.write(self._epoch, batch_of(writes))
+        self.brought.projects = len(writes.projects)
 
-    def _made(self, line: ProjectLine, number: int, given: Environment) -> ProjectRecord:
+    def _made(self, line: ProjectLine, number: int, environment: Environment) -> ProjectRecord:
         try:
-            return _record(line, number, self._boot, given, self._form)
+            return _record(line, number, self._boot, environment, self._form)
         except Rejected as rejected:
             _refuse(self._form, 1, f'project "{line.name}": {rejected.reason}')
         except UNREADABLE as error:
@@ -221,34 +226,34 @@ class _Inflow:
     def add_slice(self, number: int, line: SliceLine) -> None:
         """What happened in a minute or an hour."""
         numbers = {name: self._project(number, name).number for name in line.projects}
-        self._store.write(self._epoch, puts_of(self._store, line, numbers))
+        self._store.write(self._epoch, slice_batch(self._store, line, numbers))
 
     def add(self, page: list[tuple[int, TaskLine]]) -> None:
         """One batch."""
         refs = [TaskRef(self._project(number, line.project).number, line.taskid) for number, line in page]
         found = find(self._store, Needs(tasks=refs)).tasks
-        kept, touched = WriteSet(), dict[int, ProjectRecord]()
+        writes, touched = WriteSet(), dict[int, ProjectRecord]()
         for ref, (number, line) in zip(refs, page, strict=True):
             project, there = self._projects[line.project], found.get(ref)
-            if ref in self._leased or (there is not None and not is_left(there, project.cleared)):
+            if ref in self._leased or (there is not None and not is_cleared(there, project.cleared)):
                 self.brought.known += 1
                 continue
             if there is not None:
-                kept.forgotten.append(there)
+                writes.forgotten.append(there)
             task = self._task(number, line, project.number)
             found[ref] = task
             _count(project, task)
             touched[project.number] = project
-            kept.moves.append(_new(task))
-        kept.projects = list(touched.values())
-        self.brought.new += len(kept.moves)
-        self._write(kept)
+            writes.moves.append(_new(task))
+        writes.projects = list(touched.values())
+        self.brought.new += len(writes.moves)
+        self._write(writes)
 
-    def _write(self, kept: WriteSet) -> None:
+    def _write(self, writes: WriteSet) -> None:
         """A bare task has nothing but its record."""
-        bare = [move[0] for move in kept.moves if move[0].bare]
-        kept.moves = [move for move in kept.moves if not move[0].bare]
-        batch = batch_of(kept)
+        bare = [move[0] for move in writes.moves if move[0].bare]
+        writes.moves = [move for move in writes.moves if not move[0].bare]
+        batch = batch_of(writes)
         batch.puts[layout.IDS] += [
             (layout.id_key(task.project, task.taskid), layout.encode_bare(task)) for task in bare
         ]
@@ -272,17 +277,17 @@ def _leased(store: Store) -> Iterator[TaskRef]:
     family = layout.ORDERS[PROCESSING]
     for page in pages(store, family):
         for key, value in page:
-            number = read(family, key, layout.project_of, key)
-            yield TaskRef(number, read(family, key, layout.decode_lease, number, value).taskid)
+            number = decode_record(family, key, layout.project_of, key)
+            yield TaskRef(number, decode_record(family, key, layout.decode_lease, number, value).taskid)
 
 
 def _has_tasks(record: ProjectRecord) -> bool:
     return any(getattr(record.counts, name) for name in STATE_NAMES[1:])
 
 
-def _record(line: ProjectLine, number: int, boot: float, given: Environment, form: Form) -> ProjectRecord:
+def _record(line: ProjectLine, number: int, boot: float, environment: Environment, form: ExportFormat) -> ProjectRecord:
     check_numbers(line)
-    record = ProjectRecord(number, line.name, line.state, _overrides(line, given, form), bucket_at=boot)
+    record = ProjectRecord(number, line.name, line.state, _overrides(line, environment, form), bucket_at=boot)
     record.totals = line.totals or record.totals
     record.cron = line.cron
     record.finished = line.finished
@@ -292,18 +297,18 @@ def _record(line: ProjectLine, number: int, boot: float, given: Environment, for
     return record
 
 
-def _overrides(line: ProjectLine, given: Environment, form: Form) -> dict[str, Setting]:
+def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat) -> dict[str, Setting]:
     """As ``project-set`` would take them: a scheduler does not start with others."""
     try:
-        overrides = form.settings_read(_decode_overrides(form.packed(line.overrides)) or {})
+        overrides = form.decode_settings(_decode_overrides(form.to_msgpack(line.overrides)) or {})
     except UNREADABLE as error:
         raise ValueError(f"overrides: {error}") from None
-    check(merge({}, overrides), given)
-    check_size(overrides, given)
+    check(merge({}, overrides), environment)
+    check_size(overrides, environment)
     return overrides
 
 
-def _task(line: TaskLine, project: int, seq: int, form: Form) -> Task:
+def _task(line: TaskLine, project: int, seq: int, form: ExportFormat) -> Task:
     """As the line says, with this seq."""
     state = STATE_NAMES.index(line.state)
     if line.bare and state < SUCCESS:
@@ -317,12 +322,12 @@ def _task(line: TaskLine, project: int, seq: int, form: Form) -> Task:
         retried=line.retried, lastcrawltime=line.lastcrawltime, held_back=line.held_back, timed_out=line.timed_out,
         apart=line.apart, itag=line.itag, bare=line.bare,
     )  # fmt: skip
-    task.spec = None if line.bare else Spec(line.url, line.schedule, form.packed(line.body), line.depth)
+    task.spec = None if line.bare else Spec(line.url, line.schedule, form.to_msgpack(line.body), line.depth)
     _place(task, line, form)
     return task
 
 
-def _place(task: Task, line: TaskLine, form: Form) -> None:
+def _place(task: Task, line: TaskLine, form: ExportFormat) -> None:
     """Give the task its key."""
     if line.deferred is not None and task.state == PROCESSING:
         _apply_deferred(task, line, form)
@@ -334,13 +339,13 @@ def _place(task: Task, line: TaskLine, form: Form) -> None:
         task.key = time_key(task.exetime if task.state == DELAYED else line.ended_at, task.seq)
 
 
-def _apply_deferred(task: Task, line: TaskLine, form: Form) -> None:
+def _apply_deferred(task: Task, line: TaskLine, form: ExportFormat) -> None:
     """As if it replaced a task that waits; its delay was made a time when it came."""
     deferred = line.deferred
     if deferred is None:
         return
     schedule = deferred.schedule
-    task.spec = Spec(deferred.url, schedule, form.packed(deferred.body), line.depth)
+    task.spec = Spec(deferred.url, schedule, form.to_msgpack(deferred.body), line.depth)
     task.priority, task.itag, task.exetime = schedule.priority, schedule.itag or "", schedule.exetime
     task.retried, task.held_back, task.timed_out = 0, False, False
     task.state = DELAYED if schedule.exetime else READY

@@ -16,8 +16,8 @@ from taskqueue.protocol.views import Attempt, Counts
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks import RocksStore
-from taskqueue.store.tools.sizes import Sizes, sizes_of
+from taskqueue.store.rocksdb.rocks_store import RocksStore
+from taskqueue.store.tools.project_sizes import Sizes, sizes_of
 from tests.unit.store.conftest import Crawl
 
 BIN_16 = b"\xc5"
@@ -34,8 +34,8 @@ def made(random: Random, project: int, seq: int, state: int, body_bytes: int) ->
 
 
 def sizes(path: str) -> Sizes:
-    with closing(ReadOnlyStore(path)) as still:
-        return sizes_of(still)
+    with closing(ReadOnlyStore(path)) as reader:
+        return sizes_of(reader)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def path(tmp_path: Path) -> str:
                 for task, *_ in moves
                 if task.state == FAILED
             ]
-            ledger.keep(WriteSet(moves=moves, attempts=failed))
+            ledger.commit(WriteSet(moves=moves, attempts=failed))
             if not part:
                 store.compact()
         records = [
@@ -63,7 +63,7 @@ def path(tmp_path: Path) -> str:
             ProjectRecord(2, "small", counts=Counts(ready=3000)),
             ProjectRecord(3, "empty"),
         ]
-        ledger.keep(WriteSet(projects=records))
+        ledger.commit(WriteSet(projects=records))
     return str(tmp_path)
 
 
@@ -81,8 +81,8 @@ def test_the_largest_project_comes_first_with_about_what_its_bodies_take(path: s
 
 def test_all_of_them_and_what_is_shared_add_up_to_what_the_store_takes(path: str) -> None:
     found = sizes(path)
-    with closing(ReadOnlyStore(path)) as still:
-        taken = sum(still.table_bytes(family) + still.log_bytes(family) for family in layout.FAMILIES)
+    with closing(ReadOnlyStore(path)) as reader:
+        taken = sum(reader.table_bytes(family) + reader.log_bytes(family) for family in layout.FAMILIES)
 
     assert sum(size.size_bytes for size in found.projects) + found.shared_bytes == pytest.approx(taken, abs=50)
 

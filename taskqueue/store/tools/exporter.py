@@ -13,12 +13,12 @@ import msgspec
 
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Spec, Task, key_time
-from taskqueue.store.contract import Family, Reads
+from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import read, refuse
+from taskqueue.store.records.decoding import decode_record, raise_corrupt
 from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.forms import JSON, Form
-from taskqueue.store.tools.lines import (
+from taskqueue.store.tools.export_formats import JSON, ExportFormat
+from taskqueue.store.tools.export_lines import (
     ABSENT,
     NEVER,
     VERSION,
@@ -28,7 +28,7 @@ from taskqueue.store.tools.lines import (
     ProjectLine,
     TaskLine,
 )  # fmt: skip
-from taskqueue.store.tools.slices import slices_of
+from taskqueue.store.tools.history_slices import slices_of
 
 OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
 IN_ORDER: Final = (PROCESSING, READY, DELAYED, *OVER)
@@ -38,11 +38,11 @@ Entry = tuple[bytes, bytes]
 History = Literal["none", "projects", "all"]
 
 
-def lines_of(
-    store: Reads,
+def export_lines(
+    store: StoreReader,
     records: Sequence[ProjectRecord],
     states: Collection[int],
-    form: Form = JSON,
+    form: ExportFormat = JSON,
     *,
     history: History = "none",
 ) -> Iterator[bytes]:
@@ -60,20 +60,20 @@ def lines_of(
     for record in records:
         for task in _tasks(store, record, states):
             count += 1
-            yield form.encode(line_of(record.name, task, form))
+            yield form.encode(task_line(record.name, task, form))
     if history != "none":
         names = {record.number: record.name for record in records}
         yield from map(form.encode, slices_of(store, names, whole=history == "all"))
     yield form.encode(LastLine(count))
 
 
-def project_line(record: ProjectRecord, form: Form) -> ProjectLine:
+def project_line(record: ProjectRecord, form: ExportFormat) -> ProjectLine:
     """What is written of a project."""
-    overrides = form.settings_said(record.overrides)
+    overrides = form.encode_settings(record.overrides)
     return ProjectLine(
         name=record.name,
         state=record.state,
-        overrides=form.said(layout.encode(overrides)) if overrides else ABSENT,
+        overrides=form.to_value(layout.encode(overrides)) if overrides else ABSENT,
         totals=record.totals,
         pause=record.pause,
         cron=record.cron,
@@ -81,7 +81,7 @@ def project_line(record: ProjectRecord, form: Form) -> ProjectLine:
     )
 
 
-def _tasks(store: Reads, record: ProjectRecord, states: Collection[int]) -> Iterator[Task]:
+def _tasks(store: StoreReader, record: ProjectRecord, states: Collection[int]) -> Iterator[Task]:
     for state in IN_ORDER:
         if state in states:
             yield from _order(store, record.number, state)
@@ -89,34 +89,34 @@ def _tasks(store: Reads, record: ProjectRecord, states: Collection[int]) -> Iter
         yield from _bare(store, record.number, states)
 
 
-def _order(store: Reads, number: int, state: int) -> Iterator[Task]:
+def _order(store: StoreReader, number: int, state: int) -> Iterator[Task]:
     family = layout.ORDERS[state]
     for page in pages(store, family, layout.project_key(number), layout.project_key(number + 1)):
         yield from _over(store, family, page) if state >= SUCCESS else _live(store, family, state, page)
 
 
-def _live(store: Reads, family: Family, state: int, page: Sequence[Entry]) -> Iterator[Task]:
+def _live(store: StoreReader, family: Family, state: int, page: Sequence[Entry]) -> Iterator[Task]:
     deferred = _deferred(store, page) if state == PROCESSING else {}
     for (key, value), (taskid, spec) in zip(page, _specs(store, page), strict=True):
         number = layout.project_of(key)
         if state == PROCESSING:
-            task = read(family, key, layout.decode_lease, number, value)
+            task = decode_record(family, key, layout.decode_lease, number, value)
             if task.lease is not None and key in deferred:
-                task.lease.deferred = read(layout.DEFERRED, key, layout.decode_deferred, deferred[key])
+                task.lease.deferred = decode_record(layout.DEFERRED, key, layout.decode_deferred, deferred[key])
         else:
-            task = read(family, key, layout.task_of, number, taskid, value)
+            task = decode_record(family, key, layout.task_of, number, taskid, value)
         task.spec = spec
         yield task
 
 
-def _over(store: Reads, family: Family, page: Sequence[Entry]) -> Iterator[Task]:
-    taskids = [read(family, key, _taskid, value) for key, value in page]
+def _over(store: StoreReader, family: Family, page: Sequence[Entry]) -> Iterator[Task]:
+    taskids = [decode_record(family, key, _taskid, value) for key, value in page]
     keys = [layout.id_key(layout.project_of(key), taskid) for (key, _), taskid in zip(page, taskids, strict=True)]
     records = store.get(layout.IDS, keys)
     for taskid, key, record, (_, spec) in zip(taskids, keys, records, _specs(store, page), strict=True):
         if record is None:
-            refuse(layout.IDS, key, "it is missing")
-        task = read(layout.IDS, key, layout.task_of, layout.project_of(key), taskid, record)
+            raise_corrupt(layout.IDS, key, "it is missing")
+        task = decode_record(layout.IDS, key, layout.task_of, layout.project_of(key), taskid, record)
         task.spec = spec
         yield task
 
@@ -125,32 +125,32 @@ def _taskid(value: bytes) -> str:
     return layout.taskid_at(value).decode()
 
 
-def _bare(store: Reads, number: int, states: Collection[int]) -> Iterator[Task]:
+def _bare(store: StoreReader, number: int, states: Collection[int]) -> Iterator[Task]:
     """Those of which there is nothing but the record."""
     for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
         for key, value in page:
-            taskid = read(layout.IDS, key, bytes.decode, key[len(layout.project_key(number)) :])
-            task = read(layout.IDS, key, layout.task_of, number, taskid, value)
+            taskid = decode_record(layout.IDS, key, bytes.decode, key[len(layout.project_key(number)) :])
+            task = decode_record(layout.IDS, key, layout.task_of, number, taskid, value)
             if task.bare and task.state in states:
                 yield task
 
 
-def _specs(store: Reads, page: Sequence[Entry]) -> Iterator[tuple[str, Spec]]:
+def _specs(store: StoreReader, page: Sequence[Entry]) -> Iterator[tuple[str, Spec]]:
     """Taskids and specs of the entries of an order."""
     keys = [layout.spec_key_of(key) for key, _ in page]
     for key, value in zip(keys, store.get(layout.SPECS, keys), strict=True):
         if value is None:
-            refuse(layout.SPECS, key, "it is missing")
-        yield read(layout.SPECS, key, layout.decode_spec, value)
+            raise_corrupt(layout.SPECS, key, "it is missing")
+        yield decode_record(layout.SPECS, key, layout.decode_spec, value)
 
 
-def _deferred(store: Reads, page: Sequence[Entry]) -> dict[bytes, bytes]:
+def _deferred(store: StoreReader, page: Sequence[Entry]) -> dict[bytes, bytes]:
     """By the keys of leases, what waits for their ends."""
     found = store.get(layout.DEFERRED, [layout.spec_key_of(key) for key, _ in page])
     return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
 
 
-def line_of(project: str, task: Task, form: Form) -> TaskLine:
+def task_line(project: str, task: Task, form: ExportFormat) -> TaskLine:
     """What is written of a task, which has its spec unless it is bare; ``project`` is a name."""
     spec = task.spec
     line = TaskLine(
@@ -171,10 +171,10 @@ def line_of(project: str, task: Task, form: Form) -> TaskLine:
     )
     if spec is None:
         return line
-    body = form.said(spec.body)
+    body = form.to_value(spec.body)
     return msgspec.structs.replace(line, url=spec.url, schedule=spec.schedule, depth=spec.depth, body=body)
 
 
-def _deferred_line(task: Task, form: Form) -> DeferredLine | None:
+def _deferred_line(task: Task, form: ExportFormat) -> DeferredLine | None:
     item = task.lease.deferred if task.lease is not None else None
-    return None if item is None else DeferredLine(item.url, item.schedule, form.said(item.body))
+    return None if item is None else DeferredLine(item.url, item.schedule, form.to_value(item.body))

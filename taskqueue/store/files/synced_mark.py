@@ -29,7 +29,7 @@ _CHECKSUM: Final = struct.Struct("<I")
 _MAGIC: Final = b"tqsync 2"
 
 
-class Mark(NamedTuple):
+class SyncedMark(NamedTuple):
     """What the file says.
 
     Attributes:
@@ -51,7 +51,7 @@ class Mark(NamedTuple):
     boot_id: str
 
 
-def read_mark(folder: Folder) -> Mark | None:
+def read_mark(folder: Folder) -> SyncedMark | None:
     """Of a store; None: there is none, it is torn, or it is that of another store.
 
     Raises:
@@ -69,7 +69,7 @@ def read_mark(folder: Folder) -> Mark | None:
     magic, seq, opened_seq, first_log, manifest, manifest_bytes, at, boot_id, marked = _LAYOUT.unpack(packed)
     if magic != _MAGIC or marked != store.ljust(36, b"\0"):
         return None
-    return Mark(
+    return SyncedMark(
         seq,
         opened_seq,
         first_log,
@@ -80,7 +80,7 @@ def read_mark(folder: Folder) -> Mark | None:
     )
 
 
-def fresh_mark(path: str, seq: int, boot_id: str) -> Mark:
+def mark_of_opening(path: str, seq: int, boot_id: str) -> SyncedMark:
     """Of a store that has just been opened for writing, when its last change has this number.
 
     Raises:
@@ -90,13 +90,13 @@ def fresh_mark(path: str, seq: int, boot_id: str) -> Mark:
     with closing(Folder(path)) as folder:
         logs = [int(name.partition(".")[0]) for name in folder.names() if LOG.fullmatch(name)]
         name = folder.manifest_name()
-        return Mark(seq, seq, max(logs, default=0), name, folder.size(name), time.time(), boot_id)
+        return SyncedMark(seq, seq, max(logs, default=0), name, folder.size(name), time.time(), boot_id)
 
 
-class Marker:
+class SyncedMarkWriter:
     """Writes the mark of a store that is open."""
 
-    def __init__(self, path: str, mark: Mark) -> None:
+    def __init__(self, path: str, mark: SyncedMark) -> None:
         """Put a mark in the place of what is there.
 
         Raises:
@@ -114,7 +114,7 @@ class Marker:
             self.close()
             raise
 
-    def move_to(self, seq: int) -> None:
+    def advance(self, seq: int) -> None:
         """Everything up to this change is safe. Costs 3 µs of CPU.
 
         Whatever the disk says: the older mark is still true.
@@ -136,7 +136,7 @@ class Marker:
             os.close(self._file)
             self._file = -1
 
-    def _put(self, mark: Mark) -> None:
+    def _put(self, mark: SyncedMark) -> None:
         number = int(mark.manifest.rpartition("-")[2] or 0)
         packed = _LAYOUT.pack(
             _MAGIC,
