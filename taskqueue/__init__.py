@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from taskqueue.client.async_client import AsyncClient
     from taskqueue.client.blocking import Client
     from taskqueue.client.links.hyperlinks import links
+    from taskqueue.client.tasks.identity import canonical_url, default_taskid
+    from taskqueue.client.tasks.new_task import new_task
     from taskqueue.client.tasks.push_many import Pushed
+    from taskqueue.client.tasks.push_options import PushOptions
     from taskqueue.client.tasks.reports import Finish
-    from taskqueue.client.tasks.task import Task, canonical_url, default_taskid, new_task
+    from taskqueue.client.tasks.task import Task
     from taskqueue.client.worker.middleware import Middleware
     from taskqueue.client.worker.outcome import Drop, PassedOn, Retry
     from taskqueue.client.worker.worker import Worker
@@ -39,6 +42,7 @@ __all__ = [
     "Middleware",
     "NewTask",
     "PassedOn",
+    "PushOptions",
     "Pushed",
     "RequestRejected",
     "RequestTimeout",
@@ -60,14 +64,15 @@ _HOMES = {
     "Middleware": "client.worker.middleware",
     "NewTask": "protocol.fields",
     "PassedOn": "client.worker.outcome",
+    "PushOptions": "client.tasks.push_options",
     "Pushed": "client.tasks.push_many",
     "Retry": "client.worker.outcome",
     "Task": "client.tasks.task",
     "Worker": "client.worker.worker",
-    "canonical_url": "client.tasks.task",
-    "default_taskid": "client.tasks.task",
+    "canonical_url": "client.tasks.identity",
+    "default_taskid": "client.tasks.identity",
     "links": "client.links.hyperlinks",
-    "new_task": "client.tasks.task",
+    "new_task": "client.tasks.new_task",
 }
 """Modules of the names above; those that are not here are errors."""
 

@@ -3,9 +3,12 @@
 from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.blocking import Client
 from taskqueue.client.links.hyperlinks import links
+from taskqueue.client.tasks.identity import canonical_url, default_taskid
+from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import Pushed
+from taskqueue.client.tasks.push_options import PushOptions
 from taskqueue.client.tasks.reports import Finish
-from taskqueue.client.tasks.task import Task, canonical_url, default_taskid, new_task
+from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.middleware import Middleware
 from taskqueue.client.worker.outcome import Drop, PassedOn, Retry
 from taskqueue.client.worker.worker import Worker
@@ -17,6 +20,7 @@ __all__ = [
     "Finish",
     "Middleware",
     "PassedOn",
+    "PushOptions",
     "Pushed",
     "Retry",
     "Task",

@@ -18,13 +18,12 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import suppress
 from math import inf
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self, Unpack
 
 from taskqueue.client.admin.hold_open import Holding
 from taskqueue.client.admin.log_admin import LogAdmin
@@ -36,10 +35,12 @@ from taskqueue.client.connection.session import HandedOut, Session
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.relay import Relay
 from taskqueue.client.fetcher.task_supply import TaskSupply
+from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import Batch, Defaults, Item, Packer, Pushed, batches
 from taskqueue.client.tasks.push_one import PushOne, push_of
+from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.reports import Finish, Reports, failure_of, success_of
-from taskqueue.client.tasks.task import Duration, Moment, Task, new_task
+from taskqueue.client.tasks.task import Task
 from taskqueue.errors import MessageTooLarge
 from taskqueue.protocol.fields import MAX_BATCH
 from taskqueue.protocol.replies import NewOutcome, NewTasksReply, OperationsReply, TokensReply
@@ -107,33 +108,11 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
 
     # ------------------------------------------------------------------------------------ producing
 
-    async def push(
-        self,
-        project: str,
-        url: str,
-        *,
-        taskid: str | None = None,
-        fetch: Mapping[str, Any] | None = None,
-        process: Mapping[str, Any] | None = None,
-        save: Any = None,
-        body: Any = None,
-        priority: int = 0,
-        exetime: Moment | None = None,
-        delay: Duration | None = None,
-        retries: int | None = None,
-        age: Duration | None = None,
-        itag: str | None = None,
-        auto_recrawl: bool = False,
-        force_update: bool = False,
-        cancel: bool = False,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - the task's, not the call's
-        expires_at: Moment | None = None,
-        canonical: bool = False,
-    ) -> NewOutcome:
+    @explains_options
+    async def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> NewOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
-        The arguments are those of ``new_task``; ``timeout`` is the seconds that processing the task may take. A url
-        that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.url_rules``.
+        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.url_rules``.
         Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
         outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.connection.batching``.
 
@@ -141,27 +120,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
             ValueError, TypeError: it is no task; nothing was sent.
             RequestRejected: the daemon does not take it, such as for an unknown project.
         """
-        task = new_task(
-            url,
-            taskid=taskid,
-            fetch=fetch,
-            process=process,
-            save=save,
-            body=body,
-            priority=priority,
-            exetime=exetime,
-            delay=delay,
-            retries=retries,
-            age=age,
-            itag=itag,
-            auto_recrawl=auto_recrawl,
-            force_update=force_update,
-            cancel=cancel,
-            timeout=timeout,
-            expires_at=expires_at,
-            canonical=canonical,
-        )
-        return await self.pushes.push(push_of(project, task))
+        return await self.pushes.push(push_of(project, new_task(url, **options)))
 
     async def push_many(
         self,

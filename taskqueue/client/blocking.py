@@ -8,19 +8,21 @@ code computes or sleeps. Any thread may call it. Here is what producers and fetc
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from math import inf
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.blocking_admin import BlockingAdmin
 from taskqueue.client.connection.background import Background, Running
+from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
 from taskqueue.client.tasks.push_one import push_of
+from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.reports import Finish, failure_of, report_size, success_of
-from taskqueue.client.tasks.task import Duration, Moment, Task, new_task
+from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
 from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.replies import NewOutcome
@@ -65,51 +67,10 @@ class Client(BlockingAdmin):
 
     # ------------------------------------------------------------------------------------ producing
 
-    def push(
-        self,
-        project: str,
-        url: str,
-        *,
-        taskid: str | None = None,
-        fetch: Mapping[str, Any] | None = None,
-        process: Mapping[str, Any] | None = None,
-        save: Any = None,
-        body: Any = None,
-        priority: int = 0,
-        exetime: Moment | None = None,
-        delay: Duration | None = None,
-        retries: int | None = None,
-        age: Duration | None = None,
-        itag: str | None = None,
-        auto_recrawl: bool = False,
-        force_update: bool = False,
-        cancel: bool = False,
-        timeout: Duration | None = None,
-        expires_at: Moment | None = None,
-        canonical: bool = False,
-    ) -> NewOutcome:
+    @explains_options
+    def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> NewOutcome:
         """See ``AsyncClient.push``."""
-        task = new_task(
-            url,
-            taskid=taskid,
-            fetch=fetch,
-            process=process,
-            save=save,
-            body=body,
-            priority=priority,
-            exetime=exetime,
-            delay=delay,
-            retries=retries,
-            age=age,
-            itag=itag,
-            auto_recrawl=auto_recrawl,
-            force_update=force_update,
-            cancel=cancel,
-            timeout=timeout,
-            expires_at=expires_at,
-            canonical=canonical,
-        )
-        push = push_of(project, task)
+        push = push_of(project, new_task(url, **options))
         return self._background.ask(self._client.pushes.grouping, push, push.size)
 
     def push_many(

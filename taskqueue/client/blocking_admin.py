@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from taskqueue.client.admin.hold_open import HOLD_SECONDS
 from taskqueue.client.admin.log_admin import PAGE
 from taskqueue.client.connection.background import Background
-from taskqueue.client.tasks.task import Moment
+from taskqueue.client.tasks.push_options import Moment
 from taskqueue.errors import Closed
 from taskqueue.protocol.choices import FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
 from taskqueue.protocol.fields import Setting

@@ -88,7 +88,7 @@ def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:
 
 
 def _taskid(client: Client, project: str, name: str) -> str:
-    from taskqueue.client.tasks.task import default_taskid
+    from taskqueue.client.tasks.identity import default_taskid
 
     by_url = default_taskid(name)
     if "://" in name:

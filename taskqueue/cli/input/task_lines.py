@@ -25,8 +25,8 @@ from typing import Any, Final, NoReturn
 import click
 
 from taskqueue.cli.input import packed_tasks, times
+from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import under
-from taskqueue.client.tasks.task import new_task
 from taskqueue.client.tasks.url_rules import check_typed
 from taskqueue.protocol.fields import NewTask, Schedule
 from taskqueue.protocol.value_stream import BrokenStream

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from taskqueue.cli.input.times import ago, duration, local
 from taskqueue.cli.output.tables import STYLES, bare_table
-from taskqueue.client.tasks.task import default_taskid
+from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.protocol.views import Attempt, OperationView, TaskRow
 from taskqueue.terminal.screen import Text
 

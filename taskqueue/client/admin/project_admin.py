@@ -9,7 +9,7 @@ from typing import Any, Literal
 from taskqueue.client.admin.hold_open import HOLD_SECONDS, Holding
 from taskqueue.client.admin.long_poll import LongPoll
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.tasks.task import body_of
+from taskqueue.client.tasks.new_task import body_of
 from taskqueue.errors import ClientError
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
 from taskqueue.protocol.fields import Setting

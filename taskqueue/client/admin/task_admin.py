@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 
 from taskqueue.client.admin.long_poll import LongPoll
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.tasks.task import Moment, default_taskid, unix_seconds
+from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.push_options import Moment, unix_seconds
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.replies import (
     FailuresReply,
@@ -97,7 +98,7 @@ class TaskAdmin:
             state=state,
             url=url or "",
             error=error or "",
-            since=unix_seconds("since", since) or 0.0,
+            since=0.0 if since is None else unix_seconds("since", since),
             newest=newest,
             after=after,
             limit=limit,
@@ -149,7 +150,7 @@ class TaskAdmin:
             ValueError: since is a datetime without a zone.
             RequestRejected: there is no such project, or too many ask at once.
         """
-        start = unix_seconds("since", since) or 0.0
+        start = 0.0 if since is None else unix_seconds("since", since)
         request = Failures(session="", n=0, project=project, by=by, since=start, limit=limit)
         return await self._exchange.ask(request, FailuresReply)
 
@@ -199,7 +200,7 @@ class TaskAdmin:
             group=group,
             filter=chosen,
             priority=priority,
-            exetime=unix_seconds("exetime", exetime) or 0.0,
+            exetime=0.0 if exetime is None else unix_seconds("exetime", exetime),
             delay=delay,
             dry_run=dry_run,
         )

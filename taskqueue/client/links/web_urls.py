@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Literal, get_args
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from taskqueue.client.tasks.task import OWN_PORTS
+from taskqueue.client.tasks.identity import OWN_PORTS
 from taskqueue.protocol.fields import MAX_URL_CHARS
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ Memory holds one batch being packed and those in flight, however long the iterab
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct, field
 
-from taskqueue.client.tasks.task import Duration, Moment, new_task
+from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
 from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.replies import NewOutcome, NewTasksReply
@@ -27,7 +27,7 @@ FIRST_ERRORS: Final = 20
 TIMES: Final = ("exetime", "delay")
 """When a task may first run: the one or the other."""
 
-_FIELDS: Final = frozenset(inspect.signature(new_task).parameters)
+_FIELDS: Final = OPTIONS | {"url", "project"}
 
 Item = str | NewTask | Mapping[str, Any]
 """A url, a task, or a map of the arguments of ``new_task``."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from taskqueue.cli.input.packed_tasks import plain_task
 from taskqueue.cli.input.task_lines import Lines, parse
-from taskqueue.client.tasks.task import new_task
+from taskqueue.client.tasks.new_task import new_task
 from taskqueue.protocol.value_stream import values
 
 URL = {"url": "http://site/"}

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from taskqueue.cli.input.task_lines import parse
-from taskqueue.client.tasks.task import default_taskid, new_task
+from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.new_task import new_task
 
 
 def test_a_line_that_is_no_object_is_a_url() -> None:

@@ -17,7 +17,7 @@ from taskqueue.cli.output.bulk import outcome
 from taskqueue.cli.output.json_output import as_plain
 from taskqueue.cli.output.tables import of_cron, of_pauses, of_projects, of_settings
 from taskqueue.cli.output.task_tables import of_attempts, of_operations, of_tasks, progress
-from taskqueue.client.tasks.task import default_taskid
+from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.protocol.views import (
     Attempt,

@@ -1,0 +1,112 @@
+"""What can be said of a task when it is pushed, typed and explained once for everybody who takes it.
+
+``push``, ``new_task`` and whoever wraps them take these keywords as ``**options: Unpack[PushOptions]`` (PEP 692), so
+editors and type checkers see each with its type; ``explains_options`` adds what is said of each here to a docstring.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, TypedDict, TypeVar
+
+from taskqueue.units import EXAMPLES, seconds_of
+
+Moment = float | datetime
+"""Unix seconds, or a date and time that knows its zone."""
+
+Duration = float | str
+"""Seconds, or a text such as "90s", "5m" or "30d"."""
+
+Taking = TypeVar("Taking", bound=Callable[..., object])
+
+
+class PushOptions(TypedDict, total=False):
+    """Keywords of a push, each of which may be left out.
+
+    Options:
+        taskid: its identity in its project, 1 to 128 bytes; None: ``default_taskid`` of the url.
+        fetch, process, save: sent along as they are, as the body's map; any MessagePack-able values.
+        body: sent along instead of that map.
+        priority: larger first, 32 bits; 0 if nothing is said.
+        exetime: unix seconds, or an aware datetime, before which it must not run; None is any time.
+        delay: seconds, or a text such as "5m", from its arrival at the daemon before which it must not run; wins over
+            exetime.
+        retries: further attempts after a failure; None: the project's setting.
+        age: seconds, or such a text, for which a success stays good; None is for ever.
+        itag: a value that differs from the stored one restarts a task that is over.
+        auto_recrawl: with age: run it again each age.
+        force_update: this schedule and body win over the stored ones.
+        cancel: with force_update: end the task.
+        timeout: seconds, or such a text, that processing may take; None: the project's processing_timeout.
+        expires_at: unix seconds, or an aware datetime, after which it is not worth running any more: instead of being
+            handed out it then ends as cancelled.
+        canonical: send, and make the taskid of, ``canonical_url`` of the url.
+    """
+
+    taskid: str | None
+    fetch: Mapping[str, Any] | None
+    process: Mapping[str, Any] | None
+    save: Any
+    body: Any
+    priority: int
+    exetime: Moment | None
+    delay: Duration | None
+    retries: int | None
+    age: Duration | None
+    itag: str | None
+    auto_recrawl: bool
+    force_update: bool
+    cancel: bool
+    timeout: Duration | None
+    expires_at: Moment | None
+    canonical: bool
+
+
+OPTIONS: Final = frozenset(PushOptions.__annotations__)
+"""Their names."""
+
+
+def explains_options(function: Taking) -> Taking:
+    """Say in a function's docstring, too, what PushOptions says of each of its keywords: ``help`` shows no other."""
+    if function.__doc__ and PushOptions.__doc__:  # ``python -OO`` takes them away.
+        explained = inspect.cleandoc(PushOptions.__doc__).partition("\n\n")[2]
+        function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\n{explained}"
+    return function
+
+
+def check_options(names: Mapping[str, Any]) -> None:
+    """See that all of them are known.
+
+    Raises:
+        TypeError: one is not; the message names it.
+    """
+    if unknown := sorted(names.keys() - OPTIONS):
+        raise TypeError(f"{unknown[0]}: unknown option; a task has {', '.join(sorted(OPTIONS))}")
+
+
+def unix_seconds(field: str, at: Moment) -> float:
+    """A moment as the daemon is told it.
+
+    Raises:
+        ValueError: it is a datetime without a zone: nobody else knows the clock that it was read from.
+    """
+    if not isinstance(at, datetime):
+        return at
+    if at.tzinfo is None:
+        raise ValueError(f"{field}: {at.isoformat()} has no time zone; give it one, such as tzinfo=UTC")
+    return at.timestamp()
+
+
+def seconds(field: str, duration: Duration) -> float:
+    """A duration as the daemon is told it.
+
+    Raises:
+        ValueError: it is a text that is none.
+    """
+    if not isinstance(duration, str):
+        return duration
+    if (found := seconds_of(duration)) is None:
+        raise ValueError(f"schedule.{field}: expected seconds, or a duration such as {EXAMPLES}, not {duration!r}")
+    return found
