@@ -1,7 +1,8 @@
-"""How long: one way to write it, wherever a person writes it: in settings, on the command line, in a line of a file.
+"""How long and how large: one way to write a duration and a size, and one to tell them, wherever people do.
 
-A number of seconds, or a text: a number, with a point if it is a part, and s, m, h or d: "90s", "1.5h", "30d". A text
-without a unit is one of seconds. What is stored and sent is seconds.
+A duration is a number of seconds, or a text: a number, with a point if it is a part, and s, m, h or d: "90s", "1.5h",
+"30d". A text without a unit is one of seconds. A size is a whole number of bytes, or a text: one with a unit of powers
+of 1024: "8 MiB", "512KiB". What is stored and sent is seconds and bytes.
 """
 
 from __future__ import annotations
@@ -9,13 +10,44 @@ from __future__ import annotations
 import re
 from typing import Final
 
-TEXT: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([smhd]?)", re.ASCII)
-UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 EXAMPLES: Final = '"90s", "5m", "12h" or "30d"'
-"""For messages about what is none."""
+"""For messages about what is no duration."""
+
+_DURATION: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([smhd]?)", re.ASCII)
+_UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION_PARTS: Final = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+"""Rows of (unit, its seconds, the next smaller unit, its seconds)."""
+
+_UNIT_BYTES: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZE: Final = re.compile(rf"(\d{{1,15}}) ?({'|'.join(_UNIT_BYTES)})", re.ASCII)
 
 
-def seconds_of(written: str) -> float | None:
+def parse_duration(written: str) -> float | None:
     """``"5m"`` as 300; None: it is no duration."""
-    read = TEXT.fullmatch(written)
-    return float(read[1]) * UNIT_SECONDS[read[2]] if read else None
+    read = _DURATION.fullmatch(written)
+    return float(read[1]) * _UNIT_SECONDS[read[2]] if read else None
+
+
+def duration_text(seconds: float) -> str:
+    """``0.4 s``, ``34 s``, ``4 min 10 s``, ``3 h 20 min``, ``2 d 4 h``; never less than 0 s."""
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    for unit, size, lesser, part in _DURATION_PARTS:
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {unit} {rest} {lesser}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
+def parse_size(written: str) -> int | None:
+    """``"8 MiB"`` as 8388608; None: it is no size. A number needs a unit, so that nobody takes bytes for more."""
+    read = _SIZE.fullmatch(written)
+    return int(read[1]) * _UNIT_BYTES[read[2]] if read else None
+
+
+def size_text(count: float) -> str:
+    """Bytes in the largest unit of which there is one: ``8 MiB`` if they are just that, else in tenths: ``1.5 GiB``."""
+    unit = next((unit for unit in reversed(_UNIT_BYTES) if count >= _UNIT_BYTES[unit]), "B")
+    units = count / _UNIT_BYTES[unit]
+    return f"{units:,.0f} {unit}" if unit == "B" or units.is_integer() else f"{units:,.1f} {unit}"

@@ -102,10 +102,10 @@ def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice
     """What there is to see: the daemon in one line, its projects, its fetchers."""
     from rich.console import Group
 
-    from taskqueue.cli.input.times import duration
     from taskqueue.cli.output import tables
+    from taskqueue.units import duration_text
 
-    head = f"{url}  taskqueue {reply.version}, up {duration(reply.uptime_seconds)}, epoch {reply.epoch}\n"
+    head = f"{url}  taskqueue {reply.version}, up {duration_text(reply.uptime_seconds)}, epoch {reply.epoch}\n"
     projects: RenderableType = NONE_NAMED_SO if choice.part else NO_PROJECTS
     if reply.projects:
         projects = tables.of_projects(reply.projects, choice.sort, reply.numbers)

@@ -11,11 +11,12 @@ import click
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, reaches_daemon
 from taskqueue.cli.input.names import project_name, taskids_of
-from taskqueue.cli.input.times import duration, local
+from taskqueue.cli.input.times import local
 from taskqueue.cli.output import bulk, task_pages
 from taskqueue.cli.output.bulk import STATES, Change, Choice, chooses_tasks
 from taskqueue.cli.output.json_output import as_plain, print_lines, takes_json_lines, without_envelope
 from taskqueue.terminal.lines import say
+from taskqueue.units import duration_text
 
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import StateName
@@ -258,7 +259,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "finished": local(task.finished_at),
         "crashes": f"{task.crashes} of its fetchers fell silent while they ran it" if task.crashes else "",
         "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
-        "lease": f"{duration(task.lease_seconds)} left, held by {task.fetcher}" if task.session else "",
+        "lease": f"{duration_text(task.lease_seconds)} left, held by {task.fetcher}" if task.session else "",
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
         "body": _body(task),
     }

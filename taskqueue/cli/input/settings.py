@@ -20,7 +20,7 @@ from msgspec import inspect
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.settings import Settings
 from taskqueue.protocol.fields import Setting
-from taskqueue.units import TEXT
+from taskqueue.units import parse_duration
 
 Kind = Literal["number", "duration", "durations", "flag", "text", "table"]
 
@@ -99,7 +99,7 @@ def _number(part: str, rule: str, written: str) -> int | float:
 
 def _duration(part: str, rule: str, written: str) -> Setting:
     """A number of seconds, or the text that says how long."""
-    return part if TEXT.fullmatch(part) and not NUMBER.fullmatch(part) else _number(part, rule, written)
+    return _number(part, rule, written) if NUMBER.fullmatch(part) or parse_duration(part) is None else part
 
 
 def _flag(name: str, written: str) -> bool:

@@ -8,11 +8,10 @@ from typing import Final
 
 import click
 
-from taskqueue.units import seconds_of
+from taskqueue.units import duration_text, parse_duration
 
 LATEST: Final = 1e11
 """Unix seconds that no task can be given: they are in the year 5138."""
-UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60))
 
 
 def seconds(written: str) -> float:
@@ -21,7 +20,7 @@ def seconds(written: str) -> float:
     Raises:
         click.BadParameter: it is no duration.
     """
-    if (found := seconds_of(written)) is None:
+    if (found := parse_duration(written)) is None:
         raise click.BadParameter(f'"{written}" is no duration, such as 90s, 5m, 12h or 2d')
     return found
 
@@ -69,7 +68,7 @@ def since(written: str) -> float:
     Raises:
         click.BadParameter: it is neither.
     """
-    return moment(written) if seconds_of(written) is None else before_now(written)
+    return moment(written) if parse_duration(written) is None else before_now(written)
 
 
 def after_now(written: str) -> float:
@@ -83,18 +82,9 @@ def after_now(written: str) -> float:
     return at
 
 
-def duration(seconds: float) -> str:
-    """``93784`` as ``1 d 2 h``, in two units at most."""
-    for place, (unit, size) in enumerate(UNITS):
-        if seconds >= size:
-            rest, below = seconds % size, (*UNITS, ("s", 1))[place + 1]
-            return f"{seconds // size:.0f} {unit} {rest // below[1]:.0f} {below[0]}"
-    return f"{seconds:.1f} s"
-
-
 def ago(at: float) -> str:
-    """How long unix seconds have passed, such as ``2 h 5 m ago``; "" for never."""
-    return f"{duration(max(0.0, time.time() - at))} ago" if at else ""
+    """How long unix seconds have passed, such as ``2 h 5 min ago``; "" for never."""
+    return f"{duration_text(max(0.0, time.time() - at))} ago" if at else ""
 
 
 def local(at: float) -> str:

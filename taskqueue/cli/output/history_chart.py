@@ -78,10 +78,10 @@ def earlier(span: Span) -> Span:
 
 def of_history(compared: Compared, span: Span) -> Table:
     """For each kind of event a line of bars and its numbers, and under it one of the time before. In 80 columns."""
-    from taskqueue.cli.input.times import duration
     from taskqueue.cli.output.tables import bare_table
+    from taskqueue.units import duration_text
 
-    length = duration(span.seconds).removesuffix(" 0 h").removesuffix(" 0 m").removesuffix(" 0 s")
+    length = duration_text(span.seconds)
     table = bare_table(["", f"the last {length}"], ["in all", "/min", "change"])
     table.title, table.title_justify, table.title_style = compared.now.project or TOGETHER, "left", "bold"
     for name in EVENTS:

@@ -12,9 +12,10 @@ from typing import Final
 from rich.table import Column, Table
 
 from taskqueue.cli.input.settings import flat, is_empty, text
-from taskqueue.cli.input.times import ago, duration, local
+from taskqueue.cli.input.times import ago, local
 from taskqueue.protocol.views import Counts, FetcherView, ProjectView
 from taskqueue.terminal.screen import Screen, Text
+from taskqueue.units import duration_text
 
 STATES = Counts.__struct_fields__
 LIVE = ("ready", "delayed", "processing")
@@ -91,10 +92,10 @@ def fetcher_cells(view: FetcherView) -> tuple[str, ...]:
     return (
         view.name or view.session,
         f"{view.holds:,}/{view.capacity:,}",
-        duration(view.oldest_seconds) if view.holds else "",
+        duration_text(view.oldest_seconds) if view.holds else "",
         f"{view.done:,}",
         f"{view.failed:,}",
-        duration(view.silent_seconds),
+        duration_text(view.silent_seconds),
         view.address,
         "any" if view.projects is None else ", ".join(view.projects),
     )

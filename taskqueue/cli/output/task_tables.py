@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rich.table import Table
 
-from taskqueue.cli.input.times import ago, duration, local
+from taskqueue.cli.input.times import ago, local
 from taskqueue.cli.output.tables import STYLES, bare_table
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.protocol.views import Attempt, OperationView, TaskRow
 from taskqueue.terminal.screen import Text
+from taskqueue.units import duration_text
 
 
 def of_tasks(rows: Sequence[TaskRow]) -> Table:
@@ -23,8 +24,8 @@ def of_tasks(rows: Sequence[TaskRow]) -> Table:
     """
     held = any(row.lease_seconds for row in rows)
     columns: dict[str, Callable[[TaskRow], str]] = {
-        "held": lambda row: duration(max(0.0, time.time() - row.at)),
-        "left": lambda row: duration(row.lease_seconds),
+        "held": lambda row: duration_text(max(0.0, time.time() - row.at)),
+        "left": lambda row: duration_text(row.lease_seconds),
         "fetcher": lambda row: row.fetcher,
     }
     words = columns if held else {"when": lambda row: local(row.at) or "now"}
@@ -57,7 +58,7 @@ def of_attempts(attempts: Iterable[Attempt]) -> Table:
     table = bare_table(["when", "outcome"], ["took"], ["fetcher", "error"])
     for attempt in attempts:
         outcome = Text(attempt.outcome, style=STYLES.get(attempt.outcome, "red"))
-        took = duration(attempt.seconds) if attempt.seconds else ""
+        took = duration_text(attempt.seconds) if attempt.seconds else ""
         table.add_row(
             Text(local(attempt.at)),
             outcome,

@@ -9,8 +9,9 @@ from os.path import exists
 import click
 
 from taskqueue.cli.input.confirmation import tasks
-from taskqueue.cli.store.target import StoreTarget, byte_size, progress_bar, store_options
+from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
 from taskqueue.terminal.lines import say
+from taskqueue.units import size_text
 
 
 @click.command()
@@ -35,7 +36,7 @@ def backup(target: StoreTarget, folder: str) -> None:
         copied = back_up(target.path, folder)
     with closing(ReadOnlyStore(folder)) as reader:
         figures = read_stats(reader, target.cache_bytes)
-    say(f"{folder}: {tasks(figures.tasks)}, {byte_size(copied)}, epoch {figures.epoch}")
+    say(f"{folder}: {tasks(figures.tasks)}, {size_text(copied)}, epoch {figures.epoch}")
 
 
 @click.command()
@@ -81,7 +82,7 @@ def compact(target: StoreTarget) -> None:
     before = _file_bytes(target.path)  # which also sees that there is a store, because opening one would make it
     with closing(RocksStore(target.path, cache_bytes=target.cache_bytes)) as store, progress_bar("compacting"):
         store.compact()
-    say(f"{target.path}: {byte_size(before)} before, {byte_size(_file_bytes(target.path))} now")
+    say(f"{target.path}: {size_text(before)} before, {size_text(_file_bytes(target.path))} now")
 
 
 def _file_bytes(path: str) -> int:

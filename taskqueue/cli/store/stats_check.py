@@ -10,8 +10,9 @@ import click
 
 from taskqueue.cli.input.confirmation import tasks
 from taskqueue.cli.output.json_output import as_plain, print_object, takes_json
-from taskqueue.cli.store.target import StoreTarget, byte_size, progress_bar, store_options
+from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
 from taskqueue.terminal.lines import say
+from taskqueue.units import size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -151,8 +152,8 @@ def _drawn(figures: StoreStats) -> Iterator[RenderableType]:
     from taskqueue.terminal.screen import Text
 
     yield Text(
-        f"{figures.path}: {tasks(figures.tasks)}, {byte_size(figures.file_bytes)} on disk "
-        f"({byte_size(figures.log_bytes)} of it log), format {figures.format}, epoch {figures.epoch}"
+        f"{figures.path}: {tasks(figures.tasks)}, {size_text(figures.file_bytes)} on disk "
+        f"({size_text(figures.log_bytes)} of it log), format {figures.format}, epoch {figures.epoch}"
     )
     yield ""
     yield _projects(figures) if figures.projects else "No projects."
@@ -185,11 +186,11 @@ def _sizes(sizes: Sizes) -> Table:
     table = bare_table(["project"], ["tasks", "on disk", "a task", *parts])
     for project in sizes.projects:
         of_parts = [sum(project.families.get(name, 0) for name in names) for names in parts.values()]
-        a_task = byte_size(project.size_bytes // project.tasks) if project.tasks else ""
+        a_task = size_text(project.size_bytes // project.tasks) if project.tasks else ""
         table.add_row(
-            Text(project.name), f"{project.tasks:,}", byte_size(project.size_bytes), a_task, *map(byte_size, of_parts)
+            Text(project.name), f"{project.tasks:,}", size_text(project.size_bytes), a_task, *map(size_text, of_parts)
         )
-    table.add_row(Text("of no project", "dim"), "", byte_size(sizes.shared_bytes))
+    table.add_row(Text("of no project", "dim"), "", size_text(sizes.shared_bytes))
     return table
 
 
@@ -199,7 +200,7 @@ def _families(figures: StoreStats) -> Table:
 
     table = bare_table(["family"], ["keys", "tables", "log"])
     for family in figures.families:
-        table.add_row(Text(family.name), f"{family.keys:,}", byte_size(family.table_bytes), byte_size(family.log_bytes))
+        table.add_row(Text(family.name), f"{family.keys:,}", size_text(family.table_bytes), size_text(family.log_bytes))
     return table
 
 
@@ -208,7 +209,7 @@ def _levels(figures: StoreStats) -> Table:
 
     table = bare_table(["level"], ["tables", "size"])
     for level in figures.levels:
-        table.add_row(str(level.level), f"{level.tables:,}", byte_size(level.table_bytes))
+        table.add_row(str(level.level), f"{level.tables:,}", size_text(level.table_bytes))
     return table
 
 
@@ -217,14 +218,14 @@ def _cache(cache: CacheStats) -> Text:
 
     if not cache.id_bytes:
         return Text(
-            f"cache: {byte_size(cache.configured_bytes)}; what an id needs of it is known when ids are in tables"
+            f"cache: {size_text(cache.configured_bytes)}; what an id needs of it is known when ids are in tables"
         )
-    needs = f"index and filter of an id take {cache.id_bytes:.1f} B, so that {byte_size(cache.needed_bytes)} do for all"
+    needs = f"index and filter of an id take {cache.id_bytes:.1f} B, so that {size_text(cache.needed_bytes)} do for all"
     if cache.is_short:
         return Text(
-            f"The cache is too short for the ids: {needs}, store.cache is {byte_size(cache.configured_bytes)}. "
+            f"The cache is too short for the ids: {needs}, store.cache is {size_text(cache.configured_bytes)}. "
             "Looking up known tasks reads them anew each time, which is ten times slower.",
             "yellow",
         )
-    rest = f"the ids themselves, {byte_size(cache.table_bytes)}, should fit into the system's file cache"
-    return Text(f"cache: {byte_size(cache.configured_bytes)}, enough for the ids: {needs}; {rest}")
+    rest = f"the ids themselves, {size_text(cache.table_bytes)}, should fit into the system's file cache"
+    return Text(f"cache: {size_text(cache.configured_bytes)}, enough for the ids: {needs}; {rest}")

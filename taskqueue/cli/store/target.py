@@ -1,4 +1,4 @@
-"""Which store a command is about, how its sizes are told, and the line that moves while it is at work."""
+"""Which store a command is about, and the line that moves while it is at work."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import click
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-UNITS: Final = ("GiB", "MiB", "KiB")
-KIBI: Final = 1024
 
 Progress = Callable[[int], object]
 
@@ -48,15 +45,6 @@ def _target(config: str | None, store: str | None) -> StoreTarget:
 
     found = with_environment(load(config), os.environ)
     return StoreTarget(store or found.store.path, found.store.cache, found.server.max_message)
-
-
-def byte_size(count: float) -> str:
-    """Bytes as people read them: ``1.5 GiB``, ``312 B``."""
-    for target, unit in enumerate(UNITS):
-        scale = KIBI ** (len(UNITS) - target)
-        if count >= scale:
-            return f"{count / scale:,.1f} {unit}"
-    return f"{count:,.0f} B"
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from taskqueue.cli.input.times import duration
 from taskqueue.cli.output import tables
 from taskqueue.cli.top.speeds import Speeds
 from taskqueue.cli.top.view import HELP, Rows, View
@@ -27,6 +26,7 @@ from taskqueue.protocol.choices import FetcherSort, ProjectSort
 from taskqueue.protocol.replies import FetchersReply, StatusReply
 from taskqueue.protocol.views import FetcherView, ProjectView
 from taskqueue.terminal.screen import Text
+from taskqueue.units import duration_text
 
 AROUND: Final = 7
 """Lines that are no rows of the list: three of the head, one empty, its own head, one empty, the foot."""
@@ -150,7 +150,7 @@ def _lines(part: RenderableType) -> int:
 
 def _head(url: str, seen: Seen) -> list[RenderableType]:
     status, fetchers = seen.status, seen.fetchers
-    first = _line(f"{url}  taskqueue {status.version}, up {duration(status.uptime_seconds)}, epoch {status.epoch}")
+    first = _line(f"{url}  taskqueue {status.version}, up {duration_text(status.uptime_seconds)}, epoch {status.epoch}")
     if seen.silent:
         first = _line(f"{url}  {seen.silent}", "red")
     counts = ", ".join(f"{count(getattr(status.counts, state))} {state}" for state in tables.LIVE)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypedDict, TypeVar
 
-from taskqueue.units import EXAMPLES, seconds_of
+from taskqueue.units import EXAMPLES, parse_duration
 
 Moment = float | datetime
 """Unix seconds, or a date and time that knows its zone."""
@@ -107,6 +107,6 @@ def seconds(field: str, duration: Duration) -> float:
     """
     if not isinstance(duration, str):
         return duration
-    if (found := seconds_of(duration)) is None:
+    if (found := parse_duration(duration)) is None:
         raise ValueError(f"schedule.{field}: expected seconds, or a duration such as {EXAMPLES}, not {duration!r}")
     return found

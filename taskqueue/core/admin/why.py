@@ -24,6 +24,7 @@ from taskqueue.core.tasks.task import CANCELLED, DELAYED, PROCESSING, READY, SUC
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import WhyReply
 from taskqueue.protocol.requests import Why
+from taskqueue.units import duration_text
 
 SOON: Final = 1e-6
 """Seconds that are no time at all."""
@@ -77,7 +78,7 @@ def _delay_of(state: State, project: Project, task: Task) -> str:
         return "as its schedule says"
     attempts = history_of(state, project, task)
     if attempts and attempts[0].outcome == "success":
-        return f"as it is run again every {duration(schedule.age or 0)}"
+        return f"as it is run again every {duration_text(schedule.age or 0)}"
     error = _quoted(attempts[0].error if attempts else "")
     if not task.retried:
         return f"as its fetcher asked, after {error}"
@@ -93,7 +94,7 @@ def _of_running(state: State, now: Now, task: Task) -> str:
         return "is processing"
     who = state.sessions[lease.session].label
     ends = _in(lease.deadline - now.boot)
-    return f"has been processing at {who} for {duration(now.boot - lease.selected_at)}; its lease ends {ends}"
+    return f"has been processing at {who} for {duration_text(now.boot - lease.selected_at)}; its lease ends {ends}"
 
 
 def _of_over(state: State, now: Now, project: Project, task: Task) -> str:
@@ -238,7 +239,9 @@ def _silent_holder(state: State, now: Now, project: Project) -> str:
     if silent <= limit / HEARTBEATS_AT_LEAST:
         return ""
     back = _in(limit - silent)
-    return f'; fetcher "{session.label}" has been silent for {duration(silent)} and gives back what it holds {back}'
+    return (
+        f'; fetcher "{session.label}" has been silent for {duration_text(silent)} and gives back what it holds {back}'
+    )
 
 
 def _next_due(now: Now, project: Project) -> str:
@@ -255,24 +258,12 @@ def _next_due(now: Now, project: Project) -> str:
 # ------------------------------------------------------------------------------------------------ words
 
 
-def duration(seconds: float) -> str:
-    """``0.4 s``, ``34 s``, ``4 min 10 s``, ``3 h 20 min``, ``2 d 4 h``; never less than 0 s."""
-    if seconds < 9.95:
-        return f"{max(0.0, seconds):.1f} s".replace(".0 s", " s")
-    whole = round(seconds)
-    for unit, size, lesser, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
-        if whole >= size:
-            rest = whole % size // part
-            return f"{whole // size} {unit} {rest} {lesser}" if rest else f"{whole // size} {unit}"
-    return f"{whole} s"
-
-
 def _in(seconds: float) -> str:
-    return "now" if seconds <= 0 else f"in {duration(seconds)}"
+    return "now" if seconds <= 0 else f"in {duration_text(seconds)}"
 
 
 def _ago(seconds: float) -> str:
-    return f"{duration(seconds)} ago"
+    return f"{duration_text(seconds)} ago"
 
 
 def _tasks(count: int, state: str) -> str:

@@ -19,7 +19,7 @@ from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.tasks.records import CronRecord
 from taskqueue.protocol.fields import Now
-from taskqueue.units import seconds_of
+from taskqueue.units import parse_duration
 
 MISSED_SECONDS: Final = 60.0
 
@@ -59,7 +59,7 @@ def next_run(job: CronJob, environment: Environment, after: float) -> float:
     """The job's first time after ``after`` (unix seconds); inf: never."""
     if job.cron:
         return environment.next_run(job.cron, job.zone, after)
-    every = seconds_of(job.every) or inf
+    every = parse_duration(job.every) or inf
     return (after // every + 1) * every
 
 

@@ -26,7 +26,7 @@ from taskqueue.protocol.fields import (
     Setting,
     TimeoutSeconds,
 )
-from taskqueue.units import EXAMPLES, seconds_of
+from taskqueue.units import EXAMPLES, parse_duration
 
 JOB_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 JOB_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_" and "-"'
@@ -162,7 +162,7 @@ def _wrong_template(where: str, task: Template) -> Iterator[str]:
 
 
 def _wrong_every(where: str, job: CronJob) -> Iterator[str]:
-    every = seconds_of(job.every) or 0.0
+    every = parse_duration(job.every) or 0.0
     if job.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
         said = schema.shown(job.every)
         yield f'{where}.every: expected whole seconds, such as {EXAMPLES}, at most "366d", not {said}'

@@ -2,7 +2,7 @@
 
 So the message and the check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or
 inf", because a number without an upper bound may be inf. A size is a whole number of bytes or a text such as
-"8 MiB", a duration a number of seconds or a text such as "30d" (``units``). ``Meta(extra={"words": ...,
+"8 MiB", a duration a number of seconds or a text such as "30d" (both: ``units``). ``Meta(extra={"words": ...,
 "secret": True})`` gives the words itself and keeps the value out of the line.
 
 A setting may be a table of a type of its own (``on_finished``), or of several by name (``cron``); then each line names
@@ -21,14 +21,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, inspect
 
-from taskqueue.units import seconds_of
+from taskqueue.units import parse_duration, parse_size, size_text
 
 Section = TypeVar("Section", bound=Struct)
 
 SIZE: Final = {"unit": "bytes"}
 """``Meta(extra=SIZE)`` marks a size."""
-UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-SIZE_TEXT: Final = re.compile(r"(\d{1,15}) ?(B|KiB|MiB|GiB|TiB)")
 
 DURATION: Final = {"unit": "seconds"}
 """``Meta(extra=DURATION)`` marks a duration that may be said as a text, too (``units``)."""
@@ -176,10 +174,10 @@ def _plain(value: Any, kind: inspect.Type) -> Any:
 def _number_said(text: str, kind: inspect.Type) -> Any:
     """The number that a text says; the text, if it says none or is to stay one."""
     if _is_duration(kind):
-        seconds = seconds_of(text)
+        seconds = parse_duration(text)
         return text if seconds is None else seconds
-    match = SIZE_TEXT.fullmatch(text) if _is_size(kind) else None
-    return int(match[1]) * UNITS[match[2]] if match else text
+    size = parse_size(text) if _is_size(kind) else None
+    return text if size is None else size
 
 
 def _present(kind: inspect.Type) -> inspect.Type:
@@ -267,12 +265,6 @@ def _range(kind: inspect.IntType | inspect.FloatType, shown: Callable[[float], s
     bounds = (("at least", kind.ge), ("more than", kind.gt), ("at most", kind.le))
     said = " and ".join(f"{words} {shown(bound)}" for words, bound in bounds if bound is not None)
     return f" of {said}" if said else ""
-
-
-def size_text(size: float) -> str:
-    """``8388608`` as ``8 MiB``; what is no whole number of a unit in the next smaller one."""
-    unit = next(unit for unit in reversed(UNITS) if size % UNITS[unit] == 0)
-    return f"{int(size) // UNITS[unit]} {unit}"
 
 
 def _number(bound: float) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from taskqueue.errors import ConfigError
 from taskqueue.server.config.config_file import Config
 from taskqueue.store.rocksdb.tuning import MEMTABLES_BYTES
+from taskqueue.units import size_text
 
 PROGRAM_BYTES: Final = 45_000_000
 LEASE_BYTES: Final = 512
@@ -35,9 +36,9 @@ def check(config: Config) -> None:
     if settled > SETTINGS_PART * limits.memory:
         least = int(settled / SETTINGS_PART / (1 << 20)) + 1
         raise ConfigError(
-            f"limits.memory = {limits.memory >> 20} MiB is too little for "
-            f"limits.memory_bytes = {limits.memory_bytes >> 20} MiB, limits.max_leases = {limits.max_leases} "
-            f"and store.cache = {config.store.cache >> 20} MiB: "
+            f"limits.memory = {size_text(limits.memory)} is too little for "
+            f"limits.memory_bytes = {size_text(limits.memory_bytes)}, limits.max_leases = {limits.max_leases} "
+            f"and store.cache = {size_text(config.store.cache)}: "
             f'lower one of these, or set limits.memory = "{least} MiB"'
         )
 

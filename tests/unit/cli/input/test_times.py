@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from taskqueue.cli.input.times import duration, local, moment, seconds
+from taskqueue.cli.input.times import local, moment, seconds
 
 
 @pytest.fixture(autouse=True)
@@ -59,10 +59,3 @@ def test_moments_are_shown_in_the_zone_of_the_machine() -> None:
     assert local(1_700_000_000) == "2023-11-14 23:13:20 CET"
     assert local(1_690_000_020) == "2023-07-22 06:27:00 CEST"
     assert local(0) == ""
-
-
-@pytest.mark.parametrize(
-    ("lasted", "shown"), [(0.25, "0.2 s"), (59.9, "59.9 s"), (93_784, "1 d 2 h"), (3601, "1 h 0 m"), (61, "1 m 1 s")]
-)
-def test_a_duration_is_shown_in_two_units_at_most(lasted: float, shown: str) -> None:
-    assert duration(lasted) == shown

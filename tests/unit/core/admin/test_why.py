@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
 
 import pytest
 from msgspec import structs
 
-from taskqueue.core.admin.why import duration
 from taskqueue.core.lookups import REFILLS_A_TURN
 from taskqueue.core.settings.settings import Pace
 from taskqueue.protocol.replies import ErrorReply, WhyReply
@@ -296,14 +294,3 @@ def test_asking_changes_nothing(make_world: MakeWorld) -> None:
     assert world.next_wake() == wakes_at
     assert world.disk.families["projects"].values == before
     assert (bucket.level, bucket.at) == level
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (-1, "0 s"), (0, "0 s"), (0.04, "0 s"), (0.4, "0.4 s"), (9.94, "9.9 s"), (9.97, "10 s"), (34.2, "34 s"),
-        (59.6, "1 min"), (250, "4 min 10 s"), (3599.7, "1 h"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h"),
-    ],
-)  # fmt: skip
-def test_durations_are_told_in_words(seconds: Any, words: str) -> None:
-    assert duration(seconds) == words

@@ -21,7 +21,7 @@ def test_what_does_not_fit_is_refused_with_what_would(section: str, key: str, va
     config = override(Config(), section, key, value)
 
     with pytest.raises(
-        ConfigError, match=r"limits.memory = 1024 MiB is too little for .*, or set limits.memory = "
+        ConfigError, match=r"limits.memory = 1 GiB is too little for .*, or set limits.memory = "
     ) as told:
         memory_budget.check(config)
 
