@@ -17,6 +17,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 CORE = sorted([*(PACKAGE / "core").rglob("*.py"), *(PACKAGE / "protocol").rglob("*.py")])
 
 MOST_LINES = 400
+MOST_MODULES = 25
+FOLDERS = sorted({path.parent for path in MODULES})
 
 IMPURE = {"time", "random", "os", "logging", "threading", "asyncio", "socket", "datetime", "uuid", "secrets", "pathlib"}
 VAGUE_NAMES = ("util", "manager", "handle_", "process_", "do_")
@@ -164,6 +166,20 @@ def test_no_file_is_long(path: Path) -> None:
     lines = len(path.read_text().splitlines())
 
     assert lines <= MOST_LINES
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
+def test_each_folder_says_what_may_live_there(folder: Path) -> None:
+    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+
+    assert "Here may live" in said or folder == PACKAGE
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
+def test_no_folder_has_so_many_modules_that_it_hides_layers(folder: Path) -> None:
+    modules = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
+
+    assert len(modules) <= MOST_MODULES
 
 
 SHOWING = {"click.echo", "click.secho", "print", "Console", "Text.from_markup"}

@@ -1,1 +1,4 @@
-"""The ``taskqueue`` command: one module a command group, see ``main``."""
+"""The ``taskqueue`` command: ``main`` knows which commands there are, ``commands`` has one module for each.
+
+Here may live what people type and what they are shown. Nothing here decides what becomes of a task.
+"""

@@ -1,4 +1,7 @@
-"""What users import: Client, AsyncClient, Worker, and what goes with them."""
+"""What users import: Client, AsyncClient, Worker, and what goes with them.
+
+Here may live what speaks to a daemon over its socket. It knows the protocol, and neither the server nor the store.
+"""
 
 from taskqueue.client.async_client import AsyncClient
 from taskqueue.client.blocking import Client

@@ -1,4 +1,4 @@
 """A store in RocksDB: for writing by one process, for looking by others.
 
-The only folder that may know the engine's types.
+Here may live what opens databases, reads and writes in them, and says what the engine's errors mean.
 """
