@@ -12,7 +12,8 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types unit contract properties simulation integration mutants attack chaos bench bench-full clean
+.PHONY: help setup run test lint types unit contract properties simulation integration mutants hooks attack chaos bench \
+        bench-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +59,10 @@ integration: ## real sockets, processes and disk
 mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation or a test must notice
 	@$(BIN)/python -m tests.simulation.mutants
 	@$(BIN)/python -m tests.mutants
+
+hooks: $(STAMP) ## let git check style and imports before each commit, types before each push
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[hooks]'
+	@$(BIN)/pre-commit install
 
 # Some gigabytes of memory are used if a bound does not hold; a daemon that takes more than 6 GiB is killed.
 ATTACKS := tests/attack/results
