@@ -24,6 +24,8 @@ from typing import Final
 from msgspec import structs
 from msgspec.msgpack import Decoder, encode
 
+from taskqueue.core.admin.window_views import windows_of
+from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.windows import PERIOD_SECONDS, Counters, CountersRecord
 from taskqueue.protocol.replies import StatsReply
 from taskqueue.protocol.views import ProjectStats, Totals
@@ -46,7 +48,7 @@ class Made:
     __slots__ = ("counters", "totals")
 
     def __init__(self) -> None:
-        self.totals = Totals()
+        self.totals = EventTotals()
         self.counters = Counters(self.totals)
 
     def turn(self, at: float, count: int) -> None:
@@ -79,14 +81,14 @@ def rss_bytes() -> int:
 
 
 def used() -> Counters:
-    counters, totals = Counters(Totals()), Totals(new=1)
+    counters, totals = Counters(EventTotals()), EventTotals(new=1)
     counters.took(1.0, NOW)
     counters.note(totals, NOW)
     return counters
 
 
 def unused() -> Counters:
-    return Counters(Totals())
+    return Counters(EventTotals())
 
 
 def memory(make: Callable[[], Counters], projects: int, measure: Callable[[], int]) -> int:
@@ -159,7 +161,10 @@ def time_figures(projects: int) -> Figures:
         return projects
 
     def page(at: float) -> int:
-        rows = [ProjectStats("a-project", structs.replace(p.totals), p.counters.view(at)) for p in made[:PAGE]]
+        rows = [
+            ProjectStats("a-project", Totals(*structs.astuple(p.totals)), windows_of(p.counters, at))
+            for p in made[:PAGE]
+        ]
         encode(StatsReply(n=1, projects=rows, more=True))
         return 1
 
@@ -197,7 +202,12 @@ def record_figures(projects: int) -> Figures:
     return figures
 
 
-def start_ms(record: bytes, totals: Totals, at: float, projects: int) -> float:
+def stats_of(counters: Counters, totals: EventTotals, at: float) -> ProjectStats:
+    """What a page says of one project."""
+    return ProjectStats("a-project", Totals(*structs.astuple(totals)), windows_of(counters, at))
+
+
+def start_ms(record: bytes, totals: EventTotals, at: float, projects: int) -> float:
     """Decode and load one record for each project."""
     records = [bytes(bytearray(record)) for _ in range(projects)]
     decode = Decoder(CountersRecord).decode
@@ -209,12 +219,14 @@ def start_ms(record: bytes, totals: Totals, at: float, projects: int) -> float:
     return median_us(start) / 1000
 
 
-def first_page_ms(record: CountersRecord, totals: Totals, at: float) -> float:
+def first_page_ms(record: CountersRecord, totals: EventTotals, at: float) -> float:
     """Like ``page``, of projects in which nothing has been counted since they were loaded."""
 
     def page(_: int) -> int:
         loaded = [Counters.load(record, totals, at) for _ in range(PAGE)]
-        rows = [ProjectStats("a-project", structs.replace(totals), counters.view(at)) for counters in loaded]
+        rows = [
+            ProjectStats("a-project", Totals(*structs.astuple(totals)), windows_of(counters, at)) for counters in loaded
+        ]
         encode(StatsReply(n=1, projects=rows, more=True))
         return 1
 

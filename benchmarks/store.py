@@ -32,11 +32,11 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Needs, OrderRef, TaskRef
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, SUCCESS, Lease, Move, Spec, Task, ready_key, time_key
 from taskqueue.protocol.fields import Schedule, Token
-from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
@@ -232,7 +232,7 @@ class ThroughLedger:
 
     def move(self, old: list[tuple[int, int]], tasks: list[Task]) -> None:
         moves: list[Move] = [(task, *place, task.seq, False, False) for place, task in zip(old, tasks, strict=True)]
-        ended = Attempt(1.8e9, "success", "fetcher-1", 0.5)
+        ended = AttemptRecord(1.8e9, "success", "fetcher-1", 0.5)
         for task in tasks:
             task.ended = ended if task.state == SUCCESS else None
         self._ledger.commit(WriteSet(moves=moves))

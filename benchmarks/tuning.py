@@ -31,9 +31,9 @@ from rocksdict import DBCompressionType
 
 from benchmarks.harness import Column, Plot, Report, alternate, parser
 from benchmarks.store import PROJECT, SESSION, body_of, disk_bytes, settle, taskid_of, written_bytes
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.task import PROCESSING, READY, SUCCESS, ready_key, time_key
 from taskqueue.protocol.fields import Schedule
-from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb import tuning
@@ -127,7 +127,7 @@ def lay_taken(batch: Batch, numbers: range) -> None:
 def lay_done(batch: Batch, numbers: range) -> None:
     ids, records = over(numbers)
     batch.puts[ids] += records
-    ended = Attempt(1.8e9, "success", "fetcher-1", 0.5)
+    ended = AttemptRecord(1.8e9, "success", "fetcher-1", 0.5)
     for n in numbers:
         place = layout.order_key(PROJECT, time_key(1.8e9 + n / 1000, n))
         batch.deletes["leases"].append(layout.order_key(PROJECT, n))

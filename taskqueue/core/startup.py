@@ -76,12 +76,12 @@ def _load_shared(state: State, loaded: Loaded, now: Now) -> None:
 
 def _load_operations(state: State, loaded: Loaded) -> None:
     for record in loaded.operations:
-        operation = Operation(record, loaded.members.get(record.view.id, []))
-        state.operations[record.view.id] = operation
+        operation = Operation(record, loaded.members.get(record.progress.id, []))
+        state.operations[record.progress.id] = operation
         if operation.running:
-            state.operations_running[record.view.id] = operation
-    ended = [record.view for record in loaded.operations if record.view.ended_at]
-    state.operations_ended.extend(view.id for view in sorted(ended, key=lambda view: view.ended_at))
+            state.operations_running[record.progress.id] = operation
+    ended = [record.progress for record in loaded.operations if record.progress.ended_at]
+    state.operations_ended.extend(each.id for each in sorted(ended, key=lambda each: each.ended_at))
 
 
 def _plan(state: State, project: Project, now: Now) -> None:

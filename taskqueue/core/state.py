@@ -28,6 +28,7 @@ from taskqueue.core.projects.waiters import Waits
 from taskqueue.core.projects.wishes import NOTHING, Wishes
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.failure_log import FailureLog
 from taskqueue.core.tasks.memory_usage import MemoryUsage
@@ -46,7 +47,6 @@ from taskqueue.core.tasks.task import (
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import Now, Token
 from taskqueue.protocol.replies import AnyOutgoing, Outgoing
-from taskqueue.protocol.views import Attempt
 
 NO_PACE: Final = Pace(rate=0.0)
 """Of a shared bucket that the config does not have any more: nothing is better than too much."""
@@ -331,7 +331,7 @@ class State:
             self.memory.ended += 1
         return session
 
-    def note_attempt(self, task: Task, attempt: Attempt) -> None:
+    def note_attempt(self, task: Task, attempt: AttemptRecord) -> None:
         """Keep how an attempt ended, in place of the oldest one in the task's history."""
         if attempt.error:
             attempt = replace(attempt, error=kept_error(attempt.error))

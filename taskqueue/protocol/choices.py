@@ -1,4 +1,4 @@
-"""Words of which a request names one: what the fields of ``requests`` can be where there is a choice."""
+"""Words of which a field has one, in messages and, where they are kept, on disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Literal
 
 StateName = Literal["ready", "delayed", "processing", "success", "failed", "cancelled"]
 """Of a task."""
+ProjectState = Literal["running", "checking", "paused", "stopped"]
+AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed"]
 
 ProjectSort = Literal[
     "name", "ready", "delayed", "processing", "success", "failed", "cancelled", "new_5m", "selected_5m", "success_5m",

@@ -1,6 +1,7 @@
 """What replies are made of: projects, tasks, fetchers and counts as people see them, as values without methods.
 
-``replies`` are the messages that carry them. Counts, totals and attempts are kept in the store, too.
+``replies`` are the messages that carry them. Nothing of this is kept: what lies on disk has types of its own, in
+``core``, from which a view is made when somebody asks.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from taskqueue.protocol.choices import AttemptOutcome, ProjectState
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
 
@@ -87,9 +89,6 @@ class ProjectStats(Struct, omit_defaults=True, gc=False):
     name: str
     totals: Totals
     windows: Windows
-
-
-ProjectState = Literal["running", "checking", "paused", "stopped"]
 
 
 class CronView(Struct, omit_defaults=True):
@@ -187,9 +186,6 @@ class FetcherView(Struct, omit_defaults=True):
     failed: int = 0
 
 
-Outcome = Literal["success", "failed", "timeout", "expired", "crashed"]
-
-
 class Attempt(Struct, array_like=True, frozen=True, gc=False):
     """How one attempt to run a task ended.
 
@@ -200,7 +196,7 @@ class Attempt(Struct, array_like=True, frozen=True, gc=False):
     """
 
     at: float
-    outcome: Outcome
+    outcome: AttemptOutcome
     fetcher: str = ""
     seconds: float = 0.0
     error: str = ""

@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.events import Event
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 from taskqueue.protocol.requests import Incoming, Request
-from taskqueue.protocol.views import LogEntry
 from taskqueue.terminal.log_lines import LogLines
 from taskqueue.visible_text import visible
 
@@ -74,7 +74,7 @@ def silence_lines(kept: WriteSet) -> Iterator[str]:
         yield f"fetcher-silent fetcher={shown(fetcher)} running={tasks}"
 
 
-def change_line(entry: LogEntry) -> str:
+def change_line(entry: ChangeRecord) -> str:
     """What a person changed: who, what, and how many tasks that was about."""
     pairs = {
         "what": entry.what,

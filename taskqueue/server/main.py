@@ -25,10 +25,10 @@ from typing import Final
 import msgspec
 import zmq
 
+from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, StoreError
-from taskqueue.protocol.views import Counts
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config.config_file import Config, anchored, changed, core_config, load, override, reloaded
 from taskqueue.server.config.environment import with_environment
@@ -261,7 +261,7 @@ def _start_line(config: Config, router: Router, epoch: Engine) -> str:
 
 def _known(projects: Iterable[ProjectRecord]) -> Counter[str]:
     """Tasks by state, as the store had them at the start."""
-    known = Counter(msgspec.structs.asdict(Counts()))
+    known = Counter(msgspec.structs.asdict(TaskCounts()))
     for project in projects:
         known.update(msgspec.structs.asdict(project.counts))
     return known

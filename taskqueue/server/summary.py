@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
+from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.protocol.views import Totals
 from taskqueue.server.meters import Meters
 
 SUMMARY_SECONDS: Final = 60.0
@@ -89,11 +89,11 @@ def _row(project: ProjectRecord) -> Row:
     return msgspec.structs.astuple(project.totals)
 
 
-_NONE: Final[Row] = msgspec.structs.astuple(Totals())
+_NONE: Final[Row] = msgspec.structs.astuple(EventTotals())
 
 
 def _pairs(row: Row) -> str:
-    return " ".join(f"{name}={count}" for name, count in zip(Totals.__struct_fields__, row, strict=True))
+    return " ".join(f"{name}={count}" for name, count in zip(EventTotals.__struct_fields__, row, strict=True))
 
 
 def _busiest(grown: dict[str, Row]) -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.tasks.needs import LOG_MOST, Old
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.views import LogEntry
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.failures import failure_key
@@ -184,7 +184,7 @@ def _drop(batch: Batch, project: int, families: Iterable[Family]) -> None:
 
 def _add_operations(batch: Batch, writes: WriteSet) -> None:
     batch.puts[layout.OPERATIONS].extend(
-        (layout.operation_key(record.view.id), layout.encode(record)) for record in writes.operations
+        (layout.operation_key(record.progress.id), layout.encode(record)) for record in writes.operations
     )
     batch.deletes[layout.OPERATIONS].extend(map(layout.operation_key, writes.dropped_operations))
     for number, members in writes.members.items():
@@ -194,7 +194,7 @@ def _add_operations(batch: Batch, writes: WriteSet) -> None:
             batch.deletes[layout.MEMBERS].append(layout.operation_key(number))
 
 
-def _add_log(batch: Batch, entries: Iterable[LogEntry]) -> None:
+def _add_log(batch: Batch, entries: Iterable[ChangeRecord]) -> None:
     """Each entry takes the place of the oldest one, when there are enough."""
     for entry in entries:
         batch.puts[layout.LOG].append((layout.log_key(entry.number), layout.encode(entry)))

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.tasks.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef, TaskRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Spec, Task
 from taskqueue.protocol.replies import AnyReply
-from taskqueue.protocol.views import LogEntry
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
@@ -67,7 +67,7 @@ def find(store: Store, needs: Needs) -> Found:
     return found
 
 
-def _log(store: Store, ref: LogRef) -> Iterator[LogEntry]:
+def _log(store: Store, ref: LogRef) -> Iterator[ChangeRecord]:
     for key, value in store.scan(layout.LOG, layout.log_key(ref.first), layout.log_key(ref.end), ref.end - ref.first):
         yield decode_record(layout.LOG, key, layout.decode_log, value)
 

@@ -212,7 +212,7 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
     [
         ("new-task-reply", get_args(replies.NewOutcome)),
         ("done-reply", get_args(replies.DoneOutcome)),
-        ("status-reply", get_args(views.ProjectState)),
+        ("status-reply", get_args(choices.ProjectState)),
         ("status", get_args(choices.ProjectSort)),
         ("fetchers", get_args(choices.FetcherSort)),
         ("project-do", get_args(requests.Action)),
@@ -222,7 +222,7 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
         ("stats-history", get_args(choices.Resolution)),
         ("task-reply", get_args(choices.StateName)),
         ("failures", get_args(choices.FailuresBy)),
-        ("task-reply", get_args(views.Outcome)),
+        ("task-reply", get_args(choices.AttemptOutcome)),
     ],
 )
 def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, ...]) -> None:

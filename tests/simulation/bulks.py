@@ -36,25 +36,25 @@ class Bulks:
     def step(self, turn: Round, touched: set[Name]) -> list[tuple[Name, OperationRecord, bool]]:
         """Rows of (task, operation, surely): what the steps of this turn have to change, or (not surely) may."""
         changed = []
-        records = {record.view.id: record for record in turn.kept.operations}
+        records = {record.progress.id: record for record in turn.kept.operations}
         for record in records.values():
-            before = self._truth.progress.get(record.view.id)
-            if record.view.action not in MEANT:
+            before = self._truth.progress.get(record.progress.id)
+            if record.progress.action not in MEANT:
                 continue
             if before is not None:
                 self._check_way(before, record)
                 rows = self._about(before, record, touched)
                 self._check_count(before, record, rows)
-                changed += [] if record.view.dry_run else rows
+                changed += [] if record.progress.dry_run else rows
             bound = before.bound if before is not None else record.bound
-            members = before.members if before is not None else tuple(turn.kept.members[record.view.id])
-            now = Progress(members, record.position, record.after, record.view.matched, bound)
-            self._truth.journal.put(self._truth.progress, record.view.id, now)
+            members = before.members if before is not None else tuple(turn.kept.members[record.progress.id])
+            now = Progress(members, record.position, record.after, record.progress.matched, bound)
+            self._truth.journal.put(self._truth.progress, record.progress.id, now)
         return changed
 
     def _check_way(self, before: Progress, record: OperationRecord) -> None:
         if (record.position, record.after) < (before.position, before.after):
-            reason = f"operation {record.view.id} was at {before.after!r}, and is at {record.after!r} now"
+            reason = f"operation {record.progress.id} was at {before.after!r}, and is at {record.after!r} now"
             raise Violation("O1", record.after, reason)
 
     def _about(
@@ -67,11 +67,11 @@ class Bulks:
             is_met = before.after < name.taskid and (is_through or name.taskid <= record.after)
             if held.number != number or not is_met or held.key & _SEQ > before.bound or held.bare:
                 continue
-            if record.view.filter.url and not fnmatchcase(
-                f"http://{name.project}/{name.taskid}", record.view.filter.url
+            if record.progress.filter.url and not fnmatchcase(
+                f"http://{name.project}/{name.taskid}", record.progress.filter.url
             ):
                 continue
-            wanted: Sequence[str] = record.view.filter.states or MEANT[record.view.action]
+            wanted: Sequence[str] = record.progress.filter.states or MEANT[record.progress.action]
             if name in touched or not self._is_settled(held, wanted):
                 rows.append((name, record, False))
             elif STATE_NAMES[held.state] in wanted:
@@ -86,9 +86,9 @@ class Bulks:
         self, before: Progress, record: OperationRecord, rows: list[tuple[Name, OperationRecord, bool]]
     ) -> None:
         least, most = sum(surely for _, _, surely in rows), len(rows)
-        gained = record.view.matched - before.matched
+        gained = record.progress.matched - before.matched
         if not least <= gained <= most:
             reason = (
-                f"operation {record.view.id} was about {least} to {most} tasks, and says that it was about {gained}"
+                f"operation {record.progress.id} was about {least} to {most} tasks, and says that it was about {gained}"
             )
             raise Violation("O1", rows[0][0].taskid if rows else "", reason)

@@ -492,7 +492,7 @@ class Judge:
 
     def _change(self, name: Name, operation: OperationRecord, *, surely: bool) -> None:
         """An operation was about the task, surely or maybe."""
-        action = operation.view.action
+        action = operation.progress.action
         after = OVER if action == "cancel" else WAITING
         if action == "reprioritise":
             return
@@ -509,11 +509,14 @@ class Judge:
             if not surely or held is None:
                 continue
             moved = priorities.get((held.number, name.taskid))
-            if operation.view.action != "reprioritise":
+            wanted = operation.progress
+            if wanted.action != "reprioritise":
                 if moved is None:
-                    self._fail("O1", name.taskid, f"operation {operation.view.id} was about it, and it did not change")
-            elif moved != operation.view.priority and not (moved is None and held.state == READY):
-                self._fail("O1", name.taskid, f"its priority is {moved}, it was to be {operation.view.priority}")
+                    self._fail(
+                        "O1", name.taskid, f"operation {operation.progress.id} was about it, and it did not change"
+                    )
+            elif moved != operation.progress.priority and not (moved is None and held.state == READY):
+                self._fail("O1", name.taskid, f"its priority is {moved}, it was to be {operation.progress.priority}")
 
     def _may_expire(self, turn: Round, numbers: dict[int, str]) -> None:
         """Tasks of which an attempt is said to have ended before it began."""

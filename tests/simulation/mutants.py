@@ -31,6 +31,7 @@ from taskqueue.core.rules import completion, cron, failures, lease_end
 from taskqueue.core.scheduler import Scheduler, Turn
 from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.state import State
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.needs import Found, FoundOrder
@@ -40,7 +41,6 @@ from taskqueue.errors import Fenced, StoreError
 from taskqueue.protocol.fields import Now, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from taskqueue.protocol.requests import Hello
-from taskqueue.protocol.views import Attempt
 from taskqueue.store import memory_store
 from taskqueue.store.ledger import Ledger
 from tests.simulation import host
@@ -392,7 +392,7 @@ def _operation_meets_what_came_later(replace_: Replace) -> None:
 
 
 def _timeout_no_failure(replace_: Replace) -> None:
-    def note(state: State, task: Task, attempt: Attempt) -> None:
+    def note(state: State, task: Task, attempt: AttemptRecord) -> None:
         if attempt.outcome == "timeout":
             state.note_attempt(task, attempt)
         else:

@@ -60,8 +60,8 @@ def page_ref(state: State, operation: Operation) -> PageRef:
         operation.project,
         record.after,
         min(PAGE_TASKS, state.config.turn_tasks),
-        whole=bool(record.view.filter.url),
-        errors=bool(record.view.filter.error),
+        whole=bool(record.progress.filter.url),
+        errors=bool(record.progress.filter.error),
     )
 
 
@@ -77,12 +77,12 @@ def take_page(state: State, now: Now, operation: Operation, page: FoundPage) -> 
 
 def _note(state: State, now: Now, project: Project | None, record: OperationRecord) -> None:
     """Tell the log how many tasks of the project were changed; None: it was deleted meanwhile."""
-    view = record.view
-    count, record.told = view.matched - record.told, view.matched
-    if count and project is not None and not view.dry_run:
-        by, what = change_log.Who(record.name, record.address), f"task {view.action}"
-        detail = f"operation {view.id}"
-        change_log.note(state, now, by, what, project=project.name, group=view.group, count=count, detail=detail)
+    progress = record.progress
+    count, record.told = progress.matched - record.told, progress.matched
+    if count and project is not None and not progress.dry_run:
+        by, what = change_log.Who(record.name, record.address), f"task {progress.action}"
+        detail = f"operation {progress.id}"
+        change_log.note(state, now, by, what, project=project.name, group=progress.group, count=count, detail=detail)
 
 
 def _meet_all(state: State, now: Now, project: Project, record: OperationRecord, page: FoundPage) -> bool:
@@ -96,9 +96,9 @@ def _meet_all(state: State, now: Now, project: Project, record: OperationRecord,
         spec, error = task.spec or known.spec, errors.get(known.taskid, "")
         cost += _cost(record, spec, error)
         record.after = known.taskid
-        record.view.seen += 1
+        record.progress.seen += 1
         if task.seq <= record.bound and _matches(record, task, spec, error):
-            record.view.matched += 1
+            record.progress.matched += 1
             _change(state, now, project, task, record)
     return page.end
 
@@ -121,14 +121,14 @@ def _new_errors(state: State, ref: PageRef) -> dict[str, str]:
 
 
 def _cost(record: OperationRecord, spec: Spec | None, error: str) -> int:
-    wanted = record.view.filter
+    wanted = record.progress.filter
     of_url = glob(wanted.url).cost(spec.url) if wanted.url and spec is not None else 0
     return of_url + (glob(wanted.error).cost(error) if wanted.error else 0)
 
 
 def _matches(record: OperationRecord, task: Task, spec: Spec | None, error: str) -> bool:
-    wanted = record.view.filter
-    states = [STATE_NAMES.index(name) for name in wanted.states] or MEANT[record.view.action]
+    wanted = record.progress.filter
+    states = [STATE_NAMES.index(name) for name in wanted.states] or MEANT[record.progress.action]
     if task.bare or task.state not in states or (wanted.before and not 0 < _moment(task) < wanted.before):
         return False
     if wanted.error and not glob(wanted.error).matches(error):
@@ -142,18 +142,18 @@ def _moment(task: Task) -> float:
 
 
 def _change(state: State, now: Now, project: Project, task: Task, record: OperationRecord) -> None:
-    if record.view.dry_run:
+    if record.progress.dry_run:
         return
     state.touch(project)
-    if record.view.action == "retry":
+    if record.progress.action == "retry":
         revive(state, project, task)
-    elif record.view.action == "cancel":
+    elif record.progress.action == "cancel":
         cancel(state, now, project, task)
-    elif record.view.action == "reprioritise":
-        project.queue.reprioritise(task, record.view.priority or 0)
+    elif record.progress.action == "reprioritise":
+        project.queue.reprioritise(task, record.progress.priority or 0)
         state.want_held(project, task)
     else:
-        _reschedule(project, task, record.view.exetime or 0.0, now)
+        _reschedule(project, task, record.progress.exetime or 0.0, now)
         state.want_held(project, task)
 
 

@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from msgspec.structs import astuple
+
+from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.projects.session import Session
 from taskqueue.core.rules.push import ENVELOPE_BYTES
 from taskqueue.core.state import State
@@ -59,10 +62,10 @@ def note(
     count: int = 0,
     detail: str = "",
 ) -> None:
-    """Keep that something was changed; see ``LogEntry``."""
-    entry = LogEntry(state.next_log, now.wall, what, *by, project, group, count, cut(detail))
+    """Keep that something was changed; see ``ChangeRecord``."""
+    change = ChangeRecord(state.next_log, now.wall, what, *by, project, group, count, cut(detail))
     state.next_log += 1
-    state.changes.kept.log.append(entry)
+    state.changes.kept.log.append(change)
 
 
 def note_reload(state: State, now: Now, changed: Iterable[str]) -> None:
@@ -116,7 +119,7 @@ def show(state: State, now: Now, request: Log) -> LogReply:
         if reply.entries and (room < 0 or len(reply.entries) == request.limit):
             reply.next = number + 1
             return reply
-        reply.entries.append(entry)
+        reply.entries.append(LogEntry(*astuple(entry)))
     reply.next = first if first > _oldest(state) else 0
     return reply
 

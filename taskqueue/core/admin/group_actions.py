@@ -32,11 +32,11 @@ def step_size(action: str) -> int:
 
 def take_step(state: State, now: Now, operation: Operation) -> None:
     """Do it with the next projects."""
-    view = operation.record.view
-    for _ in range(step_size(view.action)):
+    progress = operation.record.progress
+    for _ in range(step_size(progress.action)):
         project = state.numbered.get(operation.project)
-        view.seen += 1
-        view.matched += project is not None and _made_sense(state, now, operation.record, project)
+        progress.seen += 1
+        progress.matched += project is not None and _made_sense(state, now, operation.record, project)
         operation.go_on(now)
         if not operation.running:
             return
@@ -44,9 +44,18 @@ def take_step(state: State, now: Now, operation: Operation) -> None:
 
 def _made_sense(state: State, now: Now, record: OperationRecord, project: Project) -> bool:
     """Do it; False: it made no sense, and changed nothing."""
-    by, view = Who(record.name, record.address), record.view
+    by, progress = Who(record.name, record.address), record.progress
+    detail = f"operation {progress.id}"
     try:
-        act(state, now, by, project, cast(Action, view.action), group=view.group, detail=f"operation {view.id}")
+        act(
+            state,
+            now,
+            by,
+            project,
+            cast(Action, progress.action),
+            group=progress.group,
+            detail=detail,
+        )
     except Rejected:
         return False
     return True

@@ -15,9 +15,10 @@ What a step does: ``bulk`` (tasks), ``group_actions`` (projects).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from math import inf
 from typing import Final
+
+from msgspec.structs import astuple
 
 from taskqueue.core.admin import bulk, change_log, group_actions
 from taskqueue.core.admin.change_log import Who
@@ -30,7 +31,7 @@ from taskqueue.core.rules.push import UTF8_MOST
 from taskqueue.core.rules.registry import in_group
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.records import OperationRecord
+from taskqueue.core.tasks.records import OperationProgress, OperationRecord
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Now
@@ -60,21 +61,27 @@ def begin(state: State, now: Now, by: Who, request: Bulk) -> OperationReply:
         reason = f"there is nothing to {request.action} in tasks that are {foreign[0]}"
         raise Rejected("malformed", f"filter.states: {reason}")
     _see_room(state)
-    view = _view(state.next_number(), request.action, projects, now)
-    view.group = request.group
-    view.dry_run = request.dry_run
-    view.filter = request.filter
-    view.priority = request.priority if request.action == "reprioritise" else None
-    view.exetime = _exetime(request, now) if request.action == "reschedule" else None
-    view.known = sum(project.queue.known for project in projects)
-    record = OperationRecord(view, view.id, name=by.name, address=by.address)
+    progress = _begun(state.next_number(), request.action, projects, now)
+    progress.group = request.group
+    progress.dry_run = request.dry_run
+    progress.filter = request.filter
+    progress.priority = request.priority if request.action == "reprioritise" else None
+    progress.exetime = _exetime(request, now) if request.action == "reschedule" else None
+    progress.known = sum(project.queue.known for project in projects)
+    record = OperationRecord(progress, progress.id, name=by.name, address=by.address)
     _add(state, Operation(record, [project.number for project in projects]))
-    if not view.dry_run:
-        detail = f"operation {view.id} begins: {_meant(view)}"
+    if not progress.dry_run:
+        detail = f"operation {progress.id} begins: {_meant(progress)}"
         change_log.note(
-            state, now, by, f"task {view.action}", project=request.project or "", group=view.group, detail=detail
+            state,
+            now,
+            by,
+            f"task {progress.action}",
+            project=request.project or "",
+            group=progress.group,
+            detail=detail,
         )
-    return OperationReply(n=request.n, operation=copy(view))
+    return OperationReply(n=request.n, operation=_view(progress))
 
 
 def begin_group(state: State, now: Now, by: Who, request: GroupDo) -> OperationReply:
@@ -82,14 +89,14 @@ def begin_group(state: State, now: Now, by: Who, request: GroupDo) -> OperationR
     projects = in_group(state, request.group)
     if len(projects) > group_actions.step_size(request.action):
         _see_room(state)
-    view = _view(state.next_number(), request.action, projects, now)
-    view.group = request.group
-    view.known = len(projects)
-    record = OperationRecord(view, view.id, name=by.name, address=by.address)
+    progress = _begun(state.next_number(), request.action, projects, now)
+    progress.group = request.group
+    progress.known = len(projects)
+    record = OperationRecord(progress, progress.id, name=by.name, address=by.address)
     operation = Operation(record, [project.number for project in projects])
     group_actions.take_step(state, now, operation)
     _add(state, operation)
-    return OperationReply(n=request.n, operation=copy(view))
+    return OperationReply(n=request.n, operation=_view(progress))
 
 
 def show(state: State, now: Now, session: Session, request: OperationShow) -> OperationReply | None:
@@ -101,7 +108,7 @@ def show(state: State, now: Now, session: Session, request: OperationShow) -> Op
         state.waits.add(operation.waiters, Waiter(session, request.n, now.boot + request.seconds))
         state.boot.note(("watch", request.id), now.boot + request.seconds)
         return None
-    return OperationReply(n=request.n, operation=copy(operation.record.view))
+    return OperationReply(n=request.n, operation=_view(operation.record.progress))
 
 
 def list_all(state: State, now: Now, request: OperationList) -> OperationsReply:
@@ -109,30 +116,38 @@ def list_all(state: State, now: Now, request: OperationList) -> OperationsReply:
     reply = OperationsReply(n=request.n, operations=[])
     room = state.config.max_message
     for operation in reversed(state.operations.values()):
-        view = operation.record.view
-        room -= VIEW_BYTES + sum(map(len, view.projects)) + UTF8_MOST * (len(view.filter.url) + len(view.filter.error))
+        progress = operation.record.progress
+        room -= (
+            VIEW_BYTES
+            + sum(map(len, progress.projects))
+            + UTF8_MOST * (len(progress.filter.url) + len(progress.filter.error))
+        )
         if room < 0:
             break
-        reply.operations.append(copy(view))
+        reply.operations.append(_view(progress))
     return reply
 
 
 def answer(state: State, operation: Operation, until: float) -> None:
     """Tell those who wait no longer than ``until`` (boot-clock seconds)."""
-    view = operation.record.view
-    answer_waiters.answer(state, operation.waiters, lambda n: OperationReply(n=n, operation=copy(view)), until)
+    progress = operation.record.progress
+    answer_waiters.answer(state, operation.waiters, lambda n: OperationReply(n=n, operation=_view(progress)), until)
 
 
-def _meant(view: OperationView) -> str:
+def _view(progress: OperationProgress) -> OperationView:
+    return OperationView(*astuple(progress))
+
+
+def _meant(progress: OperationProgress) -> str:
     """Which tasks an operation is about, and what it gives them."""
-    wanted = view.filter
+    wanted = progress.filter
     parts = {
         "state": ",".join(wanted.states),
         "url": wanted.url,
         "error": wanted.error,
         "before": f"{wanted.before:.0f}" if wanted.before else "",
-        "priority": "" if view.priority is None else str(view.priority),
-        "exetime": "" if view.exetime is None else f"{view.exetime:.0f}",
+        "priority": "" if progress.priority is None else str(progress.priority),
+        "exetime": "" if progress.exetime is None else f"{progress.exetime:.0f}",
     }
     return " ".join(f"{name}={said}" for name, said in parts.items() if said) or "all"
 
@@ -198,10 +213,10 @@ def _pass_on(state: State, operation: Operation) -> None:
     record = operation.record
     state.changes.kept.operations.append(record)
     if operation.running:
-        state.operations_running.move_to_end(record.view.id)
+        state.operations_running.move_to_end(record.progress.id)
         return
-    del state.operations_running[record.view.id]
-    state.changes.kept.members[record.view.id] = []
+    del state.operations_running[record.progress.id]
+    state.changes.kept.members[record.progress.id] = []
     answer(state, operation, inf)
     _remember(state, operation)
 
@@ -211,8 +226,8 @@ def _see_room(state: State) -> None:
         raise Rejected("full", f"there are {RUNNING_MOST} operations under way already; wait for one to end")
 
 
-def _view(number: int, action: BulkAction | Action, projects: Sequence[Project], now: Now) -> OperationView:
-    return OperationView(
+def _begun(number: int, action: BulkAction | Action, projects: Sequence[Project], now: Now) -> OperationProgress:
+    return OperationProgress(
         id=number,
         action=action,
         projects=[project.name for project in projects[:NAMES_SHOWN]],
@@ -226,19 +241,19 @@ def _view(number: int, action: BulkAction | Action, projects: Sequence[Project],
 
 def _add(state: State, operation: Operation) -> None:
     record = operation.record
-    state.operations[record.view.id] = operation
+    state.operations[record.progress.id] = operation
     state.changes.kept.operations.append(record)
     if not operation.running:
         _remember(state, operation)
         return
-    state.operations_running[record.view.id] = operation
-    state.changes.kept.members[record.view.id] = operation.members
+    state.operations_running[record.progress.id] = operation
+    state.changes.kept.members[record.progress.id] = operation.members
     _enter(state, operation)
 
 
 def _remember(state: State, operation: Operation) -> None:
     """It has ended; the one whose end is the longest ago may have to be forgotten for it."""
-    state.operations_ended.append(operation.record.view.id)
+    state.operations_ended.append(operation.record.progress.id)
     if len(state.operations_ended) > ENDED_KEPT:
         oldest = state.operations_ended.popleft()
         del state.operations[oldest]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
 from typing import Final, NamedTuple, TypeVar
 
+from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.state import State
@@ -23,7 +24,6 @@ from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.requests import Fetchers, Stats, Status
-from taskqueue.protocol.views import Totals
 
 View = TypeVar("View")
 
@@ -115,7 +115,7 @@ def _names(state: State, group: str) -> list[str]:
 def _number_of_project(state: State, now: Now, sort: ProjectSort) -> Callable[[str], int]:
     projects = state.projects
     if sort.endswith(LATELY):
-        event = Totals.__struct_fields__.index(sort.removesuffix(LATELY))
+        event = EventTotals.__struct_fields__.index(sort.removesuffix(LATELY))
         return lambda name: projects[name].counters.lately(event, now.wall)
     tasks = STATE_NAMES.index(sort)
     return lambda name: projects[name].queue.counts[tasks]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from msgspec.structs import astuple
+
 from taskqueue.core.admin import change_log
 from taskqueue.core.admin.change_log import Who
 from taskqueue.core.admin.pages import of_fetchers, of_projects, of_stats, that_fit
+from taskqueue.core.admin.window_views import windows_of
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules import clear
 from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST, cancel, revive
@@ -15,6 +18,7 @@ from taskqueue.core.rules.registry import check_settings, make_another, remove_p
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.settings import Settings, overlay
 from taskqueue.core.state import State
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import TaskRef
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
@@ -46,7 +50,7 @@ from taskqueue.protocol.requests import (
     TaskRetry,
     TaskShow,
 )
-from taskqueue.protocol.views import Attempt, ConfigLayer, ProjectStats
+from taskqueue.protocol.views import Attempt, ConfigLayer, Counts, ProjectStats, Totals
 
 TASKIDS_LOGGED = 5
 """Of the tasks that one request changes."""
@@ -67,8 +71,8 @@ def status(state: State, now: Now, message: Status) -> StatusReply:
         epoch=state.epoch,
         version=state.config.version,
         uptime_seconds=0.0,
-        counts=state.grand_totals.counts(),
-        totals=state.grand_totals.totals(),
+        counts=Counts(*astuple(state.grand_totals.counts())),
+        totals=Totals(*astuple(state.grand_totals.totals())),
         projects=projects,
         more=page.more or len(projects) < len(page.projects),
         fetchers=fetchers,
@@ -80,7 +84,10 @@ def status(state: State, now: Now, message: Status) -> StatusReply:
 def stats(state: State, now: Now, message: Stats) -> StatsReply:
     """A page of what happened."""
     page = of_stats(state, message)
-    rows = [ProjectStats(project.name, project.totals, project.counters.view(now.wall)) for project in page.projects]
+    rows = [
+        ProjectStats(project.name, Totals(*astuple(project.totals)), windows_of(project.counters, now.wall))
+        for project in page.projects
+    ]
     return StatsReply(n=message.n, projects=rows, more=page.more)
 
 
@@ -228,7 +235,7 @@ def spec_of(state: State, project: Project, task: Task) -> Spec:
     return task.spec or state.spec_of(state.changes.beyond.get((project.number, task.taskid)) or task)
 
 
-def history_of(state: State, project: Project, task: Task) -> list[Attempt]:
+def history_of(state: State, project: Project, task: Task) -> list[AttemptRecord]:
     """The last attempts of a task whose history was looked up for this turn, the newest first; this turn's included."""
     # The store may have the history of a task of that name that is no more.
     looked_up = state.changes.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
@@ -315,7 +322,7 @@ def _why_kept(project: Project, key: str) -> str:
     return f"{key}: stands in the config file; remove it there, or switch it off with: {off}"
 
 
-def _that_fit(attempts: Iterable[Attempt], room: int) -> list[Attempt]:
+def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
     """The first of the attempts, as many as fit into so many bytes; the error of the very first is told twice."""
     fitting: list[Attempt] = []
     for attempt in attempts:
@@ -323,7 +330,7 @@ def _that_fit(attempts: Iterable[Attempt], room: int) -> list[Attempt]:
         room -= ATTEMPT_BYTES + len(attempt.fetcher.encode()) + (error if fitting else 2 * error)
         if room < 0:
             break
-        fitting.append(attempt)
+        fitting.append(Attempt(*astuple(attempt)))
     return fitting
 
 

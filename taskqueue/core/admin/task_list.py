@@ -21,6 +21,7 @@ from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import UTF8_MOST
 from taskqueue.core.state import State
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundList, ListRef, Needs, page_with
 from taskqueue.core.tasks.task import (
     DELAYED,
@@ -38,7 +39,7 @@ from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import TaskListReply
 from taskqueue.protocol.requests import TaskList
-from taskqueue.protocol.views import Attempt, TaskRow
+from taskqueue.protocol.views import TaskRow
 
 LOOKED_AT: Final = 1000
 """Tasks that a page looks at when a glob may leave most of them out."""
@@ -191,7 +192,7 @@ def _ask_hollow(state: State, project: Project, ref: ListRef) -> None:
         state.heavy.append(task)
 
 
-def _row(state: State, now: Now, task: Task, spec: Spec, attempt: Attempt | None) -> TaskRow:
+def _row(state: State, now: Now, task: Task, spec: Spec, attempt: AttemptRecord | None) -> TaskRow:
     row = TaskRow(
         taskid=task.taskid,
         url=spec.url,

@@ -18,13 +18,13 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
+from taskqueue.core.parts.counts import EventTotals
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.views import Totals
 
 Row = tuple[int, ...]
-"""How many events of each kind, in the order of the fields of Totals."""
+"""How many events of each kind, in the order of the fields of EventTotals."""
 
-NO_EVENTS: Final[Row] = (0,) * len(Totals.__struct_fields__)
+NO_EVENTS: Final[Row] = (0,) * len(EventTotals.__struct_fields__)
 
 SECONDS: Final[Mapping[Resolution, int]] = {"minute": 60, "hour": 3600}
 SLICES_MOST: Final[Mapping[Resolution, int]] = {"minute": 24 * 60, "hour": 90 * 24}

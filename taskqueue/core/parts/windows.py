@@ -34,16 +34,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
-from operator import sub
-from struct import Struct as Packing
-from sys import byteorder
-from typing import Final, Literal
+from typing import Final, NamedTuple
 
 from msgspec import Raw, Struct, field
 from msgspec.msgpack import Decoder, Encoder
 
-from taskqueue.protocol.views import QUIET, Totals, Window, Windows
+from taskqueue.core.parts.counts import EventTotals
+from taskqueue.core.parts.period_ring import MASK_32, Columns, Layout, PeriodRing
 
 PERIOD_SECONDS: Final = 10
 """The shortest period; those of all rings are multiples of it."""
@@ -51,14 +48,8 @@ PERIOD_SECONDS: Final = 10
 BINS: Final = 24
 """Attempts by the bit length of their milliseconds: < 1, 1, 2-3, 4-7, …; the last one has all from 70 minutes on."""
 
-_FAILED: Final = Totals.__struct_fields__.index("failed")
-_RETRIED: Final = Totals.__struct_fields__.index("retried")
-
-_32_BITS: Final = 2**32 - 1
-
-Columns = list[list[int]]
-"""Of a ring: what each period added, the present one first, without the zeros at the end; less than nothing where a
-count passed 2**32."""
+_FAILED: Final = EventTotals.__struct_fields__.index("failed")
+_RETRIED: Final = EventTotals.__struct_fields__.index("retried")
 
 _encode: Final = Encoder().encode
 _decode: Final = Decoder(list[Columns]).decode
@@ -70,7 +61,7 @@ class CountersRecord(Struct, array_like=True):
     Attributes:
         period: the present one when it was made, counted as the rings do.
         shift: ``period`` less the number of PERIOD_SECONDS since 1970: what the wall clock has stepped back.
-        totals: at that time, in the order of the fields of Totals.
+        totals: at that time, in the order of the fields of EventTotals.
         times: milliseconds of all attempts, and attempts by bin; empty if there are no rings.
         rings: the Columns of each, encoded: lists of numbers would take up to 25 kB.
     """
@@ -80,106 +71,6 @@ class CountersRecord(Struct, array_like=True):
     totals: tuple[int, ...]
     times: list[int] = field(default_factory=list)
     rings: Raw = Raw(b"\x90")
-
-
-Width = Literal["Q", "I"]
-"""Of a number: 64 or 32 bits."""
-
-
-class Layout:
-    """What a row is made of: columns of 64 bits, then columns of 32 bits."""
-
-    def __init__(self, wide: int, narrow: int) -> None:
-        self.packing = Packing(f"={wide}Q{narrow}I")
-        self.masks = [2**64 - 1] * wide + [_32_BITS] * narrow
-        self.places: list[tuple[Width, slice]] = [("Q", slice(n, None, self.packing.size // 8)) for n in range(wide)]
-        self.places += [("I", slice(2 * wide + n, None, self.packing.size // 4)) for n in range(narrow)]
-
-
-class PeriodRing:
-    """Where one ring is among the rows of a project, and how to read and write it. Holds no counts itself.
-
-    Attributes:
-        end: offset of the first byte after it.
-    """
-
-    def __init__(self, start: int, periods: int, ticks: int, layout: Layout) -> None:
-        """``periods`` of ``ticks`` times the shortest period each."""
-        self._start = start
-        self._periods = periods
-        self._ticks = ticks
-        self._layout = layout
-        self.end = start + periods * layout.packing.size
-
-    def advance(self, rows: bytearray, head: int, period: int, row: bytes) -> None:
-        """Let ``row`` be that of all periods after the one of ``head``, up to that of ``period``."""
-        first, last = head // self._ticks + 1, period // self._ticks
-        for n in range(max(first, last - self._periods + 1), last + 1):
-            at = self._offset(n)
-            rows[at : at + len(row)] = row
-
-    def gained(self, rows: bytearray, head: int, period: int, now: Sequence[int]) -> list[int] | None:
-        """What was added in the window that ends with ``period``, up to ``now``; None: nothing since it began."""
-        first = period // self._ticks - self._periods + 1
-        if first > head // self._ticks:
-            return None
-        then = self._layout.packing.unpack_from(rows, self._offset(first))
-        return [a - b & mask for a, b, mask in zip(now, then, self._layout.masks, strict=True)]
-
-    def is_over(self, head: int, period: int) -> bool:
-        """All that was counted until the period of ``head`` was before the window that ends with ``period``."""
-        return period // self._ticks - self._periods + 1 > head // self._ticks
-
-    def level(self, rows: bytearray, period: int, column: int) -> int:
-        """How high one column of 32 bits stood when the window began that ends with ``period``."""
-        at = self._offset(period // self._ticks - self._periods + 1) + 4 * column
-        return int.from_bytes(rows[at : at + 4], byteorder)
-
-    def told(self, columns: Columns, head: int, period: int) -> list[int] | None:
-        """The same as ``gained``, from what ``columns`` tells instead of rows."""
-        left = self._periods + head // self._ticks - period // self._ticks
-        if left <= 0:
-            return None
-        return [sum(added[:left]) & mask for added, mask in zip(columns, self._layout.masks, strict=True)]
-
-    def columns(self, rows: bytearray, head: int, now: Sequence[int]) -> Columns:
-        """What each period added."""
-        sums = self.gained(rows, head, head, now) or []
-        return [self._additions(rows, head, n, now[n]) if total else [] for n, total in enumerate(sums)]
-
-    def restore(self, rows: bytearray, head: int, now: Sequence[int], columns: Columns) -> None:
-        """Write the rows of which ``columns`` tells."""
-        row = self._layout.packing.pack(*[last & mask for last, mask in zip(now, self._layout.masks, strict=True)])
-        rows[self._start : self.end] = row * self._periods
-        for n, added in enumerate(columns):
-            if added:
-                self._restore(rows, head, n, now[n], added)
-
-    def _additions(self, rows: bytearray, head: int, column: int, last: int) -> list[int]:
-        levels = self._turned(self._view(rows, column).tolist(), head)
-        added = list(map(sub, [last & self._layout.masks[column], *levels], levels))
-        while not added[-1]:
-            added.pop()
-        return added
-
-    def _restore(self, rows: bytearray, head: int, column: int, last: int, added: Sequence[int]) -> None:
-        view = self._view(rows, column)
-        levels = list(accumulate(added, sub, initial=last & self._layout.masks[column]))[1:]
-        levels += levels[-1:] * (self._periods - len(levels))
-        view[:] = memoryview(array(view.format, self._turned(levels, head)))
-
-    def _view(self, rows: bytearray, column: int) -> memoryview:
-        """A column, as numbers that can be read and written."""
-        width, place = self._layout.places[column]
-        return memoryview(rows)[self._start : self.end].cast(width)[place]
-
-    def _turned(self, column: list[int], head: int) -> list[int]:
-        """From the order of places to that of ages, the present period first; and back, it is the same."""
-        newest = head // self._ticks % self._periods
-        return column[newest::-1] + column[:newest:-1]
-
-    def _offset(self, n: int) -> int:
-        return self._start + n % self._periods * self._layout.packing.size
 
 
 _EVENTS: Final = Layout(0, 6)
@@ -204,12 +95,25 @@ _NO_ROWS: Final = bytearray()
 _NO_BINS: Final = array("I")
 
 
+class WindowSums(NamedTuple):
+    """What a window holds.
+
+    Attributes:
+        events: of each kind, in the order of the fields of EventTotals.
+        seconds: that the attempts took which ended in it: the mean, and what 19 of 20 took at most; None: there were
+            no attempts.
+    """
+
+    events: Sequence[int]
+    seconds: tuple[float, float] | None
+
+
 class Counters:
     """The windows of one project. Times are unix seconds, given."""
 
     __slots__ = ("_bins", "_counted", "_end", "_milliseconds", "_period", "_rows", "_saved", "_shift", "_start")
 
-    def __init__(self, totals: Totals) -> None:
+    def __init__(self, totals: EventTotals) -> None:
         """Windows in which nothing has happened yet; ``totals`` are from before."""
         self._counted = _row_of(totals)
         self._start = self._end = 0.0  # of the present period on the wall clock; an empty one at first
@@ -218,8 +122,8 @@ class Counters:
         self._bins = _NO_BINS
         self._saved: CountersRecord | None = None  # until something is counted, instead of rows
 
-    def note(self, totals: Totals, now_wall: float) -> bool:
-        """A turn has ended: what the totals gained in it happened now; False if nothing. Totals never shrink."""
+    def note(self, totals: EventTotals, now_wall: float) -> bool:
+        """A turn has ended: what the totals gained in it happened now; False if nothing. EventTotals never shrink."""
         counted = (totals.new, totals.selected, totals.success, totals.failed, totals.retried, totals.timeout)
         if counted == self._counted:
             return False
@@ -238,17 +142,16 @@ class Counters:
             size = BINS - 1
         self._milliseconds += milliseconds
         bins = self._bins
-        bins[size] = bins[size] + 1 & _32_BITS
+        bins[size] = bins[size] + 1 & MASK_32
 
-    def view(self, now_wall: float) -> Windows:
-        """The windows that end now. Costs the same however much has happened."""
+    def sums(self, now_wall: float) -> list[WindowSums | None]:
+        """Of the last five minutes, hour and day; None: nothing happened. Costs the same however much has."""
         gained = list(self._gained(self._period_at(now_wall)))
-        events, times = gained[: len(_EVENT_RINGS)], gained[len(_EVENT_RINGS) :]
-        return Windows(*map(_window, events, times))
+        return list(map(_sums, gained[: len(_EVENT_RINGS)], gained[len(_EVENT_RINGS) :]))
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """The totals of which all that they gained has been counted, in the order of the fields of Totals."""
+        """The totals of which all that they gained has been counted, in the order of the fields of EventTotals."""
         return self._counted
 
     @property
@@ -263,12 +166,12 @@ class Counters:
         return gained[_FAILED] + gained[_RETRIED] if gained else 0
 
     def lately(self, event: int, now_wall: float) -> int:
-        """How often one kind of event, a place among the fields of Totals, was in the last five minutes."""
+        """How often one kind of event, a place among the fields of EventTotals, was in the last five minutes."""
         period = max(int(now_wall // PERIOD_SECONDS) + self._shift, self._period)
         if _MINUTES.is_over(self._period, period):
             return 0
         if self._rows:
-            return self._counted[event] - _MINUTES.level(self._rows, period, event) & _32_BITS
+            return self._counted[event] - _MINUTES.level(self._rows, period, event) & MASK_32
         gained = next(self._gained(period))
         return gained[event] if gained else 0
 
@@ -285,14 +188,14 @@ class Counters:
         return record
 
     @classmethod
-    def load(cls, record: CountersRecord | None, totals: Totals, now_wall: float) -> Counters:
+    def load(cls, record: CountersRecord | None, totals: EventTotals, now_wall: float) -> Counters:
         """Windows as they were saved (None: never), and what the totals gained since as if it happened now.
 
         Costs next to nothing if they gained nothing.
         """
         if record is None:
             return cls(totals)
-        counters = cls(Totals(*record.totals))
+        counters = cls(EventTotals(*record.totals))
         counters._shift = record.shift
         if record.times and _ticks(now_wall) + record.shift - record.period < _LONGEST:
             counters._saved, counters._period = record, record.period
@@ -324,7 +227,7 @@ class Counters:
     def _advance(self, period: int) -> None:
         """What was counted until now was before the periods after the last one."""
         rows, head = self._rows, self._period
-        row = _EVENTS.packing.pack(*[count & _32_BITS for count in self._counted])
+        row = _EVENTS.packing.pack(*[count & MASK_32 for count in self._counted])
         for ring in _EVENT_RINGS:
             ring.advance(rows, head, period, row)
         row = _TIMES.packing.pack(self._milliseconds, *self._bins)
@@ -357,28 +260,24 @@ class Counters:
             yield from (ring.gained(self._rows, self._period, period, times) for ring in _TIME_RINGS)
 
 
-def _row_of(totals: Totals) -> tuple[int, ...]:
+def _row_of(totals: EventTotals) -> tuple[int, ...]:
     return totals.new, totals.selected, totals.success, totals.failed, totals.retried, totals.timeout
 
 
-def _window(counts: list[int] | None, times: list[int] | None) -> Window:
-    if not counts:
-        return QUIET
-    mean, p95 = _mean_and_p95(times) if times else (QUIET.mean_seconds, QUIET.p95_seconds)
-    new, selected, success, failed, retried, timeout = counts
-    return Window(new, selected, success, failed, retried, timeout, mean, p95)
+def _sums(counts: list[int] | None, times: list[int] | None) -> WindowSums | None:
+    return WindowSums(counts, _mean_and_p95(times) if times else None) if counts else None
 
 
 def _ticks(now_wall: float) -> int:
     return int(now_wall // PERIOD_SECONDS)
 
 
-def _mean_and_p95(times: list[int]) -> tuple[float, float]:
+def _mean_and_p95(times: list[int]) -> tuple[float, float] | None:
     """Seconds, of milliseconds in all and attempts by bin."""
     milliseconds, *bins = times
     count = sum(bins)
     if not count:
-        return QUIET.mean_seconds, QUIET.p95_seconds  # the very defaults, which a message leaves out
+        return None
     return milliseconds / count / 1000, _p95(bins, count // 20) / 1000
 
 

@@ -10,10 +10,10 @@ from typing import Final
 
 from msgspec.structs import astuple
 
+from taskqueue.core.parts.counts import EventTotals, TaskCounts
 from taskqueue.core.projects.project import Project
-from taskqueue.protocol.views import Counts, Totals
 
-STATES: Final = len(Counts.__struct_fields__)
+STATES: Final = len(TaskCounts.__struct_fields__)
 
 
 class GrandTotals:
@@ -22,7 +22,7 @@ class GrandTotals:
     __slots__ = ("_parts", "_row")
 
     def __init__(self) -> None:
-        self._row = [0] * (STATES + len(Totals.__struct_fields__))
+        self._row = [0] * (STATES + len(EventTotals.__struct_fields__))
         self._parts: dict[int, tuple[int, ...]] = {}
 
     def note(self, project: Project) -> None:
@@ -40,10 +40,10 @@ class GrandTotals:
         if part is not None:
             self._row = list(map(sub, self._row, part))
 
-    def counts(self) -> Counts:
+    def counts(self) -> TaskCounts:
         """Tasks by state."""
-        return Counts(*self._row[:STATES])
+        return TaskCounts(*self._row[:STATES])
 
-    def totals(self) -> Totals:
+    def totals(self) -> EventTotals:
         """Events since the projects were made."""
-        return Totals(*self._row[STATES:])
+        return EventTotals(*self._row[STATES:])

@@ -29,12 +29,12 @@ class Operation:
     @property
     def running(self) -> bool:
         """It has not ended."""
-        return not self.record.view.ended_at
+        return not self.record.progress.ended_at
 
     @property
     def is_bulk(self) -> bool:
         """It is about the tasks of its projects, not about the projects themselves."""
-        return self.record.view.action in BULK_ACTIONS
+        return self.record.progress.action in BULK_ACTIONS
 
     @property
     def project(self) -> int:
@@ -47,4 +47,4 @@ class Operation:
         record.position += 1
         record.after = ""
         if record.position == len(self.members):
-            record.view.ended_at = now.wall
+            record.progress.ended_at = now.wall

@@ -10,13 +10,14 @@ running ──stop──► stopped      accepts tasks, hands out nothing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from math import inf
 from typing import Final
 
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from taskqueue.core.parts.bucket import Bucket
+from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.parts.windows import Counters
 from taskqueue.core.projects.pause import Pause
 from taskqueue.core.projects.shared_bucket import SharedBucket
@@ -30,9 +31,10 @@ from taskqueue.core.tasks.retention_keys import keeps_of, lows_of, old_at, packe
 from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, SUCCESS
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.errors import Rejected
+from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.fields import Now, Setting
 from taskqueue.protocol.requests import Action
-from taskqueue.protocol.views import Counts, CronView, ProjectState, ProjectView
+from taskqueue.protocol.views import Counts, CronView, ProjectView, Totals
 
 _TRANSITIONS: Final[Mapping[tuple[Action, ProjectState], ProjectState]] = {
     ("pause", "running"): "paused",
@@ -226,7 +228,7 @@ class Project:
             name=self.name,
             state=self.state,
             overrides=self.overrides,
-            counts=self.counts(),
+            counts=TaskCounts(*self.queue.counts[1:]),
             totals=self.totals,
             bucket_level=self.bucket.level,
             bucket_at=self.bucket.at,
@@ -256,17 +258,13 @@ class Project:
         )
         return Project(fresh, changes, self.layers, now.boot)
 
-    def counts(self) -> Counts:
-        """Tasks by state."""
-        return Counts(*self.queue.counts[1:])
-
     def view(self, now: Now) -> ProjectView:
         """The project as people see it."""
         return ProjectView(
             name=self.name,
             state=self.state,
-            counts=self.counts(),
-            totals=copy(self.totals),
+            counts=Counts(*self.queue.counts[1:]),
+            totals=Totals(*astuple(self.totals)),
             settings=as_layer(self.settings),
             overrides=self.overrides,
             tokens=self.bucket.level_at(now.boot),

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core.state import State
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure, host_of, short_error
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.task import NO_FLOOR, Task
 from taskqueue.protocol.fields import Now
-from taskqueue.protocol.views import Attempt
 
 OLD_FAILURES: Final = 1024
 """Looked at in a turn, and dropped if they are old: 2 ms."""
@@ -22,7 +22,7 @@ OLD_FAILURES: Final = 1024
 _END: Final = NO_FLOOR - 1
 
 
-def note(state: State, task: Task, attempt: Attempt) -> None:
+def note(state: State, task: Task, attempt: AttemptRecord) -> None:
     """Keep a failed attempt in the history of its task, and among all that failed."""
     state.note_attempt(task, attempt)
     host = host_of(state.spec_of(task).url)

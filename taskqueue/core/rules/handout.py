@@ -21,10 +21,10 @@ from taskqueue.core.rules.memory_limits import await_body, heavy_bytes
 from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.rules.suspects import may_try
 from taskqueue.core.state import State
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.task import CANCELLED, Lease, Spec, Task
 from taskqueue.protocol.fields import PLAIN, Assignment, Now, Peer, Schedule
 from taskqueue.protocol.replies import Select
-from taskqueue.protocol.views import Attempt
 
 
 def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> Assignment:
@@ -222,7 +222,9 @@ class HandOut:
         if self._left <= 0:
             return False
         self._left -= 1
-        self._state.note_attempt(task, Attempt(self._now.wall, "expired", error="expired before it was handed out"))
+        self._state.note_attempt(
+            task, AttemptRecord(self._now.wall, "expired", error="expired before it was handed out")
+        )
         project.queue.finish(task, CANCELLED, self._now.wall)
         self._state.touch(project)
         return True

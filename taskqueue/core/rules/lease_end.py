@@ -21,13 +21,14 @@ from taskqueue.core.rules import failures
 from taskqueue.core.rules.push import apply_deferred, queue_up, take_batch
 from taskqueue.core.settings.settings import CRASHES_MOST
 from taskqueue.core.state import State
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, gives_up, recurring
 from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
 from taskqueue.errors import Corrupt
+from taskqueue.protocol.choices import AttemptOutcome
 from taskqueue.protocol.fields import Now, TaskReport
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.protocol.requests import Done, Flaws
-from taskqueue.protocol.views import Attempt, Outcome
 
 CRASHED: Final = "its fetcher fell silent while it ran"
 
@@ -69,7 +70,7 @@ def finish(state: State, now: Now, session: Session, item: TaskReport) -> DoneOu
     elif item.ok and (task.state == READY or task.state == DELAYED):
         state.touch(project)
         task.crashes = 0
-        _succeed(state, now, project, task, Attempt(now.wall, "success", session.label))
+        _succeed(state, now, project, task, AttemptRecord(now.wall, "success", session.label))
     else:
         return "stale"
     task.token = NO_TOKEN
@@ -119,7 +120,7 @@ def crash(state: State, now: Now, project: Project, task: Task, *, to_blame: boo
     session = state.unlease(task)
     crashes = task.crashes + 1
     seconds = now.boot - lease.selected_at
-    failures.note(state, task, Attempt(now.wall, "crashed", session.label, seconds, CRASHED))
+    failures.note(state, task, AttemptRecord(now.wall, "crashed", session.label, seconds, CRASHED))
     if to_blame and crashes >= settings.max_crashes:
         # One crash more is its failure again.
         task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
@@ -175,7 +176,9 @@ def _end_by(state: State, session: Session, task: Task, lease: Lease) -> Session
     return state.unlease(task) if lease.session == session.id else state.revoke(task)
 
 
-def _attempt(now: Now, project: Project, lease: Lease, session: Session, outcome: Outcome, error: str = "") -> Attempt:
+def _attempt(
+    now: Now, project: Project, lease: Lease, session: Session, outcome: AttemptOutcome, error: str = ""
+) -> AttemptRecord:
     """How a lease ended, counted among the seconds of its project and by its fetcher."""
     seconds = now.boot - lease.selected_at
     project.counters.took(seconds, now.wall)
@@ -183,10 +186,10 @@ def _attempt(now: Now, project: Project, lease: Lease, session: Session, outcome
         session.done += 1
     else:
         session.failed += 1
-    return Attempt(now.wall, outcome, session.label, seconds, error)
+    return AttemptRecord(now.wall, outcome, session.label, seconds, error)
 
 
-def _succeed(state: State, now: Now, project: Project, task: Task, attempt: Attempt) -> None:
+def _succeed(state: State, now: Now, project: Project, task: Task, attempt: AttemptRecord) -> None:
     schedule = (task.spec or state.spec_of(task)).schedule
     task.retried = 0
     task.timed_out = False

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Found
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Move, Task, size_of
-from taskqueue.protocol.views import Attempt
 
 
 class Changes:
@@ -50,7 +50,7 @@ class Changes:
             task.touched = True
             self._touched.append(task)
 
-    def keep_attempt(self, task: Task, slot: int, attempt: Attempt) -> None:
+    def keep_attempt(self, task: Task, slot: int, attempt: AttemptRecord) -> None:
         """The attempt goes to a slot, counted round, of the task's history."""
         self.kept.attempts.append(KeptAttempt(task.project, task.taskid, slot % ATTEMPTS_KEPT, attempt))
 

@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
+from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.history import PointsRef, Row
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import FailuresRef, FoundFailures
 from taskqueue.core.tasks.task import Spec, Task
 from taskqueue.protocol.replies import AnyReply
-from taskqueue.protocol.views import Attempt, LogEntry
 
 LOG_MOST: Final = 100_000
 """Entries of the log that are kept; of a few hundred bytes each, and 3 kB at most."""
@@ -90,7 +91,7 @@ class FoundList(Struct):
 
     ref: ListRef
     tasks: list[Task]
-    attempts: dict[str, Attempt]
+    attempts: dict[str, AttemptRecord]
     next: int | None
 
 
@@ -246,11 +247,11 @@ class Found(Struct):
     later: list[SpecRef] = field(default_factory=list)
     orders: list[FoundOrder] = field(default_factory=list)
     sessions: dict[str, dict[int, AnyReply]] = field(default_factory=dict)
-    histories: dict[TaskRef, dict[int, Attempt]] = field(default_factory=dict)
+    histories: dict[TaskRef, dict[int, AttemptRecord]] = field(default_factory=dict)
     lists: list[FoundList] = field(default_factory=list)
     pages: list[FoundPage] = field(default_factory=list)
     old: list[FoundOld] = field(default_factory=list)
     failures: list[FoundFailures] = field(default_factory=list)
     old_failures: list[FoundFailures] = field(default_factory=list)
-    log: dict[int, LogEntry] = field(default_factory=dict)
+    log: dict[int, ChangeRecord] = field(default_factory=dict)
     points: dict[tuple[str, int], tuple[PointsRef, list[Row | None]]] = field(default_factory=dict)

@@ -12,15 +12,18 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from taskqueue.core.parts.change_record import ChangeRecord
+from taskqueue.core.parts.counts import EventTotals, TaskCounts
 from taskqueue.core.parts.history import DroppedSlices, KeptPoint, KeptSlice, LoadedSlices
 from taskqueue.core.parts.windows import CountersRecord
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import KeptFailure
 from taskqueue.core.tasks.needs import Old
 from taskqueue.core.tasks.task import Move, Task
-from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import AnyReply
-from taskqueue.protocol.views import Attempt, Counts, LogEntry, OperationView, ProjectState, Totals
+from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
 
 
 class PauseRecord(Struct, array_like=True):
@@ -81,8 +84,8 @@ class ProjectRecord(Struct, array_like=True):
     name: str
     state: ProjectState = "running"
     overrides: dict[str, Setting] = field(default_factory=dict)
-    counts: Counts = field(default_factory=Counts)
-    totals: Totals = field(default_factory=Totals)
+    counts: TaskCounts = field(default_factory=TaskCounts)
+    totals: EventTotals = field(default_factory=EventTotals)
     bucket_level: float = 0.0
     bucket_at: float = 0.0
     ready_low: bytes = bytes(16)
@@ -106,6 +109,37 @@ class BucketRecord(Struct, array_like=True):
     at: float
 
 
+class OperationProgress(Struct, omit_defaults=True):
+    """What is asked of an operation, and how far it is: what people are shown of it, ``OperationView``, is made of it.
+
+    Attributes:
+        projects: names of the first of those that it goes through.
+        known: tasks that its projects had when it began; about as many have to be looked at. On a group: its projects.
+        seen: looked at so far.
+        matched: of them, those that the filter let through: changed, or (dry run) only counted. On a group: projects
+            for which the action made sense.
+        began_at, ended_at: unix seconds; 0: not yet.
+        group: that they belong to, if it was asked for.
+        filter: which tasks are meant, as it was asked.
+        priority: that ``reprioritise`` gives them; None: it is another action.
+        exetime: to which ``reschedule`` moves them, in unix seconds; 0 is now. None: it is another action.
+    """
+
+    id: int
+    action: BulkAction | Action
+    projects: list[str]
+    dry_run: bool
+    known: int
+    seen: int
+    matched: int
+    began_at: float
+    ended_at: float = 0.0
+    group: str = ""
+    filter: TaskFilter = TaskFilter()
+    priority: int | None = None
+    exetime: float | None = None
+
+
 class OperationRecord(Struct, array_like=True):
     """An operation as the store keeps it, with each step that it takes; the projects that it goes through lie apart.
 
@@ -117,7 +151,7 @@ class OperationRecord(Struct, array_like=True):
         told: of ``matched``, what the log has already.
     """
 
-    view: OperationView
+    progress: OperationProgress
     bound: int
     position: int = 0
     after: str = ""
@@ -154,7 +188,7 @@ class KeptAttempt(NamedTuple):
     project: int
     taskid: str
     slot: int
-    attempt: Attempt
+    attempt: AttemptRecord
 
 
 class WriteSet(Struct):
@@ -198,7 +232,7 @@ class WriteSet(Struct):
     old: list[Old] = field(default_factory=list)
     failures: list[KeptFailure] = field(default_factory=list)
     failures_from: int = 0
-    log: list[LogEntry] = field(default_factory=list)
+    log: list[ChangeRecord] = field(default_factory=list)
     points: list[KeptPoint] = field(default_factory=list)
     slices: list[KeptSlice] = field(default_factory=list)
     dropped_slices: list[DroppedSlices] = field(default_factory=list)

@@ -30,8 +30,8 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.protocol.fields import NIL, PLAIN, NewTask, Schedule, Token
-from taskqueue.protocol.views import Attempt
 
 READY: Final = 1
 DELAYED: Final = 2
@@ -150,7 +150,7 @@ class Task(Struct, gc=False, eq=False):
     unlisted: bool = False
     touched: bool = False
     spec_changed: bool = False
-    ended: Attempt | None = None
+    ended: AttemptRecord | None = None
     bare: bool = False
     crashes: int = 0
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from math import inf
 
+from taskqueue.core.parts.counts import TaskCounts
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.task import (
@@ -29,7 +31,6 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Token
-from taskqueue.protocol.views import Attempt, Counts
 
 
 class TaskQueue:
@@ -45,7 +46,13 @@ class TaskQueue:
     __slots__ = ("_changes", "counts", "delayed", "over_low", "processing", "ready", "tasks", "unfinished")
 
     def __init__(
-        self, changes: Changes, counts: Counts, unfinished: int, ready_low: int, delayed_low: int, over_low: list[int]
+        self,
+        changes: Changes,
+        counts: TaskCounts,
+        unfinished: int,
+        ready_low: int,
+        delayed_low: int,
+        over_low: list[int],
     ) -> None:
         self._changes = changes
         self.tasks: dict[str, Task] = {}
@@ -145,7 +152,7 @@ class TaskQueue:
         self.processing.extend(task, deadline)
         self._changes.touch(task)
 
-    def succeed(self, task: Task, attempt: Attempt) -> None:
+    def succeed(self, task: Task, attempt: AttemptRecord) -> None:
         """End the task with this success."""
         self.finish(task, SUCCESS, attempt.at)
         task.ended = attempt

@@ -9,10 +9,10 @@ So the success of a task costs no write of its own, and a restart costs a read. 
 
 from __future__ import annotations
 
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import TaskRef
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task
-from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
@@ -20,7 +20,7 @@ from taskqueue.store.records.decoding import decode_record
 _SUCCESSES = layout.ORDERS[SUCCESS]
 
 
-def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
+def read_history(store: Store, ref: TaskRef) -> dict[int, AttemptRecord]:
     """A task's last attempts by their slots.
 
     Raises:
@@ -56,7 +56,7 @@ def move_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> None:
                 batch.puts[layout.HISTORY].append((key, layout.encode(success)))
 
 
-def _success_at(store: Store, task: Task, place: int) -> Attempt | None:
+def _success_at(store: Store, task: Task, place: int) -> AttemptRecord | None:
     key = layout.order_key(task.project, place)
     value = store.get(_SUCCESSES, [key])[0]
     return None if value is None else decode_record(_SUCCESSES, key, layout.decode_success, key, value)

@@ -12,7 +12,7 @@
 | failed | project, place | 0xfe, length of the taskid (1 byte), taskid, error of the last attempt, if it is short |
 | failed, cancelled | project, place | taskid; of a success, too, if nothing is known of how it came |
 | deferred | project, seq | the NewTask that waits for the end of a lease |
-| history | project, length of the taskid (1 byte), taskid, slot (1 byte) | Attempt |
+| history | project, length of the taskid (1 byte), taskid, slot (1 byte) | AttemptRecord |
 | counters | project | CountersRecord |
 | buckets | name | BucketRecord |
 | operations | id (8 bytes) | OperationRecord |
@@ -20,7 +20,7 @@
 | sessions | session | SessionRecord |
 | failures | place | Failure |
 | outcomes | session, n % OUTCOME_WINDOW | n, reply |
-| log | number (8 bytes) | LogEntry |
+| log | number (8 bytes) | ChangeRecord |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
@@ -49,8 +49,10 @@ from typing import Final
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 
+from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.history import ALL, DroppedSlices
 from taskqueue.core.parts.windows import CountersRecord
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import Failure
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.tasks.task import (
@@ -70,7 +72,6 @@ from taskqueue.core.tasks.task import (
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import NewTask, Schedule
 from taskqueue.protocol.replies import AnyReply
-from taskqueue.protocol.views import Attempt, LogEntry
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
 
@@ -271,7 +272,7 @@ WITH_ATTEMPT: Final = 0xFF
 _SUCCESS: Final = Packing(">BBf")
 
 
-def encode_success(taskid: str, attempt: Attempt) -> bytes:
+def encode_success(taskid: str, attempt: AttemptRecord) -> bytes:
     """A value of the order of successes: the task's last attempt lies there and not in its history."""
     text = taskid.encode()
     return _SUCCESS.pack(WITH_ATTEMPT, len(text), attempt.seconds) + text + attempt.fetcher.encode()
@@ -307,13 +308,13 @@ def has_attempt(value: bytes) -> bool:
     return value[0] == WITH_ATTEMPT
 
 
-def decode_success(key: bytes, value: bytes) -> Attempt | None:
+def decode_success(key: bytes, value: bytes) -> AttemptRecord | None:
     """How the task at a key of the successes ended; None if that is not known."""
     if not has_attempt(value):
         return None
     _, length, seconds = _SUCCESS.unpack_from(value)
     place = int.from_bytes(key[-KEY_BYTES:], "big")
-    return Attempt(key_time(place), "success", value[_SUCCESS.size + length :].decode(), seconds)
+    return AttemptRecord(key_time(place), "success", value[_SUCCESS.size + length :].decode(), seconds)
 
 
 # ------------------------------------------------------------------------------------------------ MessagePack
@@ -347,13 +348,13 @@ decode_outcome: Final = Decoder(tuple[int, AnyReply]).decode
 decode_deferred: Final = Decoder(NewTask).decode
 decode_project: Final = Decoder(ProjectRecord).decode
 decode_session: Final = Decoder(SessionRecord).decode
-decode_attempt: Final = Decoder(Attempt).decode
+decode_attempt: Final = Decoder(AttemptRecord).decode
 decode_counters: Final = Decoder(CountersRecord).decode
 decode_bucket: Final = Decoder(BucketRecord).decode
 decode_operation: Final = Decoder(OperationRecord).decode
 decode_members: Final = Decoder(list[int]).decode
 decode_failure: Final = Decoder(Failure).decode
-decode_log: Final = Decoder(LogEntry).decode
+decode_log: Final = Decoder(ChangeRecord).decode
 decode_point: Final = Decoder(tuple[int, int, int, int, int, int]).decode
 decode_events: Final = Decoder(tuple[int, ...]).decode
 """Either of them."""

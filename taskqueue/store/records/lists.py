@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskqueue.core.parts.glob import COST_MOST, glob
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundList, ListRef, page_past
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, PROCESSING, TASK_BYTES, Task
-from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
@@ -106,7 +106,7 @@ def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Tas
     return tasks
 
 
-def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
+def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
     """The last attempts, by taskid, of those that have been run; a success that a task is over with lies elsewhere."""
     run = [task for task in tasks if task.lastcrawltime or task.state > PROCESSING]
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]

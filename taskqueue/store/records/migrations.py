@@ -16,8 +16,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.msgpack import Decoder
 
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task, kept_error
-from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
@@ -87,7 +87,9 @@ def _attempts(store: Store, page: list[Entry]) -> Iterator[Entry]:
         task = tasks.get(key)
         if task is not None and task.state != SUCCESS:
             text = decode_record(ERRORS, key, bytes.decode, value)
-            attempt = Attempt(task.lastcrawltime, "timeout" if text == TIMED_OUT else "failed", error=kept_error(text))
+            attempt = AttemptRecord(
+                task.lastcrawltime, "timeout" if text == TIMED_OUT else "failed", error=kept_error(text)
+            )
             yield layout.attempt_key(task.project, task.taskid, _NEWEST), layout.encode(attempt)
 
 

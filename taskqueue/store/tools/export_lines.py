@@ -26,10 +26,11 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder as JsonDecoder
 
+from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.settings.schema import is_number
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.records import CronRecord, PauseRecord
-from taskqueue.protocol.choices import Resolution, StateName
+from taskqueue.protocol.choices import ProjectState, Resolution, StateName
 from taskqueue.protocol.fields import (
     MAX_URL_CHARS,
     NIL,
@@ -42,7 +43,6 @@ from taskqueue.protocol.fields import (
     Setting,
     TaskId,
 )
-from taskqueue.protocol.views import ProjectState, Totals
 
 VERSION: Final = 2
 """Of the lines."""
@@ -81,7 +81,7 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     name: ProjectName
     state: ProjectState = "running"
     overrides: Raw = ABSENT
-    totals: Totals | None = None
+    totals: EventTotals | None = None
     pause: PauseRecord | None = None
     cron: dict[str, CronRecord] = msgspec.field(default_factory=dict)
     finished: Counted = 0

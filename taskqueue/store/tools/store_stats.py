@@ -15,9 +15,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import STATE_NAMES
-from taskqueue.protocol.views import Counts, ProjectState
+from taskqueue.protocol.choices import ProjectState
 from taskqueue.store.contract import StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
@@ -31,7 +32,7 @@ class ProjectStats(Struct, frozen=True):
 
     name: str
     state: ProjectState
-    counts: Counts
+    counts: TaskCounts
 
 
 class FamilyStats(Struct, frozen=True):

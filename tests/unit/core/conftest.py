@@ -23,6 +23,7 @@ import pytest
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.parts.events import Event
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
@@ -347,7 +348,7 @@ class World:
         stored = [sum(key.startswith(prefix) for key in keys[family]) for family in layout.ORDERS.values()]
         for task in bare:
             stored[task.state - 1] += task.project == record.number
-        assert Counts(*stored) == record.counts
+        assert TaskCounts(*stored) == record.counts
 
     def _check_lows(self, record: ProjectRecord, keys: dict[str, list[bytes]]) -> None:
         """No task that is over lies below where retention begins to read."""

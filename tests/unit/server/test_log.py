@@ -7,11 +7,12 @@ from math import inf
 import msgspec
 import pytest
 
+from taskqueue.core.parts.counts import EventTotals
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Spec, Task
 from taskqueue.protocol.fields import NIL, Peer, Schedule
 from taskqueue.protocol.requests import Hello, Incoming
-from taskqueue.protocol.views import Attempt, Totals
 from taskqueue.server.log import turn_lines
 from taskqueue.server.meters import Meters
 from taskqueue.server.summary import SUMMARY_SECONDS, Summary
@@ -19,7 +20,7 @@ from taskqueue.server.summary import SUMMARY_SECONDS, Summary
 
 def lines(old: int, new: int, *, timed_out: bool = False, error: str = "", url: str = "http://site/a") -> list[str]:
     task = Task(7, "a", new, key=1, seq=1, timed_out=timed_out, spec=Spec(url, Schedule(), NIL))
-    attempts = [KeptAttempt(7, "a", 0, Attempt(1.0, "failed", error=error))] if error else []
+    attempts = [KeptAttempt(7, "a", 0, AttemptRecord(1.0, "failed", error=error))] if error else []
     kept = WriteSet(moves=[(task, old, 1, 1, False, False)], attempts=attempts)
     return list(turn_lines([], kept, {7: "news"}, str))
 
@@ -71,7 +72,7 @@ def test_a_request_is_told_with_its_number_and_the_pseudonym_of_its_session() ->
 
 
 def record(number: int, **totals: int) -> ProjectRecord:
-    return ProjectRecord(number, f"p{number}", totals=Totals(**totals))
+    return ProjectRecord(number, f"p{number}", totals=EventTotals(**totals))
 
 
 def test_the_summary_tells_what_happened_since_the_last_one() -> None:

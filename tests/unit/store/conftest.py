@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
+from taskqueue.core.parts.counts import TaskCounts
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.tasks.task import (
     CANCELLED,
@@ -25,7 +27,6 @@ from taskqueue.core.tasks.task import (
     time_key,
 )
 from taskqueue.protocol.fields import NewTask, Schedule, Token
-from taskqueue.protocol.views import Attempt, Counts
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
@@ -161,17 +162,17 @@ def _fill(path: Path) -> None:
         leased, unlisted, ended, failed = (tasks[taskid] for taskid in ("leased", "unlisted", "ended", "failed"))
         unlisted.token = Token(301)
         unlisted.lease = Lease("fetcher", 1, 1000.0, 400.0)
-        ended.ended = Attempt(1.5e9, "success", "fetcher", 0.5)
+        ended.ended = AttemptRecord(1.5e9, "success", "fetcher", 0.5)
         ended.attempts = failed.attempts = 1
         ended.lastcrawltime = failed.lastcrawltime = 1.5e9
         failed.retried, failed.held_back, failed.itag = 3, True, "v1"
-        counts = Counts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
+        counts = TaskCounts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
         news = ProjectRecord(NEWS, "news", "paused", {"rate": float("inf")}, counts)
         news.cleared, news.unfinished, news.armed = CLEARED, 5, True
         ledger.commit(
             WriteSet(
                 moves=[_made(task) for task in tasks.values()],
-                attempts=[KeptAttempt(NEWS, "failed", 0, Attempt(1.6e9, "failed", "fetcher", 0.5, "no title"))],
+                attempts=[KeptAttempt(NEWS, "failed", 0, AttemptRecord(1.6e9, "failed", "fetcher", 0.5, "no title"))],
                 projects=[news, ProjectRecord(2, "empty")],
                 next_project=3,
             )

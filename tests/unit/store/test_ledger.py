@@ -7,8 +7,10 @@ from typing import Protocol
 import pytest
 from msgspec import Raw
 
+from taskqueue.core.parts.counts import EventTotals, TaskCounts
 from taskqueue.core.parts.pseudonyms import SECRET_BYTES
 from taskqueue.core.parts.windows import Counters
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef, TaskRef  # fmt: skip
 from taskqueue.core.tasks.records import (
     OUTCOME_WINDOW,
@@ -17,6 +19,7 @@ from taskqueue.core.tasks.records import (
     DroppedSession,
     KeptAttempt,
     KeptOutcome,
+    OperationProgress,
     OperationRecord,
     PauseRecord,
     ProjectRecord,
@@ -43,7 +46,6 @@ from taskqueue.errors import Corrupt, Fenced
 from taskqueue.protocol.fields import NewTask, Schedule, Token
 from taskqueue.protocol.replies import AnyReply, DoneReply, NewTasksReply
 from taskqueue.protocol.requests import TaskFilter
-from taskqueue.protocol.views import Attempt, Counts, OperationView, Totals
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
@@ -101,7 +103,9 @@ def order(
 
 
 def attempt(taskid: str, slot: int, error: str = "", project: int = P) -> KeptAttempt:
-    return KeptAttempt(project, taskid, slot, Attempt(1e9 + slot, "failed" if error else "success", "f", 0.5, error))
+    return KeptAttempt(
+        project, taskid, slot, AttemptRecord(1e9 + slot, "failed" if error else "success", "f", 0.5, error)
+    )
 
 
 def page(
@@ -115,7 +119,7 @@ def taskids(found: FoundPage) -> list[str]:
     return [task.taskid for task in found.tasks]
 
 
-def history(ledger: Ledger, taskid: str, project: int = P) -> dict[int, Attempt]:
+def history(ledger: Ledger, taskid: str, project: int = P) -> dict[int, AttemptRecord]:
     ref = TaskRef(project, taskid)
     return ledger.find(Needs(histories=[ref])).histories[ref]
 
@@ -632,9 +636,10 @@ def test_a_later_deferred_update_takes_the_place_of_the_earlier(ground: Ground, 
 
 def test_projects_come_back_as_they_were(ground: Ground, ledger: Ledger) -> None:
     record = ProjectRecord(
-        P, "news", "paused", {"rate": 2.5, "retry_delay": [1.0, 2.0]}, Counts(ready=3), Totals(new=4), 1.5, 77.25,
-        bytes(15) + b"r", bytes(15) + b"d", PauseRecord(3, 50.5, 2, 1, "10 failures in a row"), cleared=2**60,
-        unfinished=3, armed=True, finished=4, holds={"producer": 90.5}, cron={"nightly": CronRecord(40.0, "n", 2, 1)},
+        P, "news", "paused", {"rate": 2.5, "retry_delay": [1.0, 2.0]}, TaskCounts(ready=3), EventTotals(new=4),
+        1.5, 77.25, bytes(15) + b"r", bytes(15) + b"d", PauseRecord(3, 50.5, 2, 1, "10 failures in a row"),
+        cleared=2**60, unfinished=3, armed=True, finished=4, holds={"producer": 90.5},
+        cron={"nightly": CronRecord(40.0, "n", 2, 1)},
     )  # fmt: skip
     ledger.commit(WriteSet(projects=[record, ProjectRecord(P + 1, "other")], next_project=P + 2))
 
@@ -645,7 +650,7 @@ def test_projects_come_back_as_they_were(ground: Ground, ledger: Ledger) -> None
 
 
 def test_a_project_of_an_earlier_version_has_nothing_of_what_came_later() -> None:
-    record = ProjectRecord(P, "news", "paused", {"rate": 2.5}, Counts(ready=3), Totals(new=4), 1.5, 77.25)
+    record = ProjectRecord(P, "news", "paused", {"rate": 2.5}, TaskCounts(ready=3), EventTotals(new=4), 1.5, 77.25)
     written = [getattr(record, name) for name in ProjectRecord.__struct_fields__]
 
     found = decode_project(encode(written[:10]))
@@ -656,11 +661,11 @@ def test_a_project_of_an_earlier_version_has_nothing_of_what_came_later() -> Non
 
 
 def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: Ground, ledger: Ledger) -> None:
-    counters, totals = Counters(Totals()), Totals(new=3, failed=1)
+    counters, totals = Counters(EventTotals()), EventTotals(new=3, failed=1)
     counters.took(2.0, 1e9)
     counters.note(totals, 1e9)
     buckets = [BucketRecord("site", 2.5, 70.25), BucketRecord("étoile", 0.0, 0.0)]
-    view = OperationView(2**62, "retry", ["news"], False, known=9, seen=4, matched=2, began_at=1e9)
+    view = OperationProgress(2**62, "retry", ["news"], False, known=9, seen=4, matched=2, began_at=1e9)
     view.filter = TaskFilter(url="*.html", before=5.0)
     operations = [OperationRecord(view, 2**61, 1, "taskid-5")]
     members = {2**62: [P, P + 1], 7: [P]}
@@ -670,20 +675,20 @@ def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: G
 
     loaded = ground.open().begin("boot-1")
     assert loaded.counters == {P: counters.saved()}
-    assert Counters.load(loaded.counters[P], totals, 1e9).view(1e9) == counters.view(1e9)
+    assert Counters.load(loaded.counters[P], totals, 1e9).sums(1e9) == counters.sums(1e9)
     assert (loaded.buckets, loaded.operations) == (buckets, operations)
     assert loaded.members == {2**62: [P, P + 1]}
 
 
 def test_operations_come_back_oldest_first_without_those_that_were_dropped(ground: Ground, ledger: Ledger) -> None:
     def operation(number: int) -> OperationRecord:
-        view = OperationView(number, "cancel", [], False, known=0, seen=0, matched=0, began_at=1.0)
+        view = OperationProgress(number, "cancel", [], False, known=0, seen=0, matched=0, began_at=1.0)
         return OperationRecord(view, number)
 
     ledger.commit(WriteSet(operations=[operation(number) for number in (300, 2, 2**40)]))
     ledger.commit(WriteSet(dropped_operations=[2]))
 
-    assert [record.view.id for record in ground.open().begin("boot-1").operations] == [300, 2**40]
+    assert [record.progress.id for record in ground.open().begin("boot-1").operations] == [300, 2**40]
 
 
 # ------------------------------------------------------------------------------------------------ cleared, forgotten
@@ -744,7 +749,7 @@ def test_of_a_dropped_project_nothing_is_left_and_its_neighbours_stay(ground: Gr
         keep_new(ledger, *tasks)
         moves = [handed_out(tasks[1], NewTask("b", "http://site/new")), moved(tasks[2], SUCCESS, time_key(9, 3))]
         attempts = [attempt("c", 3, "why", project)]
-        counters = {project: Counters(Totals()).saved()}
+        counters = {project: Counters(EventTotals()).saved()}
         record = ProjectRecord(project, str(project))
         ledger.commit(WriteSet(moves=moves, attempts=attempts, projects=[record], counters=counters))
     before = entries(ground.store)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Needs, OrderRef, PageRef, TaskRef
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import (
@@ -28,7 +29,6 @@ from taskqueue.core.tasks.task import (
     time_key,
 )
 from taskqueue.protocol.fields import NewTask, Schedule, Token
-from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
@@ -56,7 +56,7 @@ class Model:
 
     def __init__(self) -> None:
         self.tasks: dict[TaskRef, Task] = {}
-        self.histories: dict[TaskRef, dict[int, Attempt]] = {}
+        self.histories: dict[TaskRef, dict[int, AttemptRecord]] = {}
         self._seq = 0
 
     def change(self, step: str, project: int, taskid: str, dice: int) -> WriteSet:
@@ -92,7 +92,7 @@ class Model:
         return WriteSet(moves=[move], attempts=attempts)
 
     def _attempt(self, task: Task, dice: int) -> KeptAttempt:
-        attempt = Attempt(dice, "failed", error=f"error {dice}")
+        attempt = AttemptRecord(dice, "failed", error=f"error {dice}")
         self.histories.setdefault(TaskRef(task.project, task.taskid), {})[task.attempts] = attempt
         kept = KeptAttempt(task.project, task.taskid, task.attempts, attempt)
         task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT

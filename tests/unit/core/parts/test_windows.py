@@ -13,19 +13,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from taskqueue.core.admin.window_views import windows_of
+from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.windows import Counters, CountersRecord
-from taskqueue.protocol.views import Totals, Window, Windows
+from taskqueue.protocol.views import Window, Windows
 
 NOW: Final = 1_700_000_005.0
 MINUTE: Final = 60.0
 HOUR: Final = 3600.0
 DAY: Final = 86_400.0
-KINDS: Final = Totals.__struct_fields__
+KINDS: Final = EventTotals.__struct_fields__
 RINGS: Final = {"minutes": (30, 1), "hour": (30, 12), "day": (24, 360)}
 """Window -> how many periods, and how many times ten seconds each has."""
 
 
-def note(counters: Counters, totals: Totals, at: float, **gained: int) -> None:
+def note(counters: Counters, totals: EventTotals, at: float, **gained: int) -> None:
     """A turn at ``at`` in which these events happened."""
     for kind, count in gained.items():
         setattr(totals, kind, getattr(totals, kind) + count)
@@ -45,7 +47,7 @@ def stored(record: CountersRecord) -> CountersRecord:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=CountersRecord)
 
 
-def started_again(counters: Counters, totals: Totals, at: float) -> Counters:
+def started_again(counters: Counters, totals: EventTotals, at: float) -> Counters:
     return Counters.load(stored(counters.saved()), totals, at)
 
 
@@ -53,11 +55,11 @@ def started_again(counters: Counters, totals: Totals, at: float) -> Counters:
 
 
 def test_an_event_is_in_all_three_windows_at_once() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=3, selected=2, success=1, failed=4, retried=5, timeout=6)
 
     expected = {"new": 3, "selected": 2, "success": 1, "failed": 4, "retried": 5, "timeout": 6}
-    view = counters.view(NOW)
+    view = windows_of(counters, NOW)
     assert [sums(window) for window in (view.minutes, view.hour, view.day)] == [expected] * 3
 
 
@@ -74,53 +76,53 @@ def test_an_event_is_in_all_three_windows_at_once() -> None:
     ],
 )
 def test_an_event_leaves_each_window_when_it_is_too_old(later: float, expected: list[int]) -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
 
-    assert by_kind(counters.view(NOW + later), "new") == expected
+    assert by_kind(windows_of(counters, NOW + later), "new") == expected
     note(counters, totals, NOW + later, success=1)
-    assert by_kind(counters.view(NOW + later), "new") == expected
+    assert by_kind(windows_of(counters, NOW + later), "new") == expected
 
 
 def test_a_window_becomes_empty_with_the_period_after_its_last() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(100):
         note(counters, totals, NOW + 10 * turn, new=1)
     last = NOW + 990
 
-    assert [counters.view(last + later).minutes.new for later in (0, 280, 290, 300, 310)] == [30, 2, 1, 0, 0]
+    assert [windows_of(counters, last + later).minutes.new for later in (0, 280, 290, 300, 310)] == [30, 2, 1, 0, 0]
 
 
 def test_what_was_counted_before_the_project_was_loaded_is_in_no_window() -> None:
-    totals = Totals(new=1000)
+    totals = EventTotals(new=1000)
     counters = Counters(totals)
 
     note(counters, totals, NOW, new=1)
 
-    assert by_kind(counters.view(NOW), "new") == [1, 1, 1]
+    assert by_kind(windows_of(counters, NOW), "new") == [1, 1, 1]
 
 
 def test_an_attempt_long_after_the_last_event_counts_now() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, success=1)
 
     counters.took(2.0, NOW + 2 * HOUR)
     note(counters, totals, NOW + 2 * HOUR, success=1)
 
-    view = counters.view(NOW + 2 * HOUR)
+    view = windows_of(counters, NOW + 2 * HOUR)
     assert (by_kind(view, "success"), view.minutes.mean_seconds) == ([1, 1, 2], 2.0)
 
 
 def test_totals_may_grow_beyond_what_a_window_holds() -> None:
-    totals = Totals(new=2**32 - 2, success=2**40)
+    totals = EventTotals(new=2**32 - 2, success=2**40)
     counters = Counters(totals)
     note(counters, totals, NOW, new=1, success=1)
     note(counters, totals, NOW + 20, new=5, success=1)
 
-    assert by_kind(counters.view(NOW + 20), "new") == [6, 6, 6]
+    assert by_kind(windows_of(counters, NOW + 20), "new") == [6, 6, 6]
     counters = started_again(counters, totals, NOW + 30)
-    assert by_kind(counters.view(NOW + 30), "new") == [6, 6, 6]
-    assert by_kind(counters.view(NOW + 30), "success") == [2, 2, 2]
+    assert by_kind(windows_of(counters, NOW + 30), "new") == [6, 6, 6]
+    assert by_kind(windows_of(counters, NOW + 30), "success") == [2, 2, 2]
 
 
 @given(
@@ -129,7 +131,7 @@ def test_totals_may_grow_beyond_what_a_window_holds() -> None:
 def test_a_window_has_all_that_is_newer_than_its_periods_but_one_and_nothing_older_than_all(
     turns: list[tuple[float, str, int]], rest: float
 ) -> None:
-    counters, totals, at = Counters(Totals()), Totals(), NOW
+    counters, totals, at = Counters(EventTotals()), EventTotals(), NOW
     happened: list[tuple[float, str, int]] = []
     for pause, kind, count in turns:
         at += pause
@@ -137,7 +139,7 @@ def test_a_window_has_all_that_is_newer_than_its_periods_but_one_and_nothing_old
         happened.append((at, kind, count))
 
     at += rest
-    view = counters.view(at)
+    view = windows_of(counters, at)
     for name, (periods, ticks) in RINGS.items():
         length = periods * ticks * 10
         for kind in KINDS:
@@ -179,7 +181,7 @@ TURNS = st.tuples(STEPS, st.sampled_from(KINDS), st.integers(1, 1000), st.sample
 
 
 def shows(counters: Counters, naive: Naive, at: float) -> bool:
-    view = counters.view(at)
+    view = windows_of(counters, at)
     failing = naive.sums("minutes", at)
     return (
         all(sums(getattr(view, name)) == naive.sums(name, at) for name in RINGS)
@@ -192,13 +194,13 @@ def shows(counters: Counters, naive: Naive, at: float) -> bool:
 def test_it_counts_as_a_list_of_all_events_does_whatever_the_clock_does(
     turns: list[tuple[float, str, int, str]],
 ) -> None:
-    counters, totals, naive, at = Counters(Totals()), Totals(), Naive(), NOW
+    counters, totals, naive, at = Counters(EventTotals()), EventTotals(), Naive(), NOW
     note(counters, totals, at, new=1)
     naive.note(at, "new", 1)
     for step, kind, count, between in turns:
         at += step
         if between == "read":
-            counters.view(at + 7200)
+            windows_of(counters, at + 7200)
         elif between == "start":
             counters = started_again(counters, totals, at)
             assert shows(counters, naive, at + 100)
@@ -209,39 +211,39 @@ def test_it_counts_as_a_list_of_all_events_does_whatever_the_clock_does(
 
 
 def test_after_a_step_back_of_the_clock_what_was_counted_grows_older_from_there() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
 
     note(counters, totals, NOW - DAY, new=1)
-    assert by_kind(counters.view(NOW - DAY), "new") == [2, 2, 2]
+    assert by_kind(windows_of(counters, NOW - DAY), "new") == [2, 2, 2]
     note(counters, totals, NOW - DAY + 6 * MINUTE, success=1)
-    assert by_kind(counters.view(NOW - DAY + 6 * MINUTE), "new") == [0, 2, 2]
+    assert by_kind(windows_of(counters, NOW - DAY + 6 * MINUTE), "new") == [0, 2, 2]
 
 
 def test_a_reader_whose_clock_is_behind_sees_what_there_was_at_last() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(200):
         note(counters, totals, NOW + 10 * turn, new=1)
     at = NOW + 1990
 
-    assert counters.view(at - 70) == counters.view(at - DAY) == counters.view(at)
+    assert windows_of(counters, at - 70) == windows_of(counters, at - DAY) == windows_of(counters, at)
     assert counters.failing(at - 70) == counters.failing(at)
 
 
 def test_reading_changes_nothing_and_gives_the_same_twice() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(100):
         note(counters, totals, NOW + 7 * turn, success=1)
         counters.took(1.5, NOW + 7 * turn)
     at = NOW + 700
-    before, saved = counters.view(at), counters.saved()
+    before, saved = windows_of(counters, at), counters.saved()
 
     for other in (at, at + DAY, at - DAY, at + 365 * DAY):
-        counters.view(other)
+        windows_of(counters, other)
         counters.failing(other)
         counters.saved()
 
-    assert counters.view(at) == before
+    assert windows_of(counters, at) == before
     assert counters.saved() == saved
 
 
@@ -249,24 +251,24 @@ def test_reading_changes_nothing_and_gives_the_same_twice() -> None:
 
 
 def test_the_mean_is_that_of_the_attempts_in_the_window() -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     for seconds in (1.0, 2.0, 6.0):
         counters.took(seconds, NOW)
     counters.took(11.0, NOW + 10 * MINUTE)
 
-    view = counters.view(NOW + 10 * MINUTE)
+    view = windows_of(counters, NOW + 10 * MINUTE)
     assert (view.minutes.mean_seconds, view.hour.mean_seconds, view.day.mean_seconds) == (11.0, 5.0, 5.0)
-    assert counters.view(NOW + 2 * DAY) == Windows()
+    assert windows_of(counters, NOW + 2 * DAY) == Windows()
 
 
 @given(st.lists(st.one_of(st.floats(0.001, 1.0), st.floats(0.001, 4000.0)), min_size=1, max_size=200))
 def test_the_95th_percentile_is_wrong_by_less_than_a_factor_of_two(seconds: list[float]) -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     for one in seconds:
         counters.took(one, NOW)
 
     exact = sorted(round(one, 3) for one in seconds)[ceil(len(seconds) * 0.95) - 1]
-    view = counters.view(NOW)
+    view = windows_of(counters, NOW)
     for window in (view.minutes, view.hour, view.day):
         assert exact / 2.01 < window.p95_seconds < exact * 2.01
         assert window.mean_seconds == pytest.approx(sum(seconds) / len(seconds), abs=0.001)
@@ -274,28 +276,28 @@ def test_the_95th_percentile_is_wrong_by_less_than_a_factor_of_two(seconds: list
 
 @pytest.mark.parametrize("seconds", [9000.0, 3600.0 * 24, 1e9])
 def test_attempts_of_a_day_are_shown_as_of_an_hour_or_two_and_their_mean_is_right(seconds: float) -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     counters.took(seconds, NOW)
 
-    window = counters.view(NOW).minutes
+    window = windows_of(counters, NOW).minutes
     assert window.mean_seconds == seconds
     assert 4190 < window.p95_seconds < 8390
 
 
 @pytest.mark.parametrize("seconds", [0.0, -5.0, 1e-9])
 def test_attempts_without_a_duration_count_as_none(seconds: float) -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     counters.took(seconds, NOW)
     counters.took(1.0, NOW)
 
-    assert counters.view(NOW).minutes.mean_seconds == 0.5
+    assert windows_of(counters, NOW).minutes.mean_seconds == 0.5
 
 
 # ------------------------------------------------------------------------------------------------ failing
 
 
 def test_failing_counts_an_attempt_that_timed_out_once() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     assert counters.failing(NOW) == 0
 
     note(counters, totals, NOW, timeout=1, retried=1)
@@ -311,7 +313,7 @@ def test_failing_counts_an_attempt_that_timed_out_once() -> None:
 
 
 def test_windows_survive_a_restart_and_a_reboot() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(2000):
         note(counters, totals, NOW + 61 * turn, selected=1 + turn % 7, failed=turn % 3)
         counters.took(turn / 100, NOW + 61 * turn)
@@ -320,46 +322,46 @@ def test_windows_survive_a_restart_and_a_reboot() -> None:
     loaded = started_again(counters, totals, at)
 
     for later in (0.0, MINUTE, 20 * MINUTE, 5 * HOUR, 23 * HOUR):
-        assert loaded.view(at + later) == counters.view(at + later)
+        assert windows_of(loaded, at + later) == windows_of(counters, at + later)
     assert loaded.saved() == counters.saved()
 
 
 @pytest.mark.parametrize("later", [0.0, MINUTE, 3 * HOUR, 22.5 * HOUR, 25 * HOUR])
 def test_a_restart_however_late_shows_what_no_restart_would_show(later: float) -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(100):
         note(counters, totals, NOW + 11 * turn, selected=3)
         counters.took(0.5, NOW + 11 * turn)
     at = NOW + 1100 + later
 
-    assert started_again(counters, totals, at).view(at) == counters.view(at)
+    assert windows_of(started_again(counters, totals, at), at) == windows_of(counters, at)
 
 
 def test_after_a_step_back_of_the_clock_and_a_restart_what_was_counted_grows_older_too() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
     note(counters, totals, NOW - DAY, new=1)
 
     counters = started_again(counters, totals, NOW - DAY + 6 * MINUTE)
     note(counters, totals, NOW - DAY + 6 * MINUTE, success=1)
 
-    assert by_kind(counters.view(NOW - DAY + 6 * MINUTE), "new") == [0, 2, 2]
+    assert by_kind(windows_of(counters, NOW - DAY + 6 * MINUTE), "new") == [0, 2, 2]
 
 
 def test_what_was_counted_after_the_last_save_counts_at_the_start() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=2)
     record = stored(counters.saved())
     note(counters, totals, NOW + 50, new=3, failed=1)
 
     loaded = Counters.load(record, totals, NOW + 10 * MINUTE)
 
-    assert by_kind(loaded.view(NOW + 10 * MINUTE), "new") == [3, 5, 5]
+    assert by_kind(windows_of(loaded, NOW + 10 * MINUTE), "new") == [3, 5, 5]
     assert loaded.failing(NOW + 10 * MINUTE) == 1
 
 
 def test_what_was_loaded_is_shown_and_saved_again_before_anything_is_counted() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(500):
         note(counters, totals, NOW + 61 * turn, selected=1 + turn % 7, failed=turn % 3)
         counters.took(turn / 100, NOW + 61 * turn)
@@ -368,41 +370,43 @@ def test_what_was_loaded_is_shown_and_saved_again_before_anything_is_counted() -
     loaded = started_again(counters, totals, at)
 
     for later in (*range(0, 400, 10), 40 * MINUTE, 5 * HOUR, 23 * HOUR, 2 * DAY):
-        assert loaded.view(at + later) == counters.view(at + later)
+        assert windows_of(loaded, at + later) == windows_of(counters, at + later)
         assert loaded.failing(at + later) == counters.failing(at + later)
-        assert msgspec.to_builtins(loaded.view(at + later)) == msgspec.to_builtins(counters.view(at + later))
+        assert msgspec.to_builtins(windows_of(loaded, at + later)) == msgspec.to_builtins(
+            windows_of(counters, at + later)
+        )
     assert loaded.saved() == counters.saved()
 
 
 def test_the_first_attempt_after_a_restart_joins_those_before() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     counters.took(2.0, NOW)
     note(counters, totals, NOW, success=1)
 
     counters = started_again(counters, totals, NOW + 20)
     counters.took(4.0, NOW + 20)
 
-    assert counters.view(NOW + 20).minutes.mean_seconds == 3.0
+    assert windows_of(counters, NOW + 20).minutes.mean_seconds == 3.0
 
 
 def test_a_project_that_was_never_saved_starts_with_empty_windows() -> None:
-    totals = Totals(new=5)
+    totals = EventTotals(new=5)
     loaded = Counters.load(None, totals, NOW)
-    assert loaded.view(NOW) == Windows()
+    assert windows_of(loaded, NOW) == Windows()
 
     note(loaded, totals, NOW, new=1)
-    assert by_kind(loaded.view(NOW), "new") == [1, 1, 1]
+    assert by_kind(windows_of(loaded, NOW), "new") == [1, 1, 1]
 
 
 def test_windows_that_were_saved_before_anything_happened_are_empty() -> None:
-    loaded = started_again(Counters(Totals(new=5)), Totals(new=7), NOW)
+    loaded = started_again(Counters(EventTotals(new=5)), EventTotals(new=7), NOW)
 
-    assert by_kind(loaded.view(NOW), "new") == [2, 2, 2]
+    assert by_kind(windows_of(loaded, NOW), "new") == [2, 2, 2]
 
 
 def busy(a_second: int) -> Counters:
     """A day and a bit in which every tenth attempt fails, more or less."""
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(8700):
         count = a_second * 10 + turn % 9
         bad = count // 10
@@ -417,7 +421,7 @@ def test_the_record_of_a_busy_project_is_small() -> None:
 
 
 def test_the_record_of_a_project_with_one_event_is_tiny() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
 
     assert len(msgspec.msgpack.encode(counters.saved())) <= 200
@@ -438,7 +442,7 @@ def bytes_each(make: Callable[[], Counters]) -> float:
 
 
 def used() -> Counters:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     counters.took(1.0, NOW)
     note(counters, totals, NOW, new=1)
     return counters
@@ -447,14 +451,14 @@ def used() -> Counters:
 def test_a_project_without_events_costs_next_to_nothing() -> None:
     record = used().saved()
 
-    assert bytes_each(lambda: Counters(Totals())) < 300
-    assert bytes_each(lambda: Counters.load(None, Totals(new=5), NOW)) < 300
-    assert bytes_each(lambda: Counters.load(record, Totals(new=1), NOW + 2 * DAY)) < 300
+    assert bytes_each(lambda: Counters(EventTotals())) < 300
+    assert bytes_each(lambda: Counters.load(None, EventTotals(new=5), NOW)) < 300
+    assert bytes_each(lambda: Counters.load(record, EventTotals(new=1), NOW + 2 * DAY)) < 300
 
 
 def test_what_was_loaded_takes_no_more_than_its_record_until_something_is_counted() -> None:
     counters = busy(10)
-    encoded, totals = msgspec.msgpack.encode(counters.saved()), Totals(*counters.saved().totals)
+    encoded, totals = msgspec.msgpack.encode(counters.saved()), EventTotals(*counters.saved().totals)
     decode = msgspec.msgpack.Decoder(CountersRecord).decode
 
     assert bytes_each(lambda: Counters.load(decode(bytes(bytearray(encoded))), totals, NOW)) < 1500 + len(encoded)
@@ -465,8 +469,8 @@ def test_ten_thousand_busy_projects_fit_into_sixty_megabytes() -> None:
 
 
 def test_a_message_leaves_out_windows_in_which_nothing_happened() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
 
-    assert msgspec.to_builtins(counters.view(NOW + 10 * MINUTE)) == {"1h": {"new": 1}, "1d": {"new": 1}}
-    assert msgspec.to_builtins(counters.view(NOW + 2 * DAY)) == {}
+    assert msgspec.to_builtins(windows_of(counters, NOW + 10 * MINUTE)) == {"1h": {"new": 1}, "1d": {"new": 1}}
+    assert msgspec.to_builtins(windows_of(counters, NOW + 2 * DAY)) == {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import inf
 
+from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.task import NO_FLOOR, PROCESSING, READY, Lease, Task, ready_key
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.protocol.fields import Token
-from taskqueue.protocol.views import Counts
 
 
 def ready(seq: int, priority: int = 0, size: int = 100) -> Task:
@@ -121,7 +121,7 @@ def test_a_refill_raises_the_floor_above_what_it_brought() -> None:
 
 
 def delayed(*times: float) -> TaskQueue:
-    queue = TaskQueue(Changes(), Counts(), 0, 0, 0, [0] * 7)
+    queue = TaskQueue(Changes(), TaskCounts(), 0, 0, 0, [0] * 7)
     for seq, at in enumerate(times):
         queue.put_delayed(Task(1, f"t{seq}", 0, 0, seq), at)
     return queue

@@ -8,10 +8,10 @@ from typing import Protocol
 import pytest
 from msgspec.structs import replace
 
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.views import Attempt
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META
@@ -212,7 +212,7 @@ def from_the_future(crawl: Crawl) -> bytes:
 
 
 def attempt() -> bytes:
-    return layout.encode(Attempt(1e9, "failed"))
+    return layout.encode(AttemptRecord(1e9, "failed"))
 
 
 @pytest.mark.parametrize("name", DAMAGES)

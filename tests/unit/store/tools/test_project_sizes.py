@@ -9,10 +9,11 @@ from random import Random
 import pytest
 from msgspec import Raw
 
+from taskqueue.core.parts.counts import TaskCounts
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.tasks.task import FAILED, READY, Move, Spec, Task, ready_key, time_key
 from taskqueue.protocol.fields import Schedule
-from taskqueue.protocol.views import Attempt, Counts
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
@@ -51,7 +52,7 @@ def path(tmp_path: Path) -> str:
             moves = [made(random, 1, first + n, FAILED if n % 2 else READY, 10_000) for n in range(300)]
             moves += [made(random, 2, first + n, READY, 300) for n in range(1500)]
             failed = [
-                KeptAttempt(1, task.taskid, 0, Attempt(1.7e9, "failed", "fetcher", 1.0, "no title"))
+                KeptAttempt(1, task.taskid, 0, AttemptRecord(1.7e9, "failed", "fetcher", 1.0, "no title"))
                 for task, *_ in moves
                 if task.state == FAILED
             ]
@@ -59,8 +60,8 @@ def path(tmp_path: Path) -> str:
             if not part:
                 store.compact()
         records = [
-            ProjectRecord(1, "large", counts=Counts(ready=300, failed=300)),
-            ProjectRecord(2, "small", counts=Counts(ready=3000)),
+            ProjectRecord(1, "large", counts=TaskCounts(ready=300, failed=300)),
+            ProjectRecord(2, "small", counts=TaskCounts(ready=3000)),
             ProjectRecord(3, "empty"),
         ]
         ledger.commit(WriteSet(projects=records))

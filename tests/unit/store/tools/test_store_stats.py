@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
-from taskqueue.protocol.views import Counts
+from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.store.contract import Batch
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
@@ -28,7 +28,7 @@ def test_tasks_are_counted_by_project_and_state(crawl: Crawl) -> None:
     found = figures(crawl.path)
 
     assert [(project.name, project.state) for project in found.projects] == [("empty", "running"), ("news", "paused")]
-    assert found.projects[1].counts == Counts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
+    assert found.projects[1].counts == TaskCounts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
     assert found.tasks == 9
 
 

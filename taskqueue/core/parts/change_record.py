@@ -1,0 +1,32 @@
+"""A change that a person made, as it is kept. ``change_log`` has the rules."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class ChangeRecord(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Who changed what.
+
+    Attributes:
+        number: of the entry in the log; later ones are larger.
+        at: unix seconds.
+        what: as the command line calls it, such as ``project delete``.
+        name: who asked: the name that the client gave, or what its session is called; ``SIGHUP``: whoever sent that
+            signal.
+        address: of the machine that it came from; empty: not known.
+        project: that was changed; empty: it was not about one.
+        group: that it belonged to, if all of the group were meant.
+        count: tasks that it changed or dropped.
+        detail: what else there is to be said.
+    """
+
+    number: int
+    at: float
+    what: str
+    name: str
+    address: str = ""
+    project: str = ""
+    group: str = ""
+    count: int = 0
+    detail: str = ""

@@ -1,0 +1,24 @@
+"""How an attempt to run a task ended, as it is kept: in the history of its task, or beside it if it was a success."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from taskqueue.protocol.choices import AttemptOutcome
+
+
+class AttemptRecord(Struct, array_like=True, frozen=True, gc=False):
+    """An attempt that ended.
+
+    Attributes:
+        at: unix seconds of its end.
+        fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
+        seconds: from hand-out to end.
+        error: why it failed, 2 kB at most; empty: it did not.
+    """
+
+    at: float
+    outcome: AttemptOutcome
+    fetcher: str = ""
+    seconds: float = 0.0
+    error: str = ""

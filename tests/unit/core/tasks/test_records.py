@@ -1,0 +1,64 @@
+"""Records are what older stores have: their bytes stay, and whoever is shown one sees the same fields."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Struct
+from msgspec.msgpack import decode, encode
+
+from taskqueue.core.parts.change_record import ChangeRecord
+from taskqueue.core.parts.counts import EventTotals, TaskCounts
+from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.records import OperationProgress, OperationRecord, ProjectRecord
+from taskqueue.protocol import views
+from taskqueue.protocol.requests import TaskFilter
+
+PROJECT = ProjectRecord(
+    7, "news", "paused", {"rate": 2.5}, TaskCounts(ready=3, failed=1), EventTotals(new=4, timeout=2), 1.5, 77.25
+)
+FILTER = TaskFilter(states=["failed"], url="*")
+PROGRESS = OperationProgress(5, "retry", ["news"], False, 9, 4, 2, 1e9, group="g", filter=FILTER, priority=3)
+
+KEPT: list[tuple[Struct, str]] = [
+    (
+        PROJECT,
+        "dc001307a46e657773a670617573656481a472617465cb400400000000000082a5726561647903a66661696c65640182a36e657704a7"
+        "74696d656f757402cb3ff8000000000000cb4053500000000000c41000000000000000000000000000000000c4100000000000000000"
+        "00000000000000009600cb00000000000000000000a0000000c2008080a0c43000000000000000000000000000000000000000000000"
+        "0000000000000000000000000000000000000000000000000000",
+    ),
+    (
+        OperationRecord(PROGRESS, 8, 1, "a", "anna", "10.0.0.1", 2),
+        "978ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f776e09a4736565"
+        "6e04a76d61746368656402a8626567616e5f6174cb41cdcd6500000000a567726f7570a167a666696c74657282a673746174657391a6"
+        "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102",
+    ),
+    (AttemptRecord(1e9, "failed", "f", 0.5, "404"), "95cb41cdcd6500000000a66661696c6564a166cb3fe0000000000000a3343034"),
+    (AttemptRecord(1e9, "success"), "95cb41cdcd6500000000a773756363657373a0cb0000000000000000a0"),
+    (
+        ChangeRecord(3, 1e9, "project set", "anna", project="news", detail="rate=5"),
+        "86a66e756d62657203a26174cb41cdcd6500000000a477686174ab70726f6a65637420736574a46e616d65a4616e6e61a770726f6a65"
+        "6374a46e657773a664657461696ca6726174653d35",
+    ),
+]
+"""Records, and the bytes that they have had since before they had types of their own."""
+
+
+@pytest.mark.parametrize(("record", "written"), KEPT, ids=lambda each: type(each).__name__)
+def test_a_record_has_the_bytes_that_it_always_had(record: Struct, written: str) -> None:
+    assert encode(record).hex() == written
+    assert decode(bytes.fromhex(written), type=type(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("record", "view"),
+    [
+        (TaskCounts, views.Counts),
+        (EventTotals, views.Totals),
+        (AttemptRecord, views.Attempt),
+        (ChangeRecord, views.LogEntry),
+        (OperationProgress, views.OperationView),
+    ],
+)
+def test_a_view_is_made_of_a_record_by_the_order_of_its_fields(record: type[Struct], view: type[Struct]) -> None:
+    assert record.__struct_fields__ == view.__struct_fields__
