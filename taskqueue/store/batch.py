@@ -1,9 +1,11 @@
-"""Turns what the core wants kept into one batch. Pure: values in, bytes out.
+"""Encodes a turn's WriteSet as one Batch of keys and values. Pure: values in, bytes out.
 
-    Move     old place ──delete──   record ──put──► ids, new place      spec ──put──► specs, if new or changed
+    Move     old order entry ──delete──   record ──put──► ids, new order entry      spec, if new ──put──► specs
 
-A task's record is packed once and put twice: in ``ids`` and in the order of its state; ``layout`` says what
-is saved while it is processing. What stays at its place is written over, not deleted.
+A task's record is packed once and put twice: under its taskid, and in the order of its state. ``records/layout``
+describes the encodings, and which record is authoritative while a task is processing. An entry whose key does not
+change
+is overwritten, not deleted.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from taskqueue.store.records.format import META
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
 Errors = dict[tuple[int, str], str]
-"""Of the last attempts that ended in the turn, by project number and taskid."""
+"""Error texts of attempts that ended in this turn, by (project number, taskid)."""
 
 
 def batch_of(writes: WriteSet) -> Batch:
-    """One turn's changes, as a store takes them.
+    """Encode one turn's changes.
 
     Raises:
-        Corrupt: a task can't be kept as it is: its spec or its lease is missing, or its key isn't its own.
+        Corrupt: a task can't be stored: its spec or lease is missing, or its key does not end with its seq.
     """
     batch = Batch({family: [] for family in layout.FAMILIES}, {family: [] for family in layout.FAMILIES})
     _add_forgotten(batch, writes.forgotten)
@@ -49,7 +51,9 @@ def batch_of(writes: WriteSet) -> Batch:
 
 
 def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
-    """The hot path, three moves in a task's life: names are bound once a batch, not once a move."""
+    """Add state changes of tasks. The hot path, three moves in a task's life: names are bound once a batch, not per
+    move.
+    """
     pack, in_project = layout.RECORD.pack, layout.project_key
     put_id = batch.puts[layout.IDS].append
     put_place = {state: batch.puts[family].append for state, family in layout.ORDERS.items()}
@@ -75,7 +79,7 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
         has_new_seq = not old_state or old_seq != seq
         if state != PROCESSING or (not task.unlisted and (has_new_seq or old_state >= PROCESSING)):
             put_id((project + task.taskid.encode(), record))
-        put_place[state]((project + place, _at_place(task, state, record, errors)))
+        put_place[state]((project + place, _order_value(task, state, record, errors)))
         if has_new_seq or spec_changed:
             _add_spec(batch, task, old_seq if old_state else seq)
         if had_deferred or state == PROCESSING:
@@ -86,8 +90,8 @@ def _errors(attempts: Iterable[KeptAttempt]) -> Errors:
     return {(project, taskid): attempt.error for project, taskid, _, attempt in attempts}
 
 
-def _at_place(task: Task, state: int, record: bytes, errors: Errors) -> bytes:
-    """What the order of its state says of a task."""
+def _order_value(task: Task, state: int, record: bytes, errors: Errors) -> bytes:
+    """The value of a task's entry in the order of its state."""
     if state == PROCESSING:
         if task.lease is None:
             raise Corrupt(f"task {task.taskid}: processing without a lease")
@@ -101,7 +105,7 @@ def _at_place(task: Task, state: int, record: bytes, errors: Errors) -> bytes:
 
 
 def _add_spec(batch: Batch, task: Task, old_seq: int) -> None:
-    """Write the spec; when the task was restarted, what lies under its former seq goes."""
+    """Write the task's spec; if a restart gave the task a new seq, delete the spec under the former seq."""
     if task.spec is None:
         raise Corrupt(f"task {task.taskid}: to be written anew without its spec")
     batch.puts[layout.SPECS].append(
@@ -112,7 +116,7 @@ def _add_spec(batch: Batch, task: Task, old_seq: int) -> None:
 
 
 def _add_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) -> None:
-    """Keep the update that waits for the end of the lease, or forget the one that was kept."""
+    """Write the update that waits for the end of the lease, or delete the one that was stored."""
     if had_deferred:
         batch.deletes[layout.DEFERRED].append(layout.seq_key(task.project, old_seq))
     if task.state == PROCESSING and task.lease is not None and task.lease.deferred is not None:
@@ -120,9 +124,9 @@ def _add_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) ->
 
 
 def _add_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
-    """What a dropped task left behind outside of the orders; its history only if it was ever run.
+    """Delete the ids, specs and histories of dropped tasks; their order entries are dropped by range elsewhere.
 
-    If it was given a new seq in this very turn, its spec still lies under the former one.
+    A task that was given a new seq in this very turn still has its spec under the former one.
     """
     for task in tasks:
         batch.deletes[layout.IDS].append(layout.id_key(task.project, task.taskid))
@@ -133,7 +137,7 @@ def _add_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
 
 
 def _add_old(batch: Batch, old: Iterable[Old]) -> None:
-    """What has been kept for long enough; of a bare task the record stays."""
+    """Delete tasks whose retention is over; of a bare task the record stays."""
     for task, slots in old:
         id_key = layout.id_key(task.project, task.taskid)
         if task.bare:
@@ -146,7 +150,7 @@ def _add_old(batch: Batch, old: Iterable[Old]) -> None:
 
 
 def _add_attempts(batch: Batch, writes: WriteSet) -> None:
-    """Each takes the place of the one that was in its slot."""
+    """Write attempts; each overwrites the one that was in its history slot."""
     batch.puts[layout.HISTORY].extend(
         (layout.attempt_key(project, taskid, slot), layout.encode(attempt))
         for project, taskid, slot, attempt in writes.attempts
@@ -195,7 +199,7 @@ def _add_operations(batch: Batch, writes: WriteSet) -> None:
 
 
 def _add_log(batch: Batch, entries: Iterable[ChangeRecord]) -> None:
-    """Each entry takes the place of the oldest one, when there are enough."""
+    """Write change-log entries; each deletes the one LOG_MOST places before it."""
     for entry in entries:
         batch.puts[layout.LOG].append((layout.log_key(entry.number), layout.encode(entry)))
         batch.puts[META].append((layout.NEXT_LOG_KEY, b"%d" % (entry.number + 1)))
@@ -204,7 +208,7 @@ def _add_log(batch: Batch, entries: Iterable[ChangeRecord]) -> None:
 
 
 def _add_points(batch: Batch, writes: WriteSet) -> None:
-    """Drops come before puts: what is dropped may be what is written anew."""
+    """Write the history of events. Drops precede puts, so a slice may be dropped and written anew in one batch."""
     for dropped in writes.dropped_slices:
         batch.drops.extend((layout.POINTS, start, end) for start, end in layout.slices_range(dropped))
     batch.puts[layout.POINTS].extend(
@@ -218,7 +222,9 @@ def _add_points(batch: Batch, writes: WriteSet) -> None:
 
 
 def _add_sessions(batch: Batch, writes: WriteSet) -> None:
-    """A session's outcomes go one by one: there are few, and each range deleted would slow later reads."""
+    """Write sessions and outcomes. Outcomes are deleted one by one: they are few, and range tombstones would slow later
+    reads.
+    """
     batch.puts[layout.SESSIONS].extend(
         (layout.session_key(record.session), layout.encode(record)) for record in writes.sessions
     )

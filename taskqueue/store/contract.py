@@ -44,12 +44,12 @@ Entry = tuple[bytes, bytes]
 
 
 class Batch(Struct):
-    """Changes to be written at once. Within a batch: drops, then deletes, then puts.
+    """Writes that are applied atomically. Within a batch: drops, then deletes, then puts.
 
     Attributes:
         puts: by family, (key, value) pairs.
-        deletes: by family, keys; deleting what isn't there is no error.
-        drops: (family, start, end): every key of the range, end excluded; cheap however many there are.
+        deletes: by family, keys; deleting an absent key is no error.
+        drops: ranges (family, start, end) to delete, end excluded; cheap however many keys they have.
     """
 
     puts: dict[Family, list[Entry]] = field(default_factory=dict)
@@ -58,17 +58,17 @@ class Batch(Struct):
 
 
 class StoreReader(Protocol):
-    """The half of a store that looks."""
+    """The read-only half of a store."""
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Values of the keys, in their order; None for what isn't there."""
+        """Values of the keys, in the order of the keys; None for an absent key."""
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         """At most ``limit`` entries with start <= key < end, ascending."""
 
 
 class Store(StoreReader, Protocol):
-    """See the module: the promises are numbered there, and tests/contract proves each on every store."""
+    """Reads and writes; the promises that every implementation keeps are numbered in the module's docstring."""
 
     def begin(self) -> int:
         """Start a new epoch and return it (P8). Epochs fit in 19 bits."""
@@ -93,8 +93,8 @@ class Store(StoreReader, Protocol):
         """
 
     def close(self) -> None:
-        """Let go of the store; nothing may be called afterwards. What was written stays written.
+        """Release the store; no method may be called afterwards. What was written stays written.
 
         Raises:
-            StoreError: not all could be put in order, and is at the next start; it is let go all the same.
+            StoreError: it did not close cleanly; it is released all the same, and the next start recovers it.
         """

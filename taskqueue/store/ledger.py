@@ -1,12 +1,12 @@
-"""The core's records in a store: what it asks for, what it wants kept, what it needs to know at start.
+"""Typed access to a store: everything that the core loads at start, looks up in a turn, and writes at its end.
 
-    begin ──► (find, keep, keep, …, sync)* ──► stop ──► close
+    begin ──► (find, commit, commit, …, sync)* ──► stop ──► close
                      a crash ends it anywhere; begin on the same store goes on
 
-``keep`` is one atomic batch under this ledger's epoch; ``sync`` may run in another thread meanwhile. The
-store says that its last user stopped (``clean``) only between ``stop`` and the next ``begin``.
+``commit`` writes one atomic batch under this ledger's epoch; ``sync`` may run in another thread meanwhile. The
+store is marked as cleanly stopped (``clean``) only between ``stop`` and the next ``begin``.
 
-What must never come in here: a decision, and how a particular store works.
+No decisions are made here, and nothing here depends on a particular engine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from taskqueue.store.records.points import load_slices
 T = TypeVar("T")
 
 PAGE: Final = 4096
-"""Entries read at a time where a whole family is read."""
+"""Entries read per scan where a whole family is read."""
 
 FIRST_PROJECT: Final = 1
 FIRST_ENTRY: Final = 1
@@ -46,7 +46,7 @@ EMPTY: Final = WriteSet()
 
 
 class Ledger:
-    """Typed reads and writes on a store; see the module."""
+    """Typed reads and writes on one store, under one epoch."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -59,12 +59,12 @@ class Ledger:
         Costs a sync, and reads that grow with projects, sessions and leases, not with tasks.
 
         Args:
-            boot_id: names the run of the machine, so that boot-clock times of another one are not believed.
-            make_secret: bytes, as many as it is told, that nobody can guess; asked if the store has no secret yet.
+            boot_id: identifies the current boot of the machine; boot-clock times stored under another one are ignored.
+            make_secret: returns that many unguessable bytes; called if the store has no secret yet.
 
         Raises:
             StoreError: the store failed.
-            Corrupt: a record can't be read.
+            Corrupt: a record can't be decoded.
         """
         self._epoch = self._store.begin()
         boot, clean, secret = self._store.get(META, [layout.BOOT_KEY, layout.CLEAN_KEY, layout.SECRET_KEY])
@@ -99,21 +99,21 @@ class Ledger:
         )
 
     def find(self, needs: Needs) -> Found:
-        """Look up; what the store does not know is absent from the answer.
+        """Look up the needs of a turn; what the store does not have is absent from the result.
 
         Raises:
             StoreError: the store failed.
-            Corrupt: a record can't be read.
+            Corrupt: a record can't be decoded.
         """
         return find(self._store, needs)
 
     def commit(self, writes: WriteSet) -> bool:
-        """Write one turn's changes, all or nothing; False if there are none, so that nothing was written.
+        """Write one turn's changes atomically; False if there are none, so that nothing was written.
 
         Raises:
             Fenced: another scheduler has begun an epoch.
-            StoreError: it could not be written; begin again.
-            Corrupt: a change makes no sense.
+            StoreError: the batch could not be written; begin again.
+            Corrupt: the changes contradict each other.
         """
         if writes == EMPTY:
             return False
@@ -126,7 +126,7 @@ class Ledger:
         return True
 
     def sync(self) -> None:
-        """Make everything kept so far safe from a power cut; may be called in another thread.
+        """Make every commit so far survive a power cut; may be called in another thread.
 
         Raises:
             StoreError: it could not be synced.
@@ -134,24 +134,26 @@ class Ledger:
         self._store.sync()
 
     def stop(self) -> None:
-        """Say in the store that this is an orderly end, and sync.
+        """Mark the store as cleanly stopped, and sync.
 
         Raises:
-            StoreError: it could not be kept; the next start then treats this as a crash, which loses nothing.
+            StoreError: the mark could not be written; the next start then treats this as a crash, which loses nothing.
         """
         self._mark({layout.CLEAN_KEY: _YES})
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Release the store."""
         self._store.close()
 
     def _mark(self, marks: dict[bytes, bytes]) -> None:
-        """Synced, because after a power cut the store must not say that its last user stopped."""
+        """Write marks and sync them: after a power cut the store must not claim a clean stop that was followed by a
+        start.
+        """
         self._store.write(self._epoch, Batch(puts={META: list(marks.items())}))
         self._store.sync()
 
     def _leased(self) -> list[Task]:
-        """Every task that is processing, with its lease and what is deferred until the lease's end."""
+        """Every processing task, with its lease and the update that is deferred until the lease's end."""
         family = layout.ORDERS[PROCESSING]
         entries = self._entries(family)
         projects = [decode_record(family, key, layout.project_of, key) for key, _ in entries]
@@ -167,7 +169,7 @@ class Ledger:
         return leased
 
     def _failure(self, scan: Callable[[Family, bytes, bytes, int], list[tuple[bytes, bytes]]]) -> int:
-        """The place of the first failure that a scan comes to; 0: there is none."""
+        """The key of the first failure that a scan returns; 0 if there is none."""
         entries = scan(layout.FAILURES, b"", layout.LAST_KEY, 1)
         return failure_place(entries[0][0]) if entries else 0
 
@@ -175,7 +177,7 @@ class Ledger:
         return [decode_record(family, key, decode, value) for key, value in self._entries(family)]
 
     def _entries(self, family: Family) -> list[tuple[bytes, bytes]]:
-        """A whole family, which must be a small one, page by page."""
+        """All entries of a family, which must be a small one, page by page."""
         entries: list[tuple[bytes, bytes]] = []
         start = b""
         while page := self._store.scan(family, start, layout.LAST_KEY, PAGE):

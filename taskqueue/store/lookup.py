@@ -1,16 +1,14 @@
-"""Looks up what the core needs: each family that is concerned is read once a turn, in one batch.
+"""Looks up what a turn of the core needs: each family is read once a turn, in one batch.
 
-    tasks, whole, answered    ──ids──► records ──(whole, or the token is right)──► specs
-    orders         ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
-    lists          the same, of which see ``lists``
-    pages          ──scan─► ids ──(whole)──► specs, as many as the limits allow ──(errors)──► history
-    old            ──scan─► records, of which see ``expired``
-    failures       ──scan─► them
-    specs, sessions, histories    straight
-    log            ──scan─► entries
-    points         straight
+    tasks, whole, answered    ──ids──► records ──(whole, or the token matches)──► specs
+    orders                    ──scan─► records ──specs──► tasks with specs, up to the limits
+    lists                     the same with filters, see ``records/lists``
+    pages                     ──scan─► ids ──(whole)──► specs, up to the limits ──(errors)──► history
+    old                       ──scan─► records past their retention, see ``records/expired``
+    failures, log             ──scan─► entries
+    specs, sessions, histories, points    read by key
 
-What the store does not know is left out. What it has and can't be read is Corrupt: guessing would lose tasks.
+What the store does not have is left out. A record that can't be decoded raises Corrupt: guessing would lose tasks.
 """
 
 from __future__ import annotations
@@ -34,20 +32,21 @@ from taskqueue.store.records.orders import find_order, growing_chunks, up_to_byt
 from taskqueue.store.records.points import find_points
 
 PAGE_BYTES: Final = 1 << 20
-"""Urls and bodies with which a page ends, though not before its first task."""
+"""Bytes of urls and bodies at which a page ends, though not before its first task."""
 
 
 LATER_BYTES: Final = 16 << 20
-"""Bodies that are read in one turn although they could be read in a later one."""
+"""Bytes of bodies that one turn reads although a later turn could read them."""
 AT_A_TIME: Final = 8
+"""Specs per read of those that may wait for a later turn."""
 
 
 def find(store: Store, needs: Needs) -> Found:
-    """Answer the needs.
+    """Answer the needs of a turn.
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be read; the message names its family and key.
+        Corrupt: a record can't be decoded; the message names its family and key.
     """
     found = Found()
     _find_tasks(store, needs, found)
@@ -76,7 +75,9 @@ def _log(store: Store, ref: LogRef) -> Iterator[ChangeRecord]:
 
 
 def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
-    """Of what is answered with a token that is not the task's, no body is read: whoever guesses must not cost much."""
+    """Look up tasks by taskid. The body of a task that is answered with a wrong token is not read: guessing must be
+    cheap.
+    """
     answered = [TaskRef(project, taskid) for project, taskid, _ in needs.answered]
     found.tasks = tasks = _tasks(store, [*needs.tasks, *needs.whole, *answered])
     whole = [ref for ref in needs.whole if ref in tasks]
@@ -85,6 +86,7 @@ def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
 
 
 def _counts(task: Task | None, token: int) -> bool:
+    """Whether an answer with this token counts for the task."""
     return task is not None and task.token == token
 
 
@@ -116,7 +118,7 @@ def _specs(store: Store, refs: Sequence[SpecRef]) -> dict[SpecRef, Spec]:
 
 
 def _find_later(store: Store, refs: Sequence[SpecRef], found: Found) -> None:
-    """Read a few at a time, up to those with which the bodies come to LATER_BYTES."""
+    """Read specs a few at a time until their bodies come to LATER_BYTES."""
     left = LATER_BYTES
     while refs and left > 0:
         some, refs = refs[:AT_A_TIME], refs[AT_A_TIME:]
@@ -127,7 +129,9 @@ def _find_later(store: Store, refs: Sequence[SpecRef], found: Found) -> None:
 
 
 def _page(store: Store, ref: PageRef) -> FoundPage:
-    """One entry more than asked for is read, to know whether there are further ones."""
+    """A page of a project's tasks by taskid; one entry more than asked for is read, to know whether the page is the
+    last.
+    """
     start = layout.id_key(ref.project, ref.after) + (b"\0" if ref.after else b"")
     entries = store.scan(layout.IDS, start, layout.project_key(ref.project + 1), ref.limit + 1)
     tasks = [

@@ -1,6 +1,6 @@
-"""A store in memory, for tests and simulations: it keeps every promise, on a disk that can lose its power.
+"""A Store in memory, for tests and simulations, on a simulated disk that can lose its power.
 
-A Disk outlives the stores on it. It tells what is written from what is synced, so that ``power_cut`` leaves
+A Disk outlives the stores opened on it. It distinguishes written from synced batches, so that ``power_cut`` leaves
 what a real disk would be sure to have. Two stores on one disk are two schedulers: the later ``begin`` fences
 the earlier.
 """
@@ -19,7 +19,7 @@ from taskqueue.store.records.migrations import MIGRATIONS
 
 
 class Entries:
-    """An ordered map of bytes: a dict, and its keys sorted."""
+    """An ordered map of bytes: a dict, and a sorted list of its keys."""
 
     __slots__ = ("keys", "values")
 
@@ -55,10 +55,10 @@ Families = dict[Family, Entries]
 
 
 class Disk:
-    """What stays when a MemoryStore is gone.
+    """What survives a MemoryStore.
 
     Attributes:
-        families: what is written.
+        families: written entries by family, synced or not.
     """
 
     def __init__(self) -> None:
@@ -69,11 +69,11 @@ class Disk:
 
     @property
     def epoch(self) -> int:
-        """The newest one begun; 0 if there is none."""
+        """The newest epoch begun; 0 if there is none."""
         return int(self.families[META].values.get(EPOCH_KEY, b"0"))
 
     def add(self, families: Iterable[Family]) -> None:
-        """Have these families, too: an older format had some that are no more."""
+        """Create these families too; an older format had families that no longer exist."""
         for family in families:
             self.families.setdefault(family, Entries({}))
             self._synced.setdefault(family, Entries({}))
@@ -84,15 +84,15 @@ class Disk:
         self._unsynced.append(batch)
 
     def sync(self) -> None:
-        """Everything written so far survives a power cut."""
+        """Make everything written so far survive a power cut."""
         unsynced, self._unsynced = self._unsynced, []
         for batch in unsynced:
             _apply(self._synced, batch)
 
     def power_cut(self, lucky: int = 0) -> None:
-        """Lose what was not synced, but for the first ``lucky`` batches, which happened to reach the disk.
+        """Lose what was not synced, except for the first ``lucky`` batches, which happened to reach the disk.
 
-        The stores on this disk are as dead as the machine; open another.
+        The stores opened on this disk are dead afterwards; open another.
         """
         del self._unsynced[lucky:]
         self.sync()
@@ -111,13 +111,13 @@ def _apply(families: Families, batch: Batch) -> None:
 
 
 class MemoryStore:
-    """A Store on a Disk; see ``contract`` for what its methods promise."""
+    """A Store on a Disk; ``contract`` has what its methods promise."""
 
     def __init__(self, disk: Disk, migrations: Migrations = MIGRATIONS) -> None:
-        """Open what is on the disk.
+        """Open the store on a disk.
 
         Raises:
-            FormatError: it has a format that can't be opened.
+            FormatError: its format is newer than this version's, or too old to be migrated.
         """
         self._disk: Disk | None = disk
         upgrade(self, "memory", migrations)

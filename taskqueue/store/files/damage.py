@@ -1,15 +1,15 @@
-"""Is a store damaged? Its logs are read strictly, and compared with its MANIFEST and its mark.
+"""Detects damage: logs are read strictly, and compared with the MANIFEST and the synced mark.
 
-    mark      everything up to change 900 was safe
+    mark      everything up to change 900 was synced
     MANIFEST  tables have changes up to 820; logs are needed from 000012.log on
     logs      000012.log 1 … 500, 000014.log 501 … 640
 
-Here 260 changes are lost, and the tables are ahead of the logs: some of their families lack what others have.
+In this example 260 changes are lost, and the tables are ahead of the logs: some families lack changes that others have.
 
-A torn end behind the mark is what a power cut leaves, or a write that failed, and is no damage. A gap behind the mark
-is, as far as nothing explains it: a power cut does (the machine has been started since), because a disk may have kept
-later bytes without earlier ones; so does a write that failed a moment ago, in this process. What follows it must not
-be replayed all the same.
+A torn tail beyond the mark is what a power cut or a failed write leaves, and is no damage. A gap beyond the mark is
+damage unless something explains it: a power cut (the machine has rebooted since), because a disk may have kept later
+bytes without earlier ones; or a write of this process that failed a moment ago. Changes behind a gap must not be
+replayed in either case.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ TABLE_END: Final = ".sst"
 
 
 class Damage(Struct):
-    """What is wrong with the logs of a store.
+    """What is wrong with the files of a store.
 
     Attributes:
-        flaws: where.
+        flaws: the places, at most SHOWN_FLAWS.
         kept: number of the last change before the damage.
-        known: number of the last change that there was, as far as is known.
-        logs: all that are needed.
-        stop: the log and the byte up to which logs may be replayed; None: none of them may.
-        is_told: changes are lost that nothing explains; else it is what a power cut leaves.
-        tables_ahead: tables have changes after ``kept``, so that logs up to there don't go with them; or it is not the
-            logs that are damaged.
+        known: number of the last change that is known to have existed.
+        logs: names of all logs that are needed.
+        stop: the log and the byte up to which logs may be replayed; None: none may.
+        is_unexplained: changes are lost that neither a power cut nor a failed write explains.
+        tables_ahead: tables have changes after ``kept``, so that replaying logs up to there would leave families
+            inconsistent; or it is not the logs that are damaged.
         marked_at: unix seconds of the newest mark; 0: there is none.
-        more_flaws: that are not among ``flaws``.
-        aside: the folder where its logs are kept, if it was cut out of them.
-        families: names by number, as logs have them.
+        more_flaws: number of places beyond ``flaws``.
+        aside: the folder where the original logs are, if they were truncated.
+        families: names by number, as logs refer to them.
     """
 
     flaws: list[Flaw]
@@ -66,11 +66,11 @@ class Damage(Struct):
 
     @property
     def lost(self) -> int:
-        """Changes, at most."""
+        """Number of lost changes, at most."""
         return max(0, self.known - self.kept)
 
     def lines(self) -> list[str]:
-        """What is wrong and what is lost, for people."""
+        """What is wrong and what is lost, one line each, for people."""
         when = f"; it was known to be whole at {_time(self.marked_at)}" if self.marked_at else ""
         if not self.known:
             return list(map(str, self.flaws)) + ([f"{self.more_flaws:,} further files"] if self.more_flaws else [])
@@ -80,10 +80,10 @@ class Damage(Struct):
 
 
 def find_damage(path: str, boot_id: str, *, has_failed: bool = False) -> Damage | None:
-    """Look at a store that nobody else has open; None: its logs are whole, or torn as a crash leaves them.
+    """Check a store that nobody else has open; None: its logs are whole, or torn as a crash leaves them.
 
     Args:
-        boot_id: names this run of the machine; empty: not known.
+        boot_id: identifies the current boot of the machine; empty if unknown.
         has_failed: a write of this process has failed, which explains gaps.
 
     Raises:
@@ -110,14 +110,14 @@ def find_damage(path: str, boot_id: str, *, has_failed: bool = False) -> Damage 
 
 
 class Files(NamedTuple):
-    """Of a store.
+    """The files of a store.
 
     Attributes:
-        path: of the store.
-        name: of the MANIFEST.
+        path: folder of the store.
+        name: file name of the MANIFEST.
         manifest: open, to be read from its start.
-        tables: bytes of each, by name.
-        logs: by name, open, to be read from their starts.
+        tables: bytes of each table, by file name.
+        logs: by file name, open, to be read from their starts.
     """
 
     path: str
@@ -128,11 +128,11 @@ class Files(NamedTuple):
 
 
 def check_files(files: Files, mark: SyncedMark | None, *, explained: bool) -> Damage | None:
-    """Look at these files.
+    """Check tables, MANIFEST and logs.
 
     Args:
         mark: as it was before the files were opened.
-        explained: gaps behind the mark are what a power cut leaves.
+        explained: gaps beyond the mark are what a power cut leaves.
 
     Raises:
         StoreError: the MANIFEST is of an unknown kind.
@@ -169,7 +169,7 @@ def _table_flaws(manifest: Manifest, tables: Mapping[str, int]) -> Iterator[Flaw
 
 
 def _broken(flaws: list[Flaw]) -> Damage:
-    """What can't be cut out of logs."""
+    """Damage that can't be repaired by truncating logs."""
     shown, more = flaws[:SHOWN_FLAWS], len(flaws[SHOWN_FLAWS:])
     return Damage(flaws=shown, more_flaws=more, kept=0, known=0, logs=[], stop=None, tables_ahead=True)
 
@@ -183,12 +183,12 @@ def compare_logs(
     explained: bool,
     strange_tables: bool = False,
 ) -> Damage | None:
-    """Compare what logs have with what was known of them.
+    """Compare what logs contain with what the MANIFEST and the mark say of them.
 
     Args:
-        name: of the MANIFEST.
+        name: file name of the MANIFEST.
         logs: in the order of their numbers.
-        explained: gaps behind the mark are what a power cut leaves.
+        explained: gaps beyond the mark are what a power cut leaves.
         strange_tables: there are tables that the MANIFEST does not name, so that it may be what is damaged.
     """
     chain = follow_chain(logs)
@@ -222,24 +222,25 @@ def compare_logs(
 
 
 def _has_uneven_tables(name: str, manifest: Manifest, mark: SyncedMark | None) -> bool:
-    """Some families have tables from after the opening, which puts all that there is into tables; others may not."""
+    """Whether some families have newer tables than the opening, and others may not: an opening flushes all logs."""
     if mark is not None and mark.manifest == name:
         return manifest.largest_seq > mark.opened_seq
     return bool(manifest.tables) and any(number > manifest.first_log for number in manifest.log_numbers.values())
 
 
 def number_of(name: str) -> int:
-    """Of a log or a table, by the name of its file."""
+    """The number in the file name of a log or a table."""
     return int(name.partition(".")[0])
 
 
 def _missing_beginning(
     name: str, manifest: Manifest, logs: Sequence[WriteLog], chain: Chain, mark: SyncedMark | None
 ) -> Flaw | None:
-    """Logs are deleted from the first one on, and the MANIFEST says first up to which one; so is that one there?
+    """The flaw that the first needed log is missing or empty; None: it is there.
 
-    When a store has just been opened, it says the number after that of the last log before, which no file need have:
-    which one was begun then says the mark, if it is of that opening.
+    Logs are deleted oldest first, and the MANIFEST says up to which one. Right after an opening it names the number
+    after
+    the last old log, which no file need have; which log was begun then is in the mark, if it is of that opening.
     """
     there = logs[0].number if logs else None
     if mark is not None and mark.manifest == name:
@@ -255,7 +256,7 @@ def _missing_beginning(
 
 
 def _was_off(mark: SyncedMark | None, boot_id: str) -> bool:
-    """The machine has been started since the mark was written."""
+    """Whether the machine has rebooted since the mark was written."""
     return mark is not None and bool(mark.boot_id) and bool(boot_id) and mark.boot_id != boot_id
 
 

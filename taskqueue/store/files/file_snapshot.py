@@ -1,20 +1,22 @@
-"""The files of a store as they are at one moment, though a daemon goes on writing, flushing and compacting.
+"""A consistent snapshot of a store's files, taken while a daemon goes on writing, flushing and compacting.
 
-    CURRENT ──names──► MANIFEST ──names──► tables (*.sst), which never change
-                           └── what came later is in the logs (*.log), which only grow
+    CURRENT ──names──► MANIFEST ──names──► tables (*.sst), which are immutable
+                           └── later changes are in the logs (*.log), which only grow
 
-An image holds its files open, so that they stay readable when the daemon deletes them, and takes nothing from it: no
-lock, no request, no pause. What makes it one moment:
+A snapshot holds its files open, so that they stay readable when the daemon deletes them, and needs nothing of the
+daemon:
+no lock, no request, no pause. Why it is consistent:
 
-1. RocksDB writes a change of its files to the MANIFEST before it deletes any. So if CURRENT and the length of the
-   MANIFEST are the same before and after all files were opened, each file that it needs was there, and is held.
-   If not, it is tried again; holding takes less than a millisecond, and the MANIFEST changes some times a second.
-2. A log is read up to where it ends. Every write that had returned before lies before that; a torn end is what a crash
-   leaves, too, and is ignored when the image is opened. A log that is begun later has later writes only.
+1. RocksDB records a change of its files in the MANIFEST before it deletes any. So if CURRENT and the length of the
+   MANIFEST are the same before and after all files were opened, each file that it names is held. If not, it is tried
+   again; opening takes less than a millisecond, and the MANIFEST changes a few times a second.
+2. A log is read up to where it ends. Every write that had returned before lies before that; a torn tail is what a crash
+   leaves, too, and is ignored when the snapshot is opened. A log that is begun later has later writes only.
 
-So an image is what kill -9 would leave, and all that a checkpoint (https://github.com/facebook/rocksdb/wiki/Checkpoints)
-is, without a part of the daemon in it. It is the same of a store that somebody else made, or broke: it leads to no file
-outside of its folder, see ``folder``, and RocksDB is let loose on links to open files only.
+So a snapshot is what kill -9 would leave, equivalent to a checkpoint
+(https://github.com/facebook/rocksdb/wiki/Checkpoints)
+but made from outside. It is safe on a store that is broken or was made by somebody else: nothing in it leads to a file
+outside of its folder, see ``folder``, and RocksDB gets links to open files only.
 """
 
 from __future__ import annotations
@@ -38,20 +40,20 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 class FileSnapshot:
-    """Of the store in a folder; see the module. Close it.
+    """A snapshot of the files in a store's folder. Close it.
 
     Attributes:
-        path: of the store.
-        tables, logs: names of files, open for reading.
+        path: folder of the store.
+        tables, logs: by file name, open for reading.
     """
 
     def __init__(self, path: str) -> None:
-        """Take one.
+        """Take a snapshot.
 
         Raises:
             StoreError: there is no store, its files change faster than they can be opened, or they are not as RocksDB
                 makes them.
-            OSError: they can't be read.
+            OSError: a file can't be read.
         """
         self.path = path
         self.tables: dict[str, BinaryIO] = {}
@@ -72,21 +74,21 @@ class FileSnapshot:
 
     @property
     def file_bytes(self) -> int:
-        """Of all its files."""
+        """Bytes of all files."""
         files = [*self.tables.values(), *self.logs.values()]
         return self._manifest_bytes + sum(os.fstat(file.fileno()).st_size for file in files)
 
     @property
     def log_bytes(self) -> int:
-        """Of its logs."""
+        """Bytes of the logs."""
         return sum(os.fstat(file.fileno()).st_size for file in self.logs.values())
 
     def damage(self, mark: SyncedMark | None) -> Damage | None:
-        """What of its files is damaged, by the mark that the store had before the image was taken.
+        """Check the files against the mark that the store had before the snapshot was taken; None: no damage.
 
         Raises:
             StoreError: the MANIFEST is of an unknown kind.
-            OSError: they can't be read.
+            OSError: a file can't be read.
         """
         for file in (self._manifest, *self.logs.values()):
             file.seek(0)
@@ -95,21 +97,21 @@ class FileSnapshot:
         return check_files(files, mark, explained=False)
 
     def link_to(self, folder: str) -> None:
-        """Fill a folder with links to the files, good as long as this image is open, in this process."""
+        """Fill a folder with symbolic links to the open files, valid in this process until the snapshot is closed."""
         for name, file in {**self.tables, **self.logs}.items():
             os.symlink(f"/proc/self/fd/{file.fileno()}", join(folder, name))
         self._put_manifest(folder)
 
     def copy_to(self, folder: str, *, trusted: bool = True) -> None:
-        """Fill a folder with the files, safe from a power cut.
+        """Fill a folder with the files, synced.
 
         Tables become hard links, which cost neither time nor space, where the file system allows that.
 
         Args:
-            trusted: also those that somebody else could write to later.
+            trusted: also link tables that another user could write to later.
 
         Raises:
-            OSError: it could not be written.
+            OSError: a file could not be written.
         """
         for name, file in self.tables.items():
             if not ((trusted or is_ours(file)) and link_file(file, join(folder, name))):
@@ -121,7 +123,7 @@ class FileSnapshot:
         sync_folder(folder)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._stack.close()
         self._folder.close()
 
@@ -153,7 +155,7 @@ class FileSnapshot:
 
 
 def sync_folder(path: str) -> None:
-    """Make the names in a folder safe from a power cut."""
+    """fsync a folder, so that the names in it survive a power cut."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
@@ -166,13 +168,13 @@ def _size(file: BinaryIO) -> int:
 
 
 def is_ours(file: BinaryIO) -> bool:
-    """Nobody else may write to it."""
+    """Whether nobody else may write to the file."""
     status = os.fstat(file.fileno())
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def link_file(file: BinaryIO, to: str) -> bool:
-    """Another name for an open file, whatever has its old name by now; False: it has none, or none can be here."""
+    """Hard-link an open file, even if its old name is gone; False: that is not possible here."""
     with suppress(OSError):
         # With a descriptor (which is not looked at, because the path is absolute) it links to what the link leads to.
         os.link(f"/proc/self/fd/{file.fileno()}", to, src_dir_fd=file.fileno())
@@ -181,7 +183,7 @@ def link_file(file: BinaryIO, to: str) -> bool:
 
 
 def copy_file(file: BinaryIO, to: str, length: int | None = None) -> None:
-    """Copy a file, or its first so many bytes; what was never written takes no room in the copy either."""
+    """Copy a file, or its first ``length`` bytes, and sync it; holes stay holes."""
     end = _size(file) if length is None else length
     with open(to, "xb") as target:
         for at in _written(file.fileno(), end):
@@ -193,7 +195,7 @@ def copy_file(file: BinaryIO, to: str, length: int | None = None) -> None:
 
 
 def _written(descriptor: int, end: int) -> Iterator[int]:
-    """Where each chunk begins that has something in it."""
+    """Offsets of the chunks that are not holes."""
     at = 0
     while at < end:
         try:
@@ -208,7 +210,7 @@ def _written(descriptor: int, end: int) -> Iterator[int]:
 
 
 def _lift_file_limit() -> None:
-    """A large store has more files than a process may open at first."""
+    """Raise the limit of open files: a large store has more files than a process may open by default."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,15 +1,16 @@
-"""The folder of a store, which somebody else may have made: nothing in it leads out of it.
+"""The folder of a store, which somebody else may have made: nothing in it may lead out of it.
 
 A name in it may be a link to a file that is not theirs, a pipe that nobody writes to, a device; CURRENT may name any
-file at all; a file of a few bytes on disk may say that it has a terabyte. So:
+file at all; a sparse file may claim a terabyte. So:
 
-1. Names are only those that RocksDB makes; others are left alone, as it leaves them.
-2. A file is opened by the descriptor of the folder and not by its path, without following a link, and looked at before
-   it is opened for anything but its status: only a regular file is, and not one that is larger than RocksDB makes it.
-3. Whatever lets RocksDB itself loose on the folder has all of it looked at first (``refuse_foreign``): RocksDB opens by
-   path, follows links and writes to LOG, LOCK, rocksdict-config.json and files whose names it is still to make.
+1. Only the file names that RocksDB makes are considered; others are left alone.
+2. A file is opened relative to the folder's descriptor, without following links, and its status is checked before it is
+   opened for reading: it must be a regular file, and not larger than RocksDB makes it.
+3. Before RocksDB itself opens the folder, all of it is checked (``refuse_foreign``): RocksDB opens by path, follows
+   links
+   and writes to LOG, LOCK, rocksdict-config.json and new files.
 
-The folder itself may be a link: its name is the user's. Rule 3 does not hold against somebody who can still write to
+The folder itself may be a link: its name is the user's. Rule 3 does not protect against somebody who can still write to
 the folder while RocksDB has it open.
 """
 
@@ -39,14 +40,15 @@ _ENGINE: Final = re.compile(
 
 _GIBI: Final = 1 << 30
 LARGEST_BYTES: Final = 4 * _GIBI
-"""Of a table or a log. RocksDB ends a table at 64 MiB and flushes what is in a log at 128 MiB; with a slow disk a log
-grows some way beyond."""
+"""The largest table or log. RocksDB ends a table at 64 MiB and flushes a log at 128 MiB; with a slow disk a log grows
+some way beyond.
+"""
 
 LARGEST_MANIFEST_BYTES: Final = _GIBI + (_GIBI >> 4)
 """RocksDB begins another one at 1 GiB."""
 
 LARGEST_READ_BYTES: Final = 16 << 20
-"""Of what it reads into memory: CURRENT has 16 bytes, OPTIONS 100 kB."""
+"""The largest file that is read into memory whole: CURRENT has 16 bytes, OPTIONS 100 kB."""
 
 _LARGEST: Final = {
     re.compile(r"[0-9]{1,19}\.(sst|log)"): LARGEST_BYTES,
@@ -61,10 +63,10 @@ _KINDS: Final = {
 
 
 class Folder:
-    """That of a store, open. Close it."""
+    """A store's folder, open. Close it."""
 
     def __init__(self, path: str) -> None:
-        """Open it.
+        """Open the folder.
 
         Raises:
             OSError: it is not there, or can't be opened.
@@ -73,15 +75,15 @@ class Folder:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def names(self) -> list[str]:
-        """Of all that is in it."""
+        """Names of everything in it."""
         return os.listdir(self._descriptor)
 
     def mode(self) -> int:
-        """Who may do what with it; never that everybody may write."""
+        """Its permission bits, without write permission for everybody."""
         return stat.S_IMODE(os.fstat(self._descriptor).st_mode) & 0o775 | stat.S_IRWXU
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> BinaryIO:
-        """Open a file of it, to read, or with O_RDWR to lock.
+        """Open a file for reading, or with O_RDWR for locking.
 
         Raises:
             StoreError: it is no regular file, or larger than RocksDB makes it.
@@ -97,7 +99,7 @@ class Folder:
         return os.fdopen(opened, "r+b" if flags & os.O_RDWR else "rb")
 
     def size(self, name: str) -> int:
-        """Bytes of a file of it.
+        """Bytes of a file.
 
         Raises:
             OSError: it is not there.
@@ -105,11 +107,11 @@ class Folder:
         return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_size
 
     def open_or_make(self, name: str) -> int:
-        """Open a file of it to read and write, which is made if it is not there; returns its descriptor.
+        """Open a file to read and write, creating it if it is absent; returns its descriptor.
 
         Raises:
             StoreError: it is no regular file, or larger than it should be.
-            OSError: it can't be opened, or not be made.
+            OSError: it can't be opened or created.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(FileExistsError):
@@ -118,11 +120,11 @@ class Folder:
             return os.dup(file.fileno())
 
     def manifest_name(self) -> str:
-        """What CURRENT names.
+        """The file name in CURRENT.
 
         Raises:
-            StoreError: no MANIFEST.
-            OSError: it can't be read.
+            StoreError: it is not that of a MANIFEST.
+            OSError: CURRENT can't be read.
         """
         with self.open(CURRENT) as file:
             said = file.read(LARGEST_READ_BYTES).decode(errors="backslashreplace")
@@ -136,7 +138,7 @@ class Folder:
         return name
 
     def refuse_foreign(self) -> None:
-        """Look at all that is in it.
+        """Check everything in the folder.
 
         Raises:
             StoreError: something is not as RocksDB makes it.
@@ -150,7 +152,7 @@ class Folder:
             self.manifest_name()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the descriptor."""
         os.close(self._descriptor)
 
     def _refuse(self, name: str, status: os.stat_result) -> None:
@@ -169,5 +171,5 @@ class Folder:
 
 
 def is_store(path: str) -> bool:
-    """There is a store in the folder, of whatever kind its CURRENT may be."""
+    """Whether the folder has a CURRENT, of whatever kind."""
     return os.path.lexists(join(path, CURRENT))

@@ -1,7 +1,7 @@
-"""Are the files of a store whole? The first half of a check, before its entries are looked at.
+"""Checks the files of a store, the first half of ``taskqueue store check``; the second half looks at the entries.
 
-Logs and the MANIFEST are read strictly; tables are there, and as long as they should be. What is in a table is read by
-RocksDB when the entries are looked at, which finds a flipped byte by its checksum.
+Logs and the MANIFEST are read strictly; tables must exist and have the right length. The content of tables is verified
+by RocksDB's checksums when the entries are read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REASON: Final = re.compile(r"could not \w+ the store: (.*)", re.DOTALL)
 
 
 def damage_of(path: str) -> Damage | None:
-    """What is damaged in a store, whatever a daemon does with it meanwhile; None: nothing that is known.
+    """Damage of a store's files, even while a daemon uses it; None: no damage is known.
 
     Raises:
         StoreError: there is no store, or its files are not as RocksDB makes them.
@@ -42,7 +42,7 @@ def damage_of(path: str) -> Damage | None:
 
 
 def lacks_manifest(path: str) -> bool:
-    """There are tables, but not what names them."""
+    """Whether there are tables, but no MANIFEST that names them."""
     if not isdir(path):
         return False
     with closing(Folder(path)) as folder:
@@ -54,19 +54,23 @@ def lacks_manifest(path: str) -> bool:
 
 
 def findings_of(path: str, damage: Damage) -> list[str]:
-    """A line for each place that is damaged, and what to do."""
+    """One line per damaged place with advice, and one about the loss."""
     *lines, loss = damage.lines() if damage.known else [*damage.lines(), ""]
     advice = remedy(path, damage)
     return [f"{line}; {advice}" for line in lines] + ([loss] if loss else [])
 
 
 def is_damage(error: StoreError) -> bool:
-    """RocksDB says that what it has read is not what was written."""
+    """Whether RocksDB reports corruption: what it read is not what was written."""
     return "Corruption" in str(error)
 
 
 def table_finding(path: str, error: StoreError) -> str:
-    """The line for a table that RocksDB can't read; path is that of the store."""
+    """The line for a table that RocksDB can't read.
+
+    Args:
+        path: folder of the store.
+    """
     said = str(error)
     found, reason = _WHERE.search(said), _REASON.search(said)
     short = " ".join((reason.group(1) if reason else said).split())

@@ -1,4 +1,4 @@
-"""The lock of a store: whoever has it open for writing holds it."""
+"""The lock of a store, held by the process that has it open for writing."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from taskqueue.store.files.folder import LOCK, Folder
 
 @contextmanager
 def exclusive_lock(path: str) -> Iterator[None]:
-    """Have the store in ``path`` for oneself, without opening it, so that no daemon starts on it.
+    """Hold a store's lock without opening the store, so that no daemon starts on it.
 
     Raises:
-        StoreError: a daemon has it, or what it would lock is no file.
+        StoreError: a daemon has it, or its LOCK is no regular file.
     """
     if not lexists(join(path, LOCK)):
         yield

@@ -1,14 +1,14 @@
-"""Where a store's logs stop following each other, and whether that is the torn end that a crash leaves.
+"""Follows the sequence of changes through a store's logs, and finds where it breaks.
 
     log 12  1 … 500                          log 12  1 … 300 ✗ 341 … 500        log 12  1 … 300 ✗
     log 14          501 … 900                log 14                501 … 900    log 14          301 … 700
-    whole: up to 900                         damaged: up to 300, 900 were       whole: it was torn at 300, and opened
+    whole: up to 900                         damaged: up to 300, 900 existed    whole: it was torn at 300, and reopened
 
 Rules:
-1. Changes are numbered without gaps, through all logs. What follows a gap must not be replayed: tasks would be in two
+1. Changes are numbered without gaps, through all logs. Changes behind a gap must not be replayed: tasks would be in two
    places or in none (the contract's promise P7).
-2. What can't be read and has nothing after it is a torn end: nobody knows of more, but for the mark.
-3. A later log that begins where an earlier one can be read to was begun by a start that found it torn there.
+2. An unreadable place with nothing after it is a torn tail; only the synced mark can tell that more existed.
+3. A later log that begins where an earlier one becomes unreadable was begun by a start that found it torn there.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from taskqueue.store.files.write_log import Run, WriteLog
 
 
 class Flaw(NamedTuple):
-    """Attributes:
-    name: of the file.
-    at: bytes from its start.
-    reason: for people.
+    """A place in a file that is not as it should be.
+
+    Attributes:
+        name: of the file.
+        at: offset in bytes.
+        reason: for people.
     """
 
     name: str
@@ -38,14 +40,14 @@ class Flaw(NamedTuple):
 
 
 class Chain(Struct):
-    """Logs, one after the other.
+    """The sequence of changes in consecutive logs.
 
     Attributes:
-        first: number of their first change; None: they have none.
-        last: of the last one that follows the first without a gap; 0: they have none.
-        known: of the last one that can be read, gap or not.
-        stop: the log and the byte behind ``last``.
-        flaws: from there on; of a torn end, too.
+        first: number of the first change; None: the logs have none.
+        last: number of the last change that follows the first without a gap; 0: the logs have none.
+        known: number of the last readable change, gap or not.
+        stop: the log and the offset behind ``last``.
+        flaws: from there on, including a torn tail.
     """
 
     first: int | None = None
@@ -56,7 +58,7 @@ class Chain(Struct):
 
     @property
     def has_gap(self) -> bool:
-        """There are changes after a gap."""
+        """Whether there are changes behind a gap."""
         return self.known > self.last
 
 

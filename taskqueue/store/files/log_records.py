@@ -1,13 +1,14 @@
-"""Records in a file of RocksDB's log format, which its logs and its MANIFEST have: each with its checksum looked at.
+"""Reads and writes RocksDB's log format, which write-ahead logs and the MANIFEST use; every checksum is verified.
 
     file     blocks of 32 KiB
     block    records, and less than 7 bytes of zeros at its end
-    record   checksum (CRC-32C, masked) 4, length 2, type 1, data; no record crosses the end of a block, so data that
-             is longer comes in parts: first, middle …, last
+    record   checksum (CRC-32C, masked) 4, length 2, type 1, data; a record never crosses the end of a block, so longer
+             data comes in parts: first, middle …, last
 
-Source: https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format. RocksDB itself stops at the first record
-that it can't read and does not say whether anything came after it. What comes after is what tells damage from the torn
-end that a crash leaves, so here reading goes on at the next block.
+Source: https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format. RocksDB itself stops at the first
+unreadable
+record and does not say whether anything follows. What follows distinguishes damage from the torn tail that a crash
+leaves, so reading continues at the next block.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import google_crc32c
 
 BLOCK: Final = 32 << 10
 BLOCKS_READ: Final = 32
-"""At a time."""
+"""Blocks per read."""
 
 HEADER: Final = struct.Struct("<IHB")
 _HEADER_BYTES: Final = HEADER.size
@@ -31,16 +32,18 @@ _NONE, _ZEROS = -1, -2
 _MASK_DELTA: Final = 0xA282EAD8
 
 Part = tuple[int, int, bytes]
-"""Where a part of a record begins, its type, its data; type _NONE: it can't be read, and why, in UTF-8; type _ZEROS:
-nothing but zeros comes from there on in its block."""
+"""Offset, type and data of a part of a record. Type _NONE: unreadable, and data is the reason in UTF-8; type _ZEROS:
+the
+rest of its block is zeros.
+"""
 
 
 class Record(NamedTuple):
-    """One that can be read.
+    """A readable record.
 
     Attributes:
-        at, end: where its first part begins and its last one ends: bytes from the start of the file.
-        data: of all its parts.
+        at, end: offsets of the start of its first part and of the end of its last one.
+        data: of all parts, joined.
     """
 
     at: int
@@ -52,7 +55,7 @@ class Unreadable(NamedTuple):
     """A place where a record can't be read.
 
     Attributes:
-        at: bytes from the start of the file.
+        at: offset in bytes.
         reason: for people.
     """
 
@@ -61,7 +64,7 @@ class Unreadable(NamedTuple):
 
     @property
     def is_torn(self) -> bool:
-        """It is no more than the beginning of a record."""
+        """Whether it is merely the beginning of a record."""
         return self.reason in (_NO_END, _LONG, _PART)
 
 
@@ -71,7 +74,7 @@ _PART: Final = "a part of a record"
 
 
 def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
-    """All records, from the start of the file; what is zeros up to the end of the file is no record, and no flaw."""
+    """All records from the start of the file; zeros up to the end of the file are neither a record nor a flaw."""
     parts: list[bytes] = []
     began, lost = 0, False
     for at, kind, data in _parts(file):
@@ -100,7 +103,7 @@ def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
 
 
 def record_bytes(data: bytes, at: int) -> bytes:
-    """Data as records, to be put behind ``at`` bytes of a file."""
+    """Encode data as records to be appended at offset ``at``."""
     written = bytearray()
     kind = FULL
     while True:
@@ -117,7 +120,7 @@ def record_bytes(data: bytes, at: int) -> bytes:
 
 
 def _parts(file: BinaryIO) -> Iterator[Part]:
-    """All parts of records; zeros only if something comes after them."""
+    """All parts of records; zeros are reported only if something follows them."""
     start = 0
     zeros: Part | None = None
     while chunk := file.read(BLOCK * BLOCKS_READ):
@@ -134,7 +137,7 @@ def _parts(file: BinaryIO) -> Iterator[Part]:
 
 
 def _parts_of(block: bytes, start: int) -> list[Part]:
-    """Those of one block, up to the first one that can't be read: after it nothing says where the next one begins."""
+    """Parts in one block, up to the first unreadable one: behind it nothing says where the next one begins."""
     parts: list[Part] = []
     at, size = 0, len(block)
     unpack, crc32c = HEADER.unpack_from, google_crc32c.value
@@ -158,5 +161,5 @@ def _parts_of(block: bytes, start: int) -> list[Part]:
 
 
 def _masked(crc: int) -> int:
-    """As it is stored: a checksum of data that has checksums in it says little."""
+    """The stored form of a checksum: a plain CRC of data that contains CRCs would be weak."""
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF

@@ -1,11 +1,12 @@
-"""Going on with a damaged store: it is cut where its damage begins, and what was behind that is kept aside.
+"""Recovers the write-ahead logs before RocksDB opens them: a torn tail is cut, damaged logs are set aside if accepted.
 
-    000012.log ✗   cut, and a copy of the whole ──► damaged-1/000012.log
-    000014.log     ────────────────────────moved──► damaged-1/000014.log
+    000012.log ✗   copied whole to damaged-1/000012.log, then truncated where the damage begins
+    000014.log     moved to damaged-1/000014.log
 
-RocksDB replays what it finds, so what must not be replayed has to be out of its sight; so has the torn end that a crash
-leaves. Until the store has been opened and has skipped epochs, its mark says that it is damaged: if this is cut off, it
-has to be accepted again.
+RocksDB replays every log that it finds, so changes behind damage must be out of its sight, and so must the torn tail
+that
+a crash leaves. Until the store has been opened and has skipped epochs, its mark says that it is damaged: if recovery is
+interrupted, the damage has to be accepted again.
 """
 
 from __future__ import annotations
@@ -27,17 +28,20 @@ from taskqueue.store.files.write_log import Run, read_log
 
 
 def recover_logs(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> Damage | None:
-    """Look at a store that is about to be opened; what it has lost is cut out of its sight, if that may be.
+    """Check the logs of a store that is about to be opened; truncate or move what must not be replayed.
 
     Args:
-        boot_id: names this run of the machine; empty: not known.
+        boot_id: identifies the current boot of the machine; empty if unknown.
         has_failed: a write of this process has failed.
-        accept: go on without what is lost.
+        accept: go on without the lost changes.
+
+    Returns:
+        The damage that was cut out; None if there was none.
 
     Raises:
-        Damaged: it may not be, or can't.
-        StoreError: its files are not as RocksDB makes them.
-        OSError: they can't be read, or not be set aside.
+        Damaged: acknowledged changes are lost, and that is not accepted or can't be repaired here.
+        StoreError: the files are not as RocksDB makes them.
+        OSError: a file can't be read or moved.
     """
     damage = find_damage(path, boot_id, has_failed=has_failed)
     if damage is None:
@@ -55,7 +59,7 @@ def recover_logs(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> 
 
 
 def remedy(path: str, damage: Damage) -> str:
-    """What to do about a damage that is told."""
+    """Advice for people: what to do about this damage."""
     if damage.tables_ahead:
         why = "its tables have later changes than what is left of its logs, so " if damage.known else ""
         return (
@@ -71,10 +75,10 @@ def remedy(path: str, damage: Damage) -> str:
 
 
 def set_aside(path: str, damage: Damage) -> str:
-    """Cut the logs of a store that nobody has open; returns the folder where all of them are kept.
+    """Truncate the logs of a store that nobody has open; returns the folder that has the whole logs.
 
     Raises:
-        OSError: it could not be done.
+        OSError: a file could not be copied, moved or synced.
     """
     marker = SyncedMarkWriter(path, SyncedMark(damage.known, 0, 0, "MANIFEST-0", 0, damage.marked_at, ""))
     try:
@@ -101,9 +105,9 @@ def set_aside(path: str, damage: Damage) -> str:
 
 
 def _cut_torn_end(path: str) -> None:
-    """Take off the newest log what a crash has left behind its last whole record, if nobody has the store open.
+    """Truncate the newest log behind its last whole record, if nobody has the store open.
 
-    RocksDB goes no further, either; but there is garbage that it never stops reading (rocksdict 0.3.29).
+    RocksDB would stop there by itself; but there is garbage that it never stops reading (rocksdict 0.3.29).
     """
     if _torn_at(path) is None:
         return
@@ -118,7 +122,7 @@ def _cut_torn_end(path: str) -> None:
 
 
 class _Torn(NamedTuple):
-    """A log, and the byte up to which it can be read."""
+    """A log with a torn tail, and the byte up to which it can be read."""
 
     name: str
     end: int
@@ -138,7 +142,7 @@ def _torn_at(path: str) -> _Torn | None:
 
 
 def free_folder(path: str) -> str:
-    """Where logs of this store would be put aside next."""
+    """The first unused ``damaged-N`` folder of a store."""
     return next(name for n in count(1) if not lexists(name := join(path, f"damaged-{n}")))
 
 

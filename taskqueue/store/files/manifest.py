@@ -1,8 +1,8 @@
-"""What RocksDB's MANIFEST says of a store: which tables it has, and which logs are needed beside them.
+"""Reads RocksDB's MANIFEST: which tables a store has, and which logs are needed beside them.
 
-It is a file of records (``log_records``), each a change of what the ones before say: fields, each a tag and a value.
+It is a file of records (``log_records``), each an edit of what the earlier ones say: fields, each a tag and a value.
 Tags are those of https://github.com/facebook/rocksdb/blob/main/db/version_edit.h; those that are not needed here are
-read over.
+skipped.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from taskqueue.errors import StoreError
 from taskqueue.store.files.log_records import Unreadable, record_bytes, records_of
 
 Place = tuple[int, int]
-"""Of a table: number of its family, and its own."""
+"""Identifies a table: number of its family, number of its file."""
 
 
 class Table(Struct, frozen=True):
-    """Attributes:
-    level: where it lies.
-    file_bytes: how long its file is.
-    largest_seq: of the changes in it, or that were merged away.
+    """A table of sorted keys.
+
+    Attributes:
+        level: in the LSM tree.
+        file_bytes: length of its file.
+        largest_seq: of the changes in it, or merged away in it.
     """
 
     level: int
@@ -32,15 +34,15 @@ class Table(Struct, frozen=True):
 
 
 class Manifest(Struct):
-    """All of its changes taken together.
+    """The state after all edits.
 
     Attributes:
         families: names by number.
-        log_numbers: by family, of the first log that has changes of it which are in no table.
-        first_log: RocksDB deletes those with a smaller number, and only those.
-        last_seq: number of the last change of the store when it was written.
-        tables: by family and number.
-        flaw: where it can't be read, though it goes on, and why, for people.
+        log_numbers: by family, number of the first log with changes of it that are in no table.
+        first_log: RocksDB deletes logs with a smaller number, and only those.
+        last_seq: number of the store's last change when the MANIFEST was written.
+        tables: by family and file number.
+        flaw: offset and reason of the first unreadable place that is not a torn tail.
     """
 
     families: dict[int, str] = field(default_factory=lambda: {0: "default"})
@@ -52,7 +54,7 @@ class Manifest(Struct):
 
     @property
     def largest_seq(self) -> int:
-        """Of all tables."""
+        """The largest seq of all tables; 0 without tables."""
         return max((table.largest_seq for table in self.tables.values()), default=0)
 
 
@@ -70,10 +72,10 @@ _VARINT_BITS: Final = 64
 
 
 def read_manifest(path: str, file: BinaryIO) -> Manifest:
-    """Read one; a torn end is as normal as in a log.
+    """Read a MANIFEST; a torn tail is as normal as in a log.
 
     Raises:
-        StoreError: a record says what is not known here.
+        StoreError: a record has an unknown field.
     """
     manifest = Manifest()
     for record in records_of(file):
@@ -92,7 +94,7 @@ def read_manifest(path: str, file: BinaryIO) -> Manifest:
 
 
 def without_tables(content: bytes, manifest: Manifest, lost: list[Place]) -> bytes:
-    """A MANIFEST that no longer has these tables."""
+    """The MANIFEST's content with edits appended that delete these tables."""
     for family, number in lost:
         edit = _varint(_FAMILY) + _varint(family)
         edit += _varint(_DELETED_TABLE) + _varint(manifest.tables[family, number].level) + _varint(number)
@@ -101,7 +103,7 @@ def without_tables(content: bytes, manifest: Manifest, lost: list[Place]) -> byt
 
 
 def with_families(content: bytes, families: Mapping[int, str]) -> bytes:
-    """A MANIFEST that has these families, too, without tables."""
+    """The MANIFEST's content with edits appended that add these families, without tables."""
     for number, name in sorted(families.items()):
         edit = _varint(_FAMILY) + _varint(number) + _varint(_FAMILY_ADDED) + _varint(len(name.encode())) + name.encode()
         edit += _varint(_COMPARATOR) + _varint(len(_BY_BYTES)) + _BY_BYTES + _varint(_LOG_NUMBER) + _varint(0)
@@ -113,7 +115,7 @@ def with_families(content: bytes, families: Mapping[int, str]) -> bytes:
 
 
 class _Edit:
-    """One record, read from its start to its end."""
+    """A parser of one record."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

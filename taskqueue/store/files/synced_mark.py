@@ -1,12 +1,13 @@
-"""How far a store was safe the last time that anybody looked: a small file beside its tables and logs.
+"""The synced mark: a small file beside tables and logs that says up to which change the store was known to be synced.
 
-After each sync it gets the number of the last change that the sync is sure to have covered. It is written, not synced:
-what the file says was true before it was written, so after a power cut it may be behind, never ahead. RocksDB knows
-nothing of it and leaves it alone.
+After each sync it gets the number of the last change that the sync certainly covered. It is written without fsync: what
+it says was true before it was written, so after a power cut it may lag, but is never ahead. RocksDB does not know the
+file and leaves it alone.
 
-What it is good for: RocksDB takes a log that ends too early, or is not there, for one that was never longer. A store
-that has fewer changes than its mark says was damaged. One without a mark, or with that of another store, was never
-begun here, as a copy: it says nothing.
+Purpose: RocksDB takes a log that ends too early, or is missing, for one that was never longer. A store that has fewer
+changes than its mark says is damaged. A store without a mark, or with another store's mark, was never opened here (it
+is
+a copy), so nothing is concluded.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import Final, NamedTuple
 from taskqueue.store.files.folder import LOG, Folder
 
 NAME: Final = "taskqueue-synced"
+"""File name of the mark."""
 IDENTITY: Final = "IDENTITY"
-"""RocksDB's own name for a store, in a file; it makes one for a store that has none."""
+"""RocksDB's file with the unique id of a store; it creates one for a store without it."""
 
 _LAYOUT: Final = struct.Struct("<8sQQQQQd36s36s")
 _CHECKSUM: Final = struct.Struct("<I")
@@ -30,16 +32,16 @@ _MAGIC: Final = b"tqsync 2"
 
 
 class SyncedMark(NamedTuple):
-    """What the file says.
+    """The content of the file.
 
     Attributes:
-        seq: number of the last change that is sure to have been safe.
-        opened_seq: that of the last change when the store was opened; all of these were in tables then.
+        seq: number of the last change that was certainly synced.
+        opened_seq: number of the last change when the store was opened; all changes up to it were in tables then.
         first_log: number of the log that was begun then.
-        manifest: name of the MANIFEST that was begun then.
-        manifest_bytes: how long it was when all families had been made; it only grows.
-        at: unix seconds when it was written.
-        boot_id: run of the machine in which it was written; empty: not known.
+        manifest: file name of the MANIFEST that was begun then.
+        manifest_bytes: its length when all families had been created; it only grows.
+        at: unix seconds when the mark was written.
+        boot_id: the boot of the machine in which it was written; empty if unknown.
     """
 
     seq: int
@@ -52,10 +54,10 @@ class SyncedMark(NamedTuple):
 
 
 def read_mark(folder: Folder) -> SyncedMark | None:
-    """Of a store; None: there is none, it is torn, or it is that of another store.
+    """The mark of a store; None: there is none, it is torn, or it is another store's.
 
     Raises:
-        StoreError: what has its name is no file.
+        StoreError: the mark or IDENTITY is no regular file.
     """
     try:
         with folder.open(NAME) as file, folder.open(IDENTITY) as identity:
@@ -81,7 +83,7 @@ def read_mark(folder: Folder) -> SyncedMark | None:
 
 
 def mark_of_opening(path: str, seq: int, boot_id: str) -> SyncedMark:
-    """Of a store that has just been opened for writing, when its last change has this number.
+    """The mark of a store that has just been opened for writing, whose last change has number ``seq``.
 
     Raises:
         StoreError: its files are not as RocksDB makes them.
@@ -94,13 +96,13 @@ def mark_of_opening(path: str, seq: int, boot_id: str) -> SyncedMark:
 
 
 class SyncedMarkWriter:
-    """Writes the mark of a store that is open."""
+    """Writes the mark of an open store."""
 
     def __init__(self, path: str, mark: SyncedMark) -> None:
-        """Put a mark in the place of what is there.
+        """Replace the mark.
 
         Raises:
-            StoreError: what has its name, or that of what names the store, is no file.
+            StoreError: the mark or IDENTITY is no regular file.
             OSError: it could not be written.
         """
         with closing(Folder(path)) as folder:
@@ -115,23 +117,23 @@ class SyncedMarkWriter:
             raise
 
     def advance(self, seq: int) -> None:
-        """Everything up to this change is safe. Costs 3 µs of CPU.
+        """Record that every change up to ``seq`` is synced. Costs 3 µs of CPU.
 
-        Whatever the disk says: the older mark is still true.
+        Errors of the disk are ignored: the older mark is still true.
         """
         with suppress(OSError):
             self._put(self._mark._replace(seq=seq, at=time.time()))
 
     def sync(self) -> None:
-        """Make the mark itself safe from a power cut.
+        """fsync the mark itself.
 
         Raises:
-            OSError: it is not.
+            OSError: it failed.
         """
         os.fsync(self._file)
 
     def close(self) -> None:
-        """Let go of the file. Nothing happens the second time."""
+        """Close the file; idempotent."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

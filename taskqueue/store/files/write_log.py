@@ -1,7 +1,8 @@
-"""What is in a log of RocksDB: runs of changes, and where it can't be read.
+"""Reads a write-ahead log: runs of consecutive changes, and unreadable places.
 
-Each record of a log is a batch, which begins with the number of its first change and how many changes it has; the next
-batch goes on from there, in this log or in the next one. So a log shows what is missing, though RocksDB does not look:
+Each record of a log is a batch, which begins with the number of its first change and its number of changes; the next
+batch continues from there, in this log or in the next one. So a log shows what is missing, which RocksDB does not
+check:
 it replays a log whose predecessor is gone.
 """
 
@@ -13,15 +14,15 @@ from typing import BinaryIO, Final, NamedTuple
 from taskqueue.store.files.log_records import Unreadable, records_of
 
 BATCH: Final = struct.Struct("<QI")
-"""The header of a batch."""
+"""The header of a batch: number of its first change, number of changes."""
 
 
 class Run(NamedTuple):
-    """Batches that follow each other.
+    """Consecutive batches without a gap.
 
     Attributes:
-        at, end: where they begin and end: bytes from the start of the log.
-        first, last: numbers of their changes, both included; an empty batch has its ``last`` before its ``first``.
+        at, end: offsets of their start and end in the log.
+        first, last: numbers of the first and last change; an empty batch has its ``last`` before its ``first``.
     """
 
     at: int
@@ -31,11 +32,11 @@ class Run(NamedTuple):
 
 
 class WriteLog(NamedTuple):
-    """A log.
+    """The content of a log.
 
     Attributes:
         name: of its file.
-        number: of its file: later ones are larger.
+        number: of its file; grows from log to log.
         parts: in their order in the file.
         size: bytes of the file.
     """
@@ -47,12 +48,12 @@ class WriteLog(NamedTuple):
 
     @property
     def has_changes(self) -> bool:
-        """There is a batch in it that is not empty."""
+        """Whether there is a batch that is not empty."""
         return any(isinstance(part, Run) and part.first <= part.last for part in self.parts)
 
 
 def read_log(name: str, file: BinaryIO) -> WriteLog:
-    """Read one, as far as it goes; takes about 2 µs a batch."""
+    """Read a log as far as it goes; takes about 2 µs a batch."""
     parts: list[Run | Unreadable] = []
     at = end = first = following = -1
     size = 0

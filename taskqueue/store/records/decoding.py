@@ -1,4 +1,4 @@
-"""Reading records that must be readable: guessing would lose tasks."""
+"""Strict decoding: a record that can't be decoded raises Corrupt, because guessing would lose tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ T = TypeVar("T")
 
 
 def decode_record(family: Family, key: bytes, decode: Callable[..., T], *value: object) -> T:
-    """Decode what lies at a key; Corrupt says where it lies if that fails."""
+    """Decode the value at a key.
+
+    Raises:
+        Corrupt: ``decode`` fails; the message names family and key.
+    """
     try:
         return decode(*value)
     except layout.UNREADABLE as error:
@@ -22,7 +26,11 @@ def decode_record(family: Family, key: bytes, decode: Callable[..., T], *value: 
 
 
 def stored_number(store: StoreReader, key: bytes, default: int) -> int:
-    """A number that the store keeps of itself, in META, decimal; Corrupt says so if it is none."""
+    """A decimal number stored in META; ``default`` if the key is absent.
+
+    Raises:
+        Corrupt: the value is not a number of at most DIGITS_MOST digits.
+    """
     value = store.get(META, [key])[0]
     if value is not None and not (value.isdigit() and len(value) <= DIGITS_MOST):
         raise_corrupt(META, key, f"{value[:DIGITS_MOST]!r} is no number")
@@ -30,5 +38,5 @@ def stored_number(store: StoreReader, key: bytes, default: int) -> int:
 
 
 def raise_corrupt(family: Family, key: bytes, reason: str) -> NoReturn:
-    """Stop: going on without this record could lose a task."""
+    """Raise Corrupt for a record: going on without it could lose a task."""
     raise Corrupt(f"store: family {family}, key {key.hex()}: can't be read ({reason}); restore the store from a backup")

@@ -1,8 +1,8 @@
-"""Epochs: who may write. Each start of a scheduler begins one, and the newest fences all before it.
+"""Epochs, the fencing tokens of a store: each start of a scheduler begins one, which fences all earlier ones.
 
-The epoch in force lies in the store itself (family ``meta``, key ``epoch``, decimal). It is the upper part of
-every number that the scheduler gives (a seq, or what a token is made of), which leaves it 19 bits, because a number is
-signed on the wire: half a million starts.
+The newest epoch is stored in family ``meta``, key ``epoch``, in decimal. It is the upper part of every number that the
+scheduler issues (seqs and tokens). Numbers are signed on the wire, which leaves the epoch 19 bits: half a million
+starts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ EPOCH_BITS: Final = 19
 
 
 def next_epoch(epoch: int, where: str) -> int:
-    """The one after ``epoch``.
+    """The epoch after this one.
 
     Raises:
-        StoreError: there is none.
+        StoreError: all epochs are used up.
     """
     if epoch + 1 >= 1 << EPOCH_BITS:
         raise StoreError(f"{where}: all {epoch} epochs of this store are used up; move its tasks to a new one")
@@ -29,12 +29,12 @@ def next_epoch(epoch: int, where: str) -> int:
 
 
 def epoch_batch(epoch: int) -> Batch:
-    """What is to be written, and synced, to begin an epoch."""
+    """The batch that begins an epoch once it is written and synced."""
     return Batch(puts={META: [(EPOCH_KEY, b"%d" % epoch)]})
 
 
 def refuse_older(epoch: int, newest: int, where: str) -> None:
-    """A write under ``epoch`` is not for this store any more.
+    """Check that a write's epoch is still the newest.
 
     Raises:
         Fenced: a newer epoch has begun.

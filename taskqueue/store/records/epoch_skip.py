@@ -1,9 +1,9 @@
-"""Epochs that a store skips when it does not know all that was done in its name: a copy that was put back, a store that
-lost changes.
+"""Skipping epochs: used on a store that may lack the newest history, such as a restored backup or one that lost
+changes.
 
-Fetchers may hold tokens of epochs that it has not had, and no token may be given twice; so it goes on as if it had been
-started SKIPPED_EPOCHS times. It also forgets which boot it knew, so that buckets start empty and leases get the time
-that they get after a power cut: what was handed out meanwhile is unknown.
+Fetchers may hold tokens of epochs that such a store has never seen, and no token may be issued twice; so the epoch is
+raised as if the store had been started SKIPPED_EPOCHS times. The stored boot id is deleted, too, so that buckets start
+empty and leases get the grace that follows a power cut: what was handed out meanwhile is unknown.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import BOOT_KEY, CLEAN_KEY
 
 SKIPPED_EPOCHS: Final = 1024
-"""At most so often may a store have been started after what it knows. An epoch has 19 bits, so there is room for 500
-times."""
+"""Starts that may have happened after the newest one the store knows. An epoch has 19 bits: room for 500 skips."""
 
 
 def skip_epochs(store: Store, where: str, above: int = 0) -> int:
-    """Skip epochs above those of the store and above this one; returns the last one that is skipped.
+    """Skip epochs above the store's newest one and above ``above``; returns the last epoch that is skipped.
 
     Raises:
-        StoreError: there are not so many left, or the store failed.
+        StoreError: too few epochs are left, or the store failed.
     """
     epoch = store.begin()
     last = max(epoch, above) + SKIPPED_EPOCHS

@@ -1,9 +1,8 @@
-"""Looking up what has been over for so long that it may go: from the order of its state, without urls and bodies.
+"""Looks up tasks that are past their retention: from the order of their state, without urls and bodies.
 
     order ──scan──► taskids ──ids──► records        history, last slot ──► are all its slots filled, or only the first?
 
-The attempts of a task fill the slots of its history one after the other and then round again, so the last slot tells
-whether they have come round.
+The attempts of a task fill the slots of its history as a ring, so the last slot tells whether the ring has wrapped.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ def find_expired(store: Store, ref: OldRef) -> FoundOld:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be read, or is not of what lies in the order.
+        Corrupt: a record can't be decoded, or contradicts its entry in the order.
     """
     start, end = layout.order_key(ref.project, ref.start), layout.order_key(ref.project, ref.end)
     entries = store.scan(layout.ORDERS[ref.state], start, layout.project_key(ref.project + 1), ref.limit + 1)
@@ -33,7 +32,7 @@ def find_expired(store: Store, ref: OldRef) -> FoundOld:
 
 
 def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> list[Task]:
-    """The tasks of the entries. What is about to go is looked at closely: nothing live may be among it."""
+    """The tasks of the entries, checked against their records: nothing live may be deleted."""
     taskids = [layout.taskid_at(value).decode() for _, value in entries]
     keys = [layout.id_key(ref.project, taskid) for taskid in taskids]
     tasks = []
@@ -48,7 +47,7 @@ def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> lis
 
 
 def _slots(store: Store, tasks: list[Task], values: list[bytes]) -> list[int]:
-    """Exactly as many as may be filled: to delete what never was leaves tombstones that may stay for ever."""
+    """How many history slots of each task may be filled: deleting absent keys would leave tombstones for nothing."""
     last = [layout.attempt_key(task.project, task.taskid, ATTEMPTS_KEPT - 1) for task in tasks]
     return [
         _first_slots(task, value) if newest is None else ATTEMPTS_KEPT
@@ -57,7 +56,9 @@ def _slots(store: Store, tasks: list[Task], values: list[bytes]) -> list[int]:
 
 
 def _first_slots(task: Task, value: bytes) -> int:
-    """How many attempts a task has in its history, if they have not come round; the last one may lie in its order."""
+    """Attempts in the history of a task whose ring has not wrapped; the last attempt may be stored in its order
+    instead.
+    """
     if layout.has_attempt(value):
         return (task.attempts - 1) % ATTEMPTS_KEPT
     return task.attempts or (ATTEMPTS_KEPT if task.state == SUCCESS else 0)

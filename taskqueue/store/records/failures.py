@@ -1,4 +1,4 @@
-"""Failed attempts, in the order of their times: their keys, and looking them up."""
+"""Failed attempts in the order of their times: their keys, and scans over them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from taskqueue.store.records.decoding import decode_record
 
 
 def failure_key(place: int) -> bytes:
-    """A key of FAILURES."""
+    """The key in FAILURES of a failure's place."""
     return place.to_bytes(KEY_BYTES, "big")
 
 
 def failure_place(key: bytes) -> int:
-    """The place in such a key."""
+    """The place encoded in a key of FAILURES."""
     return int.from_bytes(key, "big")
 
 
@@ -24,7 +24,7 @@ def find_failures(store: Store, ref: FailuresRef) -> FoundFailures:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be read.
+        Corrupt: a record can't be decoded.
     """
     entries = store.scan(layout.FAILURES, failure_key(ref.start), failure_key(ref.end), ref.limit + 1)
     failures = [

@@ -1,14 +1,13 @@
-"""The format of a store: which version its records have, and how an older one is brought up to date.
+"""The format version of a store, and how an older store is migrated.
 
-The version lies in the store itself (family ``meta``, key ``format``, decimal). Opening a store compares it:
+The version is stored in family ``meta``, key ``format``, in decimal. Opening a store compares it:
 
     none      a new store: it gets the present version
     equal     nothing to do
-    older     migrations, one step a version, each synced before the next; FormatError if a step is missing
+    older     migrations, one step per version, each synced before the next; FormatError if a step is missing
     newer     FormatError, and nothing is changed
 
-A step may be cut off at any moment and is then run again from its start, so it must bear being repeated. The steps are
-in ``migrations``.
+A step that is interrupted is run again from its start, so steps are idempotent. They are in ``migrations``.
 """
 
 from __future__ import annotations
@@ -26,21 +25,20 @@ META: Final = "meta"
 FORMAT_KEY: Final = b"format"
 
 DIGITS_MOST: Final = 18
-"""Of a number that META keeps in decimal."""
+"""Digits that a decimal number in META may have."""
 
 NO_EPOCH: Final = 0
-"""That of a store in which none has begun."""
+"""The epoch of a store in which none has begun."""
 
 Migration = Callable[[Store, int], None]
-"""Rewrites the records of one version as the next one has them; gets the store and the epoch to write
-under."""
+"""Rewrites the records of one version as the next one has them; called with the store and the epoch to write under."""
 
 Migrations = Mapping[int, Migration]
 """By the version that they start from."""
 
 
 def refuse_newer(store: Store, where: str) -> None:
-    """Read only.
+    """Check the format without writing.
 
     Raises:
         FormatError: the store was written by a newer version.
@@ -54,8 +52,7 @@ def refuse_newer(store: Store, where: str) -> None:
 
 
 def upgrade(store: Store, where: str, migrations: Migrations) -> None:
-    """Make the store one of format FORMAT, migrating it step by step; nothing is written if it is one
-    already.
+    """Bring the store to format FORMAT, step by step; nothing is written if it has that format already.
 
     Raises:
         FormatError: it is newer, or too old to be migrated.

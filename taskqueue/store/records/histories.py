@@ -1,8 +1,8 @@
-"""The last attempts of a task: in slots of the family ``history``, but for one.
+"""The last attempts of a task, a ring of slots in the family ``history``; the final success is stored elsewhere.
 
-    attempt ends ──► the task is over with this success ──► beside its taskid, in its place among the successes
-                └──► anything else ──────────────────────► the next slot of its history
-    restarted: what lies in the place that is left moves into its slot
+    attempt ends ──► the task is over with this success ──► in its entry in the order of successes
+                └──► anything else ──────────────────────► in the next slot of its history
+    restarted: the success moves from the entry that is deleted into its slot
 
 So the success of a task costs no write of its own, and a restart costs a read. Why: docs/decisions/0002-histories.md.
 """
@@ -21,11 +21,11 @@ _SUCCESSES = layout.ORDERS[SUCCESS]
 
 
 def read_history(store: Store, ref: TaskRef) -> dict[int, AttemptRecord]:
-    """A task's last attempts by their slots.
+    """A task's last attempts, by slot.
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be read.
+        Corrupt: a record can't be decoded.
     """
     prefix = layout.history_key(*ref)
     entries = store.scan(layout.HISTORY, prefix, prefix + b"\xff", ATTEMPTS_KEPT)
@@ -40,11 +40,11 @@ def read_history(store: Store, ref: TaskRef) -> dict[int, AttemptRecord]:
 
 
 def move_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> None:
-    """Have the batch move the attempts of successes that this turn restarts, or changes otherwise.
+    """Extend the batch: successes that this turn restarts or changes move their attempts into their histories.
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be read.
+        Corrupt: a record can't be decoded.
     """
     left = [(task, key) for task, state, key, _, _, _ in writes.moves if state == SUCCESS]
     for task, old_key in left:
@@ -63,5 +63,5 @@ def _success_at(store: Store, task: Task, place: int) -> AttemptRecord | None:
 
 
 def _newest(task: Task, later: int = 0) -> int:
-    """The slot of the last attempt, or of the one before the ``later`` ones."""
+    """The slot of the last attempt, or of the one before the ``later`` newest ones."""
     return (task.attempts - 1 - later) % ATTEMPTS_KEPT

@@ -98,12 +98,14 @@ ORDERS: Final[dict[int, Family]] = {
     FAILED: "failed",
     CANCELLED: "cancelled",
 }
-"""The family of each state's order."""
+"""The family that stores each state's order."""
 
 PROJECT_FAMILIES: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, COUNTERS)
 """Families whose keys begin with a project's number."""
 LIVE_FAMILIES: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
-"""Those of them that have only live tasks; what is left of these elsewhere when they are dropped is swept later."""
+"""The project families that contain live tasks only: ``clear`` drops their ranges, and the sweep deletes the rest
+later.
+"""
 
 FAMILIES: Final[tuple[Family, ...]] = (
     META, *PROJECT_FAMILIES, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
@@ -143,44 +145,43 @@ def id_key(project: int, taskid: str) -> bytes:
 
 
 def order_key(project: int, place: int) -> bytes:
-    """A key of one of ORDERS."""
+    """A key in a state's order."""
     return project_key(project) + place.to_bytes(KEY_BYTES, "big")
 
 
 def spec_key_of(key: bytes) -> bytes:
-    """The key in SPECS of the task at a key of one of ORDERS."""
+    """The key in SPECS of the task at this key of an order."""
     return key[:4] + key[-SEQ_BYTES:]
 
 
 def project_of(key: bytes) -> int:
-    """The project in a key of one of OF_PROJECTS."""
+    """The project in a key of one of PROJECT_FAMILIES."""
     return int(_PROJECT.unpack_from(key)[0])
 
 
 def seq_of(key: bytes) -> int:
-    """The seq in a key of SPECS or of one of ORDERS."""
+    """The seq in a key of SPECS or of an order."""
     return int.from_bytes(key[-SEQ_BYTES:], "big")
 
 
 def history_key(project: int, taskid: str) -> bytes:
-    """What the keys of a task's attempts in HISTORY begin with: the length first, so that no task's are a prefix of
-    another's."""
+    """The prefix of a task's keys in HISTORY; its length comes first, so that no task's prefix begins another's."""
     text = taskid.encode()
     return _TASK.pack(project, len(text)) + text
 
 
 def attempt_key(project: int, taskid: str, slot: int) -> bytes:
-    """A key of HISTORY."""
+    """The key of a history slot."""
     return history_key(project, taskid) + bytes((slot,))
 
 
 def operation_key(operation: int) -> bytes:
-    """A key of OPERATIONS, and of MEMBERS."""
+    """A key of OPERATIONS and of MEMBERS."""
     return operation.to_bytes(8, "big")
 
 
 def operation_of(key: bytes) -> int:
-    """The id in such a key."""
+    """The id in a key of OPERATIONS or MEMBERS."""
     return int.from_bytes(key, "big")
 
 
@@ -192,7 +193,7 @@ def log_key(number: int) -> bytes:
 _SERIES: Final[dict[tuple[Resolution, bool], bytes]] = {
     ("minute", True): b"\0", ("hour", True): b"\1", ("minute", False): b"\2", ("hour", False): b"\3",
 }  # fmt: skip
-"""By resolution, and whether it is of all projects together."""
+"""First byte of a key of POINTS, by resolution and whether the point sums up all projects."""
 
 
 def point_key(resolution: Resolution, at: int, project: int = ALL) -> bytes:
@@ -202,11 +203,7 @@ def point_key(resolution: Resolution, at: int, project: int = ALL) -> bytes:
 
 
 def point_of(key: bytes) -> tuple[Resolution, int, int]:
-    """Resolution, time and project in a key of POINTS; ALL: it is of all together.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Resolution, time and project (or ALL) in a key of POINTS; ValueError if it is none."""
     for (resolution, is_all), series in _SERIES.items():
         if key[:1] == series and len(key) == (5 if is_all else 9):
             return resolution, _TIME.unpack_from(key, 1)[0], ALL if is_all else project_of(key[5:])
@@ -214,20 +211,20 @@ def point_of(key: bytes) -> tuple[Resolution, int, int]:
 
 
 def slices_range(slices: DroppedSlices) -> list[tuple[bytes, bytes]]:
-    """Start and end of the keys of POINTS that slices have."""
+    """Start and end of the key ranges in POINTS that the slices occupy."""
     whole = (True, False) if slices.whole else (False,)
     times = _TIME.pack(slices.start), _TIME.pack(slices.end)
     return [(series + times[0], series + times[1]) for series in (_SERIES[slices.resolution, each] for each in whole)]
 
 
 def session_key(session: str) -> bytes:
-    """Its length first, so that no session's keys are a prefix of another's."""
+    """A key of SESSIONS; the length comes first, so that no session's key is a prefix of another's."""
     text = session.encode()
     return _LENGTH.pack(len(text)) + text
 
 
 def outcome_key(session: str, n: int) -> bytes:
-    """The slot of request ``n`` in OUTCOMES."""
+    """The key in OUTCOMES of request ``n`` of a session; a ring of OUTCOME_WINDOW slots."""
     return session_key(session) + bytes((n % OUTCOME_WINDOW,))
 
 
@@ -247,7 +244,7 @@ RETRIED_MASK: Final = (1 << CRASHES_SHIFT) - 1
 
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
-    """The task of a record, without spec and lease; it is kept where the record says."""
+    """The task that a record describes, as stored, without spec and lease; ValueError if it has no such state."""
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
     if not 0 < state <= CANCELLED:
         raise ValueError(f"there is no state {state}")
@@ -261,7 +258,7 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
 
 
 def encode_bare(task: Task) -> bytes:
-    """The record of a task of which nothing else is left; its attempts are counted from the first again."""
+    """The record of a bare task, whose spec and history are deleted; its attempts are counted from the first again."""
     place = task.key.to_bytes(KEY_BYTES, "big")
     times = task.exetime, task.lastcrawltime
     return RECORD.pack(task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
@@ -273,43 +270,45 @@ _SUCCESS: Final = Packing(">BBf")
 
 
 def encode_success(taskid: str, attempt: AttemptRecord) -> bytes:
-    """A value of the order of successes: the task's last attempt lies there and not in its history."""
+    """A value in the order of successes, with the task's last attempt, which its history then does not have."""
     text = taskid.encode()
     return _SUCCESS.pack(WITH_ATTEMPT, len(text), attempt.seconds) + text + attempt.fetcher.encode()
 
 
 def taskid_at(value: bytes) -> bytes:
-    """The taskid in a value of the order of what is over."""
+    """The taskid in a value of the order of a finished state."""
     if value[0] == WITH_ERROR:
         return value[2 : 2 + value[1]]
     return value[_SUCCESS.size :][: value[1]] if has_attempt(value) else value
 
 
 WITH_ERROR: Final = 0xFE
-"""First byte of a failure with the error of its attempt, which is never found in UTF-8 either."""
+"""First byte of a failed task's value that has the error of its attempt; like 0xff it never begins UTF-8."""
 
 MAX_INLINE_ERROR_BYTES: Final = 512
-"""A longer error, such as a long traceback, lies in the history of its task only."""
+"""A longer error, such as a long traceback, is stored in the history only."""
 
 
 def encode_failed(taskid: str, error: str) -> bytes:
-    """A value of the order of what failed: with the error, so that whoever looks for one finds it without a look-up."""
+    """A value in the order of failed tasks, with the error if it is short, so that a search for errors needs no
+    look-up.
+    """
     text, said = taskid.encode(), error.encode()
     return text if len(said) > MAX_INLINE_ERROR_BYTES else bytes((WITH_ERROR, len(text))) + text + said
 
 
 def error_at(value: bytes) -> str | None:
-    """The error in a value of the order of what is over; None: it may be in the history of the task."""
+    """The error in a value of the order of a finished state; None: the history may have it."""
     return value[2 + value[1] :].decode() if value[0] == WITH_ERROR else None
 
 
 def has_attempt(value: bytes) -> bool:
-    """The last attempt of the task lies in this value of the order of what is over."""
+    """Whether this value of the order of a finished state contains the task's last attempt."""
     return value[0] == WITH_ATTEMPT
 
 
 def decode_success(key: bytes, value: bytes) -> AttemptRecord | None:
-    """How the task at a key of the successes ended; None if that is not known."""
+    """The attempt of the task at a key of the successes; None if the value has none."""
     if not has_attempt(value):
         return None
     _, length, seconds = _SUCCESS.unpack_from(value)
@@ -344,7 +343,7 @@ _decode_spec: Final = Decoder(_SpecValue).decode
 _decode_lease: Final = Decoder(_LeaseValue).decode
 
 decode_outcome: Final = Decoder(tuple[int, AnyReply]).decode
-"""The request number, and what it was answered."""
+"""Request number and reply."""
 decode_deferred: Final = Decoder(NewTask).decode
 decode_project: Final = Decoder(ProjectRecord).decode
 decode_session: Final = Decoder(SessionRecord).decode
@@ -357,9 +356,9 @@ decode_failure: Final = Decoder(Failure).decode
 decode_log: Final = Decoder(ChangeRecord).decode
 decode_point: Final = Decoder(tuple[int, int, int, int, int, int]).decode
 decode_events: Final = Decoder(tuple[int, ...]).decode
-"""Either of them."""
+"""A point or a slice: counts of any length."""
 decode_slice: Final = Decoder(tuple[int, int, int, int, int, int, int]).decode
-"""How many projects have a point, and the events of all."""
+"""Number of projects that have a point, then the sums of events."""
 
 
 def encode_spec(taskid: str, spec: Spec) -> bytes:
@@ -369,25 +368,25 @@ def encode_spec(taskid: str, spec: Spec) -> bytes:
 
 
 def decode_spec(value: bytes) -> tuple[str, Spec]:
-    """The taskid, and what its producer sent."""
+    """Taskid and spec."""
     kept = _decode_spec(value)
     return kept.taskid, Spec(kept.url, kept.schedule, kept.body, kept.depth)
 
 
 def fill(task: Task, spec: Spec) -> None:
-    """Give a hollow task its spec back."""
+    """Give a task without a spec (a hollow one) its spec back."""
     task.spec = spec
     task.size = size_of(spec)
 
 
 def encode_lease(record: bytes, taskid: str, lease: Lease) -> bytes:
-    """A lease without what is deferred, which has a family of its own."""
+    """A lease with its task's record; the deferred update has a family of its own."""
     value = (record, taskid, lease.session, lease.number, lease.deadline, lease.selected_at)
     return encode((*value, lease.check) if lease.check else value)
 
 
 def decode_lease(project: int, value: bytes) -> Task:
-    """A task with its lease, without spec and without what is deferred."""
+    """A task with its lease, without its spec and the deferred update."""
     kept = _decode_lease(value)
     task = task_of(project, kept.taskid, kept.record)
     task.lease = Lease(kept.session, kept.number, kept.deadline, kept.selected_at, check=kept.check)

@@ -1,10 +1,11 @@
-"""Lists of tasks for people: a part of an order, either way, with the last attempts of its tasks.
+"""Lists of tasks for people: a range of an order, in either direction, filtered by globs on url and error.
 
     live   ──scan─► records ──specs──► (url) ──history──► attempts ──► (error) ──► rows
     over   ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
 
-Of what is over, which may be much, nothing else is read in vain when one kind of error is looked for, and most errors
-lie in the order itself. A page ends early when its globs have cost enough.
+Finished tasks may be very many, so an error filter is applied before anything else of them is read; most of their
+errors
+are stored in the order itself. A page ends early when matching its globs has cost COST_MOST.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.orders import Entry, records_of, with_specs
 
 LOOKED_UP: Final = 256
-"""Errors that are looked up for a page, because they do not lie in the order: 15 µs each."""
+"""Errors looked up in histories for one page, because the order does not have them: 15 µs each."""
 
 
 def find_list(store: Store, ref: ListRef) -> FoundList:
@@ -30,7 +31,7 @@ def find_list(store: Store, ref: ListRef) -> FoundList:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be read.
+        Corrupt: a record can't be decoded.
     """
     scan = store.scan_back if ref.newest else store.scan
     entries = scan(layout.ORDERS[ref.state], _bound(ref, ref.start), _bound(ref, ref.end), ref.limit + 1)
@@ -48,12 +49,12 @@ def find_list(store: Store, ref: ListRef) -> FoundList:
 
 
 def _bound(ref: ListRef, key: int) -> bytes:
-    """A key of the order; the end of it, if that is above all keys."""
+    """A key of the order; the end of the project's keys if ``key`` is above all keys."""
     return layout.project_key(ref.project + 1) if key >= NO_FLOOR else layout.order_key(ref.project, key)
 
 
 def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
-    """Of entries of what is over, those that were looked at, and those of them whose tasks have such an error."""
+    """Filter entries of finished tasks by error; returns the entries that were examined, and those that match."""
     pattern = glob(ref.error)
     errors, looked = _errors(store, ref, entries)
     cost = 0
@@ -68,7 +69,7 @@ def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[
 
 
 def _errors(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[str], list[Entry]]:
-    """The errors of what is over, and the entries that have them: the first ones, if too many must be looked up."""
+    """The errors of finished tasks, and their entries; only the first ones if too many would have to be looked up."""
     errors = [decode_record(layout.ORDERS[ref.state], key, layout.error_at, value) for key, value in entries]
     lacking = [place for place, error in enumerate(errors) if error is None]
     looked = len(entries) if len(lacking) <= LOOKED_UP else lacking[LOOKED_UP]
@@ -80,7 +81,7 @@ def _errors(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[str]
 
 
 def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Task], int | None]:
-    """The tasks of entries that have such a url, and the key of the last one looked at; None: all were."""
+    """The tasks whose url matches, and the key of the last task examined; None if all were."""
     pattern = glob(ref.url or "*")
     tasks: list[Task] = []
     cost, size, last = 0, 0, None
@@ -97,7 +98,7 @@ def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Ta
 
 
 def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Task]:
-    """The tasks of entries of what is over."""
+    """The tasks of entries of finished tasks, without urls and bodies."""
     family = layout.ORDERS[ref.state]
     tasks = []
     for (key, value), record in zip(entries, records_of(store, ref.project, ref.state, entries), strict=True):
@@ -107,7 +108,7 @@ def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Tas
 
 
 def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
-    """The last attempts, by taskid, of those that have been run; a success that a task is over with lies elsewhere."""
+    """The last attempts, by taskid, of tasks that have been run; a final success is not among them."""
     run = [task for task in tasks if task.lastcrawltime or task.state > PROCESSING]
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
     return {

@@ -1,11 +1,12 @@
-"""What older stores have to become to be read by ``layout``: one step a format.
+"""Migrations of older stores, one step per format.
 
-    1 ──► 2   the error of a task's last attempt becomes the newest attempt of its history; projects say how many
-              tasks they have yet to finish
-    2 ──► 3   nothing is rewritten: what failed has its error beside it from now on, which an older version can't read
+    1 ──► 2   the error of a task's last attempt becomes the newest attempt of its history; projects count their
+              unfinished tasks
+    2 ──► 3   nothing is rewritten: failed tasks have their errors in the order from now on; older versions can't read
+    it
 
-A step knows the older format by itself, and ``layout`` only where the two agree: where ``layout`` moves on, what a
-step used of it moves in here. It goes page by page, and what it writes again after having been cut off is the same.
+A step contains the older format itself, and uses ``layout`` only where the two agree: where ``layout`` moves on, what a
+step used of it is copied here. A step works page by page, and running it again writes the same.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.format import Migrations
 
 PAGE: Final = 1024
-"""Entries a batch."""
+"""Entries per batch."""
 
 ERRORS: Final = "errors"
 """Family of format 1: project, seq -> text of the last error, in UTF-8."""
 
 TIMED_OUT: Final = "timeout"
-"""What format 1 had as the error of an attempt that ran out of time."""
+"""The error text that format 1 had for an attempt that ran out of time."""
 
 _NEWEST: Final = ATTEMPTS_KEPT - 1
-"""Slot of the last attempt of a task that counts none: format 1 had 0 where ``Task.attempts`` is now."""
+"""Slot of the last attempt of a task without a count of attempts: format 1 had 0 where ``Task.attempts`` is now."""
 
 Entry = tuple[bytes, bytes]
 
 
 class _SpecOf1(Struct, array_like=True):
-    """The beginning of a spec; what follows does not matter here."""
+    """The first field of a spec; the others do not matter here."""
 
     taskid: str
 
@@ -48,7 +49,7 @@ _decode_spec: Final = Decoder(_SpecOf1).decode
 
 
 def keep_histories(store: Store, epoch: int) -> None:
-    """From format 1 to 2."""
+    """Migrate from format 1 to 2."""
     for page in _pages(store, layout.PROJECTS):
         store.write(epoch, Batch(puts={layout.PROJECTS: [_unfinished(*entry) for entry in page]}))
     for page in _pages(store, ERRORS):
@@ -57,7 +58,7 @@ def keep_histories(store: Store, epoch: int) -> None:
 
 
 def leave_all(store: Store, epoch: int) -> None:
-    """From format 2 to 3."""
+    """Migrate from format 2 to 3: nothing to do."""
 
 
 MIGRATIONS: Final[Migrations] = {1: keep_histories, 2: leave_all}
@@ -80,7 +81,7 @@ def _unfinished(key: bytes, value: bytes) -> Entry:
 
 
 def _attempts(store: Store, page: list[Entry]) -> Iterator[Entry]:
-    """The attempts that these errors tell of, but for those of tasks that have succeeded since."""
+    """Attempts made of error texts, except for tasks that have succeeded since."""
     keys = [key for key, _ in page]
     tasks = _tasks(store, keys)
     for key, value in page:

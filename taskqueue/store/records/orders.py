@@ -1,6 +1,6 @@
-"""Reading an order: the next tasks of a state, with their specs.
+"""Reads an order: the next tasks of a state, with their specs.
 
-order ──scan─► records ──specs──►  tasks with specs, as many as the limits allow
+order ──scan─► records ──specs──► tasks with specs, up to the limits
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ T = TypeVar("T")
 Entry = tuple[bytes, bytes]
 
 FIRST_SPECS: Final = 8
-"""Specs read at first for an order or a page; each further read asks for twice as many, so long as bodies are small."""
+"""Specs of the first read for an order or a page; each further read has twice as many, as long as bodies are small."""
 
 MOST_SPECS: Final = 1024
+"""Specs per read, at most."""
 
 NEAR_SEQS: Final = 16
-"""Keys are close together if their seqs span at most so many times their number."""
+"""Specs are read by one scan if their seqs span at most this many times their number."""
 
 
 def find_order(store: Store, ref: OrderRef) -> FoundOrder:
-    """One entry more than asked for is read, to know whether the order ends here."""
+    """Answer an OrderRef; one entry more than asked for is read, to know whether the order ends here."""
     start, end = _bounds(ref)
     entries = store.scan(layout.ORDERS[ref.state], start, end, ref.limit + 1)
     tasks = up_to_bytes(ref.limit_bytes, with_specs(store, ref.project, ref.state, entries[: ref.limit]))
@@ -35,13 +36,13 @@ def find_order(store: Store, ref: OrderRef) -> FoundOrder:
 
 
 def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
-    """The keys of the order from its start on; from above every key, none."""
+    """The range of keys from the order's start to the end of the project; empty if the start is above all keys."""
     end = layout.project_key(ref.project + 1)
     return (end if ref.start >= NO_FLOOR else layout.order_key(ref.project, ref.start)), end
 
 
 def up_to_bytes(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
-    """Tasks up to the one with which urls and bodies come to the limit; the first one in any case."""
+    """Tasks up to the one with which urls and bodies reach the limit; the first one in any case."""
     taken: list[Task] = []
     total = 0
     for task in tasks:
@@ -53,13 +54,13 @@ def up_to_bytes(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
 
 
 def with_specs(store: Store, project: int, state: int, entries: list[Entry]) -> Iterator[Task]:
-    """The tasks of the entries, read as they are asked for, so that large bodies are not read in vain."""
+    """The tasks of the entries, read lazily, so that large bodies are not read in vain."""
     for some in growing_chunks(entries):
         yield from _some(store, project, state, some)
 
 
 def growing_chunks(items: list[T]) -> Iterator[list[T]]:
-    """The items, at first few and then more at a time."""
+    """The items in chunks of FIRST_SPECS, doubling up to MOST_SPECS."""
     first, count = 0, FIRST_SPECS
     while first < len(items):
         yield items[first : first + count]
@@ -81,9 +82,9 @@ def _some(store: Store, project: int, state: int, entries: list[Entry]) -> Itera
 
 
 def _near(store: Store, keys: list[bytes]) -> dict[bytes, bytes | None]:
-    """The specs of an order's next tasks, which are mostly neighbours because tasks were made one after the other.
+    """The specs of an order's next tasks, which are mostly neighbours because their tasks were created in sequence.
 
-    Reading on costs a fifth of looking a key up, so where keys are close together one scan over up to twice as many
+    Scanning on costs a fifth of a point look-up, so where keys are close together one scan over up to twice as many
     entries comes first; what it did not reach is looked up.
     """
     first, last = min(keys), max(keys)
@@ -96,7 +97,7 @@ def _near(store: Store, keys: list[bytes]) -> dict[bytes, bytes | None]:
 
 
 def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> list[bytes]:
-    """The records of the entries: live tasks have them in the order itself, what is over under its taskid."""
+    """The records of the entries: in the order itself for live tasks, by taskid for finished ones."""
     if state < SUCCESS:
         return [value for _, value in entries]
     start, family = layout.project_key(project), layout.ORDERS[state]

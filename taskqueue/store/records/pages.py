@@ -1,4 +1,4 @@
-"""Going through a family of a store, some entries at a time, however many there are."""
+"""Iterates over a family of a store in pages, however many entries it has."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.records.layout import LAST_KEY
 
 PAGE: Final = 4096
+"""Entries per page."""
 
 
 def pages(store: StoreReader, family: Family, start: bytes = b"", end: bytes = LAST_KEY) -> Iterator[list[Entry]]:

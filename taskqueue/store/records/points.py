@@ -1,4 +1,4 @@
-"""Reading the history of events: at start what is being written, later single points."""
+"""Reads the history of events: at start the slice that is being written, later single points."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.pages import pages
 
 LATEST: Final = 2**32 - 1
-"""Above every time that a point has."""
+"""Above every time that a point can have."""
 
 
 def load_slices(store: StoreReader, resolution: Resolution) -> LoadedSlices:
-    """All slices of a resolution, and the points of the last one. Costs as much as there are slices, and projects.
+    """All slices of a resolution, and the points of the newest one. Costs as much as there are slices, and projects.
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be read.
+        Corrupt: a record can't be decoded.
     """
     loaded = LoadedSlices()
     start, end = layout.point_key(resolution, 0), layout.point_key(resolution, LATEST)
@@ -36,11 +36,11 @@ def load_slices(store: StoreReader, resolution: Resolution) -> LoadedSlices:
 
 
 def find_points(store: StoreReader, ref: PointsRef) -> list[Row | None]:
-    """The points that are asked for, in the order of their times; None where there is none.
+    """Answer a PointsRef: points in the order of its times; None where there is none.
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be read.
+        Corrupt: a record can't be decoded.
     """
     keys = [layout.point_key(ref.resolution, at, ref.project) for at in ref.times]
     return [
@@ -60,6 +60,6 @@ def _named(key: bytes) -> tuple[Resolution, int, int]:
 
 
 def slice_range(resolution: Resolution, at: int) -> tuple[bytes, bytes]:
-    """Start and end of the keys of the projects' points of one time."""
+    """Start and end of the keys of all projects' points at one time, in minutes or hours since 1970."""
     first, last = layout.point_key(resolution, at, 1), layout.point_key(resolution, at + 1, 1)
     return first, last[:5]

@@ -1,8 +1,8 @@
-"""Which tasks a damaged store has lost changes of, as far as the logs that were cut off can still be read.
+"""Names the tasks that lost changes when a damaged log was cut, as far as the cut logs can still be read.
 
 A record of a log is a batch: number and count of its changes, then the changes, each a tag, a family, a key and, unless
 it deletes, a value (https://github.com/facebook/rocksdb/blob/main/db/write_batch.cc). Only puts into ``ids`` are looked
-at: whatever happens to a task but its hand-out ends in one.
+at: every change of a task but its hand-out includes one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Entry = tuple[int, bytes]
 
 _DELETION, _VALUE, _LOG_DATA, _SINGLE_DELETION, _RANGE_DELETION = 0x0, 0x1, 0x3, 0x7, 0xF
 _OF_FAMILY: Final = {0x4: _DELETION, 0x5: _VALUE, 0x8: _SINGLE_DELETION, 0xE: _RANGE_DELETION}
-"""Tags that a family follows, and what they mean beside that."""
+"""Tags that are followed by a family number, and the tags without one that they otherwise equal."""
 
 _TWO_PARTS: Final = (_VALUE, _RANGE_DELETION)
 _PROJECT_BYTES: Final = 4
@@ -30,7 +30,7 @@ _VARINT_MORE: Final = 0x80
 
 
 def lost_tasks(damage: Damage) -> dict[int, set[str]]:
-    """By project number, the taskids with changes after the cut, in the logs that were put aside."""
+    """By project number, the taskids with changes after the cut, in the logs that were set aside."""
     ids = {number for number, name in damage.families.items() if name == layout.IDS}
     lost: dict[int, set[str]] = {}
     for family, key in _puts(damage):
@@ -59,10 +59,10 @@ def _puts_after(data: bytes, kept: int) -> Iterator[Entry]:
 
 
 def puts_of(data: bytes) -> Iterator[Entry]:
-    """The puts of a batch.
+    """Family and key of the puts in a batch.
 
     Raises:
-        IndexError, KeyError: it has what is not known here.
+        IndexError, KeyError: it has an unknown tag.
     """
     at = BATCH.size
     while at < len(data):
@@ -83,7 +83,7 @@ def puts_of(data: bytes) -> Iterator[Entry]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """A number, and the offset behind it."""
     found = shift = 0
     while True:
         byte = data[at]
@@ -95,11 +95,11 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def lines(lost: Mapping[int, set[str]], names: Mapping[int, str], most: int) -> Iterator[str]:
-    """For people: of each project how many, and the first ones.
+    """For people: per project the number of lost tasks, and the first ones.
 
     Args:
         names: of projects, by number.
-        most: taskids to name of each.
+        most: taskids to name per project.
     """
     for number, taskids in sorted(lost.items()):
         some = " ".join(sorted(taskids)[:most])

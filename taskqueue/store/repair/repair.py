@@ -1,17 +1,17 @@
-"""Saves what can be saved of a damaged store into a new one.
+"""Rebuilds a new store from what can be read of a damaged one.
 
     FROM ──salvage──► a copy that opens ──each task once──► lines ──import──► TO, with its epochs far above
 
-Each task that has a trace gets one place:
+Every task of which anything is readable gets one place:
 
-1. What its project's orders say is written in their order, if its record agrees or is gone. What was processing is
-   ready again.
-2. A record without its place in an order is written by what it says, a spec without a record as ready: it may run once
-   more than it had to, which is promised.
-3. A live task without its spec is lost, because nobody knows its url: it is named. One that is over stays known.
-4. A project without its record has the name ``recovered-NUMBER``, and is stopped.
+1. Entries of the project's orders are written in their order, if their record agrees or is lost. A processing task
+   becomes ready.
+2. A record without an entry in an order is written as it says, a spec without a record as ready: it may run once
+   more than necessary, which the guarantees allow.
+3. A live task without its spec is lost, because nobody knows its url; it is reported. A finished one stays known.
+4. A project without its record is named ``recovered-NUMBER``, and is stopped.
 
-As after an import, how tasks ran, leases, windows and operations stay behind.
+As after an import, histories of attempts, leases, counters and operations are not kept.
 """
 
 from __future__ import annotations
@@ -51,16 +51,17 @@ from taskqueue.store.tools.importer import ImportCounts, import_lines
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
 SHOWN: Final = 1000
+"""Lines about losses that are kept."""
 _UNREADABLE: Final = (*layout.UNREADABLE, IndexError)
 
 
 class Repaired(Struct):
-    """What came of it.
+    """What a repair has done.
 
     Attributes:
-        lost: what could not be saved, a line each, the first ones.
-        found: how many such lines there are.
-        projects, tasks: that were saved.
+        lost: what could not be saved, one line each, at most SHOWN.
+        found: number of all such lines.
+        projects, tasks: numbers of those that were saved.
         epoch: the last one that is skipped.
     """
 
@@ -71,23 +72,23 @@ class Repaired(Struct):
     epoch: int = 0
 
     def lose(self, line: str) -> None:
-        """Add a line."""
+        """Report a loss."""
         self.found += 1
         if len(self.lost) < SHOWN:
             self.lost.append(line)
 
 
 def repair(path: str, to: str, boot: float, environment: Environment, progress: Callable[[int], object]) -> Repaired:
-    """Make a store in ``to``, which must not be there, of what can be read of the one in ``path``.
+    """Create a store in ``to``, which must be empty or absent, from what can be read of the one in ``path``.
 
     Args:
         boot: boot-clock seconds now.
-        environment: reads what settings say, as the scheduler will.
-        progress: told how many tasks have been saved.
+        environment: parses settings as the scheduler will.
+        progress: called with the number of tasks saved so far.
 
     Raises:
         StoreError: a daemon has the store, nothing of it can be read, or there is something in ``to``.
-        OSError: it could not be written; nothing is left of it.
+        OSError: a write failed; nothing is left of the new store.
     """
     if exists(to) and os.listdir(to):
         raise StoreError(f"{to}: the folder is not empty; name one that is not there yet")
@@ -119,8 +120,10 @@ def _count(repaired: Repaired, brought: ImportCounts) -> None:
 
 
 class _Saving:
-    """Attributes:
-    epoch: the newest that anything tells of.
+    """Yields the tasks of a damaged store as an export.
+
+    Attributes:
+        epoch: the newest epoch found in anything that was read.
     """
 
     def __init__(self, store: TolerantReader, lose: Callable[[str], object]) -> None:
@@ -129,7 +132,7 @@ class _Saving:
         self._lose = lose
 
     def lines(self) -> Iterator[bytes]:
-        """As an export has them; a task may come twice, of which the first counts."""
+        """Encoded lines of an export; a task may occur twice, and the first one counts."""
         records = self._projects()
         yield FORM.encode(FirstLine(VERSION, [project_line(record, FORM) for record in records]))
         count = 0
@@ -175,7 +178,7 @@ class _Saving:
         return self._store.pages(family, layout.project_key(record.number), layout.project_key(record.number + 1))
 
     def _placed(self, record: ProjectRecord, state: int, page: Sequence[Entry]) -> Iterator[Task]:
-        """What an order says, where the records agree."""
+        """Tasks by the entries of an order, where their records agree."""
         specs = self._specs([layout.spec_key_of(key) for key, _ in page])
         tasks = [_task_at(state, key, value, found) for (key, value), found in zip(page, specs, strict=True)]
         keys = [layout.id_key(record.number, "" if task is None else task.taskid) for task in tasks]
@@ -195,7 +198,7 @@ class _Saving:
                 self._lose_task(record, task.taskid)
 
     def _recorded(self, record: ProjectRecord, page: Sequence[Entry]) -> Iterator[Task]:
-        """Records without a place."""
+        """Records without an entry in an order."""
         tasks = [_decoded(_task_of_id, key, value) for key, value in page]
         known = [task for task in tasks if task is not None and not is_cleared(task, record.cleared)]
         specs = self._specs([layout.seq_key(record.number, task.seq) for task in known])
@@ -211,7 +214,7 @@ class _Saving:
                 yield _with(task, found[1])
 
     def _specified(self, record: ProjectRecord, page: Sequence[Entry]) -> Iterator[Task]:
-        """Specs without a record; what ``clear`` has left has its seq below that."""
+        """Specs without a record, except those of cleared tasks."""
         found = [(layout.seq_of(key), _decoded(layout.decode_spec, value)) for key, value in page]
         keys = [layout.id_key(record.number, "" if spec is None else spec[0]) for _, spec in found]
         for (seq, spec), known in zip(found, self._store.get(layout.IDS, keys), strict=True):
@@ -225,7 +228,7 @@ class _Saving:
         return [None if value is None else _decoded(layout.decode_spec, value) for value in values]
 
     def _has_place(self, task: Task) -> bool:
-        """``_placed`` has seen it."""
+        """Whether ``_placed`` has written the task."""
         family = layout.ORDERS.get(task.state)
         return family is not None and self._store.get(family, [layout.order_key(task.project, task.key)])[0] is not None
 
@@ -237,7 +240,7 @@ class _Saving:
 
 
 def _decoded(decode: Callable[..., T], *values: object) -> T | None:
-    """None: it can't be read."""
+    """The decoded value; None: it can't be decoded."""
     try:
         return decode(*values)
     except _UNREADABLE:
@@ -245,7 +248,7 @@ def _decoded(decode: Callable[..., T], *values: object) -> T | None:
 
 
 def _task_at(state: int, key: bytes, value: bytes, spec: tuple[str, Spec] | None) -> Task | None:
-    """What an entry of an order says; None: it can't be read, or not without its spec."""
+    """The task of an entry of an order; None: it can't be decoded, or not without its spec."""
     number, place = layout.project_of(key), int.from_bytes(key[len(layout.project_key(0)) :], "big")
     if state == PROCESSING:
         return _decoded(layout.decode_lease, number, value)

@@ -1,10 +1,10 @@
-"""A copy of a damaged store that RocksDB opens: what is damaged is left out, what can be read is there.
+"""Makes a copy of a damaged store that RocksDB can open, without the damaged parts.
 
-    tables   those that are whole, as links where the file system has them, by the MANIFEST without the others
-    MANIFEST if it is itself damaged or gone, one that RocksDB makes from the tables that there are
-    logs     every batch that can be read, what comes after a gap, too: each task is put in order later
+    tables   intact ones, hard-linked where possible; the others are removed from the MANIFEST
+    MANIFEST if it is damaged or gone, RocksDB makes one from the existing tables
+    logs     every readable batch, also behind gaps: the order of changes is sorted out later, task by task
 
-The store itself is never changed: nothing but a copy is opened.
+The store itself is never opened or changed, only the copy.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ from taskqueue.store.rocksdb import engine, tuning
 
 CACHE_BYTES: Final = 64 << 20
 ALL_FILES: Final = -1
+"""Value of max_open_files for no limit."""
 _TABLE_SAID: Final = re.compile(r"([0-9]+)\.sst")
 
 Lost = Callable[[str], object]
-"""Told a line for each thing that is lost."""
+"""Called with a line for each loss."""
 
 
 def copy_readable(path: str, work: str, lost: Lost, *, has_manifest: bool) -> None:
-    """Make a store in an empty folder of what can be read of another one.
+    """Make a store in an empty folder from what can be read of another one.
 
     Args:
-        has_manifest: its MANIFEST is not known to be damaged.
+        has_manifest: the MANIFEST is not known to be damaged.
 
     Raises:
-        StoreError: nothing can be read of it.
-        OSError: it could not be copied.
+        StoreError: nothing can be read.
+        OSError: a file could not be copied.
     """
     with closing(Folder(path)) as folder:
         names = folder.names()
@@ -65,7 +66,7 @@ def copy_readable(path: str, work: str, lost: Lost, *, has_manifest: bool) -> No
 
 
 def _manifest(folder: Folder, names: list[str]) -> tuple[str, bytes, Manifest] | None:
-    """The one that CURRENT names, or the newest; None: it can't be read to its end, or does not know the tables."""
+    """The MANIFEST that CURRENT names, or the newest; None: it is damaged, or does not know existing tables."""
     named = max(filter(MANIFEST.fullmatch, names), default="", key=lambda name: int(name.partition("-")[2]))
     with suppress(OSError, StoreError):
         named = folder.manifest_name()
@@ -108,7 +109,7 @@ def _put_manifest(work: str, name: str, content: bytes, manifest: Manifest, lost
 
 
 def _replay(work: str, lost: Lost) -> None:
-    """Have all that can be read of the logs put into tables."""
+    """Flush everything that is readable in the logs into tables."""
     while True:
         try:
             db = _opened(work)
@@ -135,7 +136,7 @@ def _opened(work: str) -> Rdict:
 
 
 def _leave_out(work: str, error: StoreError, lost: Lost) -> None:
-    """Leave out the table that keeps the copy from being opened."""
+    """Remove the table that prevents the copy from being opened."""
     said = [int(number) for number in _TABLE_SAID.findall(str(error))]
     name, content, manifest = _of(work)
     places = [place for place in manifest.tables if place[1] in said]

@@ -1,10 +1,10 @@
-"""Reading a store of which some blocks can't be read: past them.
+"""Reads a store past blocks that can't be read.
 
-    entries   a a a a ✗ ✗ b b b        a page that fails is read in halves, down to the first entry that can't be read;
-                                       then the first key behind it that can be is searched for
+    entries   a a a a ✗ ✗ b b b        a page that fails is halved down to the first unreadable entry; then the first
+                                       readable key behind it is searched for
 
-RocksDB says that a block is damaged, but not where the next one begins. A seek behind a damaged block works, so the
-place is found by steps that double, and then by halves: some hundred seeks a block.
+RocksDB reports that a block is damaged, but not where the next one begins. A seek behind a damaged block works, so the
+next key is found by doubling steps, and then by bisection: a few hundred seeks per block.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ KEY_BYTES: Final = 160
 
 
 class TolerantReader:
-    """What can be read of a store.
+    """Reads what is readable of a store.
 
     Args:
-        lost: told a line for each range of keys that can't be read.
+        lost: called with a line for each range of keys that can't be read.
     """
 
     def __init__(self, store: StoreReader, lost: Callable[[str], object]) -> None:
@@ -37,7 +37,7 @@ class TolerantReader:
         self._told: set[tuple[Family, bytes]] = set()
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Values of the keys; None for what isn't there or can't be read."""
+        """Values of the keys; None for a key that is absent or unreadable."""
         try:
             return self._store.get(family, keys)
         except StoreError as error:
@@ -48,7 +48,7 @@ class TolerantReader:
         return self.get(family, keys[:half]) + self.get(family, keys[half:])
 
     def pages(self, family: Family, start: bytes = b"", end: bytes = layout.LAST_KEY) -> Iterator[list[Entry]]:
-        """All entries with start <= key < end that can be read, some at a time."""
+        """All readable entries with start <= key < end, in pages."""
         limit = PAGE
         while start < end:
             page = self._page(family, start, end, limit)
@@ -66,7 +66,7 @@ class TolerantReader:
                 return
 
     def _page(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry] | None:
-        """None: it can't be read."""
+        """A page of entries; None: it can't be read."""
         try:
             return self._store.scan(family, start, end, limit)
         except StoreError as error:
@@ -74,7 +74,7 @@ class TolerantReader:
             return None
 
     def _behind(self, family: Family, start: bytes, end: bytes) -> bytes:
-        """The first key from which on it can be read again; ``end`` if there is none."""
+        """The first key from which on the family can be read again; ``end`` if there is none."""
         low = int.from_bytes(start.ljust(KEY_BYTES, b"\0"), "big")
         most = int.from_bytes(end.ljust(KEY_BYTES, b"\0"), "big")
         step = 1

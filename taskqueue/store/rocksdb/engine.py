@@ -1,8 +1,8 @@
-"""What RocksDB, through ``rocksdict``, leaves to whoever uses it: to know that something failed, and what.
+"""Makes errors and scans of RocksDB, through ``rocksdict``, reliable.
 
-1. It tells of failures by bare Exceptions with a line of text, and of some by OSErrors. ``failures`` is the one place
-   where these become StoreErrors; nothing of the engine is called outside of it.
-2. A scan that can't be read on ends like one that has come to its end. ``scan`` asks which it was.
+1. rocksdict reports failures by bare Exceptions with a line of text, and some by OSErrors. ``translated_errors`` is the
+   one place where these become StoreErrors; nothing of the engine is called outside of it.
+2. A scan that fails looks like one that reached its end. ``scan`` asks which it was.
 3. A failure keeps nothing open: an iterator in the frames of an error would keep the lock of the store.
 """
 
@@ -22,16 +22,16 @@ from taskqueue.errors import DiskError, StoreError
 Entry = tuple[bytes, bytes]
 
 PASSING: Final = (ENOSPC, EDQUOT, EIO)
-"""What a disk says that may work again later."""
+"""Errors of the disk that may pass."""
 
 
 @contextmanager
 def translated_errors(path: str, verb: str) -> Iterator[None]:
-    """Calls of the engine, for the store in a folder; the verb says what they do with it, for people.
+    """Translate errors of the engine; ``verb`` says what was done with the store at ``path``, for the message.
 
     Raises:
-        DiskError: the disk did not let it.
-        StoreError: it failed in another way.
+        DiskError: the disk refused, which may pass.
+        StoreError: any other failure.
     """
     try:
         yield
@@ -44,13 +44,14 @@ def translated_errors(path: str, verb: str) -> Iterator[None]:
 
 
 def scan(family: Rdict, start: bytes, end: bytes, limit: int, *, backwards: bool = False) -> list[Entry]:
-    """At most so many entries with start <= key < end, ascending or backwards; call it within ``failures``.
+    """At most ``limit`` entries with start <= key < end, ascending or backwards; call it within ``translated_errors``.
 
-    A list of ten thousand takes 1.9 ms, by a cursor alone, whose ends have reasons, 2.8; so only an end that comes
-    before the limit is looked at by one, which takes 2 µs.
+    A list of ten thousand takes 1.9 ms; a cursor, which can tell why it ended, takes 2.8. So only a scan that ends
+    before
+    the limit is verified by a cursor, which takes 2 µs.
 
     Raises:
-        Exception: the engine's, or that the entries end before their end.
+        Exception: the engine's, or EOFError if the scan ended early.
     """
     # The lower bound is looked at here: set_iterate_lower_bound of rocksdict sets the upper one.
     bounds = ReadOptions()
@@ -78,7 +79,7 @@ def scan(family: Rdict, start: bytes, end: bytes, limit: int, *, backwards: bool
 
 
 def _go_behind(cursor: RdictIter, entries: Sequence[Entry], start: bytes, *, backwards: bool) -> None:
-    """Go to where the next entry would be."""
+    """Move the cursor to where the next entry would be."""
     if not backwards:
         cursor.seek(entries[-1][0] + b"\0" if entries else start)
     elif entries:
@@ -98,8 +99,7 @@ def _store_error(path: str, verb: str, error: Exception) -> StoreError:
 
 
 def _reason(error: Exception) -> str:
-    """What the disk said, if that may pass; RocksDB, and some OSErrors of rocksdict, have it only in their text, in the
-    words of the C library."""
+    """The disk's error if it may pass, else empty; RocksDB and some OSErrors have it only in their text."""
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno) if error.errno in PASSING else ""
     return next((words for words in map(os.strerror, PASSING) if words in str(error)), "")

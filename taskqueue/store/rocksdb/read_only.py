@@ -1,8 +1,8 @@
-"""A store to look at, as it was at one moment, while a daemon may go on with it or none is there.
+"""A read-only view of a store at one moment, whether or not a daemon is running.
 
-It is opened on a ``FileSnapshot``, read only: it takes no lock, changes nothing, and never sees anything that came
-later. An older format is refused, because bringing it up would be a change. A family that it does not have yet, because
-the version that wrote it knew none, is empty.
+It opens a ``FileSnapshot``: it takes no lock, changes nothing, and never sees later writes. An older format is refused,
+because migrating it would be a change. A family that the store does not have yet, because an older version wrote it, is
+empty.
 
 Memory: a small cache, and what the logs have that is not in tables yet (``tuning.LOG_BYTES`` at most).
 """
@@ -28,16 +28,16 @@ from taskqueue.store.rocksdb import engine, tuning
 
 CACHE_BYTES: Final = 64 << 20
 TEMPORARY: Final = "taskqueue-look-"
-"""What the names of folders with links begin with, in the system's folder for temporary things."""
+"""Prefix of the temporary folders that hold links to the snapshot's files."""
 
 
 class TableStats(Struct, frozen=True):
-    """What RocksDB says of the tables of a family; bytes before compression.
+    """RocksDB's statistics of the tables of a family; bytes before compression.
 
     Attributes:
-        entries: in them, those that were written over since included; ``deletions`` among them have no value.
+        entries: in the tables, overwritten values and ``deletions`` included.
         key_bytes, value_bytes: of all entries.
-        index_bytes, filter_bytes: what finds them.
+        index_bytes, filter_bytes: of the structures that find them.
     """
 
     entries: int
@@ -57,20 +57,20 @@ _PARTS: Final = (
     "index block size",
     "filter block size",
 )
-"""Their names in what RocksDB says, in the order of TableStats."""
+"""RocksDB's names of these statistics, in the order of TableStats."""
 
 
 class ReadOnlyStore:
-    """A store that is looked at; see the module.
+    """A read-only view of a store. Close it.
 
     Attributes:
-        path: where the store is.
-        image: of its files.
+        path: folder of the store.
+        snapshot: of its files.
         epoch: the newest that was begun in it.
     """
 
     def __init__(self, path: str) -> None:
-        """Look at the store in a folder.
+        """Open the store in a folder.
 
         Raises:
             StoreError: there is none, or it can't be read.
@@ -104,19 +104,19 @@ class ReadOnlyStore:
             return engine.scan(self._families[family], start, end, limit)
 
     def keys(self, family: Family) -> int:
-        """About how many a family has."""
+        """Estimated number of keys in a family."""
         return self._number(family, "estimate-num-keys")
 
     def table_bytes(self, family: Family) -> int:
-        """Of its tables, on disk."""
+        """Bytes of a family's tables on disk."""
         return self._number(family, "live-sst-files-size")
 
     def log_bytes(self, family: Family) -> int:
-        """About how much of it is in the log, and in the memory of a daemon, but not in tables yet."""
+        """About how many bytes of a family are in the write-ahead log and memtables, but not in tables yet."""
         return self._number(family, "cur-size-all-mem-tables")
 
     def tables(self, family: Family) -> TableStats:
-        """What is in its tables."""
+        """Statistics of a family's tables."""
         found = self._families.get(family)
         with engine.translated_errors(self.path, "read"):
             said = "" if found is None else found.property_value("rocksdb.aggregated-table-properties") or ""
@@ -124,7 +124,7 @@ class ReadOnlyStore:
         return TableStats(*(int(parts.get(name, 0)) for name in _PARTS))
 
     def levels(self) -> dict[int, list[int]]:
-        """By level, the bytes of each of its tables."""
+        """By level of the LSM tree, the bytes of each table."""
         levels: dict[int, list[int]] = {}
         with engine.translated_errors(self.path, "read"):
             files = self._families[META].live_files()
@@ -133,7 +133,7 @@ class ReadOnlyStore:
         return dict(sorted(levels.items()))
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release the snapshot and everything else."""
         self._families.clear()
         if self._db is not None:
             with engine.translated_errors(self.path, "close"):

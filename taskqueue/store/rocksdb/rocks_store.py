@@ -1,7 +1,7 @@
-"""A store in RocksDB, embedded: one directory, one column family a Family, one process at a time.
+"""A Store in RocksDB, embedded: one directory, one column family a Family, one process at a time.
 
-Writes go to the log without a sync: the operating system has them, so they survive the process. ``sync``
-syncs the log by ``flush_wal``, which lets go of the GIL, while a synced ``write`` would hold it.
+Writes go to the write-ahead log without fsync: the operating system has them, so they survive the process. ``sync``
+syncs the log by ``flush_wal``, which releases the GIL, while a synced ``write`` would hold it.
 
 A failed write leaves RocksDB read-only until it is opened again: after a StoreError close this store and open
 another.
@@ -36,14 +36,14 @@ from taskqueue.store.rocksdb import engine, tuning
 CACHE_BYTES: Final = 128 << 20
 
 DEFAULT: Final = "default"
-"""The family that RocksDB makes by itself, and nothing is put into."""
+"""The family that RocksDB creates by itself; it stays empty."""
 
 
 class RocksStore:
-    """A Store in a directory; see ``contract`` for what its methods promise.
+    """A Store in a directory; ``contract`` has what its methods promise.
 
     Attributes:
-        damage: that was found in its logs when it was opened, and cut out of them.
+        damage: found in its logs when it was opened, and cut out of them; None if there was none.
     """
 
     def __init__(
@@ -56,19 +56,19 @@ class RocksStore:
         has_failed: bool = False,
         accept_damage: bool = False,
     ) -> None:
-        """Open the store in a directory, which is made if it is not there.
+        """Open the store in a directory, which is created if it is absent.
 
         Args:
             cache_bytes: memory for blocks, indexes and filters.
-            boot_id: names this run of the machine; empty: not known.
+            boot_id: identifies the current boot of the machine; empty if unknown.
             has_failed: it is opened again because a write of this process has failed.
             accept_damage: go on without what a damaged log has lost.
 
         Raises:
             StoreError: it can't be opened; for instance, another process has it.
-            Damaged: its logs have lost what was safe; nothing is changed.
-            DiskError: the disk does not let it, at the moment.
-            FormatError: it has a format that can't be opened.
+            Damaged: synced changes are lost; nothing is changed.
+            DiskError: the disk refused, which may pass.
+            FormatError: its format is newer than this version's, or too old to be migrated.
         """
         self._path = fspath(path)
         self._cache = Cache(cache_bytes)
@@ -126,7 +126,7 @@ class RocksStore:
             self._marker.advance(seq)
 
     def is_busy(self) -> bool:
-        """RocksDB is flushing or compacting in the background, or about to."""
+        """Whether RocksDB is flushing or compacting in the background, or about to."""
         running = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
         pending = ("rocksdb.mem-table-flush-pending", "rocksdb.compaction-pending")
         with engine.translated_errors(self._path, "read"):
@@ -135,10 +135,10 @@ class RocksStore:
             )
 
     def compact(self) -> None:
-        """Merge all tables, without what was written over or deleted; takes as long as copying the store, at most.
+        """Merge all tables, dropping overwritten and deleted values; takes at most as long as copying the store.
 
         Raises:
-            StoreError: it could not be done; nothing is lost.
+            StoreError: it failed; nothing is lost.
         """
         with engine.translated_errors(self._path, "compact"):
             for family in self._families.values():
@@ -183,7 +183,7 @@ class RocksStore:
     # -------------------------------------------------------------------------------------------- opening
 
     def _open(self, boot_id: str, *, has_failed: bool, accept_damage: bool) -> Rdict:
-        """Open the families that are there and no others, so that a store that is refused stays as it is."""
+        """Open the existing families only, so that a store that is refused stays as it is."""
         with engine.translated_errors(self._path, "open"):
             makedirs(self._path, exist_ok=True)
             with closing(Folder(self._path)) as folder:
@@ -200,12 +200,12 @@ class RocksStore:
                 self._handles[family] = self._db.get_column_family_handle(family)
 
     def _mark(self, boot_id: str) -> None:
-        """What was there when it was opened is in tables by now, which are safe."""
+        """Write the mark of the opening: everything that was there before is in tables by now, which are synced."""
         with engine.translated_errors(self._path, "open"):
             self._marker = SyncedMarkWriter(self._path, mark_of_opening(self._path, self._opened_seq, boot_id))
 
     def _add_families(self) -> None:
-        """Make those that the format in the directory did not have yet."""
+        """Create families that the format of the directory did not have."""
         missing = [family for family in FAMILIES if family not in self._families]
         with engine.translated_errors(self._path, "open"):
             for family in missing:
@@ -213,10 +213,10 @@ class RocksStore:
         self._bind()
 
     def _finish_making(self) -> None:
-        """Go on where a first start was broken off, before anything was kept.
+        """Complete a first start that was interrupted before anything was stored.
 
         Raises:
-            StoreError: it is no store, or one that has lost something.
+            StoreError: it is another program's database, or a store that has lost a family.
         """
         if exists(join(self._path, synced_mark.NAME)):
             raise StoreError(f"{self._path}: the store has lost its family {META}; restore it from a backup")

@@ -1,14 +1,15 @@
-"""How RocksDB is set up. What was measured, and what else was tried: docs/decisions/0003-rocksdb-options.md;
-``python -m benchmarks.tuning`` compares these settings with others.
+"""RocksDB's options. What was measured, and what else was tried: docs/decisions/0003-rocksdb-options.md;
+``python -m benchmarks.tuning`` compares these options with others.
 
-* Ids are looked up at random: small blocks, and bloom filters also over what is not yet in files, so that a never-seen
-  id costs no disk. Their indexes and filters, 2.3 bytes an id, are what must stay in the cache. A block that is not
-  there comes from the operating system's cache, if that has it, at nearly the same cost.
-* All else is read in the order of its keys: larger blocks.
-* Most of what is written is soon written over or deleted (a task is ready, leased and done within moments), so
-  memtables are merged before they are flushed: what has come and gone never reaches a file.
+* Ids are looked up at random: small blocks, and bloom filters also over memtables, so that a never-seen id costs no
+  disk.
+  Their indexes and filters, 2.3 bytes an id, are what must stay in the cache. A block that is not there comes from the
+  operating system's cache, if that has it, at nearly the same cost.
+* All other families are read in key order: larger blocks.
+* Most of what is written is soon overwritten or deleted (a task is ready, leased and done within moments), so
+  memtables are merged before they are flushed: what has come and gone never reaches a table.
 * Memory is bounded: one block cache, with indexes and filters in it, and one budget for memtables. Tables hold
-  nothing outside of these. So is the log, of which a start after kill -9 reads all.
+  nothing outside of these. The log is bounded, too: a start after kill -9 reads all of it.
 """
 
 from __future__ import annotations
@@ -18,19 +19,24 @@ from typing import Final
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options
 
 MEMTABLES_BYTES: Final = 96 << 20
-"""Of all families; a family that holds the oldest of them is flushed when they come to this."""
+"""Budget of all families; beyond it the family with the oldest memtable is flushed."""
 
 MEMTABLE_BYTES: Final = 4 << 20
 MEMTABLES_MERGED: Final = 8
 MEMTABLES_MOST: Final = 12
-"""Of a family. Inserting into a small memtable costs less than into a large one (writing a lifecycle took 7.3 µs with
-4 MiB, 8.1 with 8, 10.2 with 32), and merged ones are flushed like a large one: with a million known tasks RocksDB's
+"""Memtables per family. Inserting into a small memtable costs less than into a large one (writing a lifecycle took 7.3
+µs
+with 4 MiB, 8.1 with 8, 10.2 with 32), and merged ones are flushed like a large one: with a million known tasks
+RocksDB's
 threads took 4.0 µs of CPU for a lifecycle, and 1,419 bytes were written; with 8 MiB each flushed alone, 5.9 µs and
-1,672 bytes."""
+1,672 bytes.
+"""
 
 LOG_BYTES: Final = 128 << 20
-"""When the log has grown to this, what it alone keeps is flushed. Reading it at a start after kill -9 took 1.0 s of
-CPU, on a slow core; 64 MiB 0.5 s, 256 MiB 1.2 s."""
+"""Size of the log beyond which memtables are flushed so that it can be deleted. Replaying it after kill -9 took 1.0 s
+of
+CPU, on a slow core; 64 MiB 0.5 s, 256 MiB 1.2 s.
+"""
 
 OPEN_FILES: Final = 1000
 BLOCK_BYTES: Final = 16 << 10
@@ -46,7 +52,7 @@ COMPRESSION: Final = DBCompressionType.lz4()
 
 
 def database() -> Options:
-    """Of the database: bounded threads, files and memory; the log replayed up to the first torn record."""
+    """Options of the database: bounded threads, files and memory; the log is replayed up to the first torn record."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
@@ -81,14 +87,14 @@ def _family(table: BlockBasedOptions, cache: Cache) -> Options:
 
 
 def for_ordered_keys(cache: Cache) -> Options:
-    """Of families that are read in the order of their keys."""
+    """Options of families that are read in key order."""
     table = BlockBasedOptions()
     table.set_block_size(BLOCK_BYTES)
     return _family(table, cache)
 
 
 def for_random_keys(cache: Cache) -> Options:
-    """Of families that are asked for random keys, most of which were never there."""
+    """Options of families with random look-ups, most of them of absent keys."""
     table = BlockBasedOptions()
     table.set_block_size(IDS_BLOCK_BYTES)
     table.set_bloom_filter(BLOOM_BITS, False)

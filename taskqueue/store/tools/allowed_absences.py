@@ -1,14 +1,14 @@
-"""What may be missing from a store that is sound: the exceptions to "each task has its record, its place, its spec".
+"""What a sound store may lack: the exceptions to "each task has a record, an entry in its order, a spec".
 
 | a task that is | has | may lack |
 |---|---|---|
 | ready, delayed | record, entry in the order, spec | |
 | processing | lease, spec; its record may say where it was before | its record, while it is *unlisted* |
 | over | record, entry in the order, spec | |
-| over and *bare* | record | entry, spec, history: retention has taken them |
-| *left* by ``clear`` | record, perhaps; spec, perhaps | its entry: it means nothing, and is swept away |
+| over and *bare* | record | entry, spec, history: retention has deleted them |
+| *cleared* | perhaps record and spec, until they are swept | its entry, which ``clear`` has dropped |
 
-Tasks that are bare are counted among those of their state; those that are left are not counted.
+Bare tasks are counted among those of their state; cleared ones are not counted.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ from taskqueue.core.tasks.task import PROCESSING, Task
 
 
 def is_cleared(task: Task, cleared: int) -> bool:
-    """``clear`` has dropped the task of this record; ``cleared`` is that of its project."""
+    """Whether ``clear`` has dropped the task of this record; ``cleared`` is the largest seq that its project was
+    cleared of.
+    """
     return task.state <= PROCESSING and task.seq <= cleared
 
 
 def may_be_unlisted(leased: Task) -> bool:
-    """The task of this lease has never come back, so it may have been handed out in the turn that made it."""
+    """Whether the leased task may lack a record: it never came back, so the turn that created it may have handed it
+    out.
+    """
     return not leased.attempts and not leased.lastcrawltime

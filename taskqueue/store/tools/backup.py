@@ -1,12 +1,12 @@
-"""Copies of a store: making one while a daemon goes on, and putting one in the place of a store.
+"""Backups: copying a store while a daemon goes on, and restoring a copy in the place of a store.
 
-    back up   image ──► FOLDER.partial-xxx ──rename──► FOLDER           there whole, or not at all
-    restore   image of the copy ──► PATH.partial-xxx ──open, raise the epoch──► rename ──► PATH
+    back up   snapshot ──► FOLDER.partial-xxx ──rename──► FOLDER        complete, or not there at all
+    restore   snapshot of the copy ──► PATH.partial-xxx ──open, skip epochs──► rename ──► PATH
 
-A copy is a store like any other: what looks at stores can look at it.
+A copy is a store like any other: every tool can open it.
 
-A store that was put back does not know what was done after the copy was made, so it skips epochs (``skipping``), above
-its own and above that of the store whose place it takes.
+A restored store does not know what was done after the copy was made, so it skips epochs (``epoch_skip``), above its own
+and above those of the store that it replaces.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
 def back_up(path: str, folder: str) -> int:
-    """Copy the store in ``path``, whatever a daemon does with it, to a folder that is empty or not there yet.
+    """Copy the store in ``path``, even while a daemon uses it, to a folder that is empty or absent; returns the copy's
+    bytes.
 
-    Everything whose write had returned is in the copy. Returns its bytes.
+    Every write that had returned is in the copy.
 
     Raises:
         StoreError: there is no store, or something is in the folder.
-        OSError: it could not be written; nothing is left of it.
+        OSError: the copy could not be written; nothing is left of it.
     """
     _refuse_filled(folder)
     with closing(FileSnapshot(path)) as snapshot, _partial(folder) as partial:
@@ -48,12 +49,11 @@ def restore(copy: str, path: str, aside: str | None) -> int:
     """Put a copy in the place of the store in ``path``; returns the last epoch that it skips.
 
     Args:
-        aside: where the store that is there is moved to; None: there must be none.
+        aside: where an existing store is moved to; None: there must be none.
 
     Raises:
         StoreError: there is a store and nowhere to move it to, it is in use, or the copy can't be opened.
-        OSError: it could not be written; the store that was there is as it was. If only the last sync failed, it is at
-            ``aside``.
+        OSError: a write failed; the existing store is as it was. If only the last sync failed, it is at ``aside``.
     """
     if aside is None and is_store(path):
         raise StoreError(f"{path}: there is a store here already; say --replace to move it aside")
@@ -68,7 +68,7 @@ def restore(copy: str, path: str, aside: str | None) -> int:
 
 
 def _take_place(partial: str, path: str, aside: str | None) -> None:
-    """Give the copy its name; what has that name goes aside, and comes back if the copy doesn't get it."""
+    """Rename the copy to its final name; what has that name is moved aside, and moved back if the rename fails."""
     if aside is None or not exists(path):
         os.rename(partial, path)
         return
@@ -81,13 +81,13 @@ def _take_place(partial: str, path: str, aside: str | None) -> None:
 
 
 def _begin_anew(folder: str, replaced: str) -> int:
-    """Open the copy, which shows that it can be, and have it skip what may have been used."""
+    """Open the copy, which proves that it can be opened, and skip epochs that may have been used."""
     with closing(RocksStore(folder)) as store:
         return skip_epochs(store, folder, _epoch_of(replaced))
 
 
 def _epoch_of(path: str) -> int:
-    """Of the store that is replaced; 0: there is none, or it is too damaged to tell."""
+    """The newest epoch of the store that is replaced; 0: there is none, or it is too damaged to tell."""
     try:
         with closing(ReadOnlyStore(path)) as reader:
             return reader.epoch
@@ -97,7 +97,7 @@ def _epoch_of(path: str) -> int:
 
 @contextmanager
 def _partial(folder: str) -> Iterator[str]:
-    """A folder beside it to fill and rename; whatever is left of it at the end goes."""
+    """A temporary folder beside ``folder``, to be filled and renamed; deleted at the end if it still exists."""
     os.makedirs(_above(folder), exist_ok=True)
     partial = mkdtemp(prefix=f"{os.path.basename(os.path.abspath(folder))}.partial-", dir=_above(folder))
     try:

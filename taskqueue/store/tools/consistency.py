@@ -1,13 +1,14 @@
-"""Does all that a store has agree? Each entry is looked at once, in bounded memory, however many there are.
+"""Checks that the entries of a store are consistent, in bounded memory: each entry is read once.
 
-    orders ──► spec, record       each entry has both, and they say that it is here
+    orders ──► spec, record       each entry has both, and they agree with it
     ids, specs                    are counted: if there are as many as entries, each belongs to one
     projects                      their counts are those of the entries
-    history, deferred, counters   belong to tasks and projects that are known
+    history, deferred, counters   belong to tasks and projects that exist
 
-An entry's record names its place, so two entries can't share one record: equal numbers mean that nothing is without
-the other. Only if they differ is each record and each spec looked up, to name those that are too many: ``orphans``.
-What may be missing: ``allowed_absences``. Costs two look-ups an entry.
+A record names its entry's key, so two entries can't share one record: equal numbers mean that none lacks its
+counterpart.
+Only if the numbers differ is each record and spec looked up, to name the orphans: ``orphans``. What a sound store may
+lack: ``allowed_absences``. Costs two look-ups per entry.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from taskqueue.store.tools.orphans import find_orphans
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
 Progress = Callable[[int], object]
-"""Told how many entries have been looked at."""
+"""Called with the number of entries that have been read."""
 
 SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.COUNTERS: layout.decode_counters,
@@ -46,14 +47,14 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.LOG: layout.decode_log,
     layout.POINTS: layout.decode_events,
 }
-"""Families that only have to be readable; keys of the first begin with a project."""
+"""Families that only have to be decodable; keys of the first begin with a project."""
 
 _PROJECT_BYTES: Final = 4
 _OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
 
 
 def check(store: StoreReader, findings: Findings, progress: Progress = lambda entries: None) -> Findings:
-    """Check everything, and fill in what was found.
+    """Check all entries, adding problems to the findings.
 
     Raises:
         StoreError: the store can't be read.
@@ -89,7 +90,9 @@ class _Check:
             self._compare(tally)
 
     def _each(self, family: Family, look: Callable[[Sequence[Entry]], None]) -> None:
-        """A table that can't be read ends the look at this family, and what is counted means nothing any more."""
+        """Read a family in pages. Corruption in a table ends the reading of this family, and counts are not compared
+        any more.
+        """
         try:
             for page in pages(self._store, family):
                 look([entry for entry in page if self._has_project(family, entry[0])])
@@ -125,7 +128,7 @@ class _Check:
             self._note(META, b"", f"the next project is to get number {next_one}, but {max(self._tallies)} is taken")
 
     def _compare(self, tally: Tally) -> None:
-        """What was counted, with what the project's record says."""
+        """Compare what was counted with the project's record."""
         record = tally.record
         self._findings.tasks += sum(tally.places) + sum(tally.bare)
         for state, name in enumerate(STATE_NAMES[1:], 1):
@@ -140,7 +143,7 @@ class _Check:
             find_orphans(self._store, self._findings, tally)
 
     def _lows(self, tally: Tally) -> None:
-        """What lies below the bound of an order is never read."""
+        """Find entries below the lower bound of an order, which are never read."""
         record = tally.record
         over = [record.over_low[at : at + KEY_BYTES] for at in range(0, len(record.over_low), KEY_BYTES)]
         start = layout.project_key(record.number)
@@ -152,7 +155,7 @@ class _Check:
     # ------------------------------------------------------------------------------------------ orders
 
     def _waiting(self, state: int, page: Sequence[Entry]) -> None:
-        """Ready and delayed: the entry is the record, and the spec has the taskid."""
+        """Check ready and delayed tasks: the entry is the record, and the spec has the taskid."""
         family = layout.ORDERS[state]
         taskids = self._taskids(family, page)
         records = self._records(page, taskids)
@@ -165,7 +168,7 @@ class _Check:
             tally.unfinished += not task.apart
             self._check_number(family, key, task)
             if taskid is not None and record != value:
-                self._note(layout.IDS, key, f"{_told(record)}; an entry says {STATE_NAMES[state]}", taskid)
+                self._note(layout.IDS, key, f"{_described(record)}; an entry says {STATE_NAMES[state]}", taskid)
             if is_cleared(task, tally.record.cleared):
                 self._note(family, key, "the project was cleared of it", taskid or "")
 
@@ -193,7 +196,7 @@ class _Check:
         if task is None:
             return []
         if (task.seq, task.attempts, task.state <= PROCESSING) != (leased.seq, leased.attempts, True):
-            return [f"{_told(record)}, with another seq or other attempts than its lease"]
+            return [f"{_described(record)}, with another seq or other attempts than its lease"]
         place = layout.order_key(task.project, task.key)
         if task.state < PROCESSING and self._store.get(layout.ORDERS[task.state], [place])[0] is not None:
             return [f"it is {STATE_NAMES[task.state]}, too"]
@@ -221,7 +224,7 @@ class _Check:
                 else self._read(layout.IDS, key, layout.task_of, tally.record.number, taskid, record)
             )
             if task is None or (task.state, layout.order_key(task.project, task.key)) != (state, key):
-                self._note(layout.IDS, key, f"{_told(record)}; an entry says {STATE_NAMES[state]}", taskid)
+                self._note(layout.IDS, key, f"{_described(record)}; an entry says {STATE_NAMES[state]}", taskid)
             elif task.bare:
                 self._note(family, key, "it has an entry, though it is bare", taskid)
 
@@ -241,7 +244,7 @@ class _Check:
             if task.bare and task.state >= SUCCESS:
                 tally.bare[task.state] += 1
             elif task.bare:
-                self._note(layout.IDS, key, f"{_told(record)}, though it is bare", task.taskid)
+                self._note(layout.IDS, key, f"{_described(record)}, though it is bare", task.taskid)
 
     def _specs(self, page: Sequence[Entry]) -> None:
         for key, _ in page:
@@ -278,7 +281,7 @@ class _Check:
     # ------------------------------------------------------------------------------------------ what they share
 
     def _taskids(self, family: Family, page: Sequence[Entry]) -> list[str | None]:
-        """What the specs of the entries say whose they are; None: there is none, or it can't be read."""
+        """Taskids in the specs of the entries; None: there is no spec, or it can't be decoded."""
         keys = [layout.spec_key_of(key) for key, _ in page]
         taskids: list[str | None] = []
         for (place, _), key, value in zip(page, keys, self._store.get(layout.SPECS, keys), strict=True):
@@ -289,7 +292,7 @@ class _Check:
         return taskids
 
     def _records(self, page: Sequence[Entry], taskids: Sequence[str | None]) -> list[bytes | None]:
-        """By the projects of the entries, and these taskids."""
+        """Records by the projects of the entries and these taskids; None for an unknown task."""
         keys = [
             layout.id_key(layout.project_of(key), taskid or "") for (key, _), taskid in zip(page, taskids, strict=True)
         ]
@@ -306,19 +309,19 @@ class _Check:
             self._note(family, key, f"its spec is that of {found!r}", taskid)
 
     def _check_number(self, family: Family, key: bytes, task: Task) -> None:
-        """Numbers of epochs to come would be given once more."""
+        """A seq of a future epoch would be issued once more."""
         if task.seq >> EPOCH_SHIFT > self._epoch:
             self._note(family, key, f"its seq is of an epoch after {self._epoch}, the newest", task.taskid)
 
     def _has_project(self, family: Family, key: bytes) -> bool:
-        """The key is long enough to begin with a project, if it has to."""
+        """Whether the key is long enough to begin with a project, if its family has projects."""
         has_project = len(key) >= _PROJECT_BYTES or family not in layout.PROJECT_FAMILIES
         if not has_project:
             self._note(family, key, "it is too short for a key")
         return has_project
 
     def _tally(self, family: Family, key: bytes) -> Tally | None:
-        """Of the key's project."""
+        """The tally of the key's project; None, and a problem, if there is no such project."""
         tally = self._tallies.get(layout.project_of(key))
         if tally is None:
             self._note(family, key, "it is of no known project")
@@ -341,8 +344,8 @@ class _Check:
         self._findings.note(family, tally.name, "", b"", reason)
 
 
-def _told(record: bytes | None) -> str:
-    """What a record in ids says."""
+def _described(record: bytes | None) -> str:
+    """What a record in ids says of the task's state."""
     if record is None:
         return "the task is unknown"
     return f"its record says {_state(record[0] if record else 0)}"
@@ -357,7 +360,7 @@ def _task_at(key: bytes, record: bytes) -> Task:
 
 
 def _taskid_of_attempt(key: bytes) -> str:
-    """See ``layout.attempt_key``."""
+    """The taskid in a key made by ``layout.attempt_key``."""
     length = key[_PROJECT_BYTES]
     if len(key) != _PROJECT_BYTES + 1 + length + 1:
         raise ValueError(f"{len(key)} bytes, with a taskid of {length}")

@@ -1,7 +1,7 @@
-"""The two forms in which a store is written down: lines of JSON for people, MessagePack values for speed.
+"""The two formats of an export: lines of JSON for people, MessagePack values for speed.
 
-Both say the same (``lines``), field by field. In JSON a body is translated, which takes four steps to be sure that the
-same bytes come back, and stands in base64 if they would not. In MessagePack it stands as the bytes that it is.
+Both have the same fields (``export_lines``). In JSON a body is translated, which takes four steps to make sure that the
+same bytes come back, and is written in base64 if they would not. In MessagePack it is written as it is.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ Settings = Mapping[str, Setting]
 
 
 class ExportFormat(NamedTuple):
-    """How a store is written down.
+    """How an export is encoded, as a sequence of parts: a line of JSON each, or a MessagePack map each.
 
     Attributes:
-        unit: what one of the parts is called.
-        end: what stands after each of them.
-        last: what the last part begins with, and no other; ``history`` are beginnings of the parts with the history.
-        encode, decode_first, decode_task, decode_slice, decode_last: a part.
-        said: a MessagePack value as it stands in a part, ABSENT if it is nil; ``packed`` gives the same bytes again.
-        settings_said: a project's settings as they stand in a part; ``settings_read`` gives them again.
+        unit: what people call a part.
+        end: bytes that follow each part.
+        last: bytes that begin the last part, and no other; ``history``: those that begin parts with the history of
+            events.
+        encode, decode_first, decode_task, decode_slice, decode_last: codecs of the parts.
+        to_value: embeds a MessagePack value in a part, nil as ABSENT; ``to_msgpack`` gives the same bytes again.
+        encode_settings: embeds a project's settings in a part; ``decode_settings`` gives them again.
     """
 
     unit: str
@@ -99,5 +100,5 @@ MESSAGEPACK: Final = ExportFormat(
 
 
 def detect_format(beginning: bytes) -> ExportFormat:
-    """The form of a file that begins so: a JSON object begins with a brace, and a MessagePack map never does."""
+    """The format of a file with this beginning: JSON begins with a brace, and a MessagePack map never does."""
     return MESSAGEPACK if beginning[:1] >= b"\x80" else JSON

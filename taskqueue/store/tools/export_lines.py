@@ -1,17 +1,16 @@
-"""A store as lines of JSON, to be moved to another one: what the lines are. ``forms`` has the same in MessagePack.
+"""The fields of an export, as lines of JSON; ``export_formats`` has the same in MessagePack.
 
-    {"taskqueue": 1, "projects": [{"name": "news", "state": "running", …}]}         first: the format, the projects
+    {"taskqueue": 1, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
     {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
-    {"history": "hour", "at": 1700000000, "projects": {"news": [5, 4, 4, 0, 0, 0]}} what happened in an hour, or minute
-    {"tasks": 20311}                                                                last: how many tasks there were
+    {"history": "hour", "at": 1700000000, "projects": {"news": [5, 4, 4, 0, 0, 0]}} events of an hour, or a minute
+    {"tasks": 20311}                                                                last: the number of tasks
 
-What has its default is left out. Tasks come project by project in the order in which they would run: what is
-processing, then ready, delayed, and what is over, the oldest first; so new seqs, given in the order of the lines, keep
-it.
+Fields with their default are omitted. Tasks come project by project in the order in which they would run: processing,
+ready, delayed, then the finished ones, oldest first; so new seqs, assigned in the order of the lines, keep it.
 
-MessagePack can say more than JSON. A value that JSON can't say exactly (bytes, other keys than text, infinite numbers,
-numbers in longer forms than they need) stands as {"$msgpack": "base64"}, whole: reading it again gives the same bytes.
-Only a setting that is a number is told apart there: inf stands as "inf".
+MessagePack has values that JSON lacks. One that JSON can't represent exactly (bytes, keys that are not text, infinite
+numbers, numbers in longer encodings than they need) is written as {"$msgpack": "base64"}, whole: decoding it gives the
+same bytes. A number in a setting is the exception: infinity is written as "inf".
 """
 
 from __future__ import annotations
@@ -45,36 +44,36 @@ from taskqueue.protocol.fields import (
 )
 
 VERSION: Final = 2
-"""Of the lines."""
+"""Version of the fields."""
 
 READABLE: Final = (1, VERSION)
-"""In version 1 there was no history."""
+"""Versions that can be imported; version 1 had no history of events."""
 
 PACKED: Final = "$msgpack"
 INF: Final = "inf"
 
 COUNTED_MOST: Final = 2**53 - 1
-"""Of anything that is counted: what every reader of JSON has exactly, and far from where counting on would fail."""
+"""The largest count: every JSON reader has it exactly, and counting on from it can't overflow."""
 
 HAPPENED_MOST: Final = 2**40 - 1
-"""In an hour, to a project: so that their sum can be kept, too, however many projects there are."""
+"""The most events of a project in an hour, so that the sum over all projects can be stored, too."""
 
 LATEST: Final = 1e11
-"""Unix seconds; as ``EpochSeconds``."""
+"""The largest time in unix seconds, as for ``EpochSeconds``."""
 
 Counted = Annotated[int, Meta(ge=0, le=COUNTED_MOST)]
 Happened = Annotated[int, Meta(ge=0, le=HAPPENED_MOST)]
 
 ABSENT: Final = Raw()
 NEVER: Final = 0.0
-"""Use this very value: it is left out, but not others that equal it."""
+"""The default of times: only this very object is omitted from a line, not other values that equal it."""
 
 
 class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A project, in the first line.
 
     Attributes:
-        overrides: settings said by ``project-set``: a map.
+        overrides: settings set by ``project-set``: a map.
         pause, cron, finished, totals: see ``ProjectRecord``.
     """
 
@@ -88,17 +87,17 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
 
 class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):
-    """What follows; ``taskqueue`` is VERSION."""
+    """The first line; ``taskqueue`` is the VERSION."""
 
     taskqueue: int
     projects: list[ProjectLine]
 
 
 def check_numbers(line: ProjectLine) -> None:
-    """See that a scheduler can go on counting from what a project's line says.
+    """Check that a scheduler can go on counting from the numbers in a project's line.
 
     Raises:
-        ValueError: it is more than anything can have come to.
+        ValueError: a number is negative or implausibly large.
     """
     records = {"totals": line.totals, "pause": line.pause} | {f"cron.{job}": each for job, each in line.cron.items()}
     for name, record in records.items():
@@ -109,7 +108,7 @@ def check_numbers(line: ProjectLine) -> None:
 
 
 class DeferredLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A ``force_update`` that waits for the end of a lease; takes effect when the task is brought in."""
+    """A ``force_update`` that waits for the end of a lease; applied when the task is imported."""
 
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
     schedule: Schedule = PLAIN
@@ -120,10 +119,10 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     """A task.
 
     Attributes:
-        schedule: as its producer sent it; ``priority`` and ``exetime`` (unix seconds) are those that it has now.
-        ended_at: unix seconds; of what is over.
+        schedule: as its producer sent it; ``priority`` and ``exetime`` (unix seconds) are the current ones.
+        ended_at: unix seconds; finished tasks only.
         held_back, timed_out, apart, retried, lastcrawltime, depth: see ``Task`` and ``Spec``.
-        bare: it is over, and its url and body are not kept any more.
+        bare: finished, and its url and body have been deleted.
     """
 
     project: ProjectName
@@ -151,17 +150,17 @@ Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]
 
 
 Sums = tuple[Counted, Counted, Counted, Counted, Counted, Counted]
-"""The same of all projects."""
+"""The same six counts summed over all projects."""
 
 
 class SliceLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What happened in one minute or hour; comes after the tasks.
+    """The events of one minute or hour; follows the tasks.
 
     Attributes:
-        history: how long it is.
+        history: minute or hour.
         at: unix seconds of its beginning.
-        projects: to which project what.
-        all: to all together, those included that were deleted since; None: it is not known.
+        projects: events by project.
+        all: sums over all projects, deleted ones included; None: unknown.
     """
 
     history: Resolution
@@ -171,7 +170,7 @@ class SliceLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
 
 
 class LastLine(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many tasks there were."""
+    """The number of tasks."""
 
     tasks: int
 
@@ -185,17 +184,17 @@ _decode_json: Final = JsonDecoder().decode
 
 
 def in_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Settings of a project with words where JSON has no numbers."""
+    """Settings with infinite numbers replaced by "inf", which JSON lacks."""
     return {name: INF if isinstance(value, float) and value == inf else value for name, value in settings.items()}
 
 
 def from_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
-    """What ``in_json`` was given; a text that says inf stays one where the setting is a text."""
+    """The inverse of ``in_json``; "inf" stays a text where the setting is a text."""
     return {name: inf if value == INF and is_number(name, Settings) else value for name, value in settings.items()}
 
 
 def as_json(packed: bytes | Raw) -> Raw:
-    """A MessagePack value as JSON that gives the same bytes again; nil is ABSENT."""
+    """A MessagePack value as JSON that converts back to the same bytes; nil is ABSENT."""
     content = bytes(packed)
     if content == bytes(NIL):
         return ABSENT
@@ -209,10 +208,10 @@ def as_json(packed: bytes | Raw) -> Raw:
 
 
 def as_msgpack(value: Raw) -> Raw:
-    """The MessagePack value that was written as this JSON.
+    """The MessagePack value that ``as_json`` converted.
 
     Raises:
-        ValueError, OverflowError: it is none, or has a number that MessagePack can't say.
+        ValueError, OverflowError: it is no such JSON, or has a number that MessagePack lacks.
     """
     if value == ABSENT:
         return NIL

@@ -1,7 +1,7 @@
-"""Writes a store down, in lines of JSON or in MessagePack, in bounded memory: see ``lines`` and ``forms``.
+"""Exports projects and tasks, as lines of JSON or in MessagePack, in bounded memory; ``export_lines`` has the fields.
 
-A task that is processing is written as such, though its lease stays behind: who brings it in has it run again. How
-tasks ran, counters, sessions and operations stay behind, too; what happened by the minute and the hour does not.
+A processing task is exported as such, but without its lease: an import makes it ready again. Histories of attempts,
+counters, sessions and operations are not exported; the history of events is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from taskqueue.store.tools.history_slices import slices_of
 
 OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
 IN_ORDER: Final = (PROCESSING, READY, DELAYED, *OVER)
-"""In which the states are written."""
+"""The order in which states are exported."""
 
 Entry = tuple[bytes, bytes]
 History = Literal["none", "projects", "all"]
@@ -46,14 +46,14 @@ def export_lines(
     *,
     history: History = "none",
 ) -> Iterator[bytes]:
-    """The lines of these projects, with their tasks in these states; ``form.end`` belongs after each.
+    """The encoded lines of these projects, with their tasks in these states; ``form.end`` belongs after each.
 
     Args:
-        history: what happened by the minute and the hour: to nobody, to these projects, or to all together as well.
+        history: whose history of events: nobody's, that of these projects, or also the sums over all projects.
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be read, or something of a task is missing.
+        Corrupt: a record can't be decoded, or part of a task is missing.
     """
     yield form.encode(FirstLine(VERSION, [project_line(record, form) for record in records]))
     count = 0
@@ -68,7 +68,7 @@ def export_lines(
 
 
 def project_line(record: ProjectRecord, form: ExportFormat) -> ProjectLine:
-    """What is written of a project."""
+    """The exported form of a project."""
     overrides = form.encode_settings(record.overrides)
     return ProjectLine(
         name=record.name,
@@ -126,7 +126,7 @@ def _taskid(value: bytes) -> str:
 
 
 def _bare(store: StoreReader, number: int, states: Collection[int]) -> Iterator[Task]:
-    """Those of which there is nothing but the record."""
+    """Tasks of which only the record is left."""
     for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
         for key, value in page:
             taskid = decode_record(layout.IDS, key, bytes.decode, key[len(layout.project_key(number)) :])
@@ -145,13 +145,13 @@ def _specs(store: StoreReader, page: Sequence[Entry]) -> Iterator[tuple[str, Spe
 
 
 def _deferred(store: StoreReader, page: Sequence[Entry]) -> dict[bytes, bytes]:
-    """By the keys of leases, what waits for their ends."""
+    """Encoded deferred updates, by the keys of their leases."""
     found = store.get(layout.DEFERRED, [layout.spec_key_of(key) for key, _ in page])
     return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
 
 
 def task_line(project: str, task: Task, form: ExportFormat) -> TaskLine:
-    """What is written of a task, which has its spec unless it is bare; ``project`` is a name."""
+    """The exported form of a task, which has its spec unless it is bare; ``project`` is a name."""
     spec = task.spec
     line = TaskLine(
         project=project,

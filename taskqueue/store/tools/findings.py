@@ -1,4 +1,4 @@
-"""What a check has found, by projects and in all: the values that it fills."""
+"""The findings of a consistency check: problems, and per-project tallies of what was counted."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from taskqueue.errors import StoreError
 from taskqueue.store.contract import Family
 
 SHOWN_PROBLEMS: Final = 100
-"""Kept, unless more are asked for; all are counted."""
+"""Problems kept by default; all are counted."""
 
 
 class Problem(Struct, frozen=True):
-    """Something that does not agree.
+    """An inconsistency.
 
     Attributes:
-        family: where it lies.
-        project: its name, or ``#`` and its number if there is no such project.
-        taskid: as far as it is known.
-        key: in hex; empty if it is not about one.
-        reason: what is there, and what was expected.
+        family: where it was found.
+        project: name of the project, or ``#`` and its number if no such project exists.
+        taskid: empty if unknown.
+        key: in hex; empty if the problem is not about a single key.
+        reason: what was found, and what was expected.
     """
 
     family: Family
@@ -39,15 +39,15 @@ class Problem(Struct, frozen=True):
 
 
 class Findings(Struct):
-    """Of one check.
+    """The result of one check.
 
     Attributes:
-        most: problems to keep.
+        most: number of problems to keep.
         problems: the first ones.
-        found: how many there are.
-        entries: that were looked at.
-        tasks: that are known.
-        unreadable: what the engine said of tables that it could not read, each once.
+        found: number of all problems.
+        entries: number of entries that were read.
+        tasks: number of known tasks.
+        unreadable: the engine's errors about tables that it could not read, each once.
     """
 
     most: int = SHOWN_PROBLEMS
@@ -58,7 +58,7 @@ class Findings(Struct):
     unreadable: list[StoreError] = field(default_factory=list)
 
     def note_unreadable(self, error: StoreError) -> None:
-        """Add that a table can't be read."""
+        """Add a table that can't be read."""
         if str(error) not in map(str, self.unreadable):
             self.found += 1
             self.unreadable.append(error.with_traceback(None))
@@ -75,11 +75,11 @@ class Tally(Struct):
 
     Attributes:
         places: entries of the orders, by state.
-        bare: tasks of which only the record is left, by state.
+        bare: tasks with only a record, by state.
         unfinished: see ``ProjectRecord``.
-        ids: records that mean something.
-        left: records that ``clear`` left.
-        unlisted: leases of tasks that have no record.
+        ids: records, those of cleared tasks excluded.
+        left: records of cleared tasks.
+        unlisted: leases of tasks without a record.
         specs: of all tasks.
     """
 
@@ -94,15 +94,15 @@ class Tally(Struct):
 
     @property
     def name(self) -> str:
-        """Of the project."""
+        """The project's name."""
         return self.record.name
 
     @property
     def lacks_places(self) -> bool:
-        """Records and entries of the orders are not the same in number."""
+        """Whether records and entries of the orders differ in number."""
         return self.ids + self.unlisted != sum(self.places) + sum(self.bare)
 
     @property
     def lacks_specs(self) -> bool:
-        """Specs and tasks are not the same in number, as far as that can be said without looking at each."""
+        """Whether specs and tasks differ in number, as far as that can be told without looking at each."""
         return self.specs != self.ids + self.left + self.unlisted - sum(self.bare)

@@ -1,7 +1,8 @@
-"""The history of events, written down and brought into another store: a part for each minute and hour; see ``lines``.
+"""Exports and imports the history of events, one part per minute and hour; ``export_lines`` has the fields.
 
-A point that the store has stays as it is there. What is new to a minute, or hour, that the store knows is added to the
-sum of all; of one that it doesn't know, the sum is that of the part.
+A point that the store already has stays as it is. A new point of a minute or hour that the store already has is added
+to
+the sum over all projects; for a minute or hour that it does not have, the sum is that of the part.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from taskqueue.store.tools.export_lines import Events, SliceLine, Sums
 
 
 def slices_of(store: StoreReader, names: Mapping[int, str], *, whole: bool) -> Iterator[SliceLine]:
-    """The history of these projects, by number; with the sums of all if it is ``whole``.
+    """The history of these projects, by number; with the sums over all projects if ``whole``.
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a point can't be read.
+        Corrupt: a point can't be decoded.
     """
     for resolution, seconds in SECONDS.items():
         for page in pages(store, layout.POINTS, layout.point_key(resolution, 0), layout.point_key(resolution, LATEST)):
@@ -45,7 +46,9 @@ def _points(store: StoreReader, keys: tuple[bytes, bytes], names: Mapping[int, s
 
 
 def slice_batch(store: StoreReader, line: SliceLine, numbers: Mapping[str, int]) -> Batch:
-    """What brings a part in; ``numbers`` of the projects by name. Nothing of that minute, or hour, may be unwritten."""
+    """The batch that imports a part; ``numbers`` of the projects by name. Earlier parts of that time must have been
+    written.
+    """
     at = line.at // SECONDS[line.history]
     known = _known(store, line, at, numbers)
     sum_key = layout.point_key(line.history, at)
@@ -66,7 +69,7 @@ def slice_batch(store: StoreReader, line: SliceLine, numbers: Mapping[str, int])
 
 
 def _known(store: StoreReader, line: SliceLine, at: int, numbers: Mapping[str, int]) -> frozenset[str]:
-    """Names of the projects that have a point there already."""
+    """Names of the projects that already have a point at that time."""
     keys = [layout.point_key(line.history, at, numbers[name]) for name in line.projects]
     points = zip(line.projects, store.get(layout.POINTS, keys), strict=True)
     return frozenset(name for name, value in points if value is not None)

@@ -1,16 +1,17 @@
-"""Brings what an export wrote, lines of JSON or maps in MessagePack (``lines``, ``forms``), into a store of its own.
+"""Imports what ``exporter`` wrote, in either format, into a store of which nobody else is writing.
 
     first line ──► new projects, one batch
-    tasks ──BATCH_TASKS at a time──► look up ──► those that are unknown, and the counts of their projects: one batch
+    tasks ──BATCH_TASKS at a time──► look up ──► unknown tasks, and the counts of their projects: one batch
 
 Rules:
-1. A task that the store knows stays as it is there, and is counted. So an import that was cut off can be repeated, and
-   between two batches the store is sound.
-2. A project that the store knows keeps its settings and its state; a new one gets those of the lines.
-3. What was processing is ready again, its retries as they were. What was deferred until the end of its lease is
-   applied.
+1. A task that the store already has stays as it is, and is counted. So an interrupted import can be repeated, and
+   between two batches the store is consistent.
+2. A project that the store already has keeps its settings and its state; a new one gets those of the export.
+3. A processing task becomes ready, with its retries as they were. An update that was deferred until the end of its
+   lease
+   is applied.
 4. Each task gets a new seq, in the order of the lines, and the store a new epoch.
-5. What happened by the minute and the hour comes after the tasks; what the store knows of it stays as it is.
+5. The history of events comes after the tasks; points that the store already has stay as they are.
 """
 
 from __future__ import annotations
@@ -59,30 +60,31 @@ T = TypeVar("T")
 
 BATCH_TASKS: Final = 1000
 BATCH_BYTES: Final = 8 << 20
-"""Of lines; a batch ends with the task that reaches it."""
+"""Bytes of lines at which a batch ends."""
 
 RECORD_BYTES: Final = 128 << 10
-"""Of a project: its settings may have 64 KiB, and the record is written in each turn that touches the project."""
+"""The largest record of a project: its settings may have 64 KiB, and every turn that touches the project rewrites it.
+"""
 
 PROJECTS_MOST: Final = 100_000
-"""In one export; memory holds them all."""
+"""Projects in one export; all are in memory at once."""
 
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
-"""What lines may raise: those that are none, bytes that are not UTF-8, numbers too large to be kept, deep nesting."""
+"""What malformed lines raise: no JSON, bytes that are not UTF-8, numbers too large to be stored, deep nesting."""
 
 _decode_overrides: Final = msgspec.msgpack.Decoder(dict[str, Setting] | None).decode
 
 KnownTasks = Literal["refuse", "skip"]
-"""What to do if a project has tasks already: bring in nothing at all, or those that it does not know."""
+"""If a project already has tasks: refuse the whole import, or skip the tasks that the store has."""
 
 
 class ImportCounts(Struct):
-    """What came of it.
+    """What an import has done so far.
 
     Attributes:
-        projects: that were made.
-        new: tasks that were brought in.
-        known: tasks that the store has already; they stay as they are.
+        projects: created.
+        new: tasks created.
+        known: tasks that the store already had, unchanged.
     """
 
     projects: int = 0
@@ -91,7 +93,7 @@ class ImportCounts(Struct):
 
 
 class BadLine(StoreError):
-    """A line that is none of an export, or the lines end too early; what was brought in before stays."""
+    """A malformed line, or a truncated export; what was imported before it stays."""
 
 
 def import_lines(
@@ -102,16 +104,16 @@ def import_lines(
     environment: Environment,
     form: ExportFormat = JSON,
 ) -> Iterator[ImportCounts]:
-    """Bring the lines in; tells after each batch what has come of it so far.
+    """Import lines; yields the counts so far after each batch.
 
     Args:
-        boot: boot-clock seconds now: the buckets of new projects are empty at that time.
-        environment: reads what settings say, as the scheduler will.
+        boot: boot-clock seconds now; the buckets of new projects are empty at that time.
+        environment: parses settings as the scheduler will.
 
     Raises:
-        BadLine: a line can't be read or says what can't be, or the last one is missing.
-        StoreError: a project has tasks and ``known`` is to refuse that; nothing was brought in. Or the store failed.
-        Corrupt: the store has a record that can't be read.
+        BadLine: a line is malformed or contradicts others, or the last one is missing.
+        StoreError: a project has tasks and ``known`` is refuse, in which case nothing is imported; or the store failed.
+        Corrupt: a record of the store can't be decoded.
     """
     numbered = enumerate(lines, 1)
     projects = _first_line(numbered, form)
@@ -143,7 +145,7 @@ def _first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> li
 def _pages(
     numbered: Iterator[tuple[int, bytes]], form: ExportFormat
 ) -> Iterator[list[tuple[int, TaskLine]] | tuple[int, SliceLine]]:
-    """Pages of tasks, and single slices of the history."""
+    """Pages of tasks, and single slices of the history of events."""
     page: list[tuple[int, TaskLine]] = []
     size = count = 0
     for number, line in numbered:
@@ -199,7 +201,7 @@ class _Importer:
         self._leased = set(_leased(store))
 
     def make_projects(self, lines: Iterable[ProjectLine], known: KnownTasks, environment: Environment) -> None:
-        """Those that are not there yet."""
+        """Create the projects that do not exist yet."""
         self._named = {line.name for line in lines}
         for name in sorted(self._named):
             if known == "refuse" and name in self._projects and _has_tasks(self._projects[name]):
@@ -224,12 +226,12 @@ class _Importer:
             _refuse(self._form, 1, f'project "{line.name}": {error}')
 
     def add_slice(self, number: int, line: SliceLine) -> None:
-        """What happened in a minute or an hour."""
+        """Import the events of one minute or hour."""
         numbers = {name: self._project(number, name).number for name in line.projects}
         self._store.write(self._epoch, slice_batch(self._store, line, numbers))
 
     def add(self, page: list[tuple[int, TaskLine]]) -> None:
-        """One batch."""
+        """Import one batch of tasks."""
         refs = [TaskRef(self._project(number, line.project).number, line.taskid) for number, line in page]
         found = find(self._store, Needs(tasks=refs)).tasks
         writes, touched = WriteSet(), dict[int, ProjectRecord]()
@@ -250,7 +252,7 @@ class _Importer:
         self._write(writes)
 
     def _write(self, writes: WriteSet) -> None:
-        """A bare task has nothing but its record."""
+        """Write tasks; a bare one has nothing but its record."""
         bare = [move[0] for move in writes.moves if move[0].bare]
         writes.moves = [move for move in writes.moves if not move[0].bare]
         batch = batch_of(writes)
@@ -273,7 +275,7 @@ class _Importer:
 
 
 def _leased(store: Store) -> Iterator[TaskRef]:
-    """What is processing, which may be unlisted."""
+    """Processing tasks, which may lack a record."""
     family = layout.ORDERS[PROCESSING]
     for page in pages(store, family):
         for key, value in page:
@@ -298,7 +300,7 @@ def _record(line: ProjectLine, number: int, boot: float, environment: Environmen
 
 
 def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat) -> dict[str, Setting]:
-    """As ``project-set`` would take them: a scheduler does not start with others."""
+    """Settings, checked as ``project-set`` would: a scheduler does not start with invalid ones."""
     try:
         overrides = form.decode_settings(_decode_overrides(form.to_msgpack(line.overrides)) or {})
     except UNREADABLE as error:
@@ -309,7 +311,7 @@ def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat) 
 
 
 def _task(line: TaskLine, project: int, seq: int, form: ExportFormat) -> Task:
-    """As the line says, with this seq."""
+    """The task of a line, with a new seq."""
     state = STATE_NAMES.index(line.state)
     if line.bare and state < SUCCESS:
         raise ValueError(f"a task that is {line.state} can't be bare")
@@ -328,7 +330,7 @@ def _task(line: TaskLine, project: int, seq: int, form: ExportFormat) -> Task:
 
 
 def _place(task: Task, line: TaskLine, form: ExportFormat) -> None:
-    """Give the task its key."""
+    """Set the task's key."""
     if line.deferred is not None and task.state == PROCESSING:
         _apply_deferred(task, line, form)
     elif task.state == PROCESSING:
@@ -340,7 +342,7 @@ def _place(task: Task, line: TaskLine, form: ExportFormat) -> None:
 
 
 def _apply_deferred(task: Task, line: TaskLine, form: ExportFormat) -> None:
-    """As if it replaced a task that waits; its delay was made a time when it came."""
+    """Apply a deferred update as if it replaced a waiting task; its delay was converted to a time when it arrived."""
     deferred = line.deferred
     if deferred is None:
         return

@@ -1,8 +1,8 @@
-"""Names what has nothing else that belongs to it, in a project where records, entries and specs differ in number.
+"""Names orphans in a project whose records, entries and specs differ in number.
 
-    record ──► entry at its place, or a lease         spec ──► record with its seq, or a lease
+    record ──► entry at its key, or a lease         spec ──► record with its seq, or a lease
 
-``checking`` says why this is not done for every project.
+``consistency`` explains why this is not done for every project.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from taskqueue.store.tools.findings import Findings, Tally
 
 
 def find_orphans(store: StoreReader, findings: Findings, tally: Tally) -> None:
-    """Add those of a project to the findings; if none can be named, that the numbers differ."""
+    """Add a project's orphans to the findings; if none can be named, add that the numbers differ."""
     before = findings.found
     for key, task in _records(store, tally):
         if not is_cleared(task, tally.record.cleared) and not task.bare and not _has_place(store, task):
@@ -45,7 +45,7 @@ def _records(store: StoreReader, tally: Tally) -> Iterator[tuple[bytes, Task]]:
 
 
 def _has_place(store: StoreReader, task: Task) -> bool:
-    """There is an entry, and it is the task's own. While it is processing its record may say where it was before."""
+    """Whether the task has an entry of its own. While it is processing its record may say where it was before."""
     family = layout.ORDERS.get(task.state)
     if family is None:
         return False
@@ -56,7 +56,7 @@ def _has_place(store: StoreReader, task: Task) -> bool:
 
 
 def _leased(store: StoreReader, project: int, seq: int) -> str | None:
-    """The taskid of the lease with this seq."""
+    """The taskid of the lease with this seq; None if there is none."""
     value = store.get(layout.ORDERS[PROCESSING], [layout.order_key(project, seq)])[0]
     try:
         return None if value is None else layout.decode_lease(project, value).taskid

@@ -1,10 +1,11 @@
-"""About how much of the disk each project takes.
+"""Estimates how much of the disk each project takes.
 
-    some tasks of each state ──► mean bytes in each family × tasks ──► shares ──► bytes that the family really takes
+    samples of each state ──► mean bytes in each family × tasks ──► shares ──► actual bytes of the family, divided
 
-RocksDB tells the bytes of a family, compressed and with what was written over; whose they are is estimated from the
-first tasks of each state, so a project whose later tasks are much larger takes more than is said. All shares add up to
-what the families take. Costs some reads a project, whatever it holds.
+RocksDB tells the bytes of a family, compressed and with overwritten values; they are divided by samples of the first
+tasks of each state, so a project whose later tasks are much larger is underestimated. The estimates add up to the
+actual
+bytes of the families. Costs a few reads per project, whatever it holds.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.tools.store_stats import project_records
 
 SAMPLES: Final = 20_000
-"""Tasks looked at in all, shared by the projects."""
+"""Tasks sampled in all, divided among the projects."""
 
 SAMPLE_MOST: Final = 100
 SAMPLE_LEAST: Final = 4
-"""Of one state of a project."""
+"""Tasks sampled of one state of a project, at least and (SAMPLE_MOST) at most."""
 
 TASKID_BYTES: Final = 32
-"""Of those that clients make of urls."""
+"""Assumed length without samples: that of taskids which clients derive from urls."""
 
 SPEC_KEY_BYTES: Final = 12
 
@@ -42,10 +43,10 @@ Shares = dict[Family, float]
 
 
 class ProjectSize(Struct, frozen=True):
-    """About what one project takes on disk.
+    """The estimated size of a project on disk.
 
     Attributes:
-        tasks: known.
+        tasks: number of known tasks.
         families: bytes by family.
     """
 
@@ -56,18 +57,18 @@ class ProjectSize(Struct, frozen=True):
 
 
 class Sizes(Struct, frozen=True):
-    """What all of them take, the largest first; ``shared_bytes``: what is no project's own."""
+    """Sizes of all projects, the largest first; ``shared_bytes`` belong to no project."""
 
     projects: list[ProjectSize]
     shared_bytes: int
 
 
 def sizes_of(store: ReadOnlyStore) -> Sizes:
-    """Of all projects.
+    """Estimate the sizes of all projects.
 
     Raises:
-        StoreError: it can't be read.
-        Corrupt: something of it can't be read.
+        StoreError: the store can't be read.
+        Corrupt: a record can't be decoded.
     """
     records = project_records(store)
     sample = max(SAMPLE_LEAST, min(SAMPLE_MOST, SAMPLES // max(1, len(records))))
@@ -101,7 +102,9 @@ def _shares(store: StoreReader, record: ProjectRecord, sample: int) -> Shares:
 def _of_state(
     store: StoreReader, number: int, state: int, family: Family, known: int, sample: int
 ) -> Iterator[tuple[Family, float]]:
-    """What ``known`` tasks of a state take. Bare ones have a record only; they are told by the lack of entries."""
+    """Estimated bytes by family of ``known`` tasks of a state. Bare tasks, which have a record only, show as a lack of
+    entries.
+    """
     entries = _first(store, family, number, sample)
     specs = store.get(layout.SPECS, [layout.spec_key_of(key) for key, _ in entries])
     taskids = [_taskid(state, entry, spec) for entry, spec in zip(entries, specs, strict=True)]

@@ -1,11 +1,11 @@
-"""What a store has, in figures: tasks, bytes, levels, and whether its cache is large enough for the ids.
+"""Statistics of a store: tasks, bytes, levels, and whether its cache is large enough for the ids.
 
 A link that a crawler finds is looked up by its taskid, and mostly it is known. That is fast only if two things are in
 memory: in the store's cache the indexes and filters of the tables of ``ids``; and in the operating system's file cache,
-or else in the store's, too, the tables themselves. Without the first each look-up reads whole filters anew, which is
+or else in the store's, too, the tables themselves. Without the first each look-up reads whole filters again, which is
 ten times slower; without the second it waits for the disk.
 
-    index and filter    2 to 3 bytes an id         in the cache, of which IDS_PART is enough for it
+    index and filter    2 to 3 bytes an id         in the cache, of which one part in IDS_PART suffices
     tables              about 45 bytes an id       in the system's file cache
 """
 
@@ -28,7 +28,7 @@ from taskqueue.store.rocksdb.read_only import ReadOnlyStore, TableStats
 
 
 class ProjectStats(Struct, frozen=True):
-    """Its tasks by state, which are exact."""
+    """A project's tasks by state; exact."""
 
     name: str
     state: ProjectState
@@ -36,12 +36,12 @@ class ProjectStats(Struct, frozen=True):
 
 
 class FamilyStats(Struct, frozen=True):
-    """Of one family.
+    """One family.
 
     Attributes:
-        keys: about.
+        keys: estimated number.
         table_bytes: on disk.
-        log_bytes: what is in the log only, and in the memory of a daemon that runs.
+        log_bytes: in the write-ahead log and the memtables of a running daemon, but not in tables yet.
     """
 
     name: str
@@ -51,7 +51,7 @@ class FamilyStats(Struct, frozen=True):
 
 
 class LevelStats(Struct, frozen=True):
-    """Tables of one level of RocksDB, of all families."""
+    """The tables of one level of the LSM tree, of all families."""
 
     level: int
     tables: int
@@ -59,17 +59,17 @@ class LevelStats(Struct, frozen=True):
 
 
 IDS_PART: Final = 2
-"""One in so many bytes of the cache may be indexes and filters of ids; the rest is for what changes."""
+"""Indexes and filters of ids may take one part in IDS_PART of the cache; the rest is for what changes."""
 
 
 class CacheStats(Struct, frozen=True):
-    """Is the cache large enough for the ids?
+    """Whether the cache is large enough for the ids.
 
     Attributes:
-        id_bytes: of index and filter that an id needs; 0: no id is in a table yet.
-        needed_bytes: ``store.cache`` that is enough for all known tasks.
-        configured_bytes: ``store.cache``.
-        table_bytes: of the ids' tables, which are read through the system's file cache.
+        id_bytes: bytes of index and filter per id; 0: no id is in a table yet.
+        needed_bytes: a ``store.cache`` that is enough for all known tasks.
+        configured_bytes: the present ``store.cache``.
+        table_bytes: of the tables of ids, which are read through the system's file cache.
     """
 
     id_bytes: float
@@ -79,16 +79,16 @@ class CacheStats(Struct, frozen=True):
 
     @property
     def is_short(self) -> bool:
-        """Look-ups of known tasks read indexes and filters anew."""
+        """Whether look-ups of known tasks read indexes and filters again and again."""
         return self.needed_bytes > self.configured_bytes
 
 
 class StoreStats(Struct, frozen=True):
-    """All of them.
+    """All statistics of a store.
 
     Attributes:
-        tasks: known.
-        file_bytes: of all files; log_bytes of its logs among them.
+        tasks: number of known tasks.
+        file_bytes: of all files, ``log_bytes`` of logs included.
     """
 
     path: str
@@ -104,11 +104,11 @@ class StoreStats(Struct, frozen=True):
 
 
 def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
-    """Of a store whose daemon has a cache of so many bytes. Costs as much as its projects, not its tasks.
+    """Statistics of a store whose daemon has a cache of ``cache_bytes``. Costs as much as its projects, not its tasks.
 
     Raises:
-        StoreError: it can't be read.
-        Corrupt: a project can't be read.
+        StoreError: the store can't be read.
+        Corrupt: a project's record can't be decoded.
     """
     projects = [_project(record) for record in project_records(store)]
     tasks = sum(getattr(project.counts, name) for project in projects for name in STATE_NAMES[1:])
@@ -127,10 +127,10 @@ def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
 
 
 def project_records(store: StoreReader) -> list[ProjectRecord]:
-    """Of all projects, by their numbers.
+    """Records of all projects, by number.
 
     Raises:
-        Corrupt: one can't be read.
+        Corrupt: one can't be decoded.
     """
     entries = (entry for page in pages(store, layout.PROJECTS) for entry in page)
     return [decode_record(layout.PROJECTS, key, _record, key, value) for key, value in entries]
@@ -158,7 +158,7 @@ def _cache(store: ReadOnlyStore, tasks: int, cache_bytes: int) -> CacheStats:
 
 
 def _id_bytes(ids: TableStats) -> float:
-    """Of an entry that is no deletion; 0: there is none."""
+    """Bytes of index and filter per entry that is no deletion; 0: there is none."""
     values = ids.entries - ids.deletions
     if values <= 0:
         return 0.0
