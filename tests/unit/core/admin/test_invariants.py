@@ -1,0 +1,118 @@
+"""The check of the invariants finds whatever is wrong with a state, and says what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import pytest
+
+from taskqueue.core.admin.invariants import check
+from taskqueue.core.projects.project import Project
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.state import State
+from taskqueue.core.tasks.heads import Head
+from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import Token
+from tests.unit.core.conftest import MakeWorld, World, task
+
+
+@pytest.fixture
+def state() -> State:
+    """News has two tasks that are ready, two that are delayed, and one that a fetcher runs."""
+    world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {}, "shop": {}}))
+    world.push("news", task("run"))
+    world.fetcher(capacity=1)
+    world.push("news", task("a"), task("b"), task("c", delay=60), task("d", delay=90))
+    return world.scheduler._state
+
+
+def news(state: State) -> Project:
+    return state.projects["news"]
+
+
+def one(state: State, taskid: str) -> Task:
+    return news(state).queue.tasks[taskid]
+
+
+def leave(head: Head, taskid: str) -> None:
+    """The head forgets a task without counting that it has."""
+    head.entries = {key: each for key, each in head.entries.items() if each.taskid != taskid}
+
+
+def disconnect(state: State) -> None:
+    for session in state.sessions.values():
+        state.connections.forget(session)
+
+
+def pretend(thing: object, **attributes: object) -> None:
+    for name, value in attributes.items():
+        assert hasattr(thing, name)
+        setattr(thing, name, value)
+
+
+DAMAGES: list[tuple[str, Callable[[State], object]]] = [
+    ("the names of the projects are not in order", lambda state: state.names.reverse()),
+    ("1 tasks of ", lambda state: pretend(state.memory, leases=2)),
+    ("updates that wait for leases take 0 bytes, 7 are", lambda state: pretend(state.memory, deferred=7)),
+    ("0 leases have ended that still take room, 3 are", lambda state: pretend(state.memory, ended=3)),
+    ("what was said of projects takes ", lambda state: pretend(state, said_bytes=-1)),
+    ("fetchers name 0 projects, 4 are counted", lambda state: pretend(state.wishes, names=4)),
+    ("is not known at its connection", disconnect),
+    ("connections hold 0 leases, their sessions 1", disconnect),
+    ("project news: is not known by its number", lambda state: state.numbered.pop(news(state).number)),
+    ("bucket holds 9 tokens, burst is 1", lambda state: pretend(news(state).bucket, level=9, burst=1)),
+    ("its head of ready tasks holds ", lambda state: state.memory.note(news(state).number, READY, 1)),
+    ("1 tasks are leased, 5 are counted", lambda state: news(state).queue.counts.__setitem__(PROCESSING, 5)),
+    ("a count is negative", lambda state: news(state).queue.counts.__setitem__(SUCCESS, -1)),
+    ("5 tasks are in memory in 4 places", lambda state: leave(news(state).queue.ready, "a")),
+    ("99 of 5 live tasks are to end before", lambda state: pretend(news(state).queue, unfinished=99)),
+    ("2 tasks are counted as unfinished, 5 are", lambda state: pretend(news(state).queue, unfinished=2)),
+    ("2 tasks are held as ready, all there are, but 3", lambda state: news(state).queue.counts.__setitem__(READY, 3)),
+    ("2 tasks are held as delayed, but 1 are counted", lambda state: news(state).queue.counts.__setitem__(DELAYED, 1)),
+    ("the first task held as ready is not the first", lambda state: news(state).queue.ready.heap.sort(reverse=True)),
+    ("a task held as delayed is not below the floor", lambda state: pretend(news(state).queue.delayed, floor=0)),
+    ("tasks held as ready take ", lambda state: pretend(news(state).queue.ready, bytes=0)),
+    ("task 'a' (ready) belongs to project number 77", lambda state: pretend(one(state, "a"), project=77)),
+    ("task 'a' (ready) is changed, but not among", lambda state: pretend(one(state, "a"), touched=True)),
+    ("task 'a' (ready) is not where the store has it", lambda state: pretend(one(state, "a"), kept_key=1)),
+    ("task 'a' (ready) is not in its place", lambda state: pretend(one(state, "a"), priority=5)),
+    ("task 'c' (delayed) is not in its place", lambda state: leave(news(state).queue.delayed, "c")),
+    ("task 'a' (success) is in memory", lambda state: pretend(one(state, "a"), state=SUCCESS)),
+    ("task 'a' (ready) has a lease", lambda state: pretend(one(state, "a"), lease=one(state, "run").lease)),
+    ("task 'run' (processing) is held by no session", lambda state: pretend(one(state, "run").lease, session="x")),
+    ("task 'run' (processing) is not in its place", lambda state: news(state).queue.processing.leased.clear()),
+    ("holds task 'run' by a token that is no lease", lambda state: pretend(one(state, "run"), token=Token(1))),
+    ("holds task 'run' by the lease of another session", lambda state: pretend(one(state, "run").lease, session="x")),
+    ("holds task 'run' of a project that is not known", lambda state: state.numbered.clear()),
+]
+
+
+@pytest.mark.parametrize(("complaint", "damage"), DAMAGES, ids=[complaint for complaint, _ in DAMAGES])
+def test_what_is_wrong_with_a_state_is_said(state: State, complaint: str, damage: Callable[[State], object]) -> None:
+    assert check(state) == []
+
+    damage(state)
+
+    assert [problem for problem in check(state) if complaint in problem]
+
+
+def test_a_check_that_nobody_runs_is_said(make_world: MakeWorld) -> None:
+    world = make_world({"fail_pause_num": 1, "pause_time": 30})
+    world.push("news", task("a"))
+    world.fetcher().fail("a")
+    world.push("news", task("b"))
+    world.advance(30)
+
+    state = world.scheduler._state
+    pretend(news(state).pause, out=8)
+
+    assert check(state) == ["project news: 8 checks are counted as being run, 2 are"]
+
+
+def test_a_scheduler_that_finds_something_wrong_is_corrupt(world: World) -> None:
+    world.scheduler._state.said_bytes += 1
+
+    with pytest.raises(Corrupt, match="what was said of projects takes"):
+        world.scheduler.verify()
