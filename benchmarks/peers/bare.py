@@ -139,10 +139,10 @@ class Playback:
 
     def _sleep(self) -> None:
         self._syncer.sleeping = True
-        if not self._syncer.has_news:
+        if not self._syncer.has_progress:
             self._poller.poll()
         self._syncer.sleeping = False
-        self._syncer.quiet()
+        self._syncer.clear_wakeup()
 
 
 def main() -> None:

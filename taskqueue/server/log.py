@@ -46,7 +46,7 @@ def set_level(level: str) -> None:
 
 
 def turn_lines(
-    heard: Sequence[Incoming], kept: WriteSet, names: Mapping[int, str], pseudonym: Callable[[str], str]
+    heard: Sequence[Incoming], writes: WriteSet, names: Mapping[int, str], pseudonym: Callable[[str], str]
 ) -> Iterator[str]:
     """What a turn heard and what it changed.
 
@@ -56,22 +56,22 @@ def turn_lines(
     """
     for message in heard:
         if isinstance(message.request, Request):
-            yield _heard_line(message.request, pseudonym(message.request.session))
-    errors = {(attempt.project, attempt.taskid): attempt.attempt.error for attempt in kept.attempts}
-    for move in kept.moves:
+            yield _request_line(message.request, pseudonym(message.request.session))
+    errors = {(attempt.project, attempt.taskid): attempt.attempt.error for attempt in writes.attempts}
+    for move in writes.moves:
         yield from _move_lines(move, errors, names)
 
 
 def event_line(event: Event) -> str:
     """What happened to a project."""
-    return f"{event.kind} project={event.project} reason={shown(event.reason)}"
+    return f"{event.kind} project={event.project} reason={quoted(event.reason)}"
 
 
-def silence_lines(kept: WriteSet) -> Iterator[str]:
+def silent_fetcher_lines(writes: WriteSet) -> Iterator[str]:
     """A line for each fetcher that has fallen silent while it ran tasks; these are suspects from then on."""
-    crashed = Counter(each.attempt.fetcher for each in kept.attempts if each.attempt.outcome == "crashed")
+    crashed = Counter(each.attempt.fetcher for each in writes.attempts if each.attempt.outcome == "crashed")
     for fetcher, tasks in crashed.items():
-        yield f"fetcher-silent fetcher={shown(fetcher)} running={tasks}"
+        yield f"fetcher-silent fetcher={quoted(fetcher)} running={tasks}"
 
 
 def change_line(entry: ChangeRecord) -> str:
@@ -85,10 +85,10 @@ def change_line(entry: ChangeRecord) -> str:
         "address": entry.address,
         "detail": entry.detail,
     }
-    return "change " + " ".join(f"{key}={shown(value)}" for key, value in pairs.items() if value)
+    return "change " + " ".join(f"{key}={quoted(value)}" for key, value in pairs.items() if value)
 
 
-def _heard_line(request: Request, session: str) -> str:
+def _request_line(request: Request, session: str) -> str:
     kind = request.__struct_config__.tag
     return f"request type={kind} session={session} n={request.n}"
 
@@ -100,7 +100,7 @@ def _move_lines(move: Move, errors: Mapping[tuple[int, str], str], names: Mappin
         pairs["url"] = task.spec.url
     if error := errors.get((task.project, task.taskid)):
         pairs["error"] = error
-    about = " ".join(f"{key}={shown(value)}" for key, value in pairs.items())
+    about = " ".join(f"{key}={quoted(value)}" for key, value in pairs.items())
     for event in _events(old, task):
         yield f"{event} {about}"
 
@@ -121,6 +121,6 @@ def _events(old: int, task: Task) -> Iterator[str]:
         yield "due" if (old, new) == (DELAYED, READY) else "changed"
 
 
-def shown(value: str) -> str:
+def quoted(value: str) -> str:
     """A value as it stands in a line; in quotes if it could be taken for more than one."""
     return value if value.isprintable() and not {" ", '"', "="} & set(value) else visible(json.dumps(value))

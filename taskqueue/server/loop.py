@@ -33,10 +33,10 @@ from taskqueue.protocol.requests import Incoming
 from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, cpu_ticks, ticks
 from taskqueue.server.engine import Engine
-from taskqueue.server.limits.disk_space import Disk
-from taskqueue.server.log import change_line, event_line, silence_lines, turn_lines
+from taskqueue.server.limits.disk_space import DiskSpace
+from taskqueue.server.log import change_line, event_line, silent_fetcher_lines, turn_lines
 from taskqueue.server.meters import Meters, as_map
-from taskqueue.server.network.reception import Reception
+from taskqueue.server.network.inbox import Inbox
 from taskqueue.server.network.router import Frame, Router
 from taskqueue.server.outbox import Outbox
 from taskqueue.server.poller import Poller
@@ -64,8 +64,8 @@ class Loop:
         meters: Meters,
         begin: Callable[[CoreConfig], Engine],
         reload: Callable[[], tuple[CoreConfig, Sequence[str]] | None],
-        tell: Callable[[Sequence[Event]], None],
-        disk: Disk,
+        notify: Callable[[Sequence[Event]], None],
+        disk: DiskSpace,
         config: CoreConfig,
     ) -> None:
         self._router = router
@@ -74,15 +74,15 @@ class Loop:
         self._meters = meters
         self._begin = begin
         self._reload = reload
-        self._tell = tell
+        self._notify = notify
         self._disk = disk
         self._config = config
-        self._told: CoreConfig | None = None
+        self._new_config: CoreConfig | None = None
         self._reloaded: Sequence[str] | None = None
         self._undelivered: list[Outgoing] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
-        self._reception = Reception(router, meters)
+        self._inbox = Inbox(router, meters)
         self._summary = Summary(meters)
         self._backoff = Backoff()
         self._engine: Engine
@@ -98,12 +98,12 @@ class Loop:
             self._engine = self._load()
             return
         except DiskError as error:
-            trouble = _Trouble.of(error)
+            failure = _StoreFailure.of(error)
         log.error(
             "store-failed error=%s; requests to %s are answered unavailable until it can be used",
-            trouble.message, self._router.endpoint,
+            failure.message, self._router.endpoint,
         )  # fmt: skip
-        self._wait_for_store(trouble, DiskError)
+        self._wait_for_store(failure, DiskError)
 
     def run(self) -> None:
         """Turn until a stop signal comes; then everything said has been sent and a clean stop is marked.
@@ -114,8 +114,8 @@ class Loop:
         """
         try:
             while not self._stopping:
-                self._pass()
-            self._leave()
+                self._run_once()
+            self._shut_down()
         finally:
             self._engine.close()
 
@@ -126,49 +126,49 @@ class Loop:
 
     # ------------------------------------------------------------------------------------------------ a pass
 
-    def _pass(self) -> None:
-        trouble: _Trouble | None = None
+    def _run_once(self) -> None:
+        failure: _StoreFailure | None = None
         try:
-            self._cover()
-            self._hear_and_turn()
+            self._release_synced()
+            self._receive_and_turn()
         except (Damaged, Fenced, FormatError):
             raise
         except StoreError as error:
-            trouble = _Trouble.of(error)
-        if trouble is not None:
-            self._begin_again(trouble)
-        self._obey()
+            failure = _StoreFailure.of(error)
+        if failure is not None:
+            self._reload_store(failure)
+        self._apply_signals()
 
-    def _hear_and_turn(self) -> None:
+    def _receive_and_turn(self) -> None:
         began = cpu_ticks()
-        heard, refused = self._hear()
+        heard, refused = self._receive()
         now = self._clock.now()
         due_at = self._engine.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
         if (heard or min(due_at, self._disk.due_at) <= now.boot) and self._disk.look(now.boot):
-            self._use(self._config)
-        if heard or self._told or self._reloaded is not None or self._undelivered or due_at <= now.boot:
+            self._pass_config(self._config)
+        if heard or self._new_config or self._reloaded is not None or self._undelivered or due_at <= now.boot:
             self._turn(now, heard)
         elif not refused:
             wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
             self._sleep(wake_at - now.boot)
-        self._say(refused)
-        self._reception.spent(cpu_ticks() - began)
+        self._send_replies(refused)
+        self._inbox.spent(cpu_ticks() - began)
 
     def _sleep(self, seconds: float) -> None:
         if self._outbox.full:
-            self._sleeper.sleep(seconds, deaf=True)
+            self._poller.sleep(seconds, ignore_socket=True)
         else:
-            self._sleeper.sleep(min(seconds, self._reception.wait()))
+            self._poller.sleep(min(seconds, self._inbox.wait()))
 
-    def _hear(self) -> tuple[list[Incoming], list[Outgoing]]:
+    def _receive(self) -> tuple[list[Incoming], list[Outgoing]]:
         """What came in: requests, and replies to what is none. Nothing while too much waits for the disk."""
-        return ([], []) if self._outbox.full else self._reception.hear(self._config.max_message)
+        return ([], []) if self._outbox.full else self._inbox.next_requests(self._config.max_message)
 
     def _turn(self, now: Now, heard: Sequence[Incoming]) -> None:
-        turn = self._engine.turn(now, heard, self._told, self._undelivered, self._reloaded)
-        self._told = self._reloaded = None
+        turn = self._engine.turn(now, heard, self._new_config, self._undelivered, self._reloaded)
+        self._new_config = self._reloaded = None
         self._undelivered = []
         if log.isEnabledFor(logging.INFO):
             self._summary.note(turn.kept.projects, now.boot)
@@ -177,19 +177,19 @@ class Loop:
                 log.debug("%s", line)
         self._summary.forget(turn.kept.dropped_projects)
         if turn.kept.failures:
-            for line in silence_lines(turn.kept):
+            for line in silent_fetcher_lines(turn.kept):
                 log.warning("%s", line)
         for entry in turn.kept.log:
             log.info("%s", change_line(entry))
         if turn.events:
             for event in turn.events:
                 log.info("%s", event_line(event))
-            self._tell(turn.events)
-        self._say(turn.said)
+            self._notify(turn.events)
+        self._send_replies(turn.said)
 
-    def _say(self, said: Sequence[Outgoing]) -> None:
+    def _send_replies(self, said: Sequence[Outgoing]) -> None:
         began = ticks()
-        self._cover()
+        self._release_synced()
         for message in said:
             if type(message.message) is StatusReply:
                 self._complete(message.message)
@@ -205,11 +205,11 @@ class Loop:
         status.uptime_seconds = self._clock.uptime()
         status.shell = as_map(self._meters)
 
-    def _cover(self) -> None:
+    def _release_synced(self) -> None:
         """Let go what the syncer has covered."""
         covered = self._engine.syncer.check()
-        if covered > self._outbox.covered:
-            self._outbox.cover(covered)
+        if covered > self._outbox.released:
+            self._outbox.release(covered)
             self._backoff.reset()
 
     def _summarise(self) -> None:
@@ -218,22 +218,22 @@ class Loop:
 
     # ------------------------------------------------------------------------------------------------ signals
 
-    def _obey(self) -> None:
+    def _apply_signals(self) -> None:
         for number in self._signals.take():
             if number in STOP:
                 self._stopping = True
             elif number == RELOAD and (read := self._reload()) is not None:
                 config, self._reloaded = read
                 self._disk.look(self._clock.now().boot)
-                self._use(config)
+                self._pass_config(config)
 
-    def _use(self, config: CoreConfig) -> None:
+    def _pass_config(self, config: CoreConfig) -> None:
         """Tell the core with the next turn."""
-        self._config = self._told = replace(config, has_room=self._disk.has_room)
+        self._config = self._new_config = replace(config, has_room=self._disk.has_room)
 
-    def _leave(self) -> None:
+    def _shut_down(self) -> None:
         self._engine.finish()
-        self._cover()
+        self._release_synced()
         self._engine.stop()
         self._summarise()
 
@@ -246,29 +246,29 @@ class Loop:
             StoreError: the store can't be opened, read or written.
         """
         epoch = self._begin(self._config)
-        self._told = None
+        self._new_config = None
         self._undelivered = []
         self._summary.begin(epoch.projects)
-        self._sleeper = Poller(self._meters, self._router.socket, self._signals, epoch.syncer)
+        self._poller = Poller(self._meters, self._router.socket, self._signals, epoch.syncer)
         return epoch
 
-    def _begin_again(self, trouble: _Trouble) -> None:
-        log.error("store-failed error=%s; unanswered requests are dropped and the store is read again", trouble.message)
+    def _reload_store(self, failure: _StoreFailure) -> None:
+        log.error("store-failed error=%s; unanswered requests are dropped and the store is read again", failure.message)
         self._meters.reloads += 1
         self._outbox.clear()
         self._engine.close()
-        self._wait_for_store(trouble, StoreError)
+        self._wait_for_store(failure, StoreError)
 
-    def _wait_for_store(self, trouble: _Trouble, passing: type[StoreError]) -> None:
+    def _wait_for_store(self, failure: _StoreFailure, passing: type[StoreError]) -> None:
         """Try to load until it works; ``passing`` are the errors after which another try makes sense."""
-        self._refuse_for(self._backoff.next(), trouble)
+        self._refuse_for(self._backoff.next(), failure)
         while not self._stopping and (again := self._try_to_load(passing)) is not None:
-            trouble = again
-            self._refuse_for(self._backoff.next(), trouble)
+            failure = again
+            self._refuse_for(self._backoff.next(), failure)
         if self._stopping:
-            raise StoreError(f"stopped while the store could not be used: {trouble.message}")
+            raise StoreError(f"stopped while the store could not be used: {failure.message}")
 
-    def _try_to_load(self, passing: type[StoreError]) -> _Trouble | None:
+    def _try_to_load(self, passing: type[StoreError]) -> _StoreFailure | None:
         """None: it worked."""
         try:
             self._engine = self._load()
@@ -276,23 +276,23 @@ class Loop:
             raise
         except passing as error:
             log.error("store-still-fails error=%s", error)
-            return _Trouble.of(error)
+            return _StoreFailure.of(error)
         log.info("store-read-again epoch=%d", self._engine.number)
         return None
 
-    def _refuse_for(self, seconds: float, trouble: _Trouble) -> None:
+    def _refuse_for(self, seconds: float, failure: _StoreFailure) -> None:
         """Answer everything with ``unavailable`` for so long."""
-        sleeper = Poller(self._meters, self._router.socket, self._signals)
+        poller = Poller(self._meters, self._router.socket, self._signals)
         until = self._clock.now().boot + seconds
         while not self._stopping and (left := until - self._clock.now().boot) > 0:
-            for frame in self._reception.clear():
+            for frame in self._inbox.clear():
                 self._meters.unavailable += 1
-                self._router.send(frame.peer, encode(_unavailable(frame, trouble.reason)))
-            sleeper.sleep(left)
-            self._obey()
+                self._router.send(frame.peer, encode(_unavailable(frame, failure.reason)))
+            poller.sleep(left)
+            self._apply_signals()
 
 
-class _Trouble(NamedTuple):
+class _StoreFailure(NamedTuple):
     """What remains of an error of the store: the error itself would hold, by its frames, what it was about.
 
     Attributes:
@@ -304,7 +304,7 @@ class _Trouble(NamedTuple):
     reason: str
 
     @classmethod
-    def of(cls, error: StoreError) -> _Trouble:
+    def of(cls, error: StoreError) -> _StoreFailure:
         return cls(str(error), error.reason if isinstance(error, DiskError) else "")
 
 

@@ -30,20 +30,28 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, StoreError
 from taskqueue.server.clock import Clock, boot_id
-from taskqueue.server.config.config_file import Config, anchored, changed, core_config, load, override, reloaded
+from taskqueue.server.config.config_file import (
+    Config,
+    changed,
+    core_config,
+    load,
+    override,
+    reloaded,
+    with_absolute_store,
+)
 from taskqueue.server.config.environment import with_environment
 from taskqueue.server.config.pid_file import pid_file
 from taskqueue.server.engine import Engine
 from taskqueue.server.limits import memory_budget
-from taskqueue.server.limits.disk_space import Disk
-from taskqueue.server.limits.open_files import connections_most, raise_limit
+from taskqueue.server.limits.disk_space import DiskSpace
+from taskqueue.server.limits.open_files import max_connections, raise_limit
 from taskqueue.server.limits.process_memory import machine_bytes
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.router import Router
 from taskqueue.server.signals import Signals
-from taskqueue.server.store_opening import Opening
+from taskqueue.server.store_opener import StoreOpener
 from taskqueue.server.webhook.webhook import Webhook
 from taskqueue.store.files.integrity import is_damage, table_finding
 from taskqueue.store.ledger import Ledger
@@ -90,7 +98,7 @@ def run(
     Returns:
         The process's exit code; see the module.
     """
-    source = Source(config_path, {
+    source = ConfigSource(config_path, {
         ("server", "bind"): bind, ("store", "path"): store_path,
         ("store", "durability"): durability, ("server", "log_level"): log_level,
     }, environ)  # fmt: skip
@@ -112,7 +120,7 @@ def run(
     return EXIT_STOPPED
 
 
-class Source:
+class ConfigSource:
     """Where the config comes from: a file, what the environment says instead, and what the caller says instead.
 
     Attributes:
@@ -122,7 +130,7 @@ class Source:
     def __init__(self, path: str | None, said: dict[tuple[str, str], str | None], environ: Mapping[str, str]) -> None:
         self._path = path
         self._environ = dict(environ)
-        self._said = {name: value for name, value in said.items() if value is not None}
+        self._overrides = {name: value for name, value in said.items() if value is not None}
         self.config = Config()
 
     def read(self) -> Config:
@@ -157,10 +165,10 @@ class Source:
 
     def _read(self) -> Config:
         config = with_environment(load(self._path), self._environ)
-        for (section, key), value in self._said.items():
+        for (section, key), value in self._overrides.items():
             config = override(config, section, key, value)
         memory_budget.check(config)
-        return anchored(config, os.getcwd())
+        return with_absolute_store(config, os.getcwd())
 
 
 def software_version() -> str:
@@ -171,17 +179,17 @@ def software_version() -> str:
         return ""
 
 
-def _serve(source: Source, accept_damage: bool) -> None:
+def _serve(source: ConfigSource, accept_damage: bool) -> None:
     config = source.read()
     set_up(config.server.log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
     meters, clock = Meters(), Clock()
-    disk = Disk(config.store.path, config.store.min_free)
+    disk = DiskSpace(config.store.path, config.store.min_free)
 
-    opening = Opening(accept_damage)
+    opening = StoreOpener(accept_damage)
 
     def begin(core: CoreConfig) -> Engine:
-        return _begin(source.config, core, clock, meters, opening)
+        return _open_engine(source.config, core, clock, meters, opening)
 
     def reload() -> tuple[CoreConfig, list[str]] | None:
         read = source.read_again()
@@ -198,12 +206,12 @@ def _serve(source: Source, accept_damage: bool) -> None:
     ):
         loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, disk, source.core())
         loop.start()
-        _tell(_start_line(config, router, loop.epoch))
+        _print_line(_start_line(config, router, loop.epoch))
         loop.run()
         log.info("stopped epoch=%d", loop.epoch.number)
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     """Say a line on stdout. Nobody can keep it if that is a file on a full disk, but that must not end the daemon."""
     try:
         print(visible(line), flush=True)
@@ -216,14 +224,14 @@ def _tell(line: str) -> None:
 def _router(config: Config, meters: Meters) -> Router:
     bind = config.server.bind
     try:
-        connections = connections_most(raise_limit())
-        return Router(bind, config.server.max_message, meters, memory_of(config), connections)
+        connections = max_connections(raise_limit())
+        return Router(bind, config.server.max_message, meters, memory_limit(config), connections)
     except zmq.ZMQError as error:
         hint = "; is another daemon running?" if error.errno == zmq.EADDRINUSE else ""
         raise ConfigError(f"can't listen on {bind}: {zmq.strerror(error.errno or 0)}{hint}") from None
 
 
-def memory_of(config: Config) -> int:
+def memory_limit(config: Config) -> int:
     """Bytes that the process may take: what the config says, or what the machine has."""
     there = machine_bytes()
     if memory_budget.needed_bytes(config) > there:
@@ -231,7 +239,7 @@ def memory_of(config: Config) -> int:
     return min(config.limits.memory, there)
 
 
-def _begin(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: Opening) -> Engine:
+def _open_engine(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: StoreOpener) -> Engine:
     ledger = Ledger(opening.open(config))
     try:
         epoch = Engine(ledger, boot_id(), core, clock.now(), config.store.durability, meters)
@@ -239,11 +247,11 @@ def _begin(config: Config, core: CoreConfig, clock: Clock, meters: Meters, openi
         with suppress(StoreError):
             ledger.close()
         raise
-    _settle_garbage()
+    _freeze_garbage()
     return epoch
 
 
-def _settle_garbage() -> None:
+def _freeze_garbage() -> None:
     """What has been loaded stays: collect what was left over, and never look at the rest again."""
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     gc.unfreeze()  # what an earlier epoch had loaded
@@ -252,14 +260,14 @@ def _settle_garbage() -> None:
 
 
 def _start_line(config: Config, router: Router, epoch: Engine) -> str:
-    tasks = " ".join(f"{state}={count}" for state, count in _known(epoch.projects).items())
+    tasks = " ".join(f"{state}={count}" for state, count in _task_counts(epoch.projects).items())
     return (
         f"taskqueue {software_version()} listens on {router.endpoint}, store={config.store.path} "
         f"durability={config.store.durability} epoch={epoch.number} projects={len(epoch.projects)} {tasks}"
     )
 
 
-def _known(projects: Iterable[ProjectRecord]) -> Counter[str]:
+def _task_counts(projects: Iterable[ProjectRecord]) -> Counter[str]:
     """Tasks by state, as the store had them at the start."""
     known = Counter(msgspec.structs.asdict(TaskCounts()))
     for project in projects:

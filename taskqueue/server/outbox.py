@@ -33,7 +33,7 @@ class Outbox:
 
     def __init__(self, send: Callable[[Peer, bytes], bool]) -> None:
         self._send = send
-        self.covered = 0
+        self.released = 0
         self._bytes = 0
         self._batches: deque[_Unsynced] = deque()
 
@@ -47,21 +47,21 @@ class Outbox:
 
         Tickets must not decrease. False: it was to leave at once and could not.
         """
-        if ticket is None or ticket <= self.covered:
+        if ticket is None or ticket <= self.released:
             return self._send(peer, payload)
         self._batch(ticket).messages.append((peer, payload))
         self._bytes += len(payload)
         return True
 
-    def cover(self, ticket: int) -> None:
+    def release(self, ticket: int) -> None:
         """Send everything that waited for writes up to this one."""
-        self.covered = ticket
+        self.released = ticket
         while self._batches and self._batches[0].ticket <= ticket:
-            self._leave(self._batches.popleft())
+            self._send_batch(self._batches.popleft())
 
     def clear(self) -> None:
         """Drop everything that waits; tickets begin anew."""
-        self.covered = self._bytes = 0
+        self.released = self._bytes = 0
         self._batches.clear()
 
     def _batch(self, ticket: int) -> _Unsynced:
@@ -69,7 +69,7 @@ class Outbox:
             self._batches.append(_Unsynced(ticket, []))
         return self._batches[-1]
 
-    def _leave(self, batch: _Unsynced) -> None:
+    def _send_batch(self, batch: _Unsynced) -> None:
         for peer, payload in batch.messages:
             self._bytes -= len(payload)
             self._send(peer, payload)

@@ -24,15 +24,15 @@ class Poller:
         self._meters = meters
         self._signals = signals
         self._syncer = syncer
-        self._deaf = zmq.Poller()
+        self._without_socket = zmq.Poller()
         self._all = zmq.Poller()
-        for poller in (self._deaf, self._all):
+        for poller in (self._without_socket, self._all):
             poller.register(signals, zmq.POLLIN)
             if syncer is not None:
                 poller.register(syncer, zmq.POLLIN)
         self._all.register(socket, zmq.POLLIN)
 
-    def sleep(self, seconds: float, deaf: bool = False) -> None:
+    def sleep(self, seconds: float, ignore_socket: bool = False) -> None:
         """Return when there is something to do, or after so many seconds, or after a day.
 
         Rounded up to a millisecond, so that nothing wakes up before it is due, and then again and again. Sleeping
@@ -42,16 +42,16 @@ class Poller:
         """
         milliseconds = ceil(1000 * min(seconds, MAX_SLEEP_SECONDS))
         if self._syncer is None:
-            self._poll(deaf, milliseconds)
+            self._poll(ignore_socket, milliseconds)
             return
         self._syncer.sleeping = True
-        if not self._syncer.has_news:
-            self._poll(deaf, milliseconds)
+        if not self._syncer.has_progress:
+            self._poll(ignore_socket, milliseconds)
         self._syncer.sleeping = False
 
-    def _poll(self, deaf: bool, milliseconds: int) -> None:
-        ready = dict((self._deaf if deaf else self._all).poll(milliseconds))
+    def _poll(self, ignore_socket: bool, milliseconds: int) -> None:
+        ready = dict((self._without_socket if ignore_socket else self._all).poll(milliseconds))
         self._meters.wakeups += 1
         for waker in (self._signals, self._syncer):
             if waker is not None and waker.fileno() in ready:
-                waker.quiet()
+                waker.clear_wakeup()

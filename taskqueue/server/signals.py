@@ -44,7 +44,7 @@ class Signals:
         """Readable when a signal came, until ``quiet`` is called."""
         return self._reader.fileno()
 
-    def quiet(self) -> None:
+    def clear_wakeup(self) -> None:
         """The loop has woken up: take the bytes away."""
         with contextlib.suppress(BlockingIOError):
             self._reader.recv(4096)

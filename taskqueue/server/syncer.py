@@ -61,7 +61,7 @@ class Syncer:
             self._thread.start()
 
     @property
-    def has_news(self) -> bool:
+    def has_progress(self) -> bool:
         """``check`` would tell something new."""
         return self._failure is not None or (self._durability == "commit" and self._synced > self._checked)
 
@@ -69,7 +69,7 @@ class Syncer:
         """Readable after progress or a failure while ``sleeping``, until ``quiet`` is called."""
         return self._fd
 
-    def quiet(self) -> None:
+    def clear_wakeup(self) -> None:
         """The loop has woken up."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._fd)

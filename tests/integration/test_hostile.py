@@ -10,8 +10,8 @@ import msgpack
 import pytest
 import zmq
 
-from taskqueue.server.network.fair_turns import FRAMES_MOST
-from taskqueue.server.network.reception import CROWDED
+from taskqueue.server.network.frame_queue import FRAMES_MOST
+from taskqueue.server.network.inbox import CROWDED
 from tests.zmtp import connected, frame, raw, send_without_end
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from taskqueue.server.engine import Engine
 from taskqueue.server.limits import disk_space, memory_budget
 from taskqueue.server.loop import Loop
 from taskqueue.server.network import router, tcp
+from taskqueue.server.network.connection_guard import ConnectionGuard
 from taskqueue.server.network.connections import Connections
 from taskqueue.server.network.router import Router
-from taskqueue.server.network.watcher import Watcher
 from taskqueue.server.outbox import Outbox
 from taskqueue.server.poller import Poller
 from taskqueue.server.syncer import Syncer
@@ -66,9 +66,9 @@ def _interval_is_never_synced(replace: Replace) -> None:
 
 def _covered_by_the_epoch_before(replace: Replace) -> None:
     def clear(self: Outbox) -> None:
-        covered = self.covered
+        covered = self.released
         original(self)
-        self.covered = covered
+        self.released = covered
 
     original = replace(Outbox, "clear", clear)
 
@@ -96,7 +96,7 @@ def _last_said_first(replace: Replace) -> None:
         batch.messages.reverse()
         original(self, batch)
 
-    original = replace(Outbox, "_leave", leave)
+    original = replace(Outbox, "_send_batch", leave)
 
 
 # ---------------------------------------------------------------------------------------- loop
@@ -173,10 +173,10 @@ def _sleeps_longer_than_an_int(replace: Replace) -> None:
 
 
 def _misses_progress_as_it_falls_asleep(replace: Replace) -> None:
-    def sleep(self: Poller, seconds: float, deaf: bool = False) -> None:
+    def sleep(self: Poller, seconds: float, ignore_socket: bool = False) -> None:
         if self._syncer is not None:
             self._syncer.sleeping = True
-        self._poll(deaf, int(1000 * min(seconds, poller.MAX_SLEEP_SECONDS)) + 1)
+        self._poll(ignore_socket, int(1000 * min(seconds, poller.MAX_SLEEP_SECONDS)) + 1)
         if self._syncer is not None:
             self._syncer.sleeping = False
 
@@ -184,7 +184,7 @@ def _misses_progress_as_it_falls_asleep(replace: Replace) -> None:
 
 
 def _woken_for_ever(replace: Replace) -> None:
-    replace(Syncer, "quiet", lambda self: None)
+    replace(Syncer, "clear_wakeup", lambda self: None)
 
 
 def _full_disk_not_looked_at_again(replace: Replace) -> None:
@@ -231,15 +231,15 @@ def _unread_without_end(replace: Replace) -> None:
 
 
 def _nobody_cut_for_what_is_unread(replace: Replace) -> None:
-    replace(Connections, "_relieve", lambda self: None)
+    replace(Connections, "_cut_slowest", lambda self: None)
 
 
 def _gone_peers_never_forgotten(replace: Replace) -> None:
-    replace(Connections, "forget_gone", lambda self: None)
+    replace(Connections, "forget_closed", lambda self: None)
 
 
 def _watcher_never_cuts(replace: Replace) -> None:
-    replace(Watcher, "_relieve", lambda self, taken: False)
+    replace(ConnectionGuard, "_cut_largest", lambda self, taken: False)
 
 
 def _another_connection_cut(replace: Replace) -> None:

@@ -112,7 +112,7 @@ def _mark_ahead_of_its_sync(replace: Replace) -> None:
 
 
 def _mark_left_where_it_was(replace: Replace) -> None:
-    replace(SyncedMarkWriter, "move_to", lambda self, seq: None)
+    replace(SyncedMarkWriter, "advance", lambda self, seq: None)
 
 
 def _accepted_damage_skips_nothing(replace: Replace) -> None:
@@ -125,7 +125,7 @@ def _damage_forgotten_when_cut_off(replace: Replace) -> None:
         def sync(self) -> None: ...
         def close(self) -> None: ...
 
-    replace(log_recovery, "Marker", NoMarker)
+    replace(log_recovery, "SyncedMarkWriter", NoMarker)
 
 
 def _links_followed(replace: Replace) -> None:

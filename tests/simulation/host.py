@@ -93,7 +93,7 @@ class Host:
         self._ledger.sync()
         self.judge.synced()
         self._covered = self._written
-        self._outbox.cover(self._covered)
+        self._outbox.release(self._covered)
         self._ledger.stop()
         self.die("stops")
 
@@ -279,7 +279,7 @@ class Host:
             self._ledger.sync()
             self.judge.synced()
             self._covered = written
-            self._outbox.cover(written)
+            self._outbox.release(written)
             self._begin_sync()
         except Crash as crash:
             self.site.died(self, f"dies: {crash}")

@@ -51,10 +51,10 @@ def reload(pid_file: str, config: str | None) -> None:
       taskqueue reload -c taskqueue.toml --pid-file taskqueue.pid
     """
     from taskqueue.server.config.config_file import load
-    from taskqueue.server.config.pid_file import Running
+    from taskqueue.server.config.pid_file import RunningDaemon
 
     load(config)
-    with closing(Running(pid_file)) as daemon:
+    with closing(RunningDaemon(pid_file)) as daemon:
         daemon.send(signal.SIGHUP)
         say(f"the daemon with pid {daemon.pid} reads its config again; its log says what came of it")
 
@@ -79,9 +79,9 @@ def stop(pid_file: str, timeout: float) -> None:
     Example:
       taskqueue stop --pid-file taskqueue.pid
     """
-    from taskqueue.server.config.pid_file import Running
+    from taskqueue.server.config.pid_file import RunningDaemon
 
-    with closing(Running(pid_file)) as daemon:
+    with closing(RunningDaemon(pid_file)) as daemon:
         daemon.send(signal.SIGTERM)
         if not daemon.ends_within(timeout):
             raise click.ClickException(

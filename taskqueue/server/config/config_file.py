@@ -167,10 +167,10 @@ def load(path: str | None) -> Config:
         ConfigError: with all problems of the file, one a line.
     """
     config = Config() if path is None else build(_read(path), path)
-    return anchored(config, "" if path is None else dirname(path))
+    return with_absolute_store(config, "" if path is None else dirname(path))
 
 
-def anchored(config: Config, folder: str) -> Config:
+def with_absolute_store(config: Config, folder: str) -> Config:
     """The config with the absolute path of its store, which lies in that folder if it is relative."""
     store = msgspec.structs.replace(config.store, path=abspath(join(folder, config.store.path)))
     return msgspec.structs.replace(config, store=store)

@@ -45,9 +45,9 @@ def pid_file(path: str | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    file = _taken(path)
+    file = _open_locked(path)
     try:
-        _say_pid(path, file)
+        _write_pid(path, file)
         yield
     finally:
         with suppress(FileNotFoundError):
@@ -56,7 +56,7 @@ def pid_file(path: str | None) -> Iterator[None]:
         os.close(file)
 
 
-class Running:
+class RunningDaemon:
     """The daemon that has a pid file. Close it.
 
     Attributes:
@@ -69,13 +69,13 @@ class Running:
         Raises:
             ConfigError: no daemon has this file.
         """
-        self.pid = _holder(path)
+        self.pid = _holder_pid(path)
         try:
             self._process = os.pidfd_open(self.pid)
         except ProcessLookupError:
             raise ConfigError(f"{path}: the daemon with pid {self.pid} has just ended") from None
         # Between the two it may have ended, and its pid have become that of another process.
-        if _holder(path) != self.pid:
+        if _holder_pid(path) != self.pid:
             self.close()
             raise ConfigError(f"{path}: the daemon with pid {self.pid} has just ended")
 
@@ -99,10 +99,10 @@ class Running:
         os.close(self._process)
 
 
-def _taken(path: str) -> int:
+def _open_locked(path: str) -> int:
     """The file, open and locked."""
     while True:
-        file = _opened(path, os.O_RDWR | os.O_CREAT)
+        file = _open(path, os.O_RDWR | os.O_CREAT)
         try:
             _read(path, file)
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -119,7 +119,7 @@ def _taken(path: str) -> int:
         os.close(file)
 
 
-def _say_pid(path: str, file: int) -> None:
+def _write_pid(path: str, file: int) -> None:
     """Write the pid; on a full disk only the lock says whose the file is, and nobody can be signalled by it."""
     try:
         os.ftruncate(file, 0)
@@ -128,8 +128,8 @@ def _say_pid(path: str, file: int) -> None:
         log.error("pid-not-written file=%s error=%s; it is of no use to reload and stop", path, error.strerror)
 
 
-def _holder(path: str) -> int:
-    file = _opened(path, os.O_RDWR)
+def _holder_pid(path: str) -> int:
+    file = _open(path, os.O_RDWR)
     with closing(os.fdopen(file, "rb", buffering=0)):
         said, pid = _read(path, file), _locked_by(file)
     if pid is None:
@@ -143,7 +143,7 @@ def _holder(path: str) -> int:
     return pid
 
 
-def _opened(path: str, flags: int) -> int:
+def _open(path: str, flags: int) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
     except FileNotFoundError:

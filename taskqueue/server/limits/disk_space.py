@@ -22,7 +22,7 @@ FULL_LOOK_SECONDS: Final = 5.0
 SLACK: Final = 1.1
 
 
-class Disk:
+class DiskSpace:
     """The one that a folder lies on.
 
     Attributes:

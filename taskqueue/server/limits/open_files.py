@@ -25,6 +25,6 @@ def raise_limit() -> int:
     return soft
 
 
-def connections_most(files: int) -> int:
+def max_connections(files: int) -> int:
     """How many of so many open files may be connections; a quarter of them if the store would leave less."""
     return max(files - OPEN_FILES - SPARE_FILES, files // 4)

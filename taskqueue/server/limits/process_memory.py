@@ -12,9 +12,9 @@ import os
 from contextlib import suppress
 from typing import Final
 
-MAPPED_BYTES: Final = 4 << 20
+MMAP_THRESHOLD_BYTES: Final = 4 << 20
 """Blocks at least so long are mapped; with 512 KiB a message of that length cost ten times as much to send."""
-KEPT_BYTES: Final = 128 << 20
+TRIM_THRESHOLD_BYTES: Final = 128 << 20
 """Free at the end of the heap, before it is trimmed by itself; with glibc's 128 KiB that happens with every message."""
 M_MMAP_THRESHOLD: Final = -3
 M_TRIM_THRESHOLD: Final = -1
@@ -23,7 +23,7 @@ M_TRIM_THRESHOLD: Final = -1
 CGROUP_FILES: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-class Memory:
+class ProcessMemory:
     """Of this process."""
 
     def __init__(self) -> None:
@@ -33,8 +33,8 @@ class Memory:
             self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self._libc = ctypes.CDLL(None)
         with suppress(AttributeError):
-            self._libc.mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
-            self._libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+            self._libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+            self._libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
 
     def resident(self) -> int:
         """Bytes of it that are in the machine's memory; 0: unknown."""

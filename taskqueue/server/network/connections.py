@@ -48,7 +48,10 @@ class Connection:
         is_cut: nothing is sent by it any more.
     """
 
-    __slots__ = ("_acked_before", "acked", "address", "cookie", "fd", "given", "is_cut", "measured", "peer", "taken")
+    __slots__ = (
+        "_acked_before_bytes", "acked_bytes", "address", "cookie", "fd", "is_cut", "measured", "peer",
+        "read_bytes", "sent_bytes",
+    )  # fmt: skip
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -58,44 +61,44 @@ class Connection:
         self.is_cut = False
         progress = tcp.progress(fd)
         self.measured = progress is not None
-        self.taken = progress.received if progress else 0
-        self._acked_before = progress.acked if progress else 0
-        self.given = self.acked = 0
+        self.read_bytes = progress.received if progress else 0
+        self._acked_before_bytes = progress.acked if progress else 0
+        self.sent_bytes = self.acked_bytes = 0
 
     def take(self, length: int) -> None:
         """A part of so many bytes was taken out of the socket."""
-        self.taken += length + _header_bytes(length)
+        self.read_bytes += length + _header_bytes(length)
 
-    def catch_up(self) -> None:
+    def mark_all_read(self) -> None:
         """All that has arrived was taken."""
         if (progress := tcp.progress(self.fd)) is not None:
-            self.taken = progress.received
+            self.read_bytes = progress.received
 
     @property
-    def unread(self) -> int:
+    def unread_bytes(self) -> int:
         """Bytes that lie here or on the way, at most; exact when the kernel has been asked."""
-        return self.given - self.acked
+        return self.sent_bytes - self.acked_bytes
 
     @property
-    def waiting(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes that lie here or in the kernel on its account, both ways, as the kernel says."""
         progress = tcp.progress(self.fd)
         if progress is None:
             return 0
-        unread = self.given - max(0, progress.acked - self._acked_before)
-        return max(0, progress.received - self.taken) + max(0, unread)
+        unread_bytes = self.sent_bytes - max(0, progress.acked - self._acked_before_bytes)
+        return max(0, progress.received - self.read_bytes) + max(0, unread_bytes)
 
-    def ask(self) -> None:
+    def refresh_acked(self) -> None:
         """Ask the kernel what of it has been confirmed. What the socket says by itself is not ours: it never counts."""
         progress = tcp.progress(self.fd)
         if progress is None:  # it has ended, and with it all that waited
-            self.acked = self.given
+            self.acked_bytes = self.sent_bytes
             return
-        acked = progress.acked - self._acked_before
-        if acked > self.given:
-            self._acked_before += acked - self.given
-            acked = self.given
-        self.acked = acked
+        acked_bytes = progress.acked - self._acked_before_bytes
+        if acked_bytes > self.sent_bytes:
+            self._acked_before_bytes += acked_bytes - self.sent_bytes
+            acked_bytes = self.sent_bytes
+        self.acked_bytes = acked_bytes
 
 
 class Connections:
@@ -105,8 +108,8 @@ class Connections:
         self._meters = meters
         self._by_fd: dict[int, Connection] = {}
         self._by_peer: dict[bytes, Connection] = {}
-        self._gone: deque[Connection] = deque()
-        self._unread = 0
+        self._closed: deque[Connection] = deque()
+        self._unread_bytes = 0
         self._cutting = Lock()
 
     def __len__(self) -> int:
@@ -114,19 +117,19 @@ class Connections:
 
     # ------------------------------------------------------------------------------------------ the loop's side
 
-    def heard(self, peer: bytes, message: zmq.Frame) -> Connection:
+    def received_from(self, peer: bytes, message: zmq.Frame) -> Connection:
         """The connection that a message came by, which is taken out of it with that."""
         fd = int(message.get(zmq.SRCFD))
         connection = self._by_peer.get(peer)
         if connection is None or connection.fd != fd:
-            connection = self._learn(peer, fd, message)
+            connection = self._register(peer, fd, message)
         connection.take(len(message))
         return connection
 
-    def caught_up(self, peer: bytes) -> None:
+    def mark_all_read(self, peer: bytes) -> None:
         """Everything that came from this peer was taken."""
         if (connection := self._by_peer.get(peer)) is not None:
-            connection.catch_up()
+            connection.mark_all_read()
 
     def knows(self, peer: bytes) -> bool:
         """The peer's connection has not ended."""
@@ -135,9 +138,9 @@ class Connections:
     def open_to(self, peer: bytes) -> bool:
         """The peer may be sent a message; False: too much that it was sent is unread, or it is being cut."""
         connection = self._by_peer.get(peer)
-        if connection is None or connection.unread < UNREAD_BYTES:
+        if connection is None or connection.unread_bytes < UNREAD_BYTES:
             return connection is None or not connection.is_cut
-        return not connection.is_cut and self._ask(connection) < UNREAD_BYTES
+        return not connection.is_cut and self._refresh_acked(connection) < UNREAD_BYTES
 
     def sent(self, peer: bytes, size: int) -> None:
         """A message of so many bytes was put into the socket."""
@@ -145,27 +148,27 @@ class Connections:
         if connection is None or not connection.measured:
             return
         size += _header_bytes(size)
-        connection.given += size
-        self._unread += size
-        if self._unread >= UNREAD_BYTES_ALL:
-            self._relieve()
+        connection.sent_bytes += size
+        self._unread_bytes += size
+        if self._unread_bytes >= UNREAD_BYTES_ALL:
+            self._cut_slowest()
 
-    def forget_gone(self) -> None:
+    def forget_closed(self) -> None:
         """Let go of those that the watcher saw end."""
-        while self._gone:
-            connection = self._gone.popleft()
-            self._unread -= connection.unread
-            connection.acked = connection.given
+        while self._closed:
+            connection = self._closed.popleft()
+            self._unread_bytes -= connection.unread_bytes
+            connection.acked_bytes = connection.sent_bytes
             if self._by_peer.get(connection.peer) is connection:
                 del self._by_peer[connection.peer]
 
-    def _learn(self, peer: bytes, fd: int, message: zmq.Frame) -> Connection:
+    def _register(self, peer: bytes, fd: int, message: zmq.Frame) -> Connection:
         connection = self._by_fd.get(fd)
         if connection is None or connection.cookie != tcp.cookie(fd):
             # The watcher has not heard yet that it began, and maybe not that another one has ended.
-            self.ended(fd)
+            self.closed(fd)
             connection = self._by_fd[fd] = Connection(fd)
-            connection.taken -= len(message) + _header_bytes(len(message))
+            connection.read_bytes -= len(message) + _header_bytes(len(message))
         connection.peer = peer
         try:
             connection.address = str(message.get("Peer-Address"))
@@ -174,58 +177,58 @@ class Connections:
         self._by_peer[peer] = connection
         return connection
 
-    def _ask(self, connection: Connection) -> int:
+    def _refresh_acked(self, connection: Connection) -> int:
         """What of it is unread, as the kernel says."""
-        before = connection.unread
-        connection.ask()
-        self._unread -= before - connection.unread
-        return connection.unread
+        before = connection.unread_bytes
+        connection.refresh_acked()
+        self._unread_bytes -= before - connection.unread_bytes
+        return connection.unread_bytes
 
-    def _relieve(self) -> None:
+    def _cut_slowest(self) -> None:
         """Ask the kernel what is unread; if it is too much all the same, cut the connections with most of it.
 
         Either brings so much that it is not needed again soon.
         """
-        self.forget_gone()
+        self.forget_closed()
         for connection in self._by_unread():
-            if self._unread < UNREAD_BYTES_ALL // 2:
+            if self._unread_bytes < UNREAD_BYTES_ALL // 2:
                 return
-            self._ask(connection)
+            self._refresh_acked(connection)
         for connection in self._by_unread():
-            if self._unread < UNREAD_BYTES_LEFT:
+            if self._unread_bytes < UNREAD_BYTES_LEFT:
                 return
-            self.cut(connection, connection.unread, "unread")
-            self._unread -= connection.unread
-            connection.acked = connection.given
+            self.cut(connection, connection.unread_bytes, "unread")
+            self._unread_bytes -= connection.unread_bytes
+            connection.acked_bytes = connection.sent_bytes
 
     def _by_unread(self) -> list[Connection]:
         """Those of which something is unread, the one with most first."""
-        return sorted((each for each in self.every() if each.unread), key=_unread, reverse=True)
+        return sorted((each for each in self.all() if each.unread_bytes), key=_unread_bytes, reverse=True)
 
     # ------------------------------------------------------------------------------------------ the watcher's side
 
-    def began(self, fd: int) -> Connection:
+    def opened(self, fd: int) -> Connection:
         """A connection has been accepted; the loop may have heard it already."""
         known = self._by_fd.get(fd)
         if known is not None and known.cookie == tcp.cookie(fd):
             return known
-        self.ended(fd)
+        self.closed(fd)
         connection = self._by_fd[fd] = Connection(fd)
-        connection.taken = 0
+        connection.read_bytes = 0
         return connection
 
-    def ended(self, fd: int) -> None:
+    def closed(self, fd: int) -> None:
         """A connection has ended."""
         if (connection := self._by_fd.pop(fd, None)) is not None:
-            self._gone.append(connection)
+            self._closed.append(connection)
 
-    def every(self) -> list[Connection]:
+    def all(self) -> list[Connection]:
         """Those that there are now."""
         return list(self._by_fd.values())
 
     def refuse(self, newest: Connection) -> None:
         """One connection is too many: end the oldest that never said anything, or the newest."""
-        silent = (each for each in self.every() if not each.peer and not each.is_cut)
+        silent = (each for each in self.all() if not each.peer and not each.is_cut)
         self._end(next(silent, newest))
 
     def cut(self, connection: Connection, size: int, why: str) -> None:
@@ -237,9 +240,9 @@ class Connections:
     def _end(self, connection: Connection) -> bool:
         connection.is_cut = True
         with self._cutting:
-            ended = tcp.cut(connection.fd, connection.cookie)
-            self._meters.cut += ended
-        return ended
+            closed = tcp.cut(connection.fd, connection.cookie)
+            self._meters.cut += closed
+        return closed
 
 
 def _header_bytes(length: int) -> int:
@@ -247,5 +250,5 @@ def _header_bytes(length: int) -> int:
     return 9 if length > 255 else 2
 
 
-def _unread(connection: Connection) -> int:
-    return connection.unread
+def _unread_bytes(connection: Connection) -> int:
+    return connection.unread_bytes

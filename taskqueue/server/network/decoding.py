@@ -70,7 +70,7 @@ def cost(request: AnyRequest, size: int) -> float:
     return FRAME_MS + max(ITEM_MS * items, BYTE_MS * size)
 
 
-def hear(frame: Frame, max_message: int) -> Incoming:
+def decode_frame(frame: Frame, max_message: int) -> Incoming:
     """The request in a frame.
 
     Raises:

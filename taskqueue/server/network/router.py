@@ -23,8 +23,8 @@ import zmq
 from taskqueue.protocol.fields import Peer
 from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
+from taskqueue.server.network.connection_guard import ConnectionGuard
 from taskqueue.server.network.connections import Connections
-from taskqueue.server.network.watcher import Watcher
 
 DRAIN_FRAMES: Final = 1024
 """Received in one turn, at most."""
@@ -103,7 +103,7 @@ class Router:
         self._context = zmq.Context()
         self.socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._configure(bind, max_message)
-        self._watcher = Watcher(self._context, self.socket, self._connections, memory, connections)
+        self._guard = ConnectionGuard(self._context, self.socket, self._connections, memory, connections)
         try:
             self.socket.bind(bind)
         except zmq.ZMQError:
@@ -125,7 +125,7 @@ class Router:
 
     def drain(self) -> Iterator[Frame]:
         """What is waiting, as far as the bounds of a turn go; the caller's own time counts too."""
-        self._connections.forget_gone()
+        self._connections.forget_closed()
         until = ticks() + DRAIN_SECONDS
         for _ in range(DRAIN_FRAMES):
             frame = self._receive(until) if ticks() < until else None
@@ -157,7 +157,7 @@ class Router:
 
     def close(self) -> None:
         """Let go of the address, after LINGER_MS at most."""
-        self._watcher.close()
+        self._guard.close()
         self.socket.close()
         self._context.term()
 
@@ -170,7 +170,7 @@ class Router:
         except zmq.Again:
             return None
         message = self.socket.recv(0, False)
-        address = self._connections.heard(peer, message).address
+        address = self._connections.received_from(peer, message).address
         self._meters.frames_in += 1
         self._meters.bytes_in += len(message)
         frame = Frame(Peer(peer), message, 1, address)
@@ -186,5 +186,5 @@ class Router:
             if parts % PARTS_AT_ONCE == 0 and more and ticks() >= until:
                 self._unfinished = frame._replace(parts=parts)
                 return None
-        self._connections.caught_up(frame.peer)
+        self._connections.mark_all_read(frame.peer)
         return frame._replace(parts=parts)

@@ -37,8 +37,8 @@ def progress(fd: int) -> Progress | None:
     """None: it is no TCP connection, or there is none any more."""
     if not hasattr(socket, "TCP_INFO"):
         return None
-    told = _option(fd, socket.IPPROTO_TCP, socket.TCP_INFO, PROGRESS_AT + _progress.size)
-    return Progress(*_progress.unpack_from(told, PROGRESS_AT)) if len(told) == PROGRESS_AT + _progress.size else None
+    info = _option(fd, socket.IPPROTO_TCP, socket.TCP_INFO, PROGRESS_AT + _progress.size)
+    return Progress(*_progress.unpack_from(info, PROGRESS_AT)) if len(info) == PROGRESS_AT + _progress.size else None
 
 
 def cookie(fd: int) -> bytes:

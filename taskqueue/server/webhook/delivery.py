@@ -73,7 +73,7 @@ class Delivery:
             self.error = str(error)[:ERROR_CHARACTERS] or type(error).__name__
             return self._pause(error=error)
         try:
-            return self._judge(answer)
+            return self._result(answer)
         finally:
             answer.close()
 
@@ -89,7 +89,7 @@ class Delivery:
             preload_content=False,
         )
 
-    def _judge(self, answer: BaseHTTPResponse) -> float | None:
+    def _result(self, answer: BaseHTTPResponse) -> float | None:
         if 200 <= answer.status < 300:
             self.error = ""
             return None

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from taskqueue.core.parts.events import Event
 from taskqueue.server.config.config_file import WebhookSection
-from taskqueue.server.log import shown
+from taskqueue.server.log import quoted
 
 if TYPE_CHECKING:
     from taskqueue.server.webhook.delivery import Delivery
@@ -137,25 +137,25 @@ class Webhook:
     def _deliver(self, delivery: Delivery) -> None:
         settings = self._settings
         pause: float | None = 0.0
-        while pause is not None and self._rest(pause, settings):
+        while pause is not None and self._wait(pause, settings):
             settings = self._settings
             pause = delivery.attempt(settings)
             if pause is not None:
                 log.debug("webhook-again %s pause=%s", _outcome(delivery, settings.url), pause)
-        if not self._forget():
+        if not self._finish():
             return
         if pause is None:
             _log_end(delivery, settings.url)
         else:
             _log_dropped([delivery.event], "reload")
 
-    def _rest(self, seconds: float, settings: WebhookSection) -> bool:
+    def _wait(self, seconds: float, settings: WebhookSection) -> bool:
         """Wait so long, or until these settings are others; False: there is no use in another attempt."""
         with self._changed:
             self._changed.wait_for(lambda: self._has_given_up or self._settings != settings, seconds)
             return self._settings.url != "" and not self._has_given_up
 
-    def _forget(self) -> bool:
+    def _finish(self) -> bool:
         """Nothing is under way any more; False: it was given up, and ``close`` has logged it."""
         with self._changed:
             was_given_up = self._under_way is None
@@ -171,7 +171,7 @@ def _log_end(delivery: Delivery, url: str) -> None:
 
 
 def _outcome(delivery: Delivery, url: str) -> str:
-    error = f" error={shown(delivery.error)}" if delivery.error else ""
+    error = f" error={quoted(delivery.error)}" if delivery.error else ""
     return f"{_about(delivery.event)} attempts={delivery.attempts} url={_shown_url(url)}{error}"
 
 
@@ -181,7 +181,7 @@ def _log_dropped(events: Iterable[Event], reason: str) -> None:
 
 
 def _about(event: Event) -> str:
-    return f"event={event.kind} project={shown(event.project)}"
+    return f"event={event.kind} project={quoted(event.project)}"
 
 
 def _shown_url(url: str) -> str:

@@ -26,7 +26,7 @@ from taskqueue.errors import Corrupt, Fenced, StoreError
 from taskqueue.server import outbox
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.engine import Engine
-from taskqueue.server.limits.disk_space import Disk
+from taskqueue.server.limits.disk_space import DiskSpace
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.router import Router
@@ -183,7 +183,7 @@ def serve(
     script: Callable[[Client], None],
     *,
     ends_itself: bool = False,
-    disk: Disk | None = None,
+    disk: DiskSpace | None = None,
     reload: Callable[[], tuple[CoreConfig, Sequence[str]] | None] = lambda: None,
 ) -> None:
     """Run a loop while the client follows its script; then stop it by SIGTERM, unless it ends by itself."""
@@ -209,7 +209,7 @@ def serve(
         ThreadPoolExecutor(1) as pool,
     ):
         config = CoreConfig(auto_create=True)
-        room = disk or Disk(str(path), min_free=0)
+        room = disk or DiskSpace(str(path), min_free=0)
         loop = Loop(router, signals, clock, meters, begin, reload, lambda events: None, room, config)
         loop.start()
         script_run = pool.submit(follow, router.endpoint)
@@ -407,7 +407,7 @@ def test_a_stop_is_marked_as_a_clean_one(tmp_path: Path) -> None:
 
 
 def test_on_a_disk_that_is_nearly_full_it_looks_again_by_itself_and_goes_on(tmp_path: Path) -> None:
-    disk = Disk(str(tmp_path), min_free=0)
+    disk = DiskSpace(str(tmp_path), min_free=0)
 
     def script(client: Client) -> None:
         assert client.push("a") == ["new"]

@@ -27,14 +27,14 @@ def test_what_is_kept_waits_for_its_write() -> None:
     wire.outbox.put(A, b"1", 1)
     wire.outbox.put(A, b"2", 2)
 
-    wire.outbox.cover(1)
+    wire.outbox.release(1)
 
     assert wire.sent == [(A, b"1")]
 
 
 def test_what_is_covered_already_leaves_at_once() -> None:
     wire = Wire()
-    wire.outbox.cover(3)
+    wire.outbox.release(3)
 
     wire.outbox.put(A, b"a repeat", 3)
 
@@ -56,9 +56,9 @@ def test_what_need_not_wait_overtakes_what_waits_and_replies_keep_their_order() 
     wire.outbox.put(A, b"2", None)
     wire.outbox.put(A, b"3 kept", 2)
 
-    wire.outbox.cover(1)
+    wire.outbox.release(1)
     first = list(wire.sent)
-    wire.outbox.cover(2)
+    wire.outbox.release(2)
 
     assert first == [(A, b"2"), (A, b"1 kept")]
     assert wire.sent == [(A, b"2"), (A, b"1 kept"), (A, b"3 kept")]
@@ -70,7 +70,7 @@ def test_it_is_full_while_too_many_bytes_wait() -> None:
     wire.outbox.put(A, bytes(MAX_WAITING_BYTES), 1)
     waiting = wire.outbox.full
 
-    wire.outbox.cover(1)
+    wire.outbox.release(1)
 
     assert (before, waiting, wire.outbox.full) == (False, True, False)
 
@@ -80,7 +80,7 @@ def test_what_is_cleared_never_leaves() -> None:
     wire.outbox.put(A, b"1", 1)
 
     wire.outbox.clear()
-    wire.outbox.cover(1)
+    wire.outbox.release(1)
     wire.outbox.put(A, b"3", None)
 
     assert wire.sent == [(A, b"3")]
@@ -88,12 +88,12 @@ def test_what_is_cleared_never_leaves() -> None:
 
 def test_after_it_was_cleared_the_syncs_of_before_cover_nothing() -> None:
     wire = Wire()
-    wire.outbox.cover(5)
+    wire.outbox.release(5)
 
     wire.outbox.clear()
     wire.outbox.put(A, b"1", 1)
     before = list(wire.sent)
-    wire.outbox.cover(1)
+    wire.outbox.release(1)
 
     assert (before, wire.sent) == ([], [(A, b"1")])
 
@@ -112,7 +112,7 @@ def test_replies_of_one_write_leave_in_the_order_in_which_they_were_said() -> No
     wire.outbox.put(A, b"1", 1)
     wire.outbox.put(A, b"2", 1)
 
-    wire.outbox.cover(1)
+    wire.outbox.release(1)
 
     assert wire.sent == [(A, b"1"), (A, b"2")]
 

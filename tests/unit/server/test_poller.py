@@ -94,7 +94,7 @@ def test_while_it_is_deaf_no_message_wakes_it_up(bed: Bed) -> None:
     bed.socket.poll()
 
     began = ticks()
-    bed.sleeper.sleep(SOON, deaf=True)
+    bed.sleeper.sleep(SOON, ignore_socket=True)
 
     assert ticks() - began >= SOON
 
@@ -106,5 +106,5 @@ def test_what_was_synced_before_it_falls_asleep_keeps_it_awake(bed: Bed) -> None
 
     bed.sleeper.sleep(SOON)
 
-    assert bed.syncer.has_news
+    assert bed.syncer.has_progress
     assert bed.meters.wakeups == 0

@@ -92,7 +92,7 @@ def test_a_sleeping_loop_is_woken_up_until_it_says_that_it_is_awake() -> None:
         disk.gate.release()
         wait_for_wake_up(syncer)
 
-        syncer.quiet()
+        syncer.clear_wakeup()
 
         assert not wakes_up(syncer)
 
@@ -102,15 +102,15 @@ def test_a_busy_loop_is_not_woken_up_but_sees_that_there_is_news() -> None:
     with syncing(disk, "commit") as (syncer, _):
         syncer.wrote()
         disk.wait_for_begin()
-        before = syncer.has_news
+        before = syncer.has_progress
         syncer.wrote()
         disk.gate.release()
         disk.wait_for_begin()
-        after_first = syncer.has_news
+        after_first = syncer.has_progress
 
         syncer.check()
 
-        assert (before, after_first, syncer.has_news) == (False, True, False)
+        assert (before, after_first, syncer.has_progress) == (False, True, False)
         assert not wakes_up(syncer)
 
 
@@ -123,7 +123,7 @@ def test_a_failed_sync_is_raised_where_the_loop_looks() -> None:
         disk.gate.release()
         wait_for_wake_up(syncer)
 
-        assert syncer.has_news
+        assert syncer.has_progress
         with pytest.raises(StoreError, match="no space left"):
             syncer.check()
 

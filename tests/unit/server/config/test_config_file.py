@@ -14,7 +14,16 @@ import pytest
 from taskqueue.core.settings.jobs import CronJob, Template
 from taskqueue.core.settings.settings import CoreConfig, Pace, Settings, merge
 from taskqueue.errors import ConfigError
-from taskqueue.server.config.config_file import SECTIONS, Config, anchored, build, core_config, load, override, reloaded
+from taskqueue.server.config.config_file import (
+    SECTIONS,
+    Config,
+    build,
+    core_config,
+    load,
+    override,
+    reloaded,
+    with_absolute_store,
+)
 
 SHIPPED = Path(__file__).parents[4] / "conf" / "taskqueue.toml"
 
@@ -47,7 +56,7 @@ def loaded(text: str) -> Config:
 def test_the_shipped_file_says_exactly_the_defaults() -> None:
     shipped = load(str(SHIPPED))
 
-    assert msgspec.structs.replace(shipped, defaults={}) == anchored(Config(), str(SHIPPED.parent))
+    assert msgspec.structs.replace(shipped, defaults={}) == with_absolute_store(Config(), str(SHIPPED.parent))
     assert merge(shipped.defaults) == Settings()
 
 

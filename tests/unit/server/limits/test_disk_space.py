@@ -6,13 +6,13 @@ import shutil
 from math import inf
 from pathlib import Path
 
-from taskqueue.server.limits.disk_space import LOOK_SECONDS, Disk
+from taskqueue.server.limits.disk_space import LOOK_SECONDS, DiskSpace
 
 TOO_MUCH = 1 << 60
 
 
 def test_a_disk_with_enough_free_has_room_and_is_not_looked_at_by_itself(tmp_path: Path) -> None:
-    disk = Disk(str(tmp_path), min_free=1)
+    disk = DiskSpace(str(tmp_path), min_free=1)
 
     assert not disk.look(0.0)
     assert disk.has_room
@@ -20,7 +20,7 @@ def test_a_disk_with_enough_free_has_room_and_is_not_looked_at_by_itself(tmp_pat
 
 
 def test_a_disk_that_is_nearly_full_is_looked_at_by_itself_until_it_has_room(tmp_path: Path) -> None:
-    disk = Disk(str(tmp_path), min_free=TOO_MUCH)
+    disk = DiskSpace(str(tmp_path), min_free=TOO_MUCH)
 
     assert disk.look(10.0)
     assert not disk.has_room
@@ -33,7 +33,7 @@ def test_a_disk_that_is_nearly_full_is_looked_at_by_itself_until_it_has_room(tmp
 
 
 def test_it_is_not_looked_at_more_often_than_once_a_second(tmp_path: Path) -> None:
-    disk = Disk(str(tmp_path / "disk"), min_free=TOO_MUCH)
+    disk = DiskSpace(str(tmp_path / "disk"), min_free=TOO_MUCH)
     disk.look(0.0)
     (tmp_path / "disk").mkdir()
 
@@ -42,7 +42,7 @@ def test_it_is_not_looked_at_more_often_than_once_a_second(tmp_path: Path) -> No
 
 
 def test_another_limit_is_heeded_at_once(tmp_path: Path) -> None:
-    disk = Disk(str(tmp_path), min_free=1)
+    disk = DiskSpace(str(tmp_path), min_free=1)
     disk.look(0.0)
 
     disk.use(TOO_MUCH)
@@ -51,7 +51,7 @@ def test_another_limit_is_heeded_at_once(tmp_path: Path) -> None:
 
 def test_after_it_was_full_a_tenth_more_must_be_free(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
-    disk = Disk(str(tmp_path), min_free=TOO_MUCH)
+    disk = DiskSpace(str(tmp_path), min_free=TOO_MUCH)
     disk.look(0.0)
 
     disk.use(int(free / 1.05))  # there is that much, and not a tenth more
@@ -61,7 +61,7 @@ def test_after_it_was_full_a_tenth_more_must_be_free(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_taken_to_have_room(tmp_path: Path) -> None:
-    disk = Disk(str(tmp_path / "nowhere"), min_free=TOO_MUCH)
+    disk = DiskSpace(str(tmp_path / "nowhere"), min_free=TOO_MUCH)
 
     assert not disk.look(0.0)
     assert disk.has_room

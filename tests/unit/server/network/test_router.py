@@ -11,7 +11,7 @@ import pytest
 import zmq
 
 from taskqueue.protocol.fields import Peer
-from taskqueue.server.limits.process_memory import Memory
+from taskqueue.server.limits.process_memory import ProcessMemory
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connections import UNREAD_BYTES, UNREAD_BYTES_ALL, UNREAD_BYTES_LEFT, Connection
 from taskqueue.server.network.router import Frame, Router
@@ -161,7 +161,7 @@ def kept() -> int:
 
 
 def test_a_connection_that_sends_without_end_is_cut_when_the_memory_gets_full(meters: Meters) -> None:
-    memory = Memory()
+    memory = ProcessMemory()
     most = (memory.resident() + ROOM_BYTES) * 10 // 8
     with closing(Router("tcp://127.0.0.1:*", 8 << 20, meters, memory=most)) as router, greeted(router) as hostile:
         drained(router)

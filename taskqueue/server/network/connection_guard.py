@@ -28,7 +28,7 @@ from typing import Final
 import zmq
 
 from taskqueue.server.clock import ticks
-from taskqueue.server.limits.process_memory import Memory
+from taskqueue.server.limits.process_memory import ProcessMemory
 from taskqueue.server.network.connections import Connection, Connections
 
 log = logging.getLogger("taskqueue")
@@ -61,7 +61,7 @@ EVENTS: Final = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 _event = struct.Struct("=HI")
 
 
-class Watcher:
+class ConnectionGuard:
     """Watches one socket from now on, until ``close``.
 
     Args:
@@ -81,14 +81,14 @@ class Watcher:
         self._connections = connections
         self._most_bytes = most_bytes
         self._most_connections = most_connections
-        self._memory = Memory()
+        self._memory = ProcessMemory()
         self._trimmed_bytes = self._memory.resident()
         self._trim_pause = TRIM_SECONDS
         self._trim_at = 0.0
         self._may_trim = False
-        self._settled_at = self._told_at = 0.0
+        self._settled_at = self._logged_at = 0.0
         self._refused = 0
-        self._fired: list[int] = []
+        self._arrived_fds: list[int] = []
         self._arrivals = select.epoll()
         self._stop = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         socket.monitor(MONITOR, EVENTS)
@@ -117,15 +117,15 @@ class Watcher:
 
     def _run(self) -> None:
         # A socket wakes up only who has found it empty.
-        self._hear()
+        self._read_monitor()
         while not self._stopped(self._sleep()):
-            self._hear()
-            if self._arrived():
+            self._read_monitor()
+            if self._read_arrivals():
                 # What comes first is seldom all.
                 if self._stopped(self._changes.poll(1000 * self._pause())):
                     return
-                self._hear()
-            self._look()
+                self._read_monitor()
+            self._check_memory()
             self._watch_again()
 
     def _sleep(self) -> list[tuple[int, int]]:
@@ -153,7 +153,7 @@ class Watcher:
 
     # ------------------------------------------------------------------------------------------------ connections
 
-    def _hear(self) -> None:
+    def _read_monitor(self) -> None:
         """Which connections began and ended."""
         while True:
             try:
@@ -162,16 +162,16 @@ class Watcher:
                 break
             kind, fd = _event.unpack(event)
             if kind == zmq.EVENT_ACCEPTED:
-                self._accepted(fd)
+                self._on_accept(fd)
             else:
-                self._connections.ended(fd)
+                self._connections.closed(fd)
                 self._may_trim |= self._trimmed_bytes > SMALL_BYTES
-        if self._refused and ticks() >= self._told_at:
+        if self._refused and ticks() >= self._logged_at:
             log.warning("connections-refused count=%d open=%d", self._refused, len(self._connections))
-            self._refused, self._told_at = 0, ticks() + TOLD_SECONDS
+            self._refused, self._logged_at = 0, ticks() + TOLD_SECONDS
 
-    def _accepted(self, fd: int) -> None:
-        connection = self._connections.began(fd)
+    def _on_accept(self, fd: int) -> None:
+        connection = self._connections.opened(fd)
         if len(self._connections) > self._most_connections:
             self._refused += 1
             self._connections.refuse(connection)
@@ -187,27 +187,27 @@ class Watcher:
                 self._arrivals.modify(fd, select.EPOLLIN | select.EPOLLONESHOT)
 
     def _watch_again(self) -> None:
-        fired, self._fired = self._fired, []
+        fired, self._arrived_fds = self._arrived_fds, []
         for fd in fired:
             with suppress(OSError):
                 self._arrivals.modify(fd, select.EPOLLIN | select.EPOLLONESHOT)
 
-    def _arrived(self) -> bool:
-        self._fired += [fd for fd, _ in self._arrivals.poll(0, ARRIVED_MOST)]
-        return bool(self._fired)
+    def _read_arrivals(self) -> bool:
+        self._arrived_fds += [fd for fd, _ in self._arrivals.poll(0, ARRIVED_MOST)]
+        return bool(self._arrived_fds)
 
     # ------------------------------------------------------------------------------------------------ memory
 
-    def _look(self) -> None:
+    def _check_memory(self) -> None:
         taken = self._memory.resident()
         began = ticks()
-        self._note(taken)
+        self._plan_trim(taken)
         if taken > CUT_AT * self._most_bytes and began >= self._settled_at:
-            if self._relieve(taken):
+            if self._cut_largest(taken):
                 self._trim_soon()
             self._settled_at = ticks() + max(SETTLE_SECONDS, 10 * (ticks() - began))
 
-    def _note(self, taken: int) -> None:
+    def _plan_trim(self, taken: int) -> None:
         """The heap may have grown since it was trimmed."""
         self._trimmed_bytes = min(self._trimmed_bytes, taken)
         if taken > self._trimmed_bytes + TRIM_BYTES and self._trim_pause > TRIM_SECONDS:
@@ -218,9 +218,9 @@ class Watcher:
         self._trim_pause, self._trim_at = TRIM_SECONDS, min(self._trim_at, ticks() + SETTLE_SECONDS)
         self._may_trim = True
 
-    def _relieve(self, taken: int) -> bool:
+    def _cut_largest(self, taken: int) -> bool:
         """Cut connections; False: none has enough on its account."""
-        by_waiting = sorted(((each.waiting, each) for each in self._connections.every()), key=_size, reverse=True)
+        by_waiting = sorted(((each.buffered_bytes, each) for each in self._connections.all()), key=_size, reverse=True)
         is_cut = False
         for waiting, connection in by_waiting:
             if taken <= CUT_TO * self._most_bytes or waiting < LEAST_BYTES:

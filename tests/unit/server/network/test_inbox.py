@@ -13,7 +13,7 @@ import pytest
 from taskqueue.protocol.replies import Outgoing
 from taskqueue.protocol.requests import Incoming
 from taskqueue.server.meters import Meters
-from taskqueue.server.network.reception import Reception
+from taskqueue.server.network.inbox import Inbox
 from taskqueue.server.network.router import Router
 from tests.zmtp import connected, frame
 
@@ -34,8 +34,8 @@ def router(meters: Meters) -> Iterator[Router]:
 
 
 @pytest.fixture
-def reception(router: Router, meters: Meters) -> Reception:
-    return Reception(router, meters)
+def inbox(router: Router, meters: Meters) -> Inbox:
+    return Inbox(router, meters)
 
 
 @pytest.fixture
@@ -48,53 +48,51 @@ def ask(peer: socket.socket, kind: str, n: int = 1, **fields: Any) -> None:
     peer.sendall(frame(msgpack.packb({"type": kind, "v": 1, "session": "s", "n": n} | fields)))
 
 
-def hear(router: Router, reception: Reception) -> tuple[list[Incoming], list[Outgoing]]:
+def hear(router: Router, inbox: Inbox) -> tuple[list[Incoming], list[Outgoing]]:
     """The next turn, when something has come."""
     assert router.socket.poll(WAIT_MS)
-    return reception.hear(MAX_MESSAGE)
+    return inbox.next_requests(MAX_MESSAGE)
 
 
 def test_verify_waits_until_it_has_had_no_more_than_its_part_of_the_time(
-    router: Router, reception: Reception, peer: socket.socket
+    router: Router, inbox: Inbox, peer: socket.socket
 ) -> None:
     ask(peer, "verify", 1)
-    ((first,), _) = hear(router, reception)
-    reception.spent(LONG_SECONDS)
+    ((first,), _) = hear(router, inbox)
+    inbox.spent(LONG_SECONDS)
 
     ask(peer, "verify", 2)
-    heard, refused = hear(router, reception)
+    heard, refused = hear(router, inbox)
 
     assert first.request.n == 1
     assert (heard, refused) == ([], [])
-    assert 8 * LONG_SECONDS < reception.wait() <= 9 * LONG_SECONDS
+    assert 8 * LONG_SECONDS < inbox.wait() <= 9 * LONG_SECONDS
 
 
 def test_what_is_asked_of_the_store_by_who_reads_no_answers_is_not_looked_up(
-    router: Router, reception: Reception, meters: Meters, peer: socket.socket
+    router: Router, inbox: Inbox, meters: Meters, peer: socket.socket
 ) -> None:
     ask(peer, "status", 1)
-    ((first,), _) = hear(router, reception)
+    ((first,), _) = hear(router, inbox)
     while router.send(first.peer, bytes(1 << 20)):
         pass
     undelivered = meters.undelivered
 
     ask(peer, "task-show", 2, project="p", taskid="a")
-    heard, refused = hear(router, reception)
+    heard, refused = hear(router, inbox)
     ask(peer, "new-task", 3, project="p", tasks=[])
-    ((third,), _) = hear(router, reception)
+    ((third,), _) = hear(router, inbox)
 
     assert (heard, refused) == ([], [])
     assert meters.undelivered == undelivered + 1
     assert third.request.n == 3
 
 
-def test_what_is_no_request_is_refused_and_spoils_no_other(
-    router: Router, reception: Reception, peer: socket.socket
-) -> None:
+def test_what_is_no_request_is_refused_and_spoils_no_other(router: Router, inbox: Inbox, peer: socket.socket) -> None:
     peer.sendall(frame(b"\xc1"))
-    (_, (refused,)) = hear(router, reception)
+    (_, (refused,)) = hear(router, inbox)
     ask(peer, "status", 2)
-    ((heard,), _) = hear(router, reception)
+    ((heard,), _) = hear(router, inbox)
 
     assert heard.request.n == 2
     assert refused.peer == heard.peer

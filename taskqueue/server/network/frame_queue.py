@@ -37,7 +37,7 @@ PEERS_MOST: Final = 4096
 """Remembered, before those are forgotten of which nothing waits and that have used no more than others."""
 
 
-class _Queue:
+class _PeerQueue:
     """The frames of one peer.
 
     Attributes:
@@ -45,16 +45,16 @@ class _Queue:
         charged, taken: milliseconds, and frames, of the turn that is under way.
     """
 
-    __slots__ = ("bytes", "charged", "frames", "mark", "taken", "usual")
+    __slots__ = ("bytes", "charged", "frames", "recent_ms", "taken", "virtual_time")
 
-    def __init__(self, mark: float) -> None:
-        self.mark = mark
+    def __init__(self, virtual_time: float) -> None:
+        self.virtual_time = virtual_time
         self.frames: deque[Frame] = deque()
         self.bytes = self.taken = 0
-        self.usual = self.charged = 0.0
+        self.recent_ms = self.charged = 0.0
 
 
-class FairTurns:
+class FrameQueue:
     """The frames that wait, of all peers.
 
     Attributes:
@@ -62,13 +62,13 @@ class FairTurns:
     """
 
     def __init__(self) -> None:
-        self.peers: dict[Peer, _Queue] = {}
-        self._waiting: dict[Peer, _Queue] = {}
-        self._charged: dict[Peer, _Queue] = {}
-        self._asleep: dict[Peer, float] = {}
+        self.peers: dict[Peer, _PeerQueue] = {}
+        self._waiting: dict[Peer, _PeerQueue] = {}
+        self._charged: dict[Peer, _PeerQueue] = {}
+        self._delayed: dict[Peer, float] = {}
         self._order: list[tuple[float, int, Peer]] = []
         self._entries = 0
-        self._mark = 0.0
+        self._virtual_time = 0.0
         self._bytes = 0
         self._forget_at = PEERS_MOST
 
@@ -81,14 +81,14 @@ class FairTurns:
         return len(queue.frames) < FRAMES_MOST and queue.bytes < BYTES_MOST
 
     @property
-    def is_awake(self) -> bool:
+    def has_ready(self) -> bool:
         """Something waits that was not put back."""
-        return len(self._waiting) > len(self._asleep)
+        return len(self._waiting) > len(self._delayed)
 
     @property
-    def wakes_at(self) -> float:
+    def next_delayed_at(self) -> float:
         """When the first frame that was put back may be taken; inf: there is none."""
-        return min(self._asleep.values(), default=inf)
+        return min(self._delayed.values(), default=inf)
 
     def put(self, frame: Frame) -> bool:
         """Let a frame wait for its turn; False: too much of its peer waits already."""
@@ -106,20 +106,20 @@ class FairTurns:
 
         Peers whose frames have cost more than ``most`` milliseconds each lately are passed over.
         """
-        if self._asleep:
-            self._wake(now)
+        if self._delayed:
+            self._end_delays(now)
         passed_over = []
         frame = None
         while frame is None and self._order:
             entry = heappop(self._order)
-            mark, _, peer = entry
+            virtual_time, _, peer = entry
             queue = self._waiting.get(peer)
-            if queue is None or queue.mark != mark or peer in self._asleep:
+            if queue is None or queue.virtual_time != virtual_time or peer in self._delayed:
                 continue
-            if queue.usual > most:
+            if queue.recent_ms > most:
                 passed_over.append(entry)
                 continue
-            self._mark = max(self._mark, mark)
+            self._virtual_time = max(self._virtual_time, virtual_time)
             frame = queue.frames.popleft()
             self._count(queue, -frame.size)
         for entry in passed_over:
@@ -129,7 +129,7 @@ class FairTurns:
     def charge(self, peer: Peer, milliseconds: float) -> None:
         """Say what the frame that was taken costs; more than 0."""
         queue = self.peers[peer]
-        queue.mark += milliseconds
+        queue.virtual_time += milliseconds
         queue.charged += milliseconds
         queue.taken += 1
         self._charged[peer] = queue
@@ -143,15 +143,15 @@ class FairTurns:
         queue = self.peers[frame.peer]
         queue.frames.appendleft(frame)
         self._count(queue, frame.size)
-        self._asleep[frame.peer] = until
+        self._delayed[frame.peer] = until
 
     def settle(self, milliseconds: float) -> float:
         """Say what the turn has cost in truth; returns what it was charged, which is corrected. 0: there was none."""
         charged = sum(queue.charged for queue in self._charged.values())
         for peer, queue in self._charged.items():
             truly = queue.charged * milliseconds / charged
-            queue.mark += truly - queue.charged
-            queue.usual = (queue.usual + truly / queue.taken) / 2
+            queue.virtual_time += truly - queue.charged
+            queue.recent_ms = (queue.recent_ms + truly / queue.taken) / 2
             queue.charged, queue.taken = 0.0, 0
             if queue.frames:
                 self._enter(peer, queue)
@@ -165,45 +165,47 @@ class FairTurns:
             queue.frames.clear()
             queue.bytes = 0
         self._waiting.clear()
-        self._asleep.clear()
+        self._delayed.clear()
         self._order.clear()
         self._bytes = 0
         return frames
 
-    def _has_room_for(self, frame: Frame, queue: _Queue | None) -> bool:
+    def _has_room_for(self, frame: Frame, queue: _PeerQueue | None) -> bool:
         peers = len(self._waiting) + (queue is None)
         frames, size = (len(queue.frames), queue.bytes + frame.size) if queue else (0, frame.size)
         return frames < (FRAMES_MOST if peers > 1 else 2 * FRAMES_MOST) and (
             self._bytes + frame.size <= BYTES_MOST or size <= BYTES_MOST // peers
         )
 
-    def _begin(self, peer: Peer) -> _Queue:
+    def _begin(self, peer: Peer) -> _PeerQueue:
         """The queue of a peer of which nothing waited."""
         queue = self.peers.get(peer)
         if queue is None:
             self._forget()
-            queue = self.peers[peer] = _Queue(self._mark + NEW_MS)
-        queue.mark = max(queue.mark, self._mark - CREDIT_MS)
+            queue = self.peers[peer] = _PeerQueue(self._virtual_time + NEW_MS)
+        queue.virtual_time = max(queue.virtual_time, self._virtual_time - CREDIT_MS)
         self._waiting[peer] = queue
         self._enter(peer, queue)
         return queue
 
-    def _enter(self, peer: Peer, queue: _Queue) -> None:
+    def _enter(self, peer: Peer, queue: _PeerQueue) -> None:
         """Into the order; what was entered before with another mark is passed over."""
         self._entries += 1
-        heappush(self._order, (queue.mark, self._entries, peer))
+        heappush(self._order, (queue.virtual_time, self._entries, peer))
 
-    def _count(self, queue: _Queue, size: int) -> None:
+    def _count(self, queue: _PeerQueue, size: int) -> None:
         queue.bytes += size
         self._bytes += size
 
-    def _wake(self, now: float) -> None:
-        for peer in [peer for peer, until in self._asleep.items() if until <= now]:
-            del self._asleep[peer]
+    def _end_delays(self, now: float) -> None:
+        for peer in [peer for peer, until in self._delayed.items() if until <= now]:
+            del self._delayed[peer]
             self._enter(peer, self.peers[peer])
 
     def _forget(self) -> None:
         if len(self.peers) >= self._forget_at:
             known = self.peers.items()
-            self.peers = {peer: queue for peer, queue in known if queue.frames or queue.mark > self._mark}
+            self.peers = {
+                peer: queue for peer, queue in known if queue.frames or queue.virtual_time > self._virtual_time
+            }
             self._forget_at = max(PEERS_MOST, 2 * len(self.peers))

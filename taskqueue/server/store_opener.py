@@ -23,7 +23,7 @@ NAMED_TASKS: Final = 20
 log = logging.getLogger("taskqueue")
 
 
-class Opening:
+class StoreOpener:
     """Opens the store, each time that it has to be."""
 
     def __init__(self, accept_damage: bool) -> None:
@@ -47,11 +47,11 @@ class Opening:
         )
         self._was_open = True
         if store.damage is not None:
-            _tell(store, store.damage)
+            _log_damage(store, store.damage)
         return store
 
 
-def _tell(store: RocksStore, damage: Damage) -> None:
+def _log_damage(store: RocksStore, damage: Damage) -> None:
     level, event = (logging.ERROR, "damage-accepted") if damage.is_unexplained else (logging.WARNING, "log-cut")
     names = {record.number: record.name for record in project_records(store)}
     lost = lines(lost_tasks(damage), names, NAMED_TASKS)

@@ -7,7 +7,7 @@ from collections import Counter
 import zmq
 
 from taskqueue.protocol.fields import Peer
-from taskqueue.server.network.fair_turns import BYTES_MOST, CREDIT_MS, FRAMES_MOST, PEERS_MOST, FairTurns
+from taskqueue.server.network.frame_queue import BYTES_MOST, CREDIT_MS, FRAMES_MOST, PEERS_MOST, FrameQueue
 from taskqueue.server.network.router import Frame
 
 BUSY, POLITE = Peer(b"busy"), Peer(b"polite")
@@ -17,7 +17,7 @@ def frame(peer: Peer, payload: bytes = b"") -> Frame:
     return Frame(peer, zmq.Frame(payload), 1)
 
 
-def take(turns: FairTurns, cost: float, now: float = 0.0) -> Peer | None:
+def take(turns: FrameQueue, cost: float, now: float = 0.0) -> Peer | None:
     """Take a frame and say what it costs; whose it was."""
     taken = turns.take(now)
     if taken is None:
@@ -27,7 +27,7 @@ def take(turns: FairTurns, cost: float, now: float = 0.0) -> Peer | None:
 
 
 def test_the_frames_of_a_peer_keep_their_order() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     sent = [b"%d" % n for n in range(FRAMES_MOST)]
     for payload in sent:
         turns.put(frame(BUSY, payload))
@@ -42,7 +42,7 @@ def test_the_frames_of_a_peer_keep_their_order() -> None:
 
 
 def test_peers_that_always_ask_get_equal_parts_of_the_time_whatever_their_requests_cost() -> None:
-    turns, cost = FairTurns(), {BUSY: 8.0, POLITE: 0.5}
+    turns, cost = FrameQueue(), {BUSY: 8.0, POLITE: 0.5}
     spent: Counter[Peer] = Counter()
 
     for _ in range(2000):
@@ -57,7 +57,7 @@ def test_peers_that_always_ask_get_equal_parts_of_the_time_whatever_their_reques
 
 
 def test_who_asks_little_is_next_beside_a_hundred_that_ask_all_the_time() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     hostile = [Peer(b"%d" % n) for n in range(100)]
     turns.put(frame(POLITE))
     take(turns, 0.1)
@@ -78,7 +78,7 @@ def test_who_asks_little_is_next_beside_a_hundred_that_ask_all_the_time() -> Non
 
 
 def test_who_is_there_is_not_kept_waiting_by_ever_new_peers() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     turns.put(frame(POLITE))
     take(turns, 0.1)
 
@@ -92,7 +92,7 @@ def test_who_is_there_is_not_kept_waiting_by_ever_new_peers() -> None:
 
 
 def test_whose_frames_have_cost_more_lately_than_a_turn_has_left_is_passed_over() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     for _ in range(3):
         turns.put(frame(BUSY))
         take(turns, 1.0)
@@ -106,13 +106,13 @@ def test_whose_frames_have_cost_more_lately_than_a_turn_has_left_is_passed_over(
 
     assert taken.peer == POLITE
     assert turns.take(0.0, 20.0) is None
-    assert turns.is_awake
+    assert turns.has_ready
     assert take(turns, 1.0) == BUSY
-    assert not turns.is_awake
+    assert not turns.has_ready
 
 
 def test_a_pause_earns_a_little_and_not_more() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     turns.put(frame(POLITE))
     take(turns, 1.0)
     for _ in range(1000):
@@ -130,7 +130,7 @@ def test_a_pause_earns_a_little_and_not_more() -> None:
 
 
 def test_what_a_frame_has_cost_in_truth_counts() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     for _ in range(10):
         turns.put(frame(BUSY))
         turns.put(frame(POLITE))
@@ -142,7 +142,7 @@ def test_what_a_frame_has_cost_in_truth_counts() -> None:
 
 
 def test_who_is_alone_gets_everything_and_is_told_when_to_stop_before_it_is_refused() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
 
     for _ in range(FRAMES_MOST):
         assert turns.has_room
@@ -156,7 +156,7 @@ def test_who_is_alone_gets_everything_and_is_told_when_to_stop_before_it_is_refu
 
 
 def test_beside_others_a_peer_has_so_many_frames_waiting_and_no_more() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     turns.put(frame(POLITE))
 
     taken = [turns.put(frame(BUSY)) for _ in range(FRAMES_MOST + 2)]
@@ -167,7 +167,7 @@ def test_beside_others_a_peer_has_so_many_frames_waiting_and_no_more() -> None:
 
 
 def test_when_much_waits_each_peer_has_an_equal_part_of_the_bytes() -> None:
-    turns, large = FairTurns(), bytes(BYTES_MOST // 8)
+    turns, large = FrameQueue(), bytes(BYTES_MOST // 8)
     turns.put(frame(POLITE))
 
     taken = [turns.put(frame(BUSY, large)) for _ in range(10)]
@@ -178,7 +178,7 @@ def test_when_much_waits_each_peer_has_an_equal_part_of_the_bytes() -> None:
 
 
 def test_a_frame_that_was_put_back_is_its_peers_first_when_its_time_has_come() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     turns.put(frame(BUSY, b"long"))
     turns.put(frame(BUSY, b"next"))
     turns.put(frame(POLITE))
@@ -187,7 +187,7 @@ def test_a_frame_that_was_put_back_is_its_peers_first_when_its_time_has_come() -
 
     turns.put_back(taken, 5.0)
 
-    assert turns.wakes_at == 5.0
+    assert turns.next_delayed_at == 5.0
     assert take(turns, 1.0, now=4.0) == POLITE
     assert turns.take(4.9) is None
     again = turns.take(5.0)
@@ -196,7 +196,7 @@ def test_a_frame_that_was_put_back_is_its_peers_first_when_its_time_has_come() -
 
 
 def test_all_that_waits_can_be_taken_at_once() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     turns.put(frame(BUSY))
     turns.put(frame(POLITE))
 
@@ -209,7 +209,7 @@ def test_all_that_waits_can_be_taken_at_once() -> None:
 
 
 def test_peers_that_owe_nothing_are_forgotten_and_debts_are_not() -> None:
-    turns = FairTurns()
+    turns = FrameQueue()
     turns.put(frame(BUSY))
     take(turns, 1e6)
     for n in range(2 * PEERS_MOST):

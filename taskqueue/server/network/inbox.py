@@ -25,10 +25,10 @@ from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.replies import ErrorReply, Outgoing
 from taskqueue.protocol.requests import Incoming, Verify
 from taskqueue.server.clock import ticks
-from taskqueue.server.log import shown
+from taskqueue.server.log import quoted
 from taskqueue.server.meters import Meters
-from taskqueue.server.network.decoding import FRAME_MS, SLOW_MS, cost, hear, refusal, slowness
-from taskqueue.server.network.fair_turns import FairTurns
+from taskqueue.server.network.decoding import FRAME_MS, SLOW_MS, cost, decode_frame, refusal, slowness
+from taskqueue.server.network.frame_queue import FrameQueue
 from taskqueue.server.network.router import Frame, Router
 
 log = logging.getLogger("taskqueue")
@@ -50,42 +50,42 @@ FACTOR_MOST: Final = 4.0
 CROWDED: Final = "too many requests of this connection wait; repeat this one when others have been answered"
 
 
-class Reception:
+class Inbox:
     """In front of the core."""
 
     def __init__(self, router: Router, meters: Meters) -> None:
         self._router = router
         self._meters = meters
-        self._turns = FairTurns()
-        self._thought_ms = self._taken_ms = 1.0
+        self._queue = FrameQueue()
+        self._estimated_ms = self._measured_ms = 1.0
         self._verify_at = self._long_at = 0.0
-        self._verifies = False
-        self._last: Peer | None = None
-        self._others_at = -inf
+        self._has_verify = False
+        self._last_peer: Peer | None = None
+        self._other_peer_at = -inf
 
-    def hear(self, max_message: int) -> tuple[list[Incoming], list[Outgoing]]:
+    def next_requests(self, max_message: int) -> tuple[list[Incoming], list[Outgoing]]:
         """The requests of the next turn, and replies to what is none, or too much."""
         refused = self._receive()
         heard: list[Incoming] = []
         began = now = ticks()
-        factor = min(max(self._taken_ms / self._thought_ms, 1.0), FACTOR_MOST)
+        factor = min(max(self._measured_ms / self._estimated_ms, 1.0), FACTOR_MOST)
         left, slow_left, bytes_left = TURN_MS / factor, SLOW_MS, HEAR_BYTES
-        long_most = LONG_MS if now < self._long_at and now < self._others_at + OTHERS_SECONDS else inf
+        long_most = LONG_MS if now < self._long_at and now < self._other_peer_at + OTHERS_SECONDS else inf
         while left > 0 and slow_left > 0 and bytes_left > 0 and now < began + HEAR_SECONDS:
-            if (frame := self._turns.take(now, min(left, long_most) if heard else long_most)) is None:
+            if (frame := self._queue.take(now, min(left, long_most) if heard else long_most)) is None:
                 break
-            if frame.peer != self._last:
-                self._others_at = now if self._last else -inf
-                self._last = frame.peer
+            if frame.peer != self._last_peer:
+                self._other_peer_at = now if self._last_peer else -inf
+                self._last_peer = frame.peer
             bytes_left -= frame.size
             milliseconds = FRAME_MS
             try:
-                one = hear(frame, max_message)
+                one = decode_frame(frame, max_message)
                 if type(one.request) is Verify:
                     if now < self._verify_at:
-                        self._turns.put_back(frame, self._verify_at)
+                        self._queue.put_back(frame, self._verify_at)
                         continue
-                    self._verifies = True
+                    self._has_verify = True
                 if (slow := slowness(one.request)) and not self._router.reaches(frame.peer):
                     self._meters.undelivered += 1
                 else:
@@ -94,42 +94,42 @@ class Reception:
                     heard.append(one)
             except Rejected as why:
                 self._meters.malformed += 1
-                log.debug("refused code=%s reason=%s", why.code, shown(why.reason))
+                log.debug("refused code=%s reason=%s", why.code, quoted(why.reason))
                 refused.append(refusal(frame, why))
             now = ticks()
             left -= milliseconds
-            self._turns.charge(frame.peer, milliseconds)
+            self._queue.charge(frame.peer, milliseconds)
         self._meters.hear_seconds += ticks() - began
         return heard, refused
 
     def spent(self, seconds: float) -> None:
         """Say what the turn of what was last heard has taken of the processor."""
-        if thought := self._turns.settle(1000 * seconds):
-            self._thought_ms = REMEMBERED * self._thought_ms + thought
-            self._taken_ms = REMEMBERED * self._taken_ms + 1000 * seconds
+        if estimated := self._queue.settle(1000 * seconds):
+            self._estimated_ms = REMEMBERED * self._estimated_ms + estimated
+            self._measured_ms = REMEMBERED * self._measured_ms + 1000 * seconds
             if 1000 * seconds > LONG_MS:
                 self._long_at = ticks() + seconds * (1 / LONG_PART - 1)
-        if self._verifies:
+        if self._has_verify:
             self._verify_at = ticks() + seconds * (1 / VERIFY_PART - 1)
-        self._verifies = False
+        self._has_verify = False
 
     def wait(self) -> float:
         """Seconds until something that waits may be heard, if nothing comes in; inf: nothing waits."""
-        return max(0.0, min(self._turns.wakes_at, self._long_at if self._turns.is_awake else inf) - ticks())
+        return max(0.0, min(self._queue.next_delayed_at, self._long_at if self._queue.has_ready else inf) - ticks())
 
     def clear(self) -> list[Frame]:
         """Everything that waits, and what is in the socket, as far as a turn receives."""
-        return [*self._turns.clear(), *self._router.drain()]
+        return [*self._queue.clear(), *self._router.drain()]
 
     def _receive(self) -> list[Outgoing]:
         """Let what came in wait for its turn; replies to what may not."""
         refused: list[Outgoing] = []
         left = PEEK_FRAMES
         for frame in self._router.drain():
-            if not self._turns.put(frame):
+            if not self._queue.put(frame):
                 self._meters.unavailable += 1
                 refused.append(crowded(frame))
-            if not self._turns.has_room:
+            if not self._queue.has_room:
                 left -= 1
                 if left == 0:
                     break
