@@ -116,7 +116,7 @@ def steps(daemon: Daemon, by: FailuresBy) -> dict[str, float]:
         groups, start, taken = FailureGroups(by), 1, []
         while start:
             began_at = time.thread_time()
-            [page] = find(store, Needs(failures=[FailuresRef(start, NO_FLOOR - 1, PAGE_FAILURES)])).failures
+            [page] = find(store, Needs(failures=[FailuresRef(start, NO_FLOOR - 1, PAGE_FAILURES)])).failures.values()
             groups.add(page.failures, (1,))
             start = page.next
             taken.append((time.thread_time() - began_at) * 1000)

@@ -52,10 +52,10 @@ class Line:
         """Take one turn; the fetcher takes what it is given."""
         heard = [Incoming(Peer(request.session.encode()), request) for request in requests]
         now = self._now
-        found = self._ledger.find(self._scheduler.needs(now, heard))
-        turn = self._scheduler.step(now, heard, found)
-        self._ledger.commit(turn.kept)
-        for said in turn.said:
+        turn = self._scheduler.begin(now, heard)
+        result = turn.decide(self._ledger.find(turn.needs))
+        self._ledger.commit(result.writes)
+        for said in result.outgoing:
             if isinstance(said.message, Select):
                 self._seen = said.message.number
                 self.held += said.message.tasks

@@ -102,11 +102,11 @@ class Recording:
 
     def _turn(self, requests: Sequence[AnyRequest]) -> tuple[list[AnyOutgoing], Batch | None]:
         now, heard = self._now, [Incoming(Peer(request.session.encode()), request) for request in requests]
-        found = self._ledger.find(self._scheduler.needs(now, heard))
-        turn = self._scheduler.step(now, heard, found)
+        turn = self._scheduler.begin(now, heard)
+        result = turn.decide(self._ledger.find(turn.needs))
         self._store.last = None
-        self._ledger.commit(turn.kept)
-        return [said.message for said in turn.said], self._store.last
+        self._ledger.commit(result.writes)
+        return [said.message for said in result.outgoing], self._store.last
 
     def _answers(self, select: Select) -> list[AnyRequest]:
         starts = range(0, len(select.tasks), self._load.batch)

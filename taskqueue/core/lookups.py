@@ -19,10 +19,11 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.rules import clock_step, completion, cron, event_history, failures, memory_limits, retention, sweep
 from taskqueue.core.rules.fetchers import RESENT_MOST
 from taskqueue.core.state import State
-from taskqueue.core.tasks.needs import Found, LeaseAnswer, Needs, OrderRef, SpecRef, TaskRef
+from taskqueue.core.tasks.needs import LeaseAnswer, Needs, OrderRef, SpecRef, TaskRef
 from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, READY
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.fields import NewTask, Now
+from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.requests import (
     Done,
     Extend,
@@ -47,52 +48,52 @@ SPECS_A_TURN: Final = 256
 """Hollow tasks that are filled in one turn, beside those that its requests are about."""
 
 
-def needs(state: State, now: Now, heard: Sequence[Incoming]) -> Needs:
-    """What must be looked up for these requests, and for the heads."""
+def begin(turn: TurnState, heard: Sequence[Incoming]) -> Needs:
+    """Take up what is due in a turn; return what must be looked up for that, for these requests, and for the heads."""
+    state = turn.state
     state.shed()
-    state.asked.clear()
-    state.lists.clear()
-    state.clears = any(_clears(each) for each in heard)
+    turn.clears = any(_clears(each) for each in heard)
     wanted = Needs()
-    clock_step.follow(state, now)
-    cron.need(state, now, wanted)
+    clock_step.follow(turn)
+    cron.need(turn, wanted)
     completion.need(state, wanted)
-    operations.need(state, wanted)
-    sweep.need(state, wanted)
-    retention.need(state, now, wanted)
-    failures.need(state, now, wanted)
-    failure_counts.need(state, wanted)
+    operations.need(turn, wanted)
+    sweep.need(turn, wanted)
+    retention.need(turn, wanted)
+    failures.need(turn, wanted)
+    failure_counts.need(turn, wanted)
     for each in heard:
-        _need_for(state, each, wanted)
+        _need_for(turn, each, wanted)
     _need_low(state, wanted)
-    wanted.specs = list(state.asked)
-    wanted.later = _wanted(state)
+    wanted.specs = list(turn.asked)
+    wanted.later = _wanted(turn)
     wanted.whole = list(dict.fromkeys(wanted.whole))
     wanted.sessions = list(dict.fromkeys(wanted.sessions))
     return wanted
 
 
-def absorb(state: State, found: Found) -> None:
+def absorb(turn: TurnState) -> None:
     """Take in what was found, before anything of the turn is decided."""
+    state, found = turn.state, turn.found
     for order in found.orders:
         project = state.numbered.get(order.ref.project)
         if project is None:
             raise Corrupt(f"an order of project number {order.ref.project} was read, which is not known")
         state.low.pop(project.number, None)
         project.queue.refill(order.ref.state, order.tasks, end=order.end)
-        state.touch(project)
-    state.listed = {part.ref: part for part in found.lists}
+        turn.touch(project)
     if state.swept:
-        state.changes.outdate(state.swept)
-    state.asked.update((ref, state.wanted.pop(ref)) for ref in found.later)
-    state.fill(found.specs)
+        turn.changes.outdate(state.swept)
+    turn.asked.update((ref, state.wanted.pop(ref)) for ref in found.later)
+    turn.fill(found.specs)
 
 
-def _wanted(state: State) -> list[SpecRef]:
+def _wanted(turn: TurnState) -> list[SpecRef]:
     """Of hollow tasks that are wanted, those that come next; what is so no more is forgotten."""
+    state = turn.state
     coming = list(islice(state.wanted, SPECS_A_TURN))
     for ref in coming:
-        if ref in state.asked or not state.is_hollow(ref, state.wanted[ref]):
+        if ref in turn.asked or not state.is_hollow(ref, state.wanted[ref]):
             del state.wanted[ref]
     return [ref for ref in coming if ref in state.wanted]
 
@@ -126,7 +127,8 @@ def _low_orders(state: State, project: Project) -> list[OrderRef]:
     ]
 
 
-def _need_for(state: State, heard: Incoming, wanted: Needs) -> None:
+def _need_for(turn: TurnState, heard: Incoming, wanted: Needs) -> None:
+    state = turn.state
     request = heard.request
     session = state.sessions.get(request.session)
     # Of one that is unknown the store has nothing: all that it has are loaded, and forgotten here and there at once.
@@ -136,23 +138,23 @@ def _need_for(state: State, heard: Incoming, wanted: Needs) -> None:
         case NewTasks():
             _need_tasks(state, request.project, request.tasks, wanted)
         case Done():
-            _need_done(state, request, wanted)
+            _need_done(turn, request, wanted)
         case TaskShow():
-            _need_shown(state, request.project, request.taskid, wanted)
+            _need_shown(turn, request.project, request.taskid, wanted)
         case Why(taskid=str(taskid)):
-            _need_shown(state, request.project, taskid, wanted)
+            _need_shown(turn, request.project, taskid, wanted)
         case TaskList():
-            task_list.need(state, request, wanted)
+            task_list.need(turn, request, wanted)
         case Log():
             wanted.log.append(change_log.need(state, request))
         case StatsHistory():
             event_history.need(state, request, wanted)
         case TaskRetry() | TaskCancel():
-            _need_named(state, request, wanted)
+            _need_named(turn, request, wanted)
         case Hello() if session is not None:
-            _need_unseen(state, session, request.seen)
+            _need_unseen(turn, session, request.seen)
         case Extend():
-            _need_extended(state, request)
+            _need_extended(turn, request)
 
 
 def _clears(heard: Incoming) -> bool:
@@ -169,7 +171,8 @@ def _need_tasks(state: State, name: str, items: Iterable[NewTask | None], wanted
             wanted.tasks.append(TaskRef(project.number, item.taskid))
 
 
-def _need_done(state: State, request: Done, wanted: Needs) -> None:
+def _need_done(turn: TurnState, request: Done, wanted: Needs) -> None:
+    state = turn.state
     for item in request.tasks:
         project = state.projects.get(item.project) if item else None
         if item is None or project is None:
@@ -178,42 +181,43 @@ def _need_done(state: State, request: Done, wanted: Needs) -> None:
         if task is None:
             wanted.answered.append(LeaseAnswer(project.number, item.taskid, item.token))
         elif task.spec is None and task.token == item.token:
-            state.ask(task)
+            turn.ask(task)
         if item.new:
             _need_tasks(state, item.project, item.new, wanted)
 
 
-def _need_shown(state: State, name: str, taskid: str, wanted: Needs) -> None:
+def _need_shown(turn: TurnState, name: str, taskid: str, wanted: Needs) -> None:
     """A task with everything that is known of it."""
-    project = state.projects.get(name)
+    project = turn.state.projects.get(name)
     if project is not None:
         ref = TaskRef(project.number, taskid)
         if (held := project.queue.tasks.get(taskid)) is not None:
-            state.ask(held)
+            turn.ask(held)
         wanted.whole.append(ref)
         wanted.histories.append(ref)
 
 
-def _need_named(state: State, request: TaskRetry | TaskCancel, wanted: Needs) -> None:
+def _need_named(turn: TurnState, request: TaskRetry | TaskCancel, wanted: Needs) -> None:
     """A task that is made live in a cleared project is written anew, with its spec."""
+    state = turn.state
     project = state.projects.get(request.project)
     if project is not None:
         refs = [TaskRef(project.number, taskid) for taskid in request.taskids]
-        is_swept = project.number in state.swept or state.clears
+        is_swept = project.number in state.swept or turn.clears
         (wanted.whole if is_swept and isinstance(request, TaskRetry) else wanted.tasks).extend(refs)
 
 
-def _need_extended(state: State, request: Extend) -> None:
+def _need_extended(turn: TurnState, request: Extend) -> None:
     """A lease may be as long as its task's own schedule says."""
     for ref in () if request.seconds is not None else request.leases:
-        project = state.projects.get(ref.project)
+        project = turn.state.projects.get(ref.project)
         task = project.queue.tasks.get(ref.taskid) if project is not None else None
         if task is not None and task.token == ref.token:
-            state.ask(task)
+            turn.ask(task)
 
 
-def _need_unseen(state: State, session: Session, seen: int) -> None:
+def _need_unseen(turn: TurnState, session: Session, seen: int) -> None:
     """What has not arrived will be sent again, for which its specs are needed."""
     for task in session.leases.values():
         if task.lease is not None and seen < task.lease.number <= seen + RESENT_MOST:
-            state.ask(task)
+            turn.ask(task)

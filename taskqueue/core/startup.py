@@ -23,45 +23,48 @@ from taskqueue.core.settings.settings import CoreConfig, check, merge
 from taskqueue.core.state import EPOCH_SHIFT, NO_PACE, State
 from taskqueue.core.tasks.records import Loaded, ProjectRecord
 from taskqueue.core.tasks.task import Lease, Task, deferred_bytes
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected, StoreError
 from taskqueue.protocol.fields import Now
 
 
-def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> State:
-    """The state of a scheduler that starts now."""
+def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> TurnState:
+    """The first turn of a scheduler that starts now, with its state."""
     state = State(loaded, config, environment)
     state.before = now
-    _load_shared(state, loaded, now)
-    _load_projects(state, loaded, now)
-    _load_leases(state, loaded, now)
+    turn = TurnState(state, now)
+    _load_shared(turn, loaded)
+    _load_projects(turn, loaded)
+    _load_leases(turn, loaded)
     _load_operations(state, loaded)
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
         state.session(record.session, now).saved_at = record.heard_at
     state.wall.note(("failures", 0), state.failures.old_at)
-    state.more = True
-    return state
+    return turn
 
 
-def _load_projects(state: State, loaded: Loaded, now: Now) -> None:
+def _load_projects(turn: TurnState, loaded: Loaded) -> None:
+    state, now = turn.state, turn.now
     for record in loaded.projects:
         if not loaded.same_boot:
             # The boot clock has started again. What a crash left is unknown, so the pace starts from nothing.
             record.bucket_at = now.boot
             record.bucket_level = record.bucket_level if loaded.clean else 0.0
-        project = _loaded_project(state, record, now)
+        project = _loaded_project(turn, record)
         project.counters = Counters.load(loaded.counters.get(record.number), project.totals, now.wall)
-        add_project(state, project, now)
-        _plan(state, project, now)
+        add_project(turn, project)
+        _plan(turn, project)
         lookups.note_low(state, project)
         if not loaded.same_boot:
-            state.touch(project)
+            turn.touch(project)
     for name in state.config.projects:
         if name not in state.projects:
-            make_project(state, name, now)
+            make_project(turn, name)
 
 
-def _load_shared(state: State, loaded: Loaded, now: Now) -> None:
+def _load_shared(turn: TurnState, loaded: Loaded) -> None:
     """What a crash of the machine left of a shared bucket is unknown, too; one that nobody names is not loaded."""
+    state, now = turn.state, turn.now
     for record in loaded.buckets:
         pace = state.config.buckets.get(record.name)
         if pace is None:
@@ -71,7 +74,7 @@ def _load_shared(state: State, loaded: Loaded, now: Now) -> None:
         shared = SharedBucket(record.name, Bucket(pace.rate, pace.burst, level, at))
         state.shared[record.name] = shared
         if not loaded.same_boot:
-            state.drawn[record.name] = shared
+            turn.drawn[record.name] = shared
 
 
 def _load_operations(state: State, loaded: Loaded) -> None:
@@ -84,30 +87,33 @@ def _load_operations(state: State, loaded: Loaded) -> None:
     state.operations_ended.extend(each.id for each in sorted(ended, key=lambda each: each.ended_at))
 
 
-def _plan(state: State, project: Project, now: Now) -> None:
+def _plan(turn: TurnState, project: Project) -> None:
     """Make the appointments that the store remembers, and finish what a crash came in between of."""
+    state, now = turn.state, turn.now
     if cron_times.resume(project, state.environment, now):
-        state.touch(project)
+        turn.touch(project)
     state.crons.note(project.number, cron_times.next_at(project))
     project.cap_wait(now.wall)
     state.wall.note(("check", project.number), project.check_at())
     if project.armed and not project.queue.unfinished:
-        state.touch(project)
+        turn.touch(project)
     state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
 
 
-def _loaded_project(state: State, record: ProjectRecord, now: Now) -> Project:
+def _loaded_project(turn: TurnState, record: ProjectRecord) -> Project:
+    state = turn.state
     try:
         if record.overrides:  # the config has been checked already
             check(merge({}, record.overrides), state.environment)
-        return Project(record, state.changes, state.layers(record.name), now.boot)
+        return Project(record, state.layers(record.name), turn.now.boot)
     except Rejected as rejected:
         raise StoreError(
             f'the store has a setting of project "{record.name}" that can\'t be: {rejected.reason}'
         ) from None
 
 
-def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
+def _load_leases(turn: TurnState, loaded: Loaded) -> None:
+    state, now = turn.state, turn.now
     for task in sorted(loaded.leased, key=partial(_number, loaded)):
         lease = task.lease
         project = state.numbered.get(task.project)
@@ -115,8 +121,8 @@ def _load_leases(state: State, loaded: Loaded, now: Now) -> None:
             raise Corrupt(f"the store has a lease of task {task.taskid!r} that belongs to nothing")
         if not loaded.same_boot:
             _restart_clock(lease, now)
-            state.changes.touch(task)
-        lease.deadline = _loaded_deadline(state, lease, now)
+            turn.changes.touch(task)
+        lease.deadline = _loaded_deadline(turn, lease)
         session = state.session(lease.session, now)
         session.select_number = max(session.select_number, lease.number)
         session.leases[task.token] = task
@@ -149,35 +155,38 @@ def _restart_clock(lease: Lease, now: Now) -> None:
     lease.selected_at = now.boot
 
 
-def _loaded_deadline(state: State, lease: Lease, now: Now) -> float:
+def _loaded_deadline(turn: TurnState, lease: Lease) -> float:
     """Not later than the lease is long; and its fetcher gets time to be heard."""
+    now = turn.now
     latest = now.boot + (lease.deadline - lease.selected_at)
-    return max(min(lease.deadline, latest), now.boot + state.config.fetcher_timeout)
+    return max(min(lease.deadline, latest), now.boot + turn.state.config.fetcher_timeout)
 
 
-def configure(state: State, config: CoreConfig, now: Now) -> None:
+def configure(turn: TurnState, config: CoreConfig) -> None:
     """Use a new config from now on; projects that it names for the first time are made.
 
     Projects of which it says nothing new cost a comparison each: of ten thousand often one is changed.
     """
+    state = turn.state
     same_paces = config.buckets == state.config.buckets
     state.config = config
-    _configure_shared(state, config, now)
+    _configure_shared(turn, config)
     for session in state.sessions.values():
         state.boot.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
         state.boot.note(("forget", session.id), session.heard_at + config.session_timeout)
     for project in state.projects.values():
         layers = state.layers(project.name)
         if layers != project.layers or not (same_paces or project.shared is None):
-            use_settings(state, project, layers, project.overrides, now)
+            use_settings(turn, project, layers, project.overrides)
     for name in config.projects:
         if name not in state.projects:
-            make_project(state, name, now)
+            make_project(turn, name)
 
 
-def _configure_shared(state: State, config: CoreConfig, now: Now) -> None:
+def _configure_shared(turn: TurnState, config: CoreConfig) -> None:
+    state = turn.state
     for name, shared in state.shared.items():
         pace = config.buckets.get(name, NO_PACE)
-        shared.bucket.change(pace.rate, pace.burst, now.boot)
-        state.drawn[name] = shared
+        shared.bucket.change(pace.rate, pace.burst, turn.now.boot)
+        turn.drawn[name] = shared
         state.boot.note(("shared", name), shared.token_at())

@@ -1,6 +1,6 @@
 """One epoch: the core, its ledger and its syncer, from load until the store fails or the daemon stops.
 
-    needs ──► ledger: look up ──► step ──► ledger: write ──► syncer: on disk
+    begin ──► ledger: look up ──► decide ──► ledger: write ──► syncer: on disk
 
 Nothing of an epoch outlives it: after a StoreError the whole is closed and another one begun from what the
 store has, as after kill -9.
@@ -12,9 +12,10 @@ import logging
 from collections.abc import Sequence
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.scheduler import Scheduler, Turn
+from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.core.turn import TurnResult
 from taskqueue.errors import StoreError
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import Outgoing
@@ -60,11 +61,11 @@ class Engine:
     def turn(
         self,
         now: Now,
-        heard: Sequence[Incoming],
+        incoming: Sequence[Incoming],
         config: CoreConfig | None,
         undelivered: Sequence[Outgoing],
         reloaded: Sequence[str] | None,
-    ) -> Turn:
+    ) -> TurnResult:
         """Decide and write; what it says may leave when the syncer has covered its last write.
 
         Args:
@@ -78,18 +79,19 @@ class Engine:
         """
         meters = self._meters
         began = ticks()
-        found = self._ledger.find(self._core.needs(now, heard))
+        turn = self._core.begin(now, incoming)
+        found = self._ledger.find(turn.needs)
         looked = ticks()
-        turn = self._core.step(now, heard, found, config, undelivered, reloaded)
+        result = turn.decide(found, config, undelivered, reloaded)
         decided = ticks()
-        if self._ledger.commit(turn.kept):
+        if self._ledger.commit(result.writes):
             self.syncer.wrote()
             meters.writes += 1
         meters.turns += 1
         meters.find_seconds += looked - began
         meters.step_seconds += decided - looked
         meters.keep_seconds += ticks() - decided
-        return turn
+        return result
 
     def pseudonym(self, session: str) -> str:
         """What people are shown in place of the session's id."""

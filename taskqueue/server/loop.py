@@ -167,25 +167,25 @@ class Loop:
         return ([], []) if self._outbox.full else self._inbox.next_requests(self._config.max_message)
 
     def _turn(self, now: Now, heard: Sequence[Incoming]) -> None:
-        turn = self._engine.turn(now, heard, self._new_config, self._undelivered, self._reloaded)
+        result = self._engine.turn(now, heard, self._new_config, self._undelivered, self._reloaded)
         self._new_config = self._reloaded = None
         self._undelivered = []
         if log.isEnabledFor(logging.INFO):
-            self._summary.note(turn.kept.projects, now.boot)
+            self._summary.note(result.writes.projects, now.boot)
         if log.isEnabledFor(logging.DEBUG):
-            for line in turn_lines(heard, turn.kept, self._summary.names, self._engine.pseudonym):
+            for line in turn_lines(heard, result.writes, self._summary.names, self._engine.pseudonym):
                 log.debug("%s", line)
-        self._summary.forget(turn.kept.dropped_projects)
-        if turn.kept.failures:
-            for line in silent_fetcher_lines(turn.kept):
+        self._summary.forget(result.writes.dropped_projects)
+        if result.writes.failures:
+            for line in silent_fetcher_lines(result.writes):
                 log.warning("%s", line)
-        for entry in turn.kept.log:
+        for entry in result.writes.log:
             log.info("%s", change_line(entry))
-        if turn.events:
-            for event in turn.events:
+        if result.events:
+            for event in result.events:
                 log.info("%s", event_line(event))
-            self._notify(turn.events)
-        self._send_replies(turn.said)
+            self._notify(result.events)
+        self._send_replies(result.outgoing)
 
     def _send_replies(self, said: Sequence[Outgoing]) -> None:
         began = ticks()

@@ -55,11 +55,10 @@ def find(store: Store, needs: Needs) -> Found:
     found.orders = [find_order(store, ref) for ref in needs.orders]
     found.sessions = {session: _outcomes(store, session) for session in needs.sessions}
     found.histories = {ref: read_history(store, ref) for ref in needs.histories}
-    found.lists = [find_list(store, ref) for ref in needs.lists]
-    found.pages = [_page(store, ref) for ref in needs.pages]
-    found.old = [find_expired(store, ref) for ref in needs.old]
-    found.failures = [find_failures(store, ref) for ref in needs.failures]
-    found.old_failures = [find_failures(store, ref) for ref in needs.old_failures]
+    found.lists = {ref: find_list(store, ref) for ref in needs.lists}
+    found.pages = {ref: _page(store, ref) for ref in needs.pages}
+    found.old = {ref: find_expired(store, ref) for ref in needs.old}
+    found.failures = {ref: find_failures(store, ref) for ref in needs.failures}
     found.points = {(ref.session, ref.n): (ref, find_points(store, ref)) for ref in needs.points}
     for part in needs.log:
         found.log.update((entry.number, entry) for entry in _log(store, part))

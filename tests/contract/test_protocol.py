@@ -19,7 +19,7 @@ import pytest
 from msgspec import NODEFAULT, Struct
 
 from taskqueue import canonical_url, default_taskid
-from taskqueue.core.scheduler import READS
+from taskqueue.core.answers import READS
 from taskqueue.protocol import choices, fields, replies, requests, views
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
 from taskqueue.protocol.fields import NIL, Assignment, NewTask, Schedule, TaskReport

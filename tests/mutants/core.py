@@ -17,6 +17,7 @@ from taskqueue.core.rules import disk_full, fetchers, lease_end, push
 from taskqueue.core.rules.handout import HandOut
 from taskqueue.core.state import State
 from taskqueue.core.tasks.task import PROCESSING, Task
+from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import batches
 from taskqueue.protocol.fields import Now, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
@@ -24,19 +25,20 @@ from tests.mutants.mutant import Mutant, Replace
 
 
 def _leases_in_force_not_counted(replace: Replace) -> None:
-    def init(self: HandOut, state: State, now: Now) -> None:
-        original(self, state, now)
-        self._left = min(state.config.turn_tasks, state.config.max_leases)
+    def init(self: HandOut, turn: TurnState) -> None:
+        original(self, turn)
+        config = turn.state.config
+        self._left = min(config.turn_tasks, config.max_leases)
 
     original = replace(HandOut, "__init__", init)
 
 
 def _late_success_keeps_its_token(replace: Replace) -> None:
-    def finish(state: State, now: Now, session: Session, item: TaskReport) -> DoneOutcome:
-        project = state.projects.get(item.project)
-        task = project.queue.find(project.number, item.taskid) if project else None
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
+        project = turn.state.projects.get(item.project)
+        task = turn.find(project, item.taskid) if project else None
         was_late = task is not None and task.state != PROCESSING
-        outcome: DoneOutcome = original(state, now, session, item)
+        outcome: DoneOutcome = original(turn, session, item)
         if was_late and outcome == "done" and task is not None:
             task.token = Token(item.token)
         return outcome
@@ -93,11 +95,11 @@ def _each_malformed_item_explained(replace: Replace) -> None:
 
 
 def _heard_but_taken_for_silent(replace: Replace) -> None:
-    def go_on(state: State, now: Now) -> None:
-        silent, state.silent = state.silent, {}
+    def go_on(turn: TurnState) -> None:
+        silent, turn.state.silent = turn.state.silent, {}
         for one in silent.values():
             if one.crashed is not None:
-                fetchers.fall_silent(state, now, one)
+                fetchers.fall_silent(turn, one)
 
     replace(fetchers, "go_on_silent", go_on)
 

@@ -44,10 +44,11 @@ class Desk:
         self.at = self.at if at is None else at
         heard = [self._hear(request) for request in requests]
         now = self._now()
-        turn = self._core.step(now, heard, self._ledger.find(self._core.needs(now, heard)))
-        self._ledger.commit(turn.kept)
+        turn = self._core.begin(now, heard)
+        result = turn.decide(self._ledger.find(turn.needs))
+        self._ledger.commit(result.writes)
         self._core.verify()
-        return [msgpack.unpackb(encode(said.message)) for said in turn.said]
+        return [msgpack.unpackb(encode(said.message)) for said in result.outgoing]
 
     def settle(self, at: float | None = None) -> list[Message]:
         """Take turns for as long as something is due; return what was said."""

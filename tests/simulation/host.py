@@ -1,8 +1,8 @@
 """The daemon without its socket, clock and threads: the turn, as the real server takes it, and all ways to die.
 
-    inbox ─► decode ─► needs ─► find ─► step ─► keep ─► outbox ─► sync ─► network
-                                              ▲      ▲                 ▲
-                                        crash before, after     between two sends
+    inbox ─► decode ─► begin ─► find ─► decide ─► keep ─► outbox ─► sync ─► network
+                                                ▲      ▲                 ▲
+                                          crash before, after     between two sends
 
 The core, the ledger, the codec and the outbox are the real ones. A turn takes a while, so that the next one finds
 several messages.
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 import msgpack
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.scheduler import Scheduler, Turn
+from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.turn import TurnResult
 from taskqueue.errors import Rejected, StoreError
 from taskqueue.protocol.codec import decode_request, encode, request_number
 from taskqueue.protocol.fields import Now, Peer
@@ -153,22 +154,21 @@ class Host:
         heard, refused, understood = _decode(frames)
         now = self.world.machine.now()
         undelivered, self._undelivered = self._undelivered, []
-        turn = self._decide(now, heard, undelivered)
-        self._keep(now, understood, turn, undelivered)
+        result = self._decide(now, heard, undelivered)
+        self._keep(now, understood, result, undelivered)
         self._verify(now)
         self.site.count(len(frames))
-        self._say([*turn.said, *refused])
+        self._say([*result.outgoing, *refused])
 
-    def _decide(self, now: Now, heard: list[Incoming], undelivered: list[Outgoing]) -> Turn:
+    def _decide(self, now: Now, heard: list[Incoming], undelivered: list[Outgoing]) -> TurnResult:
         config, self._told = self._told, None
         if config is not None and not self.is_succeeded:
             self.judge.configured(config)
         self._store.unreadable = self._rng.random() < self.world.weather.read_fails
         try:
-            needs = self._core.needs(now, heard)
-            self.site.count_refills(len(needs.orders), busy=bool(heard))
-            found = self._ledger.find(needs)
-            return self._core.step(now, heard, found, config, undelivered)
+            turn = self._core.begin(now, heard)
+            self.site.count_refills(len(turn.needs.orders), busy=bool(heard))
+            return turn.decide(self._ledger.find(turn.needs), config, undelivered)
         except StoreError:
             raise
         except Exception as error:
@@ -178,26 +178,26 @@ class Host:
         finally:
             self._store.unreadable = False
 
-    def _keep(self, now: Now, understood: list[Frame], turn: Turn, undelivered: list[Outgoing]) -> None:
+    def _keep(self, now: Now, understood: list[Frame], result: TurnResult, undelivered: list[Outgoing]) -> None:
         """Write; whatever comes of it, the judge learns what is in the store now."""
-        said = [(bytes(each.peer), msgpack.unpackb(encode(each.message))) for each in turn.said]
+        said = [(bytes(each.peer), msgpack.unpackb(encode(each.message))) for each in result.outgoing]
         requests = [(peer, msgpack.unpackb(frame)) for peer, frame in understood]
         missed = [(each.session, _tokens(each.message)) for each in undelivered]
         before = self._store.writes
         self._store.fault = self._draw_fault()
         try:
-            self._ledger.commit(turn.kept)
+            self._ledger.commit(result.writes)
         finally:
             written = self._store.writes > before
             if written and self.is_succeeded:
                 self.judge.fenced_write(self.name)
             if written:
                 self._written += 1
-                self.judge.turned(Round(now, requests, said, turn.kept, True, turn.events, missed))
+                self.judge.turned(Round(now, requests, said, result.writes, True, result.events, missed))
         self._store.fault = ""
         if not written and not self.is_succeeded:
             self.judge.turned(Round(now, requests, said, WriteSet(), False, [], missed))
-        self._trace(turn)
+        self._trace(result)
         self._begin_sync()
 
     def _draw_fault(self) -> Fault:
@@ -228,8 +228,8 @@ class Host:
             if copy is not None and self._core.next_event_at(now) > now.boot:
                 snapshot_equals_reload(self._core, copy, self.world.machine.boot_id, now)
 
-    def _trace(self, turn: Turn) -> None:
-        for task, old_state, *_ in turn.kept.moves:
+    def _trace(self, result: TurnResult) -> None:
+        for task, old_state, *_ in result.writes.moves:
             what = f"{old_state}>{task.state} token {task.token:x} key {task.key:x} retried {task.retried}"
             self.world.trace.note(self.name, f"{task.taskid} {what}")
 

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from taskqueue.core import lookups, scheduler, startup
+from taskqueue.core import answers, lookups, scheduler, startup
 from taskqueue.core.admin import operations
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects import cron_times
@@ -28,15 +28,17 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.rules import completion, cron, failures, lease_end
-from taskqueue.core.scheduler import Scheduler, Turn
+from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
-from taskqueue.core.tasks.needs import Found, FoundOrder
+from taskqueue.core.tasks.needs import FoundOrder
 from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Lease, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
+from taskqueue.core.turn import TurnResult
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
 from taskqueue.protocol.fields import Now, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
@@ -105,21 +107,21 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
 
 
 def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
-    def finish(state: State, now: Now, session: Session, item: TaskReport) -> DoneOutcome:
-        project = state.projects.get(item.project)
-        task = project.queue.find(project.number, item.taskid) if project else None
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
+        project = turn.state.projects.get(item.project)
+        task = turn.find(project, item.taskid) if project else None
         if task is not None and task.state == PROCESSING:
             item = replace(item, token=task.token)
-        return original(state, now, session, item)  # type: ignore[no-any-return]
+        return original(turn, session, item)  # type: ignore[no-any-return]
 
     original = replace_(lease_end, "finish", finish)
 
 
 def _an_answer_counts_twice(replace_: Replace) -> None:
-    def finish(state: State, now: Now, session: Session, item: TaskReport) -> DoneOutcome:
-        outcome: DoneOutcome = original(state, now, session, item)
-        project = state.projects.get(item.project)
-        task = project.queue.find(project.number, item.taskid) if project else None
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
+        outcome: DoneOutcome = original(turn, session, item)
+        project = turn.state.projects.get(item.project)
+        task = turn.find(project, item.taskid) if project else None
         if outcome == "done" and task is not None:
             task.token = Token(item.token)
         return outcome
@@ -132,9 +134,9 @@ def _leases_never_expire(replace_: Replace) -> None:
 
 
 def _leases_end_early(replace_: Replace) -> None:
-    def lease(self: TaskQueue, task: Task, token: Any, lease: Lease) -> None:
+    def lease(self: TaskQueue, changes: Changes, task: Task, token: Any, lease: Lease) -> None:
         lease.deadline -= 0.3 * (lease.deadline - lease.selected_at)
-        original(self, task, token, lease)
+        original(self, changes, task, token, lease)
 
     original = replace_(TaskQueue, "lease", lease)
 
@@ -169,21 +171,21 @@ def _numbers_restart_at_0(replace_: Replace) -> None:
 
 
 def _forget_who_holds_what(replace_: Replace) -> None:
-    def load(*args: Any) -> State:
-        state: State = original(*args)
-        for project in state.projects.values():
+    def load(*args: Any) -> TurnState:
+        turn: TurnState = original(*args)
+        for project in turn.state.projects.values():
             for task in list(project.queue.processing.leased.values()):
-                lease_end.give_back(state, args[3], project, task)
-        return state
+                lease_end.give_back(turn, project, task)
+        return turn
 
     original = replace_(startup, "load", load)
     replace_(scheduler, "load", load)
 
 
 def _retry_not_kept(replace_: Replace) -> None:
-    def retry(state: State, now: Now, project: Project, task: Task, *args: Any) -> None:
-        original(state, now, project, task, *args)
-        state.changes._touched.remove(task)
+    def retry(turn: TurnState, project: Project, task: Task, *args: Any) -> None:
+        original(turn, project, task, *args)
+        turn.changes._touched.remove(task)
         task.touched = False
 
     original = replace_(lease_end, "_retry", retry)
@@ -193,20 +195,20 @@ def _retry_not_kept(replace_: Replace) -> None:
 
 
 def _reply_before_commit(replace_: Replace) -> None:
-    def keep(self: Host, now: Now, understood: Any, turn: Turn, undelivered: Any) -> None:
-        self._say(turn.said)
-        turn.said = []
-        original(self, now, understood, turn, undelivered)
+    def keep(self: Host, now: Now, understood: Any, result: TurnResult, undelivered: Any) -> None:
+        self._say(result.outgoing)
+        result.outgoing = []
+        original(self, now, understood, result, undelivered)
 
     original = replace_(Host, "_keep", keep)
 
 
 def _reply_before_sync(replace_: Replace) -> None:
-    def answer(self: Scheduler, session: Session, reply: Any, *, kept: bool) -> None:
+    def answer(turn: TurnState, session: Session, reply: Any, *, kept: bool) -> None:
         if reply is not None:
-            self._state.say(session, reply, kept=False)
+            turn.say(session, reply, kept=False)
 
-    replace_(Scheduler, "_answer", answer)
+    replace_(answers, "_answer", answer)
 
 
 def _carry_on_after_a_failed_commit(replace_: Replace) -> None:
@@ -233,9 +235,9 @@ def _zombie_scheduler(replace_: Replace) -> None:
 
 
 def _priority_merged_without_re_sorting(replace_: Replace) -> None:
-    def reprioritise(self: TaskQueue, task: Task, priority: int) -> None:
+    def reprioritise(self: TaskQueue, changes: Changes, task: Task, priority: int) -> None:
         task.priority = priority
-        self._changes.touch(task)
+        changes.touch(task)
 
     replace_(TaskQueue, "reprioritise", reprioritise)
 
@@ -273,10 +275,11 @@ def _floor_raised_too_far(replace_: Replace) -> None:
 def _head_filled_a_turn_late(replace_: Replace) -> None:
     late: WeakKeyDictionary[State, list[FoundOrder]] = WeakKeyDictionary()
 
-    def absorb(state: State, found: Found) -> None:
+    def absorb(turn: TurnState) -> None:
+        state, found = turn.state, turn.found
         orders, late[state] = late.get(state, []), found.orders
         found.orders = [order for order in orders if order.ref.project in state.numbered]
-        original(state, found)
+        original(turn)
 
     original = replace_(lookups, "absorb", absorb)
 
@@ -308,9 +311,9 @@ def _never_asleep(replace_: Replace) -> None:
 
 
 def _finished_while_held(replace_: Replace) -> None:
-    def note(state: State, project: Project, now: Now) -> None:
+    def note(turn: TurnState, project: Project) -> None:
         holds, project.holds = project.holds, {}
-        original(state, project, now)
+        original(turn, project)
         project.holds = holds
 
     original = replace_(completion, "note", note)
@@ -318,18 +321,18 @@ def _finished_while_held(replace_: Replace) -> None:
 
 
 def _end_not_told(replace_: Replace) -> None:
-    def finish(state: State, project: Project, now: Now) -> None:
-        original(state, project, now)
-        state.events = [event for event in state.events if event.kind != "finished"]
+    def finish(turn: TurnState, project: Project) -> None:
+        original(turn, project)
+        turn.events = [event for event in turn.events if event.kind != "finished"]
 
     original = replace_(completion, "_finish", finish)
 
 
 def _end_forgotten(replace_: Replace) -> None:
-    def finish(state: State, now: Now) -> None:
-        for project in state.finishing.values():
+    def finish(turn: TurnState) -> None:
+        for project in turn.state.finishing.values():
             project.armed = False
-        original(state, now)
+        original(turn)
 
     original = replace_(completion, "finish", finish)
 
@@ -354,10 +357,10 @@ def _paused_projects_hand_out(replace_: Replace) -> None:
 
 
 def _ticks_replayed(replace_: Replace) -> None:
-    def run(state: State, now: Now, project: Project, name: str, job: CronJob) -> None:
+    def run(turn: TurnState, project: Project, name: str, job: CronJob) -> None:
         tick = project.ticks[name]
-        original(state, now, project, name, job)
-        project.ticks[name] = original_next_run(job, state.environment, tick)
+        original(turn, project, name, job)
+        project.ticks[name] = original_next_run(job, turn.state.environment, tick)
 
     original_next_run = cron_times.next_run
     original = replace_(cron, "_run", run)
@@ -375,28 +378,28 @@ def _shared_tokens_not_taken(replace_: Replace) -> None:
 
 
 def _operation_not_kept_with_its_step(replace_: Replace) -> None:
-    def step(state: State, now: Now) -> None:
-        original(state, now)
-        state.changes.kept.operations.clear()
+    def step(turn: TurnState) -> None:
+        original(turn)
+        turn.changes.writes.operations.clear()
 
     original = replace_(operations, "step", step)
 
 
 def _operation_meets_what_came_later(replace_: Replace) -> None:
-    def add(state: State, operation: Operation) -> None:
-        original(state, operation)
-        state.changes.kept.operations[-1] = replace(operation.record)
+    def add(turn: TurnState, operation: Operation) -> None:
+        original(turn, operation)
+        turn.changes.writes.operations[-1] = replace(operation.record)
         operation.record.bound = 1 << 62
 
     original = replace_(operations, "_add", add)
 
 
 def _timeout_no_failure(replace_: Replace) -> None:
-    def note(state: State, task: Task, attempt: AttemptRecord) -> None:
+    def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
         if attempt.outcome == "timeout":
-            state.note_attempt(task, attempt)
+            turn.note_attempt(task, attempt)
         else:
-            original(state, task, attempt)
+            original(turn, task, attempt)
 
     original = replace_(failures, "note", note)
 

@@ -46,8 +46,8 @@ def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now)
     ledger, config = Ledger(copy), core._state.config
     fresh = Scheduler(ledger.begin(boot_id), config, Calendar(), now)
     for _ in range(REFILLS):
-        turn = fresh.step(now, [], ledger.find(fresh.needs(now, [])))
-        ledger.commit(turn.kept)
+        turn = fresh.begin(now, [])
+        ledger.commit(turn.decide(ledger.find(turn.needs)).writes)
         if fresh.next_event_at(now) > now.boot:
             break
     running, loaded = core._state.projects, fresh._state.projects

@@ -28,7 +28,7 @@ from taskqueue.core.tasks.task import (
     Task,
     key_time,
 )
-from taskqueue.protocol.fields import Now
+from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.requests import BulkAction
 
 PAGE_TASKS: Final = 256
@@ -65,58 +65,58 @@ def page_ref(state: State, operation: Operation) -> PageRef:
     )
 
 
-def take_page(state: State, now: Now, operation: Operation, page: FoundPage) -> None:
+def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
     """Do what the operation does to the tasks of a page; after the last one of a project, go on to the next."""
-    project = state.numbered.get(page.ref.project)
-    if project is not None and not _meet_all(state, now, project, operation.record, page):
+    project = turn.state.numbered.get(page.ref.project)
+    if project is not None and not _meet_all(turn, project, operation.record, page):
         return
-    _note(state, now, project, operation.record)
-    operation.go_on(now)
-    _skip_empty(state, now, operation)
+    _note(turn, project, operation.record)
+    operation.go_on(turn.now)
+    _skip_empty(turn, operation)
 
 
-def _note(state: State, now: Now, project: Project | None, record: OperationRecord) -> None:
+def _note(turn: TurnState, project: Project | None, record: OperationRecord) -> None:
     """Tell the log how many tasks of the project were changed; None: it was deleted meanwhile."""
     progress = record.progress
     count, record.told = progress.matched - record.told, progress.matched
     if count and project is not None and not progress.dry_run:
         by, what = change_log.Who(record.name, record.address), f"task {progress.action}"
         detail = f"operation {progress.id}"
-        change_log.note(state, now, by, what, project=project.name, group=progress.group, count=count, detail=detail)
+        change_log.note(turn, by, what, project=project.name, group=progress.group, count=count, detail=detail)
 
 
-def _meet_all(state: State, now: Now, project: Project, record: OperationRecord, page: FoundPage) -> bool:
+def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: FoundPage) -> bool:
     """Go through a page; True: there are no further tasks in the project."""
-    errors = page.errors | _new_errors(state, page.ref)
+    errors = page.errors | _new_errors(turn, page.ref)
     cost = 0
     for known in page.tasks:
         if cost > COST_MOST:
             return False
-        task = project.queue.find(project.number, known.taskid) or known
+        task = turn.find(project, known.taskid) or known
         spec, error = task.spec or known.spec, errors.get(known.taskid, "")
         cost += _cost(record, spec, error)
         record.after = known.taskid
         record.progress.seen += 1
         if task.seq <= record.bound and _matches(record, task, spec, error):
             record.progress.matched += 1
-            _change(state, now, project, task, record)
+            _change(turn, project, task, record)
     return page.end
 
 
-def _skip_empty(state: State, now: Now, operation: Operation) -> None:
+def _skip_empty(turn: TurnState, operation: Operation) -> None:
     """Nothing is to be read of projects that have no tasks."""
     for _ in range(SKIPPED_MOST):
-        project = state.numbered.get(operation.project) if operation.running else None
+        project = turn.state.numbered.get(operation.project) if operation.running else None
         if not operation.running or (project is not None and project.queue.known):
             return
-        operation.go_on(now)
+        operation.go_on(turn.now)
 
 
-def _new_errors(state: State, ref: PageRef) -> dict[str, str]:
+def _new_errors(turn: TurnState, ref: PageRef) -> dict[str, str]:
     """Errors of attempts that ended in this very turn, by taskid."""
     if not ref.errors:
         return {}
-    attempts = state.changes.kept.attempts
+    attempts = turn.changes.writes.attempts
     return {kept.taskid: kept.attempt.error for kept in attempts if kept.project == ref.project}
 
 
@@ -141,25 +141,26 @@ def _moment(task: Task) -> float:
     return key_time(task.key) if task.state > PROCESSING else task.lastcrawltime
 
 
-def _change(state: State, now: Now, project: Project, task: Task, record: OperationRecord) -> None:
+def _change(turn: TurnState, project: Project, task: Task, record: OperationRecord) -> None:
+    state = turn.state
     if record.progress.dry_run:
         return
-    state.touch(project)
+    turn.touch(project)
     if record.progress.action == "retry":
-        revive(state, project, task)
+        revive(turn, project, task)
     elif record.progress.action == "cancel":
-        cancel(state, now, project, task)
+        cancel(turn, project, task)
     elif record.progress.action == "reprioritise":
-        project.queue.reprioritise(task, record.progress.priority or 0)
+        project.queue.reprioritise(turn.changes, task, record.progress.priority or 0)
         state.want_held(project, task)
     else:
-        _reschedule(project, task, record.progress.exetime or 0.0, now)
+        _reschedule(turn, project, task, record.progress.exetime or 0.0)
         state.want_held(project, task)
 
 
-def _reschedule(project: Project, task: Task, at: float, now: Now) -> None:
+def _reschedule(turn: TurnState, project: Project, task: Task, at: float) -> None:
     """Move a task that waits; who was held back by a failure still is, so no link hurries it."""
-    if at > now.wall:
-        project.queue.put_delayed(task, at)
+    if at > turn.now.wall:
+        project.queue.put_delayed(turn.changes, task, at)
     else:
-        project.queue.put_ready(task)
+        project.queue.put_ready(turn.changes, task)

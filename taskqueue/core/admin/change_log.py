@@ -23,7 +23,8 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.rules.push import ENVELOPE_BYTES
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import LOG_MOST, LogRef
-from taskqueue.protocol.fields import Now, Setting
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import LogReply
 from taskqueue.protocol.requests import Change, Incoming, Log
 from taskqueue.protocol.views import LogEntry
@@ -52,8 +53,7 @@ def who(session: Session, heard: Incoming) -> Who:
 
 
 def note(
-    state: State,
-    now: Now,
+    turn: TurnState,
     by: Who,
     what: str,
     *,
@@ -63,14 +63,15 @@ def note(
     detail: str = "",
 ) -> None:
     """Keep that something was changed; see ``ChangeRecord``."""
-    change = ChangeRecord(state.next_log, now.wall, what, *by, project, group, count, cut(detail))
+    state = turn.state
+    change = ChangeRecord(state.next_log, turn.now.wall, what, *by, project, group, count, cut(detail))
     state.next_log += 1
-    state.changes.kept.log.append(change)
+    turn.changes.writes.log.append(change)
 
 
-def note_reload(state: State, now: Now, changed: Iterable[str]) -> None:
+def note_reload(turn: TurnState, changed: Iterable[str]) -> None:
     """Keep that the config file was read again, and which settings it changed."""
-    note(state, now, RELOADER, "config reload", detail=", ".join(changed) or "nothing has changed")
+    note(turn, RELOADER, "config reload", detail=", ".join(changed) or "nothing has changed")
 
 
 def cut(text: str) -> str:
@@ -101,10 +102,11 @@ def need(state: State, request: Log) -> LogRef:
     return LogRef(max(end - LOOKED_AT, _oldest(state)), end)
 
 
-def show(state: State, now: Now, request: Log) -> LogReply:
+def show(turn: TurnState, request: Log) -> LogReply:
     """A page of the log."""
+    state = turn.state
     reply = LogReply(n=request.n, entries=[])
-    found = {entry.number: entry for entry in state.changes.kept.log} | state.changes.found.log
+    found = {entry.number: entry for entry in turn.changes.writes.log} | turn.found.log
     first, end = need(state, request)
     room = state.config.max_message - ENVELOPE_BYTES
     for number in range(end - 1, first - 1, -1):

@@ -20,8 +20,8 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.failure import FailuresRef
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.task import SEQ_BITS, key_time, time_key
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import FailuresReply
 from taskqueue.protocol.requests import Failures
 from taskqueue.protocol.views import FailureGroup
@@ -33,12 +33,13 @@ COUNTS_MOST: Final = 64
 """Requests under way."""
 
 
-def begin(state: State, now: Now, session: Session, request: Failures) -> None:
+def begin(turn: TurnState, session: Session, request: Failures) -> None:
     """Begin to count; it is answered in a later turn.
 
     Raises:
         Rejected: the project is unknown, or too many requests are under way.
     """
+    state = turn.state
     project = state.project(request.project).number if request.project is not None else 0
     at = session.id, request.n
     if at in state.failure_counts:
@@ -46,23 +47,24 @@ def begin(state: State, now: Now, session: Session, request: Failures) -> None:
     if len(state.failure_counts) >= COUNTS_MOST:
         raise Rejected("full", f"failures are being counted for {COUNTS_MOST} others already; ask again")
     since = max(request.since, 0.0 if state.failures.at == inf else state.failures.at)
-    start, end = time_key(since, 0), time_key(now.wall, 0) + (1 << SEQ_BITS)
+    start, end = time_key(since, 0), time_key(turn.now.wall, 0) + (1 << SEQ_BITS)
     groups = FailureGroups(request.by)
     state.failure_counts[at] = FailureCount(session, request.n, project, since, request.limit, start, end, groups)
 
 
-def need(state: State, wanted: Needs) -> None:
+def need(turn: TurnState, wanted: Needs) -> None:
     """Have the next page read of the one whose turn it is."""
-    state.counted = next(iter(state.failure_counts.values()), None)
-    if state.counted is not None:
-        wanted.failures.append(FailuresRef(state.counted.start, state.counted.end, PAGE_FAILURES))
+    turn.counted = next(iter(turn.state.failure_counts.values()), None)
+    if turn.counted is not None:
+        wanted.failures.append(_page_ref(turn.counted))
 
 
-def step(state: State) -> None:
+def step(turn: TurnState) -> None:
     """Count what is on the page, and answer if it was the last one."""
-    count, state.counted = state.counted, None
+    state = turn.state
+    count = turn.counted
     if count is not None:
-        [page] = state.changes.found.failures
+        page = turn.found.failures[_page_ref(count)]
         count.groups.add(page.failures, state.numbered if not count.project else (count.project,))
         count.start = page.next
         at = count.session.id, count.n
@@ -70,8 +72,13 @@ def step(state: State) -> None:
             state.failure_counts.move_to_end(at)
         else:
             del state.failure_counts[at]
-            state.say(count.session, _reply(state, count), kept=False)
-    state.more |= bool(state.failure_counts)
+            turn.say(count.session, _reply(state, count), kept=False)
+    turn.more |= bool(state.failure_counts)
+
+
+def _page_ref(count: FailureCount) -> FailuresRef:
+    """The page that is counted next."""
+    return FailuresRef(count.start, count.end, PAGE_FAILURES)
 
 
 def _reply(state: State, count: FailureCount) -> FailuresReply:

@@ -11,10 +11,9 @@ from taskqueue.core.admin.change_log import Who
 from taskqueue.core.admin.project_requests import act
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
-from taskqueue.core.state import State
 from taskqueue.core.tasks.records import OperationRecord
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.requests import Action
 
 PROJECTS_A_STEP: Final = 64
@@ -30,26 +29,25 @@ def step_size(action: str) -> int:
     return LOST_A_STEP if action in LOSSES else PROJECTS_A_STEP
 
 
-def take_step(state: State, now: Now, operation: Operation) -> None:
+def take_step(turn: TurnState, operation: Operation) -> None:
     """Do it with the next projects."""
     progress = operation.record.progress
     for _ in range(step_size(progress.action)):
-        project = state.numbered.get(operation.project)
+        project = turn.state.numbered.get(operation.project)
         progress.seen += 1
-        progress.matched += project is not None and _made_sense(state, now, operation.record, project)
-        operation.go_on(now)
+        progress.matched += project is not None and _made_sense(turn, operation.record, project)
+        operation.go_on(turn.now)
         if not operation.running:
             return
 
 
-def _made_sense(state: State, now: Now, record: OperationRecord, project: Project) -> bool:
+def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> bool:
     """Do it; False: it made no sense, and changed nothing."""
     by, progress = Who(record.name, record.address), record.progress
     detail = f"operation {progress.id}"
     try:
         act(
-            state,
-            now,
+            turn,
             by,
             project,
             cast(Action, progress.action),

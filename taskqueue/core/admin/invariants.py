@@ -13,15 +13,17 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.state import State
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, PROCESSING, READY, STATE_NAMES, Task, deferred_bytes, ready_key
+from taskqueue.core.turn_state import TurnState
 
 
-def check(state: State) -> list[str]:
-    """Everything that is wrong; an empty list if nothing is."""
+def check(turn: TurnState) -> list[str]:
+    """Everything that is wrong, in a turn or between two of them; an empty list if nothing is."""
+    state = turn.state
     problems: list[str] = []
     if state.names != sorted(state.projects):
         problems.append("the names of the projects are not in order")
     for project in state.projects.values():
-        problems += [f"project {project.name}: {problem}" for problem in _check_project(state, project)]
+        problems += [f"project {project.name}: {problem}" for problem in _check_project(turn, project)]
     for session in state.sessions.values():
         problems += [f"session {session.label}: {problem}" for problem in _check_session(state, session)]
     return [*problems, *_check_memory(state), *_check_wishes(state), *_check_said(state), *_check_connections(state)]
@@ -62,15 +64,15 @@ def _check_connections(state: State) -> Iterator[str]:
         yield f"connections hold {held} leases, their sessions {counted}"
 
 
-def _check_project(state: State, project: Project) -> Iterator[str]:
-    queue = project.queue
+def _check_project(turn: TurnState, project: Project) -> Iterator[str]:
+    state, queue = turn.state, project.queue
     if state.numbered.get(project.number) is not project:
         yield "is not known by its number"
     if project.bucket.level > project.bucket.burst + SLACK:
         yield f"bucket holds {project.bucket.level} tokens, burst is {project.bucket.burst}"
-    changed = {id(task) for task in state.changes.touched}
+    changed = {id(task) for task in turn.changes.touched}
     # What this turn has done so far is counted at its end.
-    for which in () if project.number in state.dirty else (READY, DELAYED):
+    for which in () if project.number in turn.dirty else (READY, DELAYED):
         if (held := queue.head(which).bytes) != (counted := state.memory.noted(project.number, which)):
             yield f"its head of {STATE_NAMES[which]} tasks holds {held} bytes, {counted} are counted"
     yield from _check_order("ready", queue.ready, queue.counts[READY])

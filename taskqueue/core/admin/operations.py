@@ -33,6 +33,7 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.records import OperationProgress, OperationRecord
 from taskqueue.core.tasks.task import STATE_NAMES
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import OperationReply, OperationsReply
@@ -51,8 +52,9 @@ VIEW_BYTES: Final = 512
 # ------------------------------------------------------------------------------------------------ requests
 
 
-def begin(state: State, now: Now, by: Who, request: Bulk) -> OperationReply:
+def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     """Start an operation on tasks."""
+    state, now = turn.state, turn.now
     if (request.project is None) == (not request.group):
         raise Rejected("malformed", "project: give either a project or a group")
     projects = in_group(state, request.group) if request.group else [state.project(request.project or "")]
@@ -69,12 +71,11 @@ def begin(state: State, now: Now, by: Who, request: Bulk) -> OperationReply:
     progress.exetime = _exetime(request, now) if request.action == "reschedule" else None
     progress.known = sum(project.queue.known for project in projects)
     record = OperationRecord(progress, progress.id, name=by.name, address=by.address)
-    _add(state, Operation(record, [project.number for project in projects]))
+    _add(turn, Operation(record, [project.number for project in projects]))
     if not progress.dry_run:
         detail = f"operation {progress.id} begins: {_meant(progress)}"
         change_log.note(
-            state,
-            now,
+            turn,
             by,
             f"task {progress.action}",
             project=request.project or "",
@@ -84,23 +85,25 @@ def begin(state: State, now: Now, by: Who, request: Bulk) -> OperationReply:
     return OperationReply(n=request.n, operation=_view(progress))
 
 
-def begin_group(state: State, now: Now, by: Who, request: GroupDo) -> OperationReply:
+def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     """Start an operation on projects; its first step is taken at once."""
+    state = turn.state
     projects = in_group(state, request.group)
     if len(projects) > group_actions.step_size(request.action):
         _see_room(state)
-    progress = _begun(state.next_number(), request.action, projects, now)
+    progress = _begun(state.next_number(), request.action, projects, turn.now)
     progress.group = request.group
     progress.known = len(projects)
     record = OperationRecord(progress, progress.id, name=by.name, address=by.address)
     operation = Operation(record, [project.number for project in projects])
-    group_actions.take_step(state, now, operation)
-    _add(state, operation)
+    group_actions.take_step(turn, operation)
+    _add(turn, operation)
     return OperationReply(n=request.n, operation=_view(progress))
 
 
-def show(state: State, now: Now, session: Session, request: OperationShow) -> OperationReply | None:
+def show(turn: TurnState, session: Session, request: OperationShow) -> OperationReply | None:
     """How far an operation is; later, if it has not ended and the request can wait."""
+    state, now = turn.state, turn.now
     operation = state.operations.get(request.id)
     if operation is None:
         raise Rejected("unknown-operation", f"id: there is no operation {request.id}, or it was forgotten")
@@ -111,8 +114,9 @@ def show(state: State, now: Now, session: Session, request: OperationShow) -> Op
     return OperationReply(n=request.n, operation=_view(operation.record.progress))
 
 
-def list_all(state: State, now: Now, request: OperationList) -> OperationsReply:
+def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
     """All operations, the newest first; as many as fit into a message."""
+    state = turn.state
     reply = OperationsReply(n=request.n, operations=[])
     room = state.config.max_message
     for operation in reversed(state.operations.values()):
@@ -128,10 +132,10 @@ def list_all(state: State, now: Now, request: OperationList) -> OperationsReply:
     return reply
 
 
-def answer(state: State, operation: Operation, until: float) -> None:
+def answer(turn: TurnState, operation: Operation, until: float) -> None:
     """Tell those who wait no longer than ``until`` (boot-clock seconds)."""
     progress = operation.record.progress
-    answer_waiters.answer(state, operation.waiters, lambda n: OperationReply(n=n, operation=_view(progress)), until)
+    answer_waiters.answer(turn, operation.waiters, lambda n: OperationReply(n=n, operation=_view(progress)), until)
 
 
 def _view(progress: OperationProgress) -> OperationView:
@@ -159,48 +163,48 @@ def _exetime(request: Bulk, now: Now) -> float:
 # ------------------------------------------------------------------------------------------------ steps
 
 
-def need(state: State, wanted: Needs) -> None:
+def need(turn: TurnState, wanted: Needs) -> None:
     """Have the next page read of the operation whose turn it is."""
+    state = turn.state
     running = state.operations_running.values()
-    state.paging = next((operation for operation in running if not _waits(state, operation)), None)
-    if state.paging is not None and state.paging.is_bulk:
-        wanted.pages.append(bulk.page_ref(state, state.paging))
+    turn.paging = next((operation for operation in running if not _waits(state, operation)), None)
+    if turn.paging is not None and turn.paging.is_bulk:
+        turn.page = bulk.page_ref(state, turn.paging)
+        wanted.pages.append(turn.page)
 
 
-def step(state: State, now: Now) -> None:
+def step(turn: TurnState) -> None:
     """Take the step whose page was read."""
-    operation = state.paging
+    operation = turn.paging
     if operation is not None:
-        state.paging = None
-        _take_step(state, now, operation)
-        _pass_on(state, operation)
-    state.more |= bool(state.operations_running)
+        _take_step(turn, operation)
+        _pass_on(turn, operation)
+    turn.more |= bool(turn.state.operations_running)
 
 
-def list_leases(state: State) -> None:
+def list_leases(turn: TurnState) -> None:
     """Pages have what the store knows by its taskid: let that be all there is of the projects that were come to."""
-    for number in state.entered:
-        project = state.numbered.get(number)
+    for number in turn.entered:
+        project = turn.state.numbered.get(number)
         if project is not None:
-            project.queue.list_leases()
-    state.entered.clear()
+            project.queue.list_leases(turn.changes)
 
 
-def _enter(state: State, operation: Operation) -> None:
+def _enter(turn: TurnState, operation: Operation) -> None:
     """The operation has come to another project."""
     if operation.running and operation.is_bulk:
-        state.entered[operation.project] = None
+        turn.entered[operation.project] = None
 
 
-def _take_step(state: State, now: Now, operation: Operation) -> None:
+def _take_step(turn: TurnState, operation: Operation) -> None:
     if not operation.is_bulk:
-        group_actions.take_step(state, now, operation)
+        group_actions.take_step(turn, operation)
     # The project may have been cleared in this very turn, and the page be of before.
-    elif not _waits(state, operation):
+    elif turn.page is not None and not _waits(turn.state, operation):
         before = operation.record.position
-        bulk.take_page(state, now, operation, state.changes.found.pages[0])
+        bulk.take_page(turn, operation, turn.found.pages[turn.page])
         if operation.record.position != before:
-            _enter(state, operation)
+            _enter(turn, operation)
 
 
 def _waits(state: State, operation: Operation) -> bool:
@@ -208,17 +212,18 @@ def _waits(state: State, operation: Operation) -> bool:
     return operation.is_bulk and operation.project in state.swept
 
 
-def _pass_on(state: State, operation: Operation) -> None:
+def _pass_on(turn: TurnState, operation: Operation) -> None:
     """The next one has its turn."""
+    state = turn.state
     record = operation.record
-    state.changes.kept.operations.append(record)
+    turn.changes.writes.operations.append(record)
     if operation.running:
         state.operations_running.move_to_end(record.progress.id)
         return
     del state.operations_running[record.progress.id]
-    state.changes.kept.members[record.progress.id] = []
-    answer(state, operation, inf)
-    _remember(state, operation)
+    turn.changes.writes.members[record.progress.id] = []
+    answer(turn, operation, inf)
+    _remember(turn, operation)
 
 
 def _see_room(state: State) -> None:
@@ -239,22 +244,24 @@ def _begun(number: int, action: BulkAction | Action, projects: Sequence[Project]
     )
 
 
-def _add(state: State, operation: Operation) -> None:
+def _add(turn: TurnState, operation: Operation) -> None:
+    state = turn.state
     record = operation.record
     state.operations[record.progress.id] = operation
-    state.changes.kept.operations.append(record)
+    turn.changes.writes.operations.append(record)
     if not operation.running:
-        _remember(state, operation)
+        _remember(turn, operation)
         return
     state.operations_running[record.progress.id] = operation
-    state.changes.kept.members[record.progress.id] = operation.members
-    _enter(state, operation)
+    turn.changes.writes.members[record.progress.id] = operation.members
+    _enter(turn, operation)
 
 
-def _remember(state: State, operation: Operation) -> None:
+def _remember(turn: TurnState, operation: Operation) -> None:
     """It has ended; the one whose end is the longest ago may have to be forgotten for it."""
+    state = turn.state
     state.operations_ended.append(operation.record.progress.id)
     if len(state.operations_ended) > ENDED_KEPT:
         oldest = state.operations_ended.popleft()
         del state.operations[oldest]
-        state.changes.kept.dropped_operations.append(oldest)
+        turn.changes.writes.dropped_operations.append(oldest)

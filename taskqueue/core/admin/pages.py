@@ -21,6 +21,7 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.state import State
 from taskqueue.core.tasks.task import STATE_NAMES
+from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.requests import Fetchers, Stats, Status
@@ -54,8 +55,9 @@ class FetcherPage(NamedTuple):
     more: bool
 
 
-def of_projects(state: State, now: Now, message: Status) -> ProjectPage:
+def of_projects(turn: TurnState, message: Status) -> ProjectPage:
     """The projects that a status is about."""
+    state = turn.state
     names = _names(state, message.group)
     if message.filter:
         part = message.filter.lower()
@@ -66,7 +68,7 @@ def of_projects(state: State, now: Now, message: Status) -> ProjectPage:
     more = end < len(names)
     if message.sort == "name":
         return ProjectPage([state.projects[name] for name in names[message.skip : end]], found, more)
-    number = _number_of_project(state, now, message.sort)
+    number = _number_of_project(turn, message.sort)
     page = nlargest(end, names, number)[message.skip :]
     return ProjectPage([state.projects[name] for name in page], found, more, [number(name) for name in page])
 
@@ -79,8 +81,9 @@ def of_stats(state: State, message: Stats) -> ProjectPage:
     return ProjectPage([state.projects[name] for name in page], len(names), first + message.limit < len(names))
 
 
-def of_fetchers(state: State, now: Now, message: Fetchers) -> FetcherPage:
+def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
     """The fetchers that want or hold tasks, may take those of the project or group, and are named so."""
+    state = turn.state
     found = [session for session in state.sessions.values() if session.capacity or session.leases]
     if message.project or message.group:
         wanted = frozenset([message.project] if message.project else _names(state, message.group))
@@ -90,7 +93,7 @@ def of_fetchers(state: State, now: Now, message: Fetchers) -> FetcherPage:
         found = [each for each in found if part in (each.label).lower() or part in each.address]
     left = [session for session in found if session.pseudonym > message.after] if message.after else found
     end = message.skip + message.limit
-    page = nsmallest(end, left, _order_of_fetchers(now, message.sort))[message.skip :]
+    page = nsmallest(end, left, _order_of_fetchers(turn.now, message.sort))[message.skip :]
     return FetcherPage(page, found, end < len(left))
 
 
@@ -112,11 +115,11 @@ def _names(state: State, group: str) -> list[str]:
     return [name for name in state.names if state.projects[name].settings.group == group]
 
 
-def _number_of_project(state: State, now: Now, sort: ProjectSort) -> Callable[[str], int]:
-    projects = state.projects
+def _number_of_project(turn: TurnState, sort: ProjectSort) -> Callable[[str], int]:
+    projects = turn.state.projects
     if sort.endswith(LATELY):
         event = EventTotals.__struct_fields__.index(sort.removesuffix(LATELY))
-        return lambda name: projects[name].counters.lately(event, now.wall)
+        return lambda name: projects[name].counters.lately(event, turn.now.wall)
     tasks = STATE_NAMES.index(sort)
     return lambda name: projects[name].queue.counts[tasks]
 

@@ -34,8 +34,9 @@ from taskqueue.core.tasks.task import (
     Task,
     key_time,
 )
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Now, Setting
+from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import FetchersReply, ProjectReply, StatsReply, StatusReply, TaskReply, TasksReply
 from taskqueue.protocol.requests import (
     Action,
@@ -59,9 +60,10 @@ ATTEMPT_BYTES = 64
 """Of an attempt in a message, besides its error and its fetcher."""
 
 
-def status(state: State, now: Now, message: Status) -> StatusReply:
+def status(turn: TurnState, message: Status) -> StatusReply:
     """The whole in numbers, and a page of projects."""
-    page = of_projects(state, now, message)
+    state, now = turn.state, turn.now
+    page = of_projects(turn, message)
     sessions = (session for session in state.sessions.values() if session.capacity or session.leases)
     room = state.config.max_message // 2
     fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, message.fetchers)), room)
@@ -81,23 +83,24 @@ def status(state: State, now: Now, message: Status) -> StatusReply:
     )
 
 
-def stats(state: State, now: Now, message: Stats) -> StatsReply:
+def stats(turn: TurnState, message: Stats) -> StatsReply:
     """A page of what happened."""
-    page = of_stats(state, message)
+    page = of_stats(turn.state, message)
     rows = [
-        ProjectStats(project.name, Totals(*astuple(project.totals)), windows_of(project.counters, now.wall))
+        ProjectStats(project.name, Totals(*astuple(project.totals)), windows_of(project.counters, turn.now.wall))
         for project in page.projects
     ]
     return StatsReply(n=message.n, projects=rows, more=page.more)
 
 
-def fetchers(state: State, now: Now, message: Fetchers) -> FetchersReply:
+def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
     """A page of fetchers, and what all that are meant have in sum."""
+    state = turn.state
     if message.project:
         state.project(message.project)
-    page = of_fetchers(state, now, message)
+    page = of_fetchers(turn, message)
     room = state.config.max_message - ENVELOPE_BYTES
-    shown = that_fit(state, (session.view(now.boot) for session in page.sessions), room)
+    shown = that_fit(state, (session.view(turn.now.boot) for session in page.sessions), room)
     return FetchersReply(
         n=message.n,
         fetchers=shown,
@@ -108,10 +111,11 @@ def fetchers(state: State, now: Now, message: Fetchers) -> FetchersReply:
     )
 
 
-def show_project(state: State, now: Now, message: ProjectShow) -> ProjectReply:
+def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
     """One project, and who said its settings."""
+    state = turn.state
     project = state.project(message.project)
-    view = project.view(now)
+    view = project.view(turn.now)
     view.configured = _configured(state, project)
     return ProjectReply(n=message.n, project=view)
 
@@ -130,45 +134,47 @@ def _configured(state: State, project: Project) -> dict[str, list[ConfigLayer]]:
     return said
 
 
-def set_project(state: State, now: Now, by: Who, message: ProjectSet) -> ProjectReply:
+def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
     """Override settings of a project; nothing changes if one of them doesn't fit."""
+    state = turn.state
     project = state.projects.get(message.project)
     overrides = dict(project.overrides) if project else {}
     overlay(overrides, message.settings)
     check_settings(state, message.project, overrides)
     if project is None:
-        project = make_another(state, message.project, now, overrides)
+        project = make_another(turn, message.project, overrides)
     else:
-        use_settings(state, project, project.layers, overrides, now)
+        use_settings(turn, project, project.layers, overrides)
     what = "cron set" if list(message.settings) == ["cron"] else "project set"
-    change_log.note(state, now, by, what, project=project.name, detail=change_log.settings(message.settings))
-    return ProjectReply(n=message.n, project=project.view(now))
+    change_log.note(turn, by, what, project=project.name, detail=change_log.settings(message.settings))
+    return ProjectReply(n=message.n, project=project.view(turn.now))
 
 
-def unset_project(state: State, now: Now, by: Who, message: ProjectUnset) -> ProjectReply:
+def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectReply:
     """Forget overrides."""
-    project = state.project(message.project)
+    project = turn.state.project(message.project)
     kept = dict(project.overrides) if message.keys else {}
     for key in message.keys:
         _unset(project, kept, key)
-    use_settings(state, project, project.layers, kept, now)
+    use_settings(turn, project, project.layers, kept)
     is_cron = all(key.startswith("cron.") for key in message.keys) and message.keys
     what = "cron remove" if is_cron else "project unset"
-    change_log.note(state, now, by, what, project=project.name, detail=" ".join(message.keys) or "all")
-    return ProjectReply(n=message.n, project=project.view(now))
+    change_log.note(turn, by, what, project=project.name, detail=" ".join(message.keys) or "all")
+    return ProjectReply(n=message.n, project=project.view(turn.now))
 
 
-def act_on_project(state: State, now: Now, by: Who, message: ProjectDo) -> ProjectReply:
+def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply:
     """Pause, resume, stop, start, clear, reset or delete."""
+    state = turn.state
     is_new = message.action == "start" and message.project not in state.projects
     if is_new:
-        make_another(state, message.project, now)
-    project = act(state, now, by, state.project(message.project), message.action, detail="made" if is_new else "")
-    return ProjectReply(n=message.n, project=project.view(now) if project else None)
+        make_another(turn, message.project)
+    project = act(turn, by, state.project(message.project), message.action, detail="made" if is_new else "")
+    return ProjectReply(n=message.n, project=project.view(turn.now) if project else None)
 
 
 def act(
-    state: State, now: Now, by: Who, project: Project, action: Action, *, group: str = "", detail: str = ""
+    turn: TurnState, by: Who, project: Project, action: Action, *, group: str = "", detail: str = ""
 ) -> Project | None:
     """Do it, and tell the log; returns the project as it is then, or None: it is no more.
 
@@ -176,8 +182,8 @@ def act(
         Rejected: it makes no sense now; nothing has changed.
     """
     count = _lost(project, action)
-    after = _act(state, now, project, action)
-    change_log.note(state, now, by, f"project {action}", project=project.name, group=group, count=count, detail=detail)
+    after = _act(turn, project, action)
+    change_log.note(turn, by, f"project {action}", project=project.name, group=group, count=count, detail=detail)
     return after
 
 
@@ -188,27 +194,28 @@ def _lost(project: Project, action: Action) -> int:
     return project.queue.known if action in ("reset", "delete") else 0
 
 
-def _act(state: State, now: Now, project: Project, action: Action) -> Project | None:
+def _act(turn: TurnState, project: Project, action: Action) -> Project | None:
     if action == "delete":
-        remove_project(state, project)
+        remove_project(turn, project)
         return None
     if action == "reset":
-        return clear.reset(state, now, project)
+        return clear.reset(turn, project)
     if action == "clear":
-        clear.clear(state, now, project)
+        clear.clear(turn, project)
     else:
         project.act(action)
-        state.touch(project)
+        turn.touch(project)
     return project
 
 
-def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
+def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
     """One task with its body."""
+    state = turn.state
     project = state.project(message.project)
-    task = project.queue.find(project.number, message.taskid)
+    task = turn.find(project, message.taskid)
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
-    spec = NO_SPEC if task.bare else spec_of(state, project, task)
+    spec = NO_SPEC if task.bare else spec_of(turn, project, task)
     fetcher = state.sessions[task.lease.session].label if task.lease else ""
     room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(spec.url) - len(spec.body)
     reply = TaskReply(
@@ -223,24 +230,24 @@ def show_task(state: State, now: Now, message: TaskShow) -> TaskReply:
         lastcrawltime=task.lastcrawltime,
         body=spec.body,
         depth=spec.depth,
-        history=_that_fit(history_of(state, project, task), room - len(fetcher.encode())),
+        history=_that_fit(history_of(turn, project, task), room - len(fetcher.encode())),
         fetcher=fetcher,
     )
-    _tell_state(state, now, task, reply)
+    _tell_state(turn, task, reply)
     return reply
 
 
-def spec_of(state: State, project: Project, task: Task) -> Spec:
+def spec_of(turn: TurnState, project: Project, task: Task) -> Spec:
     """The spec of a task that was looked up whole for this turn, wherever the task is now."""
-    return task.spec or state.spec_of(state.changes.beyond.get((project.number, task.taskid)) or task)
+    return task.spec or turn.spec_of(turn.changes.beyond.get((project.number, task.taskid)) or task)
 
 
-def history_of(state: State, project: Project, task: Task) -> list[AttemptRecord]:
+def history_of(turn: TurnState, project: Project, task: Task) -> list[AttemptRecord]:
     """The last attempts of a task whose history was looked up for this turn, the newest first; this turn's included."""
     # The store may have the history of a task of that name that is no more.
-    looked_up = state.changes.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
+    looked_up = turn.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
     by_slot = dict(looked_up)
-    for kept in state.changes.kept.attempts:
+    for kept in turn.changes.writes.attempts:
         if (kept.project, kept.taskid) == (project.number, task.taskid):
             by_slot[kept.slot] = kept.attempt
     if task.ended is not None:
@@ -249,40 +256,40 @@ def history_of(state: State, project: Project, task: Task) -> list[AttemptRecord
     return [by_slot[slot] for slot in slots if slot in by_slot]
 
 
-def retry_tasks(state: State, now: Now, by: Who, message: TaskRetry) -> TasksReply:
+def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
     """Make tasks ready now, with all their retries."""
-    reply = _change_each(state, message, (READY, PROCESSING), lambda project, task: revive(state, project, task))
-    _note_tasks(state, now, by, "task retry", message, reply)
+    reply = _change_each(turn, message, (READY, PROCESSING), lambda project, task: revive(turn, project, task))
+    _note_tasks(turn, by, "task retry", message, reply)
     return reply
 
 
-def cancel_tasks(state: State, now: Now, by: Who, message: TaskCancel) -> TasksReply:
+def cancel_tasks(turn: TurnState, by: Who, message: TaskCancel) -> TasksReply:
     """End tasks that are not over."""
     over = (SUCCESS, FAILED, CANCELLED)
-    reply = _change_each(state, message, over, lambda project, task: cancel(state, now, project, task))
-    _note_tasks(state, now, by, "task cancel", message, reply)
+    reply = _change_each(turn, message, over, lambda project, task: cancel(turn, project, task))
+    _note_tasks(turn, by, "task cancel", message, reply)
     return reply
 
 
-def _note_tasks(state: State, now: Now, by: Who, what: str, message: TaskRetry | TaskCancel, reply: TasksReply) -> None:
+def _note_tasks(turn: TurnState, by: Who, what: str, message: TaskRetry | TaskCancel, reply: TasksReply) -> None:
     outcomes = zip(message.taskids, reply.outcomes, strict=True)
     changed = [taskid for taskid, outcome in outcomes if outcome == "done"]
     if changed:
         detail = " ".join(changed[:TASKIDS_LOGGED])
-        change_log.note(state, now, by, what, project=message.project, count=len(changed), detail=detail)
+        change_log.note(turn, by, what, project=message.project, count=len(changed), detail=detail)
 
 
 def _change_each(
-    state: State,
+    turn: TurnState,
     message: TaskRetry | TaskCancel,
     ignored: tuple[int, ...],
     change: Callable[[Project, Task], None],
 ) -> TasksReply:
     """Change the tasks that the message names, but for those in a state in which there is nothing to change."""
-    project = state.project(message.project)
+    project = turn.state.project(message.project)
     reply = TasksReply(n=message.n, outcomes=[])
     for taskid in message.taskids:
-        task = project.queue.find(project.number, taskid)
+        task = turn.find(project, taskid)
         if task is None:
             reply.outcomes.append("unknown")
         elif task.state in ignored:
@@ -334,13 +341,13 @@ def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
     return fitting
 
 
-def _tell_state(state: State, now: Now, task: Task, reply: TaskReply) -> None:
+def _tell_state(turn: TurnState, task: Task, reply: TaskReply) -> None:
     reply.crashes = task.crashes
     if task.state == DELAYED:
         reply.exetime = task.exetime
     elif task.lease is not None:
-        reply.lease_seconds = max(0.0, task.lease.deadline - now.boot)
-        reply.session = state.sessions[task.lease.session].pseudonym
+        reply.lease_seconds = max(0.0, task.lease.deadline - turn.now.boot)
+        reply.session = turn.state.sessions[task.lease.session].pseudonym
     elif task.state in (FAILED, SUCCESS, CANCELLED):
         reply.finished_at = key_time(task.key)
         reply.bare_since = task.exetime

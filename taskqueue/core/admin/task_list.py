@@ -20,7 +20,6 @@ from typing import Final
 from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import UTF8_MOST
-from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundList, ListRef, Needs, page_with
 from taskqueue.core.tasks.task import (
@@ -35,8 +34,8 @@ from taskqueue.core.tasks.task import (
     key_time,
     time_key,
 )
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import TaskListReply
 from taskqueue.protocol.requests import TaskList
 from taskqueue.protocol.views import TaskRow
@@ -59,29 +58,30 @@ ROW_BYTES: Final = 160
 WAITING: Final = ("ready", "delayed")
 
 
-def need(state: State, request: TaskList, wanted: Needs) -> None:
+def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
     """Have the page read."""
-    project = state.projects.get(request.project)
+    project = turn.state.projects.get(request.project)
     after = _after(request)
     if project is None or after is None or _refusal(request):
         return
     ref = _ref(project, request, after)
     if ref.state == PROCESSING:
-        _ask_hollow(state, project, ref)
-    elif ref not in state.lists:
+        _ask_hollow(turn, project, ref)
+    elif ref not in turn.lists:
         # What has left the order is skipped: a store crosses each of its tombstones.
-        state.lists[ref] = ref._replace(start=max(ref.start, _low_key(project, ref.state)))
-        wanted.lists.append(state.lists[ref])
+        turn.lists[ref] = ref._replace(start=max(ref.start, _low_key(project, ref.state)))
+        wanted.lists.append(turn.lists[ref])
 
 
-def list_tasks(state: State, now: Now, request: TaskList) -> TaskListReply:
+def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
     """A page of a project's tasks in one state."""
+    state = turn.state
     project = state.project(request.project)
     after = _after(request)
     refusal = _refusal(request)
     if after is None or refusal:
         raise Rejected("malformed", refusal or f'after: expected the "next" of a page, got "{request.after}"')
-    found = _found(state, project, _ref(project, request, after))
+    found = _found(turn, project, _ref(project, request, after))
     reply = TaskListReply(n=request.n, tasks=[], next="" if found.next is None else f"{found.next:x}")
     room = state.config.select_bytes
     for task in found.tasks:
@@ -89,7 +89,7 @@ def list_tasks(state: State, now: Now, request: TaskList) -> TaskListReply:
             reply.next = f"{page_with(request.newest, _place(task)):x}"
             break
         if _is_late(request, task):
-            row = _row(state, now, task, task.spec, found.attempts.get(task.taskid))
+            row = _row(turn, task, task.spec, found.attempts.get(task.taskid))
             reply.tasks.append(row)
             room -= ROW_BYTES + UTF8_MOST * (len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error))
     return reply
@@ -150,11 +150,11 @@ def _is_late(request: TaskList, task: Task) -> bool:
     return task.state >= SUCCESS or not request.since or task.lastcrawltime >= request.since
 
 
-def _found(state: State, project: Project, ref: ListRef) -> FoundList:
+def _found(turn: TurnState, project: Project, ref: ListRef) -> FoundList:
     """What was read; nothing, of a project that this very turn has made."""
     if ref.state == PROCESSING:
         return _found_run(project, ref)
-    return state.listed.get(state.lists.get(ref, ref)) or FoundList(ref, [], {}, None)
+    return turn.found.lists.get(turn.lists.get(ref, ref)) or FoundList(ref, [], {}, None)
 
 
 def _found_run(project: Project, ref: ListRef) -> FoundList:
@@ -184,15 +184,16 @@ def _place(task: Task) -> int:
     return task.key if task.lease is None else time_key(task.lease.selected_at, task.seq)
 
 
-def _ask_hollow(state: State, project: Project, ref: ListRef) -> None:
+def _ask_hollow(turn: TurnState, project: Project, ref: ListRef) -> None:
     """Have some specs read that are in the store only, and let go of them again after the turn."""
     hollow = (task for task in _being_run(project, ref) if task.spec is None)
     for task in islice(hollow, HOLLOW_LOOKED_AT):
-        state.ask(task)
-        state.heavy.append(task)
+        turn.ask(task)
+        turn.state.heavy.append(task)
 
 
-def _row(state: State, now: Now, task: Task, spec: Spec, attempt: AttemptRecord | None) -> TaskRow:
+def _row(turn: TurnState, task: Task, spec: Spec, attempt: AttemptRecord | None) -> TaskRow:
+    now = turn.now
     row = TaskRow(
         taskid=task.taskid,
         url=spec.url,
@@ -202,7 +203,7 @@ def _row(state: State, now: Now, task: Task, spec: Spec, attempt: AttemptRecord 
     )
     if task.lease is not None:
         row.at = now.wall - (now.boot - task.lease.selected_at)
-        row.fetcher = state.sessions[task.lease.session].label
+        row.fetcher = turn.state.sessions[task.lease.session].label
         row.lease_seconds = max(0.0, task.lease.deadline - now.boot)
     elif task.state != READY:
         row.at = task.exetime if task.state == DELAYED else key_time(task.key)

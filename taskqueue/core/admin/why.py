@@ -18,9 +18,9 @@ from taskqueue.core.projects.connections import most_at_one
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.state import State
 from taskqueue.core.tasks.retry import recurring
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, PROCESSING, READY, SUCCESS, Task, key_time
+from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import WhyReply
 from taskqueue.protocol.requests import Why
@@ -36,47 +36,48 @@ ERROR_CHARS: Final = 200
 """Of an error that a sentence quotes."""
 
 
-def why(state: State, now: Now, request: Why) -> WhyReply:
+def why(turn: TurnState, request: Why) -> WhyReply:
     """The first reason that applies."""
-    project = state.project(request.project)
+    project = turn.state.project(request.project)
     if request.taskid is None:
-        sentence = f'project "{project.name}" {_of_project(state, now, project)}'
+        sentence = f'project "{project.name}" {_of_project(turn, project)}'
     else:
-        sentence = f'task "{request.taskid}" {_of_task(state, now, project, request.taskid)}'
+        sentence = f'task "{request.taskid}" {_of_task(turn, project, request.taskid)}'
     return WhyReply(n=request.n, sentence=sentence)
 
 
 # ------------------------------------------------------------------------------------------------ a task
 
 
-def _of_task(state: State, now: Now, project: Project, taskid: str) -> str:
-    task = project.queue.find(project.number, taskid)
+def _of_task(turn: TurnState, project: Project, taskid: str) -> str:
+    task = turn.find(project, taskid)
     if task is None:
         return f'is unknown in project "{project.name}": it was never pushed, or has been cleared'
     if task.state == READY:
-        return _of_ready(state, now, project, task)
+        return _of_ready(turn, project, task)
     if task.state == DELAYED:
-        return f"is due {_in(task.exetime - now.wall)}, {_delay_of(state, project, task)}"
+        return f"is due {_in(task.exetime - turn.now.wall)}, {_delay_of(turn, project, task)}"
     if task.state == PROCESSING:
-        return _of_running(state, now, task)
-    return _of_over(state, now, project, task)
+        return _of_running(turn, task)
+    return _of_over(turn, project, task)
 
 
-def _of_ready(state: State, now: Now, project: Project, task: Task) -> str:
-    expires_at = spec_of(state, project, task).schedule.expires_at
+def _of_ready(turn: TurnState, project: Project, task: Task) -> str:
+    now = turn.now
+    expires_at = spec_of(turn, project, task).schedule.expires_at
     if expires_at is not None and expires_at <= now.wall:
         return f"expired {_ago(now.wall - expires_at)}: it will end as cancelled when its turn comes"
     expiry = "" if expires_at is None else f", and expires {_in(expires_at - now.wall)}"
     others = _others(project.queue.counts[READY] - 1)
-    return f'is ready{others}{expiry}; project "{project.name}" {_of_project(state, now, project)}'
+    return f'is ready{others}{expiry}; project "{project.name}" {_of_project(turn, project)}'
 
 
-def _delay_of(state: State, project: Project, task: Task) -> str:
+def _delay_of(turn: TurnState, project: Project, task: Task) -> str:
     """Why a delayed task waits."""
-    schedule = spec_of(state, project, task).schedule
+    schedule = spec_of(turn, project, task).schedule
     if not task.held_back:
         return "as its schedule says"
-    attempts = history_of(state, project, task)
+    attempts = history_of(turn, project, task)
     if attempts and attempts[0].outcome == "success":
         return f"as it is run again every {duration_text(schedule.age or 0)}"
     error = _quoted(attempts[0].error if attempts else "")
@@ -88,23 +89,25 @@ def _delay_of(state: State, project: Project, task: Task) -> str:
     return f"as retry {task.retried} of {retries}, after {error}"
 
 
-def _of_running(state: State, now: Now, task: Task) -> str:
+def _of_running(turn: TurnState, task: Task) -> str:
+    now = turn.now
     lease = task.lease
     if lease is None:
         return "is processing"
-    who = state.sessions[lease.session].label
+    who = turn.state.sessions[lease.session].label
     ends = _in(lease.deadline - now.boot)
     return f"has been processing at {who} for {duration_text(now.boot - lease.selected_at)}; its lease ends {ends}"
 
 
-def _of_over(state: State, now: Now, project: Project, task: Task) -> str:
+def _of_over(turn: TurnState, project: Project, task: Task) -> str:
+    now = turn.now
     when = _ago(now.wall - key_time(task.key))
     again = "push it with force_update, or retry it, to run it again"
     if task.bare:
         again = f"its body was dropped {_ago(now.wall - task.exetime)}; push it with force_update to run it again"
     if task.state == SUCCESS:
         return f"succeeded {when}; {again}"
-    attempts = history_of(state, project, task)
+    attempts = history_of(turn, project, task)
     error = f": {_quoted(attempts[0].error)}" if attempts and attempts[0].error else ""
     ended = "was cancelled" if task.state == CANCELLED else "failed for good"
     return f"{ended} {when}{error}; {again}"
@@ -113,26 +116,27 @@ def _of_over(state: State, now: Now, project: Project, task: Task) -> str:
 # ------------------------------------------------------------------------------------------------ a project
 
 
-def _of_project(state: State, now: Now, project: Project) -> str:
-    reasons = (reason for look in _LOOKS for reason in look(state, now, project))
+def _of_project(turn: TurnState, project: Project) -> str:
+    reasons = (reason for look in _LOOKS for reason in look(turn, project))
     return next(reasons, "hands tasks out")
 
 
-def _look_at_state(state: State, now: Now, project: Project) -> Iterator[str]:
+def _look_at_state(turn: TurnState, project: Project) -> Iterator[str]:
     if project.state == "stopped":
         yield f"is stopped; go on with: taskqueue project start {project.name}"
     elif project.state == "paused":
         pause = project.pause.record
         resume = f"taskqueue project resume {project.name}"
         if pause.check_at:
-            check = _in(pause.check_at - now.wall)
+            check = _in(pause.check_at - turn.now.wall)
             yield f"has paused itself ({pause.reason}); it tries a few tasks {check}, or at once with: {resume}"
         else:
             yield f"was paused by hand; go on with: {resume}"
 
 
-def _look_at_settings(state: State, now: Now, project: Project) -> Iterator[str]:
-    hours = state.environment.hours(project.settings.active, now.wall)
+def _look_at_settings(turn: TurnState, project: Project) -> Iterator[str]:
+    now = turn.now
+    hours = turn.state.environment.hours(project.settings.active, now.wall)
     if not hours.open:
         opens = "never open" if hours.until == inf else f"open {_in(hours.until - now.wall)}"
         yield f"is outside of its active hours ({project.settings.active}), which {opens}"
@@ -140,18 +144,18 @@ def _look_at_settings(state: State, now: Now, project: Project) -> Iterator[str]
         yield f"has a rate of 0; give it another one with: taskqueue project set {project.name} rate=1"
 
 
-def _look_at_tasks(state: State, now: Now, project: Project) -> Iterator[str]:
+def _look_at_tasks(turn: TurnState, project: Project) -> Iterator[str]:
     queue = project.queue
     over = queue.known - queue.live
     if not queue.live:
         yield f"has nothing to do ({_tasks(over, 'over already')})" if over else "has no task"
     elif not queue.counts[READY] and not queue.counts[DELAYED]:
-        yield f"has {_all_running(state, now, project)}"
+        yield f"has {_all_running(turn, project)}"
     elif not queue.counts[READY]:
-        yield f"has no task that is due; {_next_due(now, project)}"
+        yield f"has no task that is due; {_next_due(turn.now, project)}"
 
 
-def _look_at_limits(state: State, now: Now, project: Project) -> Iterator[str]:
+def _look_at_limits(turn: TurnState, project: Project) -> Iterator[str]:
     running, most = len(project.queue.processing), project.settings.max_processing
     if running >= most:
         yield f"has {_tasks(running, 'processing')}, and its max_processing is {most:g}"
@@ -159,17 +163,17 @@ def _look_at_limits(state: State, now: Now, project: Project) -> Iterator[str]:
         yield "tries whether its tasks still fail, and waits for the results of those that it has handed out"
 
 
-def _look_at_tokens(state: State, now: Now, project: Project) -> Iterator[str]:
-    wait = project.bucket.token_at() - now.boot
+def _look_at_tokens(turn: TurnState, project: Project) -> Iterator[str]:
+    wait = project.bucket.token_at() - turn.now.boot
     if wait > SOON:
         yield f"has no token; the next one comes {_in(wait)}"
     if project.shared is not None:
-        yield from _look_at_shared(state, now, project, project.shared)
+        yield from _look_at_shared(turn, project, project.shared)
 
 
-def _look_at_shared(state: State, now: Now, project: Project, shared: SharedBucket) -> Iterator[str]:
-    wait = shared.bucket.token_at() - now.boot
-    if shared.name not in state.config.buckets:
+def _look_at_shared(turn: TurnState, project: Project, shared: SharedBucket) -> Iterator[str]:
+    wait = shared.bucket.token_at() - turn.now.boot
+    if shared.name not in turn.state.config.buckets:
         yield f'shares the bucket "{shared.name}", which does not exist (any more)'
     elif wait == inf:
         yield f'shares the bucket "{shared.name}", which has a rate of 0'
@@ -177,7 +181,8 @@ def _look_at_shared(state: State, now: Now, project: Project, shared: SharedBuck
         yield f'shares the bucket "{shared.name}", which has no token; the next one comes {_in(wait)}'
 
 
-def _look_at_fetchers(state: State, now: Now, project: Project) -> Iterator[str]:
+def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
+    state = turn.state
     fetchers = [session for session in state.sessions.values() if session.capacity]
     asking = [session for session in fetchers if _asks(session, project)]
     if not fetchers:
@@ -193,21 +198,22 @@ def _look_at_fetchers(state: State, now: Now, project: Project) -> Iterator[str]
         yield f"has tasks to hand out, but all fetchers that ask for them are full ({held} of {slots} slots)"
 
 
-def _look_at_memory(state: State, now: Now, project: Project) -> Iterator[str]:
+def _look_at_memory(turn: TurnState, project: Project) -> Iterator[str]:
     first = project.queue.ready.first()
     if first is None or first.spec is None:
         yield "waits until its next tasks have been read from the store"
 
 
-def _look_at_daemon(state: State, now: Now, project: Project) -> Iterator[str]:
+def _look_at_daemon(turn: TurnState, project: Project) -> Iterator[str]:
     """What keeps all projects."""
+    state = turn.state
     if not state.config.has_room:
         yield "waits until there is room on the disk of the store again: less than store.min_free is left"
     elif state.memory.leases >= state.config.max_leases:
         yield f"waits for a task to be done: fetchers have {state.memory.leases}, as many as limits.max_leases allows"
 
 
-_LOOKS: Final[tuple[Callable[[State, Now, Project], Iterator[str]], ...]] = (
+_LOOKS: Final[tuple[Callable[[TurnState, Project], Iterator[str]], ...]] = (
     _look_at_state,
     _look_at_settings,
     _look_at_tasks,
@@ -223,19 +229,18 @@ def _asks(session: Session, project: Project) -> bool:
     return session.interest is None or project.name in session.interest
 
 
-def _all_running(state: State, now: Now, project: Project) -> str:
+def _all_running(turn: TurnState, project: Project) -> str:
     running = len(project.queue.processing)
-    ends = _in(project.queue.processing.next_at() - now.boot)
-    return (
-        f"{_tasks(running, 'processing')} and no other; the next lease ends {ends}{_silent_holder(state, now, project)}"
-    )
+    ends = _in(project.queue.processing.next_at() - turn.now.boot)
+    return f"{_tasks(running, 'processing')} and no other; the next lease ends {ends}{_silent_holder(turn, project)}"
 
 
-def _silent_holder(state: State, now: Now, project: Project) -> str:
+def _silent_holder(turn: TurnState, project: Project) -> str:
     """Of those who hold its tasks, the one that was silent for longest, if that is longer than fetchers are."""
+    state = turn.state
     names = dict.fromkeys(task.lease.session for task in project.queue.processing.leased.values() if task.lease)
     session = min((state.sessions[name] for name in names), key=lambda session: session.heard_at)
-    silent, limit = now.boot - session.heard_at, state.config.fetcher_timeout
+    silent, limit = turn.now.boot - session.heard_at, state.config.fetcher_timeout
     if silent <= limit / HEARTBEATS_AT_LEAST:
         return ""
     back = _in(limit - silent)

@@ -25,7 +25,6 @@ from taskqueue.core.projects.waiters import Waiters
 from taskqueue.core.settings.environment import Environment, Hours
 from taskqueue.core.settings.layer_size import memory_bytes
 from taskqueue.core.settings.settings import Layer, Settings, as_layer, merge
-from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.records import CronRecord, ProjectRecord
 from taskqueue.core.tasks.retention_keys import keeps_of, lows_of, old_at, packed_lows
 from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, SUCCESS
@@ -86,7 +85,7 @@ class Project:
         "said_bytes", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
-    def __init__(self, record: ProjectRecord, changes: Changes, layers: Sequence[Layer], now: float) -> None:
+    def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: float) -> None:
         self.number = record.number
         self.name = record.name
         self.state: ProjectState = record.state
@@ -100,7 +99,7 @@ class Project:
         self.bursting = False
         self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, min(record.bucket_at, now))
         low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
-        self.queue = TaskQueue(changes, record.counts, record.unfinished, *low, lows_of(record))
+        self.queue = TaskQueue(record.counts, record.unfinished, *low, lows_of(record))
         self.pause = Pause(record.pause)
         self.hours = ALWAYS
         self.shared: SharedBucket | None = None
@@ -245,7 +244,7 @@ class Project:
             over_low=packed_lows(self.queue.over_low),
         )
 
-    def anew(self, record: ProjectRecord, number: int, changes: Changes, now: Now) -> Project:
+    def anew(self, record: ProjectRecord, number: int, now: Now) -> Project:
         """A project of another number with the same name, settings, state and pace, and nothing else."""
         fresh = ProjectRecord(
             number=number,
@@ -256,7 +255,7 @@ class Project:
             bucket_at=record.bucket_at,
             pause=record.pause,
         )
-        return Project(fresh, changes, self.layers, now.boot)
+        return Project(fresh, self.layers, now.boot)
 
     def view(self, now: Now) -> ProjectView:
         """The project as people see it."""

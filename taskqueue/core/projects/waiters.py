@@ -68,15 +68,13 @@ class Waits:
 
     Attributes:
         late: those that wait no more, with what they are to be told in one of the next turns.
-        told: how many this turn has told.
     """
 
-    __slots__ = ("_count", "late", "told")
+    __slots__ = ("_count", "late")
 
     def __init__(self) -> None:
         self._count = 0
         self.late: deque[tuple[Waiter, AnyOutgoing]] = deque()
-        self.told = 0
 
     def add(self, waiters: Waiters, waiter: Waiter) -> None:
         """Let it wait with these, in place of the one of its session.

@@ -17,46 +17,47 @@ from math import inf
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import cancel
 from taskqueue.core.rules.registry import add_project, plan_cron, remove_project
-from taskqueue.core.state import State
 from taskqueue.core.tasks.task import PROCESSING
-from taskqueue.protocol.fields import Now
+from taskqueue.core.turn_state import TurnState
 
 
-def clear(state: State, now: Now, project: Project) -> None:
+def clear(turn: TurnState, project: Project) -> None:
     """Drop the project's live tasks."""
     project.armed = False
-    state.touch(project)
+    turn.touch(project)
     if project.queue.live:
-        _drop_live(state, now, project)
+        _drop_live(turn, project)
 
 
-def reset(state: State, now: Now, project: Project) -> Project:
+def reset(turn: TurnState, project: Project) -> Project:
     """Forget everything that is known of the project's tasks; its settings, its state and its pace stay.
 
     So do those who wait for its end, and those who hold it open.
     """
-    fresh = project.anew(project.record(), state.new_project_number(), state.changes, now)
+    state = turn.state
+    fresh = project.anew(project.record(), turn.new_project_number(), turn.now)
     fresh.holds = project.holds
     fresh.waiters, project.waiters = project.waiters, fresh.waiters
-    remove_project(state, project)
-    add_project(state, fresh, now)
-    plan_cron(state, fresh, now, {})
+    remove_project(turn, project)
+    add_project(turn, fresh)
+    plan_cron(turn, fresh, {})
     state.boot.note(("wait", fresh.number), fresh.waiters.next_at())
     state.wall.note(("hold", fresh.number), min(fresh.holds.values(), default=inf))
-    state.touch(fresh)
+    turn.touch(fresh)
     return fresh
 
 
-def _drop_live(state: State, now: Now, project: Project) -> None:
-    changes, queue = state.changes, project.queue
+def _drop_live(turn: TurnState, project: Project) -> None:
+    state = turn.state
+    changes, queue = turn.changes, project.queue
     for task in [task for task in changes.touched if task.project == project.number]:
         # Restarted in this very turn: the store has it as over, where it would still be counted.
         if 0 < task.state <= PROCESSING < task.kept_state:
-            cancel(state, now, project, task)
+            cancel(turn, project, task)
     for task in list(queue.processing.leased.values()):
-        state.revoke(task)
+        turn.revoke(task)
     changes.drop_live(project.number, queue.tasks.values())
     queue.clear()
     project.cleared = state.swept[project.number] = state.next_number()
     project.swept_to = ""
-    changes.kept.cleared.append(project.number)
+    changes.writes.cleared.append(project.number)

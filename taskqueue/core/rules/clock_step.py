@@ -18,7 +18,7 @@ from typing import Final
 
 from taskqueue.core.projects.cron_times import next_at, plan_anew
 from taskqueue.core.projects.project import Project
-from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 
 STEP_SECONDS: Final = 60.0
@@ -30,12 +30,13 @@ def put_back(before: Now, now: Now) -> bool:
     return _step(before, now) < -STEP_SECONDS
 
 
-def follow(state: State, now: Now) -> None:
+def follow(turn: TurnState) -> None:
     """Follow the wall clock if it has been put back; costs a look at every project and every job then."""
+    state, now = turn.state, turn.now
     before, state.before = state.before, now
     if put_back(before, now):
         for project in state.projects.values():
-            _follow(state, project, now, now.wall - (now.boot - before.boot), _step(before, now))
+            _follow(turn, project, now.wall - (now.boot - before.boot), _step(before, now))
 
 
 def _step(before: Now, now: Now) -> float:
@@ -43,18 +44,19 @@ def _step(before: Now, now: Now) -> float:
     return (now.wall - before.wall) - (now.boot - before.boot)
 
 
-def _follow(state: State, project: Project, now: Now, after: float, step: float) -> None:
+def _follow(turn: TurnState, project: Project, after: float, step: float) -> None:
+    state = turn.state
     plan_anew(project, state.environment, after)
     state.crons.note(project.number, next_at(project))
-    if _set_hours(state, project, now) | project.cap_wait(now.wall) | _shift_holds(project, step):
-        state.touch(project)
+    if _set_hours(turn, project) | project.cap_wait(turn.now.wall) | _shift_holds(project, step):
+        turn.touch(project)
     state.wall.note(("check", project.number), project.check_at())
     state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
 
 
-def _set_hours(state: State, project: Project, now: Now) -> bool:
+def _set_hours(turn: TurnState, project: Project) -> bool:
     """Look its active hours up; True: they have changed, so it may have to be offered."""
-    before, project.hours = project.hours, state.environment.hours(project.settings.active, now.wall)
+    before, project.hours = project.hours, turn.state.environment.hours(project.settings.active, turn.now.wall)
     return project.hours != before
 
 

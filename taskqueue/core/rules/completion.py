@@ -22,6 +22,7 @@ from taskqueue.core.rules import answer_waiters
 from taskqueue.core.rules.push import push
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import ProjectReply, WaitReply
@@ -31,17 +32,18 @@ HOLDS_MOST: Final = 100
 """Sessions that hold one project open; they are in its record, which each turn that touches it writes."""
 
 
-def note(state: State, project: Project, now: Now) -> None:
+def note(turn: TurnState, project: Project) -> None:
     """At the end of a turn that touched the project: is it finished?"""
+    state = turn.state
     if project.holds:
-        project.holds = {session: until for session, until in project.holds.items() if until > now.wall}
+        project.holds = {session: until for session, until in project.holds.items() if until > turn.now.wall}
         state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
     project.arm()
     if project.armed and not project.queue.unfinished and not project.holds:
         state.finishing[project.number] = project
-        state.more = True
+        turn.more = True
     if not project.armed and not project.holds:
-        answer(state, project, now)
+        answer(turn, project)
 
 
 def need(state: State, wanted: Needs) -> None:
@@ -53,16 +55,18 @@ def need(state: State, wanted: Needs) -> None:
     ]
 
 
-def finish(state: State, now: Now) -> None:
+def finish(turn: TurnState) -> None:
     """End what has finished with the turn before."""
+    state = turn.state
     for project in state.finishing.values():
-        if project.number in state.numbered and project.armed and project.is_done(now.wall):
-            _finish(state, project, now)
+        if project.number in state.numbered and project.armed and project.is_done(turn.now.wall):
+            _finish(turn, project)
     state.finishing.clear()
 
 
-def hold(state: State, now: Now, session: Session, request: ProjectHold) -> ProjectReply:
+def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectReply:
     """Hold the project open for the session, or let go."""
+    state, now = turn.state, turn.now
     project = state.project(request.project)
     if request.seconds:
         if len(project.holds) >= HOLDS_MOST and session.id not in project.holds:
@@ -71,12 +75,13 @@ def hold(state: State, now: Now, session: Session, request: ProjectHold) -> Proj
         state.wall.note(("hold", project.number), now.wall + request.seconds)
     else:
         project.holds.pop(session.id, None)
-    state.touch(project)
+    turn.touch(project)
     return ProjectReply(n=request.n, project=project.view(now))
 
 
-def wait(state: State, now: Now, session: Session, request: ProjectWait) -> WaitReply | None:
+def wait(turn: TurnState, session: Session, request: ProjectWait) -> WaitReply | None:
     """Answer at once if there is nothing to wait for; else later."""
+    state, now = turn.state, turn.now
     project = state.project(request.project)
     if request.seconds and (project.armed or not project.is_done(now.wall)):
         state.waits.add(project.waiters, Waiter(session, request.n, now.boot + request.seconds))
@@ -85,9 +90,9 @@ def wait(state: State, now: Now, session: Session, request: ProjectWait) -> Wait
     return reply(project, request.n, now)
 
 
-def answer(state: State, project: Project, now: Now, until: float = inf) -> None:
+def answer(turn: TurnState, project: Project, until: float = inf) -> None:
     """Tell those who wait, no longer than ``until`` (boot-clock seconds)."""
-    answer_waiters.answer(state, project.waiters, lambda n: reply(project, n, now), until)
+    answer_waiters.answer(turn, project.waiters, lambda n: reply(project, n, turn.now), until)
 
 
 def reply(project: Project, n: int, now: Now) -> WaitReply:
@@ -96,15 +101,15 @@ def reply(project: Project, n: int, now: Now) -> WaitReply:
     return WaitReply(n=n, finished=finished, unfinished=project.queue.unfinished, times=project.finished)
 
 
-def _finish(state: State, project: Project, now: Now) -> None:
+def _finish(turn: TurnState, project: Project) -> None:
     project.armed = False
     project.finished += 1
-    state.touch(project)
+    turn.touch(project)
     totals = project.totals
-    state.tell("finished", project, now, f"so far {totals.success} succeeded, {totals.failed} failed")
+    turn.tell("finished", project, f"so far {totals.success} succeeded, {totals.failed} failed")
     # At once: what this turn is yet to bring must not make them wait for the next end.
-    answer(state, project, now)
+    answer(turn, project)
     template = project.settings.on_finished
     if template is not None:
         url = template.url or f"data:,{project.finisher}"
-        push(state, now, project, project.finisher, url, template)
+        push(turn, project, project.finisher, url, template)

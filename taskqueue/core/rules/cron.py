@@ -21,20 +21,21 @@ from taskqueue.core.projects.cron_times import next_at, next_run
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import push
 from taskqueue.core.settings.jobs import TICK, CronJob, Template
-from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 
 JOBS_A_TURN: Final = 64
 """At midnight there may be one of each of ten thousand projects."""
 
 
-def need(state: State, now: Now, wanted: Needs) -> None:
+def need(turn: TurnState, wanted: Needs) -> None:
     """Have the tasks of due jobs looked up."""
+    state, now = turn.state, turn.now
     budget = JOBS_A_TURN
     while budget > 0 and (number := state.crons.pop_due(now.wall)) is not None:
-        project = state.ticking[number] = state.numbered[number]
+        project = turn.ticking[number] = state.numbered[number]
         for name, job in _due(project, now):
             taskids = (project.cron[name].taskid, taskid_of(name, job.task, project.ticks[name]))
             wanted.tasks += [
@@ -43,14 +44,14 @@ def need(state: State, now: Now, wanted: Needs) -> None:
             budget -= 1
 
 
-def tick(state: State, now: Now) -> None:
+def tick(turn: TurnState) -> None:
     """Run the jobs whose tasks have been looked up."""
-    for project in state.ticking.values():
+    state = turn.state
+    for project in turn.ticking.values():
         if project.number in state.numbered:
-            for name, job in _due(project, now):
-                _run(state, now, project, name, job)
+            for name, job in _due(project, turn.now):
+                _run(turn, project, name, job)
             state.crons.note(project.number, next_at(project))
-    state.ticking.clear()
 
 
 def taskid_of(name: str, template: Template, at: float) -> str:
@@ -62,22 +63,23 @@ def _due(project: Project, now: Now) -> list[tuple[str, CronJob]]:
     return [(name, job) for name, job in project.settings.cron.items() if project.ticks.get(name, inf) <= now.wall]
 
 
-def _run(state: State, now: Now, project: Project, name: str, job: CronJob) -> None:
+def _run(turn: TurnState, project: Project, name: str, job: CronJob) -> None:
+    now = turn.now
     at = project.ticks[name]
     record = project.cron[name]
-    state.touch(project)
-    if _is_live(project, record.taskid):
+    turn.touch(project)
+    if _is_live(turn, project, record.taskid):
         record.skipped += 1
     else:
         record.runs += 1
         record.taskid = taskid_of(name, job.task, at)
-        push(state, now, project, record.taskid, _filled(job.task.url, at) or f"data:,cron.{name}", job.task)
+        push(turn, project, record.taskid, _filled(job.task.url, at) or f"data:,cron.{name}", job.task)
     record.last_at = now.wall
-    project.ticks[name] = next_run(job, state.environment, now.wall)
+    project.ticks[name] = next_run(job, turn.state.environment, now.wall)
 
 
-def _is_live(project: Project, taskid: str) -> bool:
-    task = project.queue.find(project.number, taskid) if taskid else None
+def _is_live(turn: TurnState, project: Project, taskid: str) -> bool:
+    task = turn.find(project, taskid) if taskid else None
     return task is not None and task.state <= PROCESSING
 
 

@@ -10,23 +10,23 @@ Who can is offered to the rings of ``fair_queue``. A project that lacks somethin
 from __future__ import annotations
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.state import State
-from taskqueue.protocol.fields import Now
+from taskqueue.core.turn_state import TurnState
 
 
-def offer(state: State, project: Project, now: Now) -> None:
+def offer(turn: TurnState, project: Project) -> None:
     """Let fetchers have the project's tasks, if it could give one."""
-    if may_give(state, project, now):
-        state.fair_queue.offer(project)
+    if may_give(turn, project):
+        turn.state.fair_queue.offer(project)
 
 
-def may_give(state: State, project: Project, now: Now) -> bool:
+def may_give(turn: TurnState, project: Project) -> bool:
     """The project could give a task away at once, or after a look at the store; if not, what it lacks is noted."""
-    return project.queue.ready.first() is not None and allowance(state, project, now) > 0
+    return project.queue.ready.first() is not None and allowance(turn, project) > 0
 
 
-def allowance(state: State, project: Project, now: Now) -> float:
+def allowance(turn: TurnState, project: Project) -> float:
     """Tasks that the project may be given now; if none, the time at which that changes is noted."""
+    state, now = turn.state, turn.now
     room = project.room(now.wall, state.environment)
     if room <= 0:
         if not project.hours.open:
@@ -48,25 +48,27 @@ def allowance(state: State, project: Project, now: Now) -> float:
     return min(room, tokens, common)
 
 
-def take_tokens(state: State, project: Project, count: int, now: Now) -> None:
+def take_tokens(turn: TurnState, project: Project, count: int) -> None:
     """Spend tokens that ``allowance`` has just offered."""
+    now = turn.now
     project.bucket.take(count, now.boot)
     shared = project.shared
     if shared is not None:
         project.virtual = shared.take(count, project.virtual, project.settings.weight, now.boot)
-        state.drawn[shared.name] = shared
+        turn.drawn[shared.name] = shared
 
 
-def recall(state: State, now: Now) -> None:
+def recall(turn: TurnState) -> None:
     """Offer the next project that waits for a token of a shared bucket, of each bucket that has one.
 
     One that nobody would take tasks of now waits in its rings instead, and the next one is offered, too.
     """
+    state = turn.state
     for shared in state.shared.values():
-        while shared.waiting and shared.bucket.available(now.boot):
+        while shared.waiting and shared.bucket.available(turn.now.boot):
             number = shared.next_waiting()
             project = None if number is None else state.numbered.get(number)
-            if project is not None and may_give(state, project, now) and state.fair_queue.offer(project):
+            if project is not None and may_give(turn, project) and state.fair_queue.offer(project):
                 break
         # Whoever took the last token may want no more, so that nobody but this asks for the next one.
         state.boot.note(("shared", shared.name), shared.token_at())

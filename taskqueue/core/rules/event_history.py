@@ -20,7 +20,7 @@ from taskqueue.core.parts.history import ALL, SECONDS, PointsRef, Row
 from taskqueue.core.projects.session import Session
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.protocol.fields import Now
+from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.replies import HistoryReply
 from taskqueue.protocol.requests import StatsHistory
 from taskqueue.protocol.views import Point
@@ -32,29 +32,31 @@ PAGE_POINTS: Final = 256
 """Slices that a page looks at: each may cost a read of its own, 5 ms together."""
 
 
-def step(state: State, now: Now) -> None:
+def step(turn: TurnState) -> None:
     """Write some of the minute that is over."""
-    history = state.history
+    now = turn.now
+    history = turn.state.history
     is_over = now.wall >= history.due_at or now.wall < history.minute * 60
     if history.moved and is_over and not history.due:
-        _begin(state)
+        _begin(turn)
     if history.due:
-        _write(state, POINTS_A_TURN)
-        state.more |= bool(history.due)
+        _write(turn, POINTS_A_TURN)
+        turn.more |= bool(history.due)
 
 
-def _begin(state: State) -> None:
+def _begin(turn: TurnState) -> None:
     """The minute that was counted is to be written; another one begins."""
-    history = state.history
+    history = turn.state.history
     history.due, history.moved = history.moved, {}
     for series in history.series.values():
         at = history.minute * 60 // SECONDS[series.resolution]
-        state.changes.kept.dropped_slices += series.begin(at)
+        turn.changes.writes.dropped_slices += series.begin(at)
 
 
-def _write(state: State, most: int) -> None:
+def _write(turn: TurnState, most: int) -> None:
     """Write points of so many projects; after the last one, those of all together."""
-    history, kept = state.history, state.changes.kept
+    state = turn.state
+    history, kept = state.history, turn.changes.writes
     for number in list(islice(history.due, most)):
         project = state.numbered.get(number)
         gained = history.gained(number, project.counters.counted if project else None)
@@ -68,14 +70,14 @@ def _write(state: State, most: int) -> None:
             kept.dropped_slices += series.drop()
 
 
-def write_all(state: State) -> None:
+def write_all(turn: TurnState) -> None:
     """Before an orderly end: what there is, whether the minute is over or not."""
-    history = state.history
+    history = turn.state.history
     for _ in range(2):
         if history.due:
-            _write(state, len(history.due))
+            _write(turn, len(history.due))
         if history.moved:
-            _begin(state)
+            _begin(turn)
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -98,13 +100,13 @@ def need(state: State, request: StatsHistory, wanted: Needs) -> None:
     wanted.points.append(PointsRef(request.session, request.n, request.every, number, page, next_time))
 
 
-def show(state: State, now: Now, session: Session, request: StatsHistory) -> HistoryReply:
+def show(turn: TurnState, session: Session, request: StatsHistory) -> HistoryReply:
     """A page of the history."""
     if request.project:
-        state.project(request.project)
+        turn.state.project(request.project)
     seconds = SECONDS[request.every]
     reply = HistoryReply(n=request.n, points=[])
-    found = state.changes.found.points.get((request.session, request.n))
+    found = turn.found.points.get((request.session, request.n))
     if found is not None:
         ref, rows = found
         reply.points = [_point(at * seconds, row) for at, row in zip(ref.times, rows, strict=True) if row is not None]

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure, host_of, short_error
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.task import NO_FLOOR, Task
-from taskqueue.protocol.fields import Now
+from taskqueue.core.turn_state import TurnState
 
 OLD_FAILURES: Final = 1024
 """Looked at in a turn, and dropped if they are old: 2 ms."""
@@ -22,29 +21,33 @@ OLD_FAILURES: Final = 1024
 _END: Final = NO_FLOOR - 1
 
 
-def note(state: State, task: Task, attempt: AttemptRecord) -> None:
+def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
     """Keep a failed attempt in the history of its task, and among all that failed."""
-    state.note_attempt(task, attempt)
-    host = host_of(state.spec_of(task).url)
+    state = turn.state
+    turn.note_attempt(task, attempt)
+    host = host_of(turn.spec_of(task).url)
     failure = Failure(task.project, task.taskid, host, attempt.fetcher, short_error(attempt.error))
-    state.changes.kept.failures.append(KeptFailure(state.failures.add(attempt.at), failure))
+    turn.changes.writes.failures.append(KeptFailure(state.failures.add(attempt.at), failure))
     state.wall.note(("failures", 0), state.failures.old_at)
 
 
-def need(state: State, now: Now, wanted: Needs) -> None:
+def need(turn: TurnState, wanted: Needs) -> None:
     """Have the first ones read if some of them are old."""
-    if state.failures.is_over(now.wall):
-        wanted.old_failures.append(FailuresRef(state.failures.low, _END, OLD_FAILURES))
+    state = turn.state
+    if state.failures.is_over(turn.now.wall):
+        turn.old_failures = FailuresRef(state.failures.low, _END, OLD_FAILURES)
+        wanted.failures.append(turn.old_failures)
 
 
-def step(state: State, now: Now) -> None:
+def step(turn: TurnState) -> None:
     """Drop what is old of what was read."""
-    for page in state.changes.found.old_failures:
-        _drop_old(state, now, page)
+    if turn.old_failures is not None:
+        _drop_old(turn, turn.found.failures[turn.old_failures])
 
 
-def _drop_old(state: State, now: Now, page: FoundFailures) -> None:
-    log, kept = state.failures, state.changes.kept
+def _drop_old(turn: TurnState, page: FoundFailures) -> None:
+    state, now = turn.state, turn.now
+    log, kept = state.failures, turn.changes.writes
     old = log.old_of(page.failures, now.wall)
     following = page.failures[old].key if old < len(page.failures) else page.next
     if old:
@@ -52,4 +55,4 @@ def _drop_old(state: State, now: Now, page: FoundFailures) -> None:
     # What has failed in this very turn is not on the page, and may be before it: drops come before puts.
     log.begin_with(min([key for key in (following, *(new.key for new in kept.failures)) if key], default=0))
     state.wall.note(("failures", 0), log.old_at)
-    state.more |= log.is_over(now.wall)
+    turn.more |= log.is_over(now.wall)

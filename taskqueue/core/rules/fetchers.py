@@ -24,8 +24,9 @@ from taskqueue.core.rules.lease_end import crash, give_back, lose, take_back
 from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.state import State
 from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Lease, Task
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.protocol.fields import Assignment, Now
+from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.replies import Outgoing, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import Extend, Hello, Release
 
@@ -41,7 +42,7 @@ FETCH_BYTES: Final = 80
 """Of a project's ``fetch`` in a message, besides what it says: the name."""
 
 
-def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
+def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
     """Take in what a fetcher says of itself.
 
     Raises:
@@ -49,6 +50,7 @@ def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
             newer one meanwhile, and minds the answer to that. Whoever is told so of the newest it has said must learn
             that somebody else speaks in its session.
     """
+    state = turn.state
     if message.n < session.last_hello:
         raise Rejected(
             "too-old", f"n: {message.n} is too old; hello {session.last_hello} of this session has been heeded"
@@ -56,13 +58,13 @@ def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
     if message.n > session.last_hello:
         _check_room(state, session, message)
         session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())
-        _give_back_lost(state, now, session, message)
+        _give_back_lost(turn, session, message)
         state.memory.ended -= len(session.ended)
         session.take_hello(message)
         session.keep_ended(state.config.max_leases - state.memory.ended)
         state.memory.ended += len(session.ended)
-        _send_unseen(state, now, session, message.seen)
-        _enrol(state, now, session, message.projects)
+        _send_unseen(turn, session, message.seen)
+        _enrol(turn, session, message.projects)
     config = state.config
     return Welcome(
         n=message.n,
@@ -74,28 +76,29 @@ def hello(state: State, now: Now, session: Session, message: Hello) -> Welcome:
     )
 
 
-def extend(state: State, now: Now, session: Session, message: Extend) -> TokensReply:
+def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:
     """Give leases a new deadline."""
-    in_force, reply = _in_force(state, message)
+    in_force, reply = _in_force(turn.state, message)
     for project, task in in_force:
-        project.queue.extend(task, now.boot + (message.seconds or timeout_of(task, project)))
-        state.touch(project)
+        project.queue.extend(turn.changes, task, turn.now.boot + (message.seconds or timeout_of(task, project)))
+        turn.touch(project)
     return reply
 
 
-def release(state: State, now: Now, session: Session, message: Release) -> TokensReply:
+def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
     """Take back tasks that have not been started."""
+    state = turn.state
     in_force, reply = _in_force(state, message)
     own = sum(task.token in session.leases for _, task in in_force)
     for project, task in in_force:
-        take_back(state, now, session, project, task)
+        take_back(turn, session, project, task)
         task.token = NO_TOKEN
     for ref in message.leases:
         if session.ended.pop(ref.token, None) is not None:
             state.memory.ended -= 1
-            state.freed[session.id] = session
+            turn.freed[session.id] = session
     if own:
-        state.boot.note(("rest", session.id), session.hand_back(own, now.boot) or inf)
+        state.boot.note(("rest", session.id), session.hand_back(own, turn.now.boot) or inf)
     return reply
 
 
@@ -113,11 +116,12 @@ def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Proje
     return in_force, TokensReply(n=message.n, counted=len(in_force), stale=stale)
 
 
-def fall_silent(state: State, now: Now, session: Session) -> None:
+def fall_silent(turn: TurnState, session: Session) -> None:
     """The fetcher has not been heard for ``fetcher_timeout``: others shall have what it holds, behind their equals.
 
     A task that gets another place is written anew, so what it is must be known: it may take some turns to read that.
     """
+    state = turn.state
     session.capacity = 0
     state.memory.ended -= len(session.ended)
     session.ended.clear()
@@ -128,37 +132,39 @@ def fall_silent(state: State, now: Now, session: Session) -> None:
         if task.spec is None:
             break
         if token in session.crashed:
-            crash(state, now, _project(state, task), task, to_blame=session.crashed[token])
+            crash(turn, _project(state, task), task, to_blame=session.crashed[token])
         else:
-            lose(state, now, _project(state, task), task)
+            lose(turn, _project(state, task), task)
     for task in session.leases.values():
         state.want(task)
         state.silent[session.id] = session
 
 
-def go_on_silent(state: State, now: Now) -> None:
+def go_on_silent(turn: TurnState) -> None:
     """Take from silent fetchers what could not be taken from them in the turn before; one that was heard keeps it."""
+    state, now = turn.state, turn.now
     silent, state.silent = state.silent, {}
     for session in silent.values():
         if session.heard_at < now.boot:
-            fall_silent(state, now, session)
+            fall_silent(turn, session)
         else:
             session.crashed = None
             state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
 
 
-def miss(state: State, now: Now, said: Outgoing) -> None:
+def miss(turn: TurnState, said: Outgoing) -> None:
     """A message could not be sent: others shall have its tasks, and the fetcher gets no more until it is heard again.
 
     That is a hint only: one that was heard at another address since is not missed, and a hello says what is true.
     """
+    state = turn.state
     session = state.sessions.get(said.session)
     if session is None or session.peer != said.peer or not isinstance(said.message, Select):
         return
     state.fair_queue.dismiss(session)
     for handed in said.message.tasks:
         if task := session.leases.get(handed.token):
-            give_back(state, now, _project(state, task), task)
+            give_back(turn, _project(state, task), task)
 
 
 def timeout_of(task: Task, project: Project) -> float:
@@ -175,24 +181,25 @@ def _check_room(state: State, session: Session, message: Hello) -> None:
         raise Rejected("full", f"capacity: there are {limit} fetchers already, which is max_sessions")
 
 
-def _give_back_lost(state: State, now: Now, session: Session, message: Hello) -> None:
+def _give_back_lost(turn: TurnState, session: Session, message: Hello) -> None:
     stated = set(message.holds)
     for token, task in list(session.leases.items()):
         if _lease(task).number <= message.seen and token not in stated:
-            give_back(state, now, _project(state, task), task)
+            give_back(turn, _project(turn.state, task), task)
 
 
-def _send_unseen(state: State, now: Now, session: Session, seen: int) -> None:
+def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
     """Send again what has not arrived; empty messages fill the gaps, so that the numbers have none."""
+    state = turn.state
     last = min(session.select_number, seen + RESENT_MOST)
     unseen: dict[int, list[Assignment]] = {number: [] for number in range(seen + 1, last + 1)}
     for task in session.leases.values():
         lease = _lease(task)
-        left = lease.deadline - now.boot
+        left = lease.deadline - turn.now.boot
         if seen < lease.number <= last and left > 0:
-            unseen[lease.number].append(as_assignment(_project(state, task), task, state.spec_of(task), left))
+            unseen[lease.number].append(as_assignment(_project(state, task), task, turn.spec_of(task), left))
     for number, tasks in unseen.items():
-        state.say(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), kept=False)
+        turn.say(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), kept=False)
 
 
 def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
@@ -217,14 +224,15 @@ def _handed_bytes(task: Assignment) -> int:
     return HANDED_BYTES + UTF8_MOST * texts + len(task.body)
 
 
-def _enrol(state: State, now: Now, session: Session, names: Sequence[str] | None) -> None:
-    state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
-    state.freed[session.id] = session
+def _enrol(turn: TurnState, session: Session, names: Sequence[str] | None) -> None:
+    state = turn.state
+    state.boot.note(("silence", session.id), turn.now.boot + state.config.fetcher_timeout)
+    turn.freed[session.id] = session
     if session.capacity == 0:
         state.fair_queue.dismiss(session)
     elif ring := state.fair_queue.enrol(session, names):
         for project in _wanted_by(state, names):
-            if may_give(state, project, now):
+            if may_give(turn, project):
                 ring.offer(project)
 
 

@@ -20,10 +20,10 @@ from taskqueue.core.rules.eligibility import allowance, may_give, recall, take_t
 from taskqueue.core.rules.memory_limits import await_body, heavy_bytes
 from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.rules.suspects import may_try
-from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.task import CANCELLED, Lease, Spec, Task
-from taskqueue.protocol.fields import PLAIN, Assignment, Now, Peer, Schedule
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.fields import PLAIN, Assignment, Peer, Schedule
 from taskqueue.protocol.replies import Select
 
 
@@ -57,11 +57,12 @@ ASIDE_MOST: Final = 256
 """Suspects that one look at a queue passes over."""
 
 
-def call_crowded(state: State) -> None:
+def call_crowded(turn: TurnState) -> None:
     """Let those have tasks again whose connections have room for more."""
+    state = turn.state
     called, more = state.connections.call(most_at_one(state.config.max_leases))
-    state.freed.update((session.id, session) for session in called)
-    state.more |= more
+    turn.freed.update((session.id, session) for session in called)
+    turn.more |= more
 
 
 class HandOut:
@@ -69,11 +70,14 @@ class HandOut:
 
     __slots__ = (
         "_at_one", "_heavy_bytes", "_held", "_left", "_messages", "_now", "_passed_over", "_refused", "_room", "_state",
+        "_turn",
     )  # fmt: skip
 
-    def __init__(self, state: State, now: Now) -> None:
+    def __init__(self, turn: TurnState) -> None:
+        state = turn.state
+        self._turn = turn
         self._state = state
-        self._now = now
+        self._now = turn.now
         self._left = min(state.config.turn_tasks, state.config.max_leases - state.memory.leases)
         self._at_one = most_at_one(state.config.max_leases)
         self._held: dict[Peer, int] = {}
@@ -88,7 +92,7 @@ class HandOut:
         if not self._state.config.has_room:
             return  # whoever has work stays in its rings, and has its turn as soon as there is room again
         # Once a turn at least, or whoever waits for shared tokens would never come up beside one who wants no end.
-        recall(self._state, self._now)
+        recall(self._turn)
         while self._left > 0:
             ring = self._busy_ring()
             if ring is None:
@@ -98,7 +102,7 @@ class HandOut:
         else:
             # At ``max_leases`` there is nothing more to do before a lease ends.
             has_room = self._state.memory.leases < self._state.config.max_leases
-            self._state.more |= has_room and self._busy_ring() is not None
+            self._turn.more |= has_room and self._busy_ring() is not None
         for session in self._messages:
             self._send(self._state.sessions[session])
 
@@ -106,7 +110,7 @@ class HandOut:
         """The ring whose turn it is; if there is none, one that those make busy who wait for shared tokens."""
         ring = self._state.fair_queue.busy_ring()
         if ring is None and self._state.shared:
-            recall(self._state, self._now)
+            recall(self._turn)
             ring = self._state.fair_queue.busy_ring()
         return ring
 
@@ -119,12 +123,12 @@ class HandOut:
                 self._state.connections.set_aside(session)
                 self._state.fair_queue.look(ring)
                 return 0
-        allowed = allowance(self._state, project, self._now)
+        allowed = allowance(self._turn, project)
         taken = self._give(project, session, int(min(count, allowed, self._left)))
         self._left -= taken
         if session.peer in self._held:
             self._held[session.peer] += taken
-        more = not await_body(self._state, project) and may_give(self._state, project, self._now)
+        more = not await_body(self._state, project) and may_give(self._turn, project)
         if self._passed_over and not taken:
             more = more and not self._is_barred(ring, project)
         ring.settle(taken, more=more)
@@ -184,10 +188,10 @@ class HandOut:
             ready.add(task)
         if given:
             self._room[session.id] = room
-            take_tokens(self._state, project, given, self._now)
+            take_tokens(self._turn, project, given)
             project.totals.selected += given
             self._state.memory.leases += given
-            self._state.touch(project)
+            self._turn.touch(project)
         return given
 
     def _lease(self, project: Project, session: Session, task: Task, spec: Spec) -> None:
@@ -200,7 +204,7 @@ class HandOut:
         token = self._state.next_number() ^ session.mask
         while not token or token in leased:  # 0 means none; whatever else is in force keeps its own
             token = self._state.next_number() ^ session.mask
-        project.queue.lease(task, token, lease)  # type: ignore[arg-type]  # as of a number: see State.next_number
+        project.queue.lease(self._turn.changes, task, token, lease)  # type: ignore[arg-type]  # as of a number: see State.next_number
         session.leases[task.token] = task
         if task.crashes:
             session.suspects[task.token] = task.crashes
@@ -222,11 +226,11 @@ class HandOut:
         if self._left <= 0:
             return False
         self._left -= 1
-        self._state.note_attempt(
+        self._turn.note_attempt(
             task, AttemptRecord(self._now.wall, "expired", error="expired before it was handed out")
         )
-        project.queue.finish(task, CANCELLED, self._now.wall)
-        self._state.touch(project)
+        project.queue.finish(self._turn.changes, task, CANCELLED, self._now.wall)
+        self._turn.touch(project)
         return True
 
     def _begin_message(self, session: Session) -> int:
@@ -238,4 +242,4 @@ class HandOut:
         return self._state.config.select_bytes
 
     def _send(self, session: Session) -> None:
-        self._state.say(session, self._messages[session.id], kept=False)
+        self._turn.say(session, self._messages[session.id], kept=False)

@@ -20,10 +20,10 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.rules import failures
 from taskqueue.core.rules.push import apply_deferred, queue_up, take_batch
 from taskqueue.core.settings.settings import CRASHES_MOST
-from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, gives_up, recurring
 from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import AttemptOutcome
 from taskqueue.protocol.fields import Now, TaskReport
@@ -36,7 +36,7 @@ REASON_CHARS: Final = 300
 """Of the reason for a pause, which quotes the last error."""
 
 
-def finish_batch(state: State, now: Now, session: Session, request: Done, flaws: Flaws) -> DoneReply:
+def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws) -> DoneReply:
     """Take in a batch of answers, each on its own merits, with the new tasks that came out of them."""
     reply = DoneReply(n=request.n, outcomes=[])
     has_new = any(item is not None and item.new for item in request.tasks)
@@ -46,134 +46,137 @@ def finish_batch(state: State, now: Now, session: Session, request: Done, flaws:
             reply.outcomes.append("rejected")
             reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
         else:
-            depth = _depth_below(state, item) if item.new else 0
-            reply.outcomes.append(finish(state, now, session, item))
+            depth = _depth_below(turn, item) if item.new else 0
+            reply.outcomes.append(finish(turn, session, item))
             if item.new and reply.outcomes[-1] == "done":
-                new, errors = take_batch(state, now, item.project, item.new, flaws, (index,), depth)
+                new, errors = take_batch(turn, item.project, item.new, flaws, (index,), depth)
                 reply.errors += errors
         if has_new:
             reply.new.append(new)
     return reply
 
 
-def finish(state: State, now: Now, session: Session, item: TaskReport) -> DoneOutcome:
+def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
     """Take in what a fetcher says of a task that it was given."""
+    state = turn.state
     if session.ended and session.ended.pop(item.token, None) is not None:
         state.memory.ended -= 1
-        state.freed[session.id] = session
+        turn.freed[session.id] = session
     project = state.projects.get(item.project)
-    task = project.queue.find(project.number, item.taskid) if project else None
+    task = turn.find(project, item.taskid) if project else None
     if project is None or task is None or not item.token or task.token != item.token:
         return "stale"
     if task.state == PROCESSING:
-        _end(state, now, session, project, task, item)
+        _end(turn, session, project, task, item)
     elif item.ok and (task.state == READY or task.state == DELAYED):
-        state.touch(project)
+        turn.touch(project)
         task.crashes = 0
-        _succeed(state, now, project, task, AttemptRecord(now.wall, "success", session.label))
+        _succeed(turn, project, task, AttemptRecord(turn.now.wall, "success", session.label))
     else:
         return "stale"
     task.token = NO_TOKEN
     if session.rest_seconds:
         session.work_counts()
-        state.freed[session.id] = session
+        turn.freed[session.id] = session
     return "done"
 
 
-def expire(state: State, now: Now, project: Project, task: Task) -> None:
+def expire(turn: TurnState, project: Project, task: Task) -> None:
     """The task's lease has run out: a failure with the reason ``timeout``."""
-    schedule = state.spec_of(task).schedule
+    schedule = turn.spec_of(task).schedule
     retry = after_timeout(schedule, project.settings, task.retried, timed_out=task.timed_out)
-    lease = _lease_of(state, project, task)
-    session = state.revoke(task)
+    lease = _lease_of(turn, project, task)
+    session = turn.revoke(task)
     task.timed_out = True
     project.totals.timeout += 1
-    failures.note(state, task, _attempt(now, project, lease, session, "timeout", "timeout"))
-    _retry(state, now, project, task, retry)
-    _fail_project(state, now, project, lease, "timeout")
+    failures.note(turn, task, _attempt(turn.now, project, lease, session, "timeout", "timeout"))
+    _retry(turn, project, task, retry)
+    _fail_project(turn, project, lease, "timeout")
     if lease.deferred is not None:
-        apply_deferred(state, now, project, task, lease.deferred)
+        apply_deferred(turn, project, task, lease.deferred)
 
 
-def give_back(state: State, now: Now, project: Project, task: Task) -> None:
+def give_back(turn: TurnState, project: Project, task: Task) -> None:
     """The task was not run: it is ready again, first among its equals, and no retry is used up."""
-    lease = _lease_of(state, project, task)
-    state.unlease(task)
-    _wait_again(state, now, project, task, lease)
+    lease = _lease_of(turn, project, task)
+    turn.unlease(task)
+    _wait_again(turn, project, task, lease)
 
 
-def take_back(state: State, now: Now, session: Session, project: Project, task: Task) -> None:
+def take_back(turn: TurnState, session: Session, project: Project, task: Task) -> None:
     """The session says that the task was not started; it need not be the one that it was handed to."""
-    lease = _lease_of(state, project, task)
-    _end_by(state, session, task, lease)
-    _wait_again(state, now, project, task, lease)
+    lease = _lease_of(turn, project, task)
+    _end_by(turn, session, task, lease)
+    _wait_again(turn, project, task, lease)
 
 
-def crash(state: State, now: Now, project: Project, task: Task, *, to_blame: bool) -> None:
+def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> None:
     """The task's fetcher has fallen silent while it ran.
 
     Args:
         to_blame: it has failed if that was one crash too many.
     """
+    now = turn.now
     settings = project.settings
-    lease = _lease_of(state, project, task)
-    session = state.unlease(task)
+    lease = _lease_of(turn, project, task)
+    session = turn.unlease(task)
     crashes = task.crashes + 1
     seconds = now.boot - lease.selected_at
-    failures.note(state, task, AttemptRecord(now.wall, "crashed", session.label, seconds, CRASHED))
+    failures.note(turn, task, AttemptRecord(now.wall, "crashed", session.label, seconds, CRASHED))
     if to_blame and crashes >= settings.max_crashes:
         # One crash more is its failure again.
         task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
-        _retry(state, now, project, task, after_failure(state.spec_of(task).schedule, settings, task.retried))
-        _fail_project(state, now, project, lease, CRASHED)
+        _retry(turn, project, task, after_failure(turn.spec_of(task).schedule, settings, task.retried))
+        _fail_project(turn, project, lease, CRASHED)
     else:
         task.crashes = min(crashes, max(1, settings.max_crashes - 1))
-        queue_up(state, project, task)
+        queue_up(turn, project, task)
     if lease.deferred is not None:
-        apply_deferred(state, now, project, task, lease.deferred)
+        apply_deferred(turn, project, task, lease.deferred)
 
 
-def lose(state: State, now: Now, project: Project, task: Task) -> None:
+def lose(turn: TurnState, project: Project, task: Task) -> None:
     """The task's fetcher has fallen silent before it ran: it is ready again, behind its equals."""
-    lease = _lease_of(state, project, task)
-    state.unlease(task)
-    queue_up(state, project, task)
+    lease = _lease_of(turn, project, task)
+    turn.unlease(task)
+    queue_up(turn, project, task)
     if lease.deferred is not None:
-        apply_deferred(state, now, project, task, lease.deferred)
+        apply_deferred(turn, project, task, lease.deferred)
 
 
-def _wait_again(state: State, now: Now, project: Project, task: Task, lease: Lease) -> None:
-    project.queue.put_ready(task)
-    state.want(task)
+def _wait_again(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
+    project.queue.put_ready(turn.changes, task)
+    turn.state.want(task)
     if lease.deferred is not None:
-        apply_deferred(state, now, project, task, lease.deferred)
+        apply_deferred(turn, project, task, lease.deferred)
 
 
-def _end(state: State, now: Now, session: Session, project: Project, task: Task, item: TaskReport) -> None:
-    lease = _lease_of(state, project, task)
-    holder = _end_by(state, session, task, lease)
+def _end(turn: TurnState, session: Session, project: Project, task: Task, item: TaskReport) -> None:
+    now = turn.now
+    lease = _lease_of(turn, project, task)
+    holder = _end_by(turn, session, task, lease)
     task.crashes = 0
     if item.ok:
-        _succeed(state, now, project, task, _attempt(now, project, lease, holder, "success"))
+        _succeed(turn, project, task, _attempt(now, project, lease, holder, "success"))
     else:
-        failures.note(state, task, _attempt(now, project, lease, holder, "failed", item.error))
-        _fail(state, now, project, task, item, lease)
+        failures.note(turn, task, _attempt(now, project, lease, holder, "failed", item.error))
+        _fail(turn, project, task, item, lease)
     if lease.deferred is not None:
-        apply_deferred(state, now, project, task, lease.deferred)
+        apply_deferred(turn, project, task, lease.deferred)
 
 
-def _lease_of(state: State, project: Project, task: Task) -> Lease:
+def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:
     """The lease that is to end; what was deferred until then is for the caller to apply."""
     lease = task.lease
     if lease is None:
         raise Corrupt(f"task {task.taskid!r} has no lease to end")
-    state.touch(project)
+    turn.touch(project)
     return lease
 
 
-def _end_by(state: State, session: Session, task: Task, lease: Lease) -> Session:
+def _end_by(turn: TurnState, session: Session, task: Task, lease: Lease) -> Session:
     """End the lease as the session says; the fetcher that the task was handed to, if another, may work on it still."""
-    return state.unlease(task) if lease.session == session.id else state.revoke(task)
+    return turn.unlease(task) if lease.session == session.id else turn.revoke(task)
 
 
 def _attempt(
@@ -189,56 +192,58 @@ def _attempt(
     return AttemptRecord(now.wall, outcome, session.label, seconds, error)
 
 
-def _succeed(state: State, now: Now, project: Project, task: Task, attempt: AttemptRecord) -> None:
-    schedule = (task.spec or state.spec_of(task)).schedule
+def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptRecord) -> None:
+    now = turn.now
+    schedule = (task.spec or turn.spec_of(task)).schedule
     task.retried = 0
     task.timed_out = False
     task.lastcrawltime = now.wall
     project.totals.success += 1
     if project.paused_itself:
         project.set_running()
-        state.tell("resumed", project, now, "a task has succeeded")
+        turn.tell("resumed", project, "a task has succeeded")
     project.pause.record.failures = 0
     if schedule.auto_recrawl and schedule.age is not None:
-        state.note_attempt(task, attempt)
+        turn.note_attempt(task, attempt)
         project.queue.set_apart(task)
-        _hold_back(project, task, now.wall + schedule.age)
+        _hold_back(turn, project, task, now.wall + schedule.age)
     else:
-        project.queue.succeed(task, attempt)
+        project.queue.succeed(turn.changes, task, attempt)
 
 
-def _fail(state: State, now: Now, project: Project, task: Task, item: TaskReport, lease: Lease) -> None:
+def _fail(turn: TurnState, project: Project, task: Task, item: TaskReport, lease: Lease) -> None:
     task.timed_out = False
     if not item.retry:
         retry = None
-        _pass_check(state, now, project, lease)
+        _pass_check(turn, project, lease)
     elif item.retry_after is not None:
         retry = Retry(item.retry_after, False)
-        _pass_check(state, now, project, lease)
+        _pass_check(turn, project, lease)
     else:
-        retry = after_failure(state.spec_of(task).schedule, project.settings, task.retried)
-        _fail_project(state, now, project, lease, item.error)
-    _retry(state, now, project, task, retry)
+        retry = after_failure(turn.spec_of(task).schedule, project.settings, task.retried)
+        _fail_project(turn, project, lease, item.error)
+    _retry(turn, project, task, retry)
 
 
-def _retry(state: State, now: Now, project: Project, task: Task, retry: Retry | None) -> None:
+def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None) -> None:
+    now = turn.now
     task.lastcrawltime = now.wall
     if retry is None:
         project.totals.failed += 1
-        project.queue.finish(task, FAILED, now.wall)
+        project.queue.finish(turn.changes, task, FAILED, now.wall)
         return
     project.totals.retried += 1
     task.retried += retry.counts
-    schedule = state.spec_of(task).schedule
+    schedule = turn.spec_of(task).schedule
     if recurring(schedule) and gives_up(schedule, project.settings, task.retried):
         project.queue.set_apart(task)
     if retry.delay:
-        _hold_back(project, task, now.wall + retry.delay)
+        _hold_back(turn, project, task, now.wall + retry.delay)
     else:
-        project.queue.put_ready(task)
+        project.queue.put_ready(turn.changes, task)
 
 
-def _fail_project(state: State, now: Now, project: Project, lease: Lease, error: str) -> None:
+def _fail_project(turn: TurnState, project: Project, lease: Lease, error: str) -> None:
     """One more failure: is it the one after which the project pauses itself?
 
     Told is the pause, not that it goes on after checks that failed, too: that may be for days.
@@ -251,17 +256,17 @@ def _fail_project(state: State, now: Now, project: Project, lease: Lease, error:
         reason = f"{CHECKS} checks have failed, the last one: {_last_line(error)}"
     else:
         return
-    project.pause_itself(now, reason[:REASON_CHARS])
-    state.wall.note(("check", project.number), project.check_at())
+    project.pause_itself(turn.now, reason[:REASON_CHARS])
+    turn.state.wall.note(("check", project.number), project.check_at())
     if is_first:
-        state.tell("paused", project, now, project.pause.record.reason)
+        turn.tell("paused", project, project.pause.record.reason)
 
 
-def _pass_check(state: State, now: Now, project: Project, lease: Lease) -> None:
+def _pass_check(turn: TurnState, project: Project, lease: Lease) -> None:
     """The site answered as it meant to: if it does so again and again, a project that checks may go on."""
     if project.state == "checking" and project.pause.pass_check(lease.check):
         project.set_running()
-        state.tell("resumed", project, now, "the site answers")
+        turn.tell("resumed", project, "the site answers")
 
 
 def _last_line(error: str) -> str:
@@ -269,13 +274,13 @@ def _last_line(error: str) -> str:
     return error.strip().rpartition("\n")[2].strip() or "no reason given"
 
 
-def _hold_back(project: Project, task: Task, until: float) -> None:
+def _hold_back(turn: TurnState, project: Project, task: Task, until: float) -> None:
     task.held_back = True
-    project.queue.put_delayed(task, until)
+    project.queue.put_delayed(turn.changes, task, until)
 
 
-def _depth_below(state: State, item: TaskReport) -> int:
+def _depth_below(turn: TurnState, item: TaskReport) -> int:
     """Of the follow-ups of a task that was handed out."""
-    project = state.projects.get(item.project)
-    task = project.queue.find(project.number, item.taskid) if project else None
+    project = turn.state.projects.get(item.project)
+    task = turn.find(project, item.taskid) if project else None
     return task.spec.depth + 1 if task is not None and task.spec is not None else 0

@@ -17,6 +17,7 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.recrawl import decide, due_at, hurries
 from taskqueue.core.tasks.retry import recurring
 from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, deferred_bytes, size_of
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import NewTask, Now, Schedule
 from taskqueue.protocol.replies import ItemError, NewOutcome
@@ -33,8 +34,7 @@ UTF8_MOST: Final = 4
 
 
 def take_batch(
-    state: State,
-    now: Now,
+    turn: TurnState,
     project: str,
     items: Iterable[NewTask | None],
     flaws: Flaws,
@@ -57,22 +57,23 @@ def take_batch(
         try:
             if item is None:
                 raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
-            outcomes.append(take(state, now, item.project or project, item, depth, bounded=not parent))
+            outcomes.append(take(turn, item.project or project, item, depth, bounded=not parent))
         except Rejected as rejected:
             outcomes.append("rejected")
             errors.append(ItemError(index, rejected.reason, parent[0] if parent else None))
     return outcomes, errors
 
 
-def take(state: State, now: Now, name: str, item: NewTask, depth: int, *, bounded: bool) -> NewOutcome:
+def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool) -> NewOutcome:
     """Take in one task; ``bounded``: the project's ``max_queue`` applies to it.
 
     Raises:
         Rejected: with the reason.
     """
-    project = state.projects.get(name) or project_for_push(state, name, now)
-    task = project.queue.find(project.number, item.taskid)
-    outcome = decide(task, item.schedule, now.wall)
+    state = turn.state
+    project = state.projects.get(name) or project_for_push(turn, name)
+    task = turn.find(project, item.taskid)
+    outcome = decide(task, item.schedule, turn.now.wall)
     if outcome == "ignored" or (depth and depth > project.settings.max_depth):
         return "ignored"
     if project.has_limits and (outcome == "new" or outcome == "restarted"):
@@ -85,85 +86,85 @@ def take(state: State, now: Now, name: str, item: NewTask, depth: int, *, bounde
         raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this url")
     if outcome == "deferred":
         _check_deferred(state, item)
-    _carry_out(state, now, project, task, item, outcome, depth)
+    _carry_out(turn, project, task, item, outcome, depth)
     return outcome
 
 
-def push(state: State, now: Now, project: Project, taskid: str, url: str, template: Template) -> None:
+def push(turn: TurnState, project: Project, taskid: str, url: str, template: Template) -> None:
     """Push a task of the scheduler's own, with ``force_update``; no limit of the project's applies to it."""
     schedule = Schedule(
         template.priority, retries=template.retries, age=template.age, timeout=template.timeout, force_update=True
     )
-    item = NewTask(taskid, url, schedule, state.environment.pack(template.body))
-    task = project.queue.find(project.number, taskid)
-    _carry_out(state, now, project, task, item, decide(task, schedule, now.wall), 0)
+    item = NewTask(taskid, url, schedule, turn.state.environment.pack(template.body))
+    task = turn.find(project, taskid)
+    _carry_out(turn, project, task, item, decide(task, schedule, turn.now.wall), 0)
 
 
-def apply_deferred(state: State, now: Now, project: Project, task: Task, item: NewTask) -> None:
+def apply_deferred(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
     """Let a ``force_update`` that came while the task was processing take effect, now that its lease has ended."""
     if task.state == PROCESSING:
         raise Corrupt(f"task {task.taskid!r} is still processing")
-    outcome = decide(task, item.schedule, now.wall)
+    outcome = decide(task, item.schedule, turn.now.wall)
     if outcome in _CHANGES:
-        _CHANGES[outcome](state, now, project, task, item, task.spec.depth if task.spec else 0)
+        _CHANGES[outcome](turn, project, task, item, task.spec.depth if task.spec else 0)
 
 
-def revive(state: State, project: Project, task: Task) -> None:
+def revive(turn: TurnState, project: Project, task: Task) -> None:
     """Make a task that waits or is over ready now, with all its retries."""
     task.retried = 0
     task.token = NO_TOKEN
     task.held_back = task.timed_out = False
     if task.seq <= project.cleared:  # what ``clear`` left behind; a task that is live again must not be among it
-        _renumber(state, project, task)
-    project.queue.put_ready(task)
+        _renumber(turn, project, task)
+    project.queue.put_ready(turn.changes, task)
     project.arm()
-    state.touch(project)
-    state.want_held(project, task)
+    turn.touch(project)
+    turn.state.want_held(project, task)
 
 
-def queue_up(state: State, project: Project, task: Task) -> None:
+def queue_up(turn: TurnState, project: Project, task: Task) -> None:
     """Make a live task ready, behind its equals: its place among them is told by its seq, so it gets a new one.
 
     While an operation goes through tasks it keeps the one that it has: one with a newer seq would not be met.
     """
-    if not state.operations_running:
-        _renumber(state, project, task)
-    project.queue.put_ready(task)
+    if not turn.state.operations_running:
+        _renumber(turn, project, task)
+    project.queue.put_ready(turn.changes, task)
 
 
-def _renumber(state: State, project: Project, task: Task) -> None:
+def _renumber(turn: TurnState, project: Project, task: Task) -> None:
     """Give a task a new seq, under which its spec is written anew."""
-    task.spec = state.spec_of(task)
+    task.spec = turn.spec_of(task)
     task.spec_changed = True
-    _give_seq(state, project, task)
+    _give_seq(turn, project, task)
 
 
-def _give_seq(state: State, project: Project, task: Task) -> None:
+def _give_seq(turn: TurnState, project: Project, task: Task) -> None:
     """Give a task a new seq; it is nowhere then."""
     if task.kept_state and not task.kept_seq:
         task.kept_seq = task.seq
-    project.queue.withdraw(task)
-    task.seq = state.next_number()
+    project.queue.withdraw(turn.changes, task)
+    task.seq = turn.state.next_number()
 
 
 def _carry_out(
-    state: State, now: Now, project: Project, task: Task | None, item: NewTask, outcome: NewOutcome, depth: int
+    turn: TurnState, project: Project, task: Task | None, item: NewTask, outcome: NewOutcome, depth: int
 ) -> None:
-    state.touch(project)
+    turn.touch(project)
     if task is None:
-        _add(state, now, project, item, depth)
+        _add(turn, project, item, depth)
     else:
-        _CHANGES[outcome](state, now, project, task, item, depth)
+        _CHANGES[outcome](turn, project, task, item, depth)
     if not project.armed:
         project.arm()
 
 
-def cancel(state: State, now: Now, project: Project, task: Task) -> None:
+def cancel(turn: TurnState, project: Project, task: Task) -> None:
     """End a task, whatever it is; who is processing it will find its answer stale."""
     if task.state == PROCESSING:
-        state.revoke(task)
-    state.touch(project)
-    project.queue.finish(task, CANCELLED, now.wall)
+        turn.revoke(task)
+    turn.touch(project)
+    project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
     task.token = NO_TOKEN
 
 
@@ -186,60 +187,61 @@ def _check_deferred(state: State, item: NewTask) -> None:
         )
 
 
-def _add(state: State, now: Now, project: Project, item: NewTask, depth: int) -> None:
-    if state.changes.stale:
-        state.changes.forget_stale(project.number, item.taskid)
-    task = Task(project.number, item.taskid, 0, 0, state.next_number())
+def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> None:
+    if turn.changes.stale:
+        turn.changes.forget_stale(project.number, item.taskid)
+    task = Task(project.number, item.taskid, 0, 0, turn.state.next_number())
     project.totals.new += 1
     _describe(project, task, item, depth)
-    _wait(project, task, due_at(item.schedule, now.wall))
+    _wait(turn, project, task, due_at(item.schedule, turn.now.wall))
 
 
-def _merge(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
+def _merge(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    now = turn.now
     schedule = item.schedule
     sooner = hurries(task, schedule, now.wall)
     if schedule.priority > task.priority:
-        project.queue.reprioritise(task, schedule.priority)
+        project.queue.reprioritise(turn.changes, task, schedule.priority)
     if sooner:
-        _wait(project, task, due_at(schedule, now.wall))
-    state.want_held(project, task)
+        _wait(turn, project, task, due_at(schedule, now.wall))
+    turn.state.want_held(project, task)
 
 
-def _replace(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
+def _replace(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
     task.token = NO_TOKEN
     task.retried = 0
     task.timed_out = False
-    until = due_at(item.schedule, now.wall)
+    until = due_at(item.schedule, turn.now.wall)
     # It has run, and is told what to bring along when it runs again: it waits for that as it would have by itself.
     put_off = task.state != 0 and task.apart and recurring(item.schedule) and until > 0
-    project.queue.withdraw(task)
+    project.queue.withdraw(turn.changes, task)
     _describe(project, task, item, depth)
     task.held_back = put_off
     task.apart = task.apart or put_off
-    _wait(project, task, until)
+    _wait(turn, project, task, until)
 
 
-def _restart(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
+def _restart(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
     project.totals.new += 1
-    _give_seq(state, project, task)
-    _replace(state, now, project, task, item, depth)
+    _give_seq(turn, project, task)
+    _replace(turn, project, task, item, depth)
 
 
-def _defer(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
+def _defer(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
     if task.lease is None:
         raise Corrupt(f"task {task.taskid!r} is processing without a lease")
-    update = _kept_until_later(item, now)
+    update = _kept_until_later(item, turn.now)
     former = task.lease.deferred
-    state.memory.deferred += deferred_bytes(update) - (deferred_bytes(former) if former is not None else 0)
+    turn.state.memory.deferred += deferred_bytes(update) - (deferred_bytes(former) if former is not None else 0)
     task.lease.deferred = update
-    state.changes.touch(task)
+    turn.changes.touch(task)
 
 
-def _cancel(state: State, now: Now, project: Project, task: Task, item: NewTask, depth: int) -> None:
-    cancel(state, now, project, task)
+def _cancel(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    cancel(turn, project, task)
 
 
-_Change = Callable[[State, Now, Project, Task, NewTask, int], None]
+_Change = Callable[[TurnState, Project, Task, NewTask, int], None]
 _CHANGES: Final[Mapping[NewOutcome, _Change]] = {
     "merged": _merge,
     "replaced": _replace,
@@ -271,8 +273,8 @@ def _kept_until_later(item: NewTask, now: Now) -> NewTask:
     return NewTask(item.taskid, item.url, schedule, item.body.copy(), item.project)
 
 
-def _wait(project: Project, task: Task, until: float) -> None:
+def _wait(turn: TurnState, project: Project, task: Task, until: float) -> None:
     if until:
-        project.queue.put_delayed(task, until)
+        project.queue.put_delayed(turn.changes, task, until)
     else:
-        project.queue.put_ready(task)
+        project.queue.put_ready(turn.changes, task)

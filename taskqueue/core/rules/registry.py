@@ -18,46 +18,50 @@ from taskqueue.core.settings.layer_size import SAID_MOST, check_memory, check_si
 from taskqueue.core.settings.settings import Layer, check, merge
 from taskqueue.core.state import NO_PACE, OF_PROJECTS, State
 from taskqueue.core.tasks.task import DELAYED, READY
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Now, Setting
+from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import ErrorReply
 
 NOTHING_SAID: Final[Layer] = {}
 
 
-def project_for_push(state: State, name: str, now: Now) -> Project:
+def project_for_push(turn: TurnState, name: str) -> Project:
     """The project of that name; with ``auto_create`` an unknown one is made.
 
     Raises:
         Rejected: it is unknown.
     """
+    state = turn.state
     if name not in state.projects and state.config.auto_create:
-        return make_another(state, name, now)
+        return make_another(turn, name)
     return state.project(name)
 
 
-def make_another(state: State, name: str, now: Now, overrides: Layer = NOTHING_SAID) -> Project:
+def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) -> Project:
     """Make a project that somebody asks for.
 
     Raises:
         Rejected: there are ``max_projects`` already.
     """
+    state = turn.state
     most = state.config.max_projects
     if len(state.projects) >= most:
         hint = "delete some with: taskqueue project delete NAME"
         raise Rejected("full", f"project: there are {len(state.projects)}, and limits.max_projects is {most}; {hint}")
-    return make_project(state, name, now, overrides)
+    return make_project(turn, name, overrides)
 
 
-def make_project(state: State, name: str, now: Now, overrides: Layer = NOTHING_SAID) -> Project:
+def make_project(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) -> Project:
     """Make a project, running, with a full bucket, and with these settings over those of the config."""
-    layers = state.layers(name)
-    record = new_record(state.new_project_number(), name, merge(*layers, overrides), now.boot)
+    now = turn.now
+    layers = turn.state.layers(name)
+    record = new_record(turn.new_project_number(), name, merge(*layers, overrides), now.boot)
     record.overrides = dict(overrides)
-    project = Project(record, state.changes, layers, now.boot)
-    add_project(state, project, now)
-    plan_cron(state, project, now, {})
-    state.touch(project)
+    project = Project(record, layers, now.boot)
+    add_project(turn, project)
+    plan_cron(turn, project, {})
+    turn.touch(project)
     return project
 
 
@@ -95,8 +99,9 @@ def in_group(state: State, group: str) -> list[Project]:
     return members
 
 
-def add_project(state: State, project: Project, now: Now) -> None:
+def add_project(turn: TurnState, project: Project) -> None:
     """Know a project."""
+    state = turn.state
     state.projects[project.name] = project
     state.numbered[project.number] = project
     state.said_bytes += project.said_bytes
@@ -105,43 +110,44 @@ def add_project(state: State, project: Project, now: Now) -> None:
     if project.cleared:
         state.swept[project.number] = project.cleared
     state.wall.note(("check", project.number), project.check_at())
-    _adopt(state, project, now)
+    _adopt(turn, project)
 
 
-def use_settings(
-    state: State, project: Project, layers: Sequence[Layer], overrides: Mapping[str, Setting], now: Now
-) -> None:
+def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], overrides: Mapping[str, Setting]) -> None:
     """Give the project other settings.
 
     Raises:
         Rejected: they don't fit; nothing has changed.
     """
+    state, now = turn.state, turn.now
     before = project.settings.cron
     state.said_bytes -= project.said_bytes
     project.apply(layers, overrides, now.boot)
     state.said_bytes += project.said_bytes
     if project.cap_wait(now.wall):
         state.wall.note(("check", project.number), project.check_at())
-    _adopt(state, project, now)
-    plan_cron(state, project, now, before)
-    state.touch(project)
+    _adopt(turn, project)
+    plan_cron(turn, project, before)
+    turn.touch(project)
 
 
-def plan_cron(state: State, project: Project, now: Now, before: Mapping[str, CronJob]) -> None:
+def plan_cron(turn: TurnState, project: Project, before: Mapping[str, CronJob]) -> None:
     """Plan the jobs of a project; ``before`` are those that it had under other settings."""
-    cron_times.plan(project, state.environment, now, before)
+    state = turn.state
+    cron_times.plan(project, state.environment, turn.now, before)
     state.crons.note(project.number, cron_times.next_at(project))
 
 
-def remove_project(state: State, project: Project) -> None:
+def remove_project(turn: TurnState, project: Project) -> None:
     """Know a project no more, and have the store forget everything of it."""
+    state = turn.state
     for task in list(project.queue.processing.leased.values()):
-        state.revoke(task)
+        turn.revoke(task)
     del state.projects[project.name]
     del state.numbered[project.number]
     state.said_bytes -= project.said_bytes
     del state.names[bisect_left(state.names, project.name)]
-    state.dirty.pop(project.number, None)
+    turn.dirty.pop(project.number, None)
     state.low.pop(project.number, None)
     state.swept.pop(project.number, None)
     state.old.pop(project.number, None)
@@ -156,9 +162,9 @@ def remove_project(state: State, project: Project) -> None:
     for which in (READY, DELAYED):
         state.memory.note(project.number, which, 0)
     leave_shared(project)
-    state.changes.kept.dropped_projects.append(project.number)
+    turn.changes.writes.dropped_projects.append(project.number)
     reason = f'project: "{project.name}" has been deleted'
-    answer(state, project.waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
+    answer(turn, project.waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
 
 
 def leave_shared(project: Project) -> None:
@@ -169,21 +175,23 @@ def leave_shared(project: Project) -> None:
         project.virtual = 0.0
 
 
-def _adopt(state: State, project: Project, now: Now) -> None:
+def _adopt(turn: TurnState, project: Project) -> None:
     """What its settings mean outside of the project."""
+    state = turn.state
     settings = project.settings
     state.wall.note(("old", project.number), project.old_at())
-    project.hours = state.environment.hours(settings.active, now.wall)
+    project.hours = state.environment.hours(settings.active, turn.now.wall)
     project.fetch = state.environment.pack(settings.fetch) if settings.fetch else None
     if project.shared is not None and project.shared.name != settings.bucket:
         leave_shared(project)
     if settings.bucket and project.shared is None:
-        project.shared = state.shared.get(settings.bucket) or _make_shared(state, settings.bucket, now)
+        project.shared = state.shared.get(settings.bucket) or _make_shared(turn, settings.bucket)
 
 
-def _make_shared(state: State, name: str, now: Now) -> SharedBucket:
+def _make_shared(turn: TurnState, name: str) -> SharedBucket:
     """A shared bucket, full; one that the config does not have (any more) gives nothing."""
+    state = turn.state
     pace = state.config.buckets.get(name, NO_PACE)
-    shared = SharedBucket(name, Bucket(pace.rate, pace.burst, pace.burst, now.boot))
-    state.shared[name] = state.drawn[name] = shared
+    shared = SharedBucket(name, Bucket(pace.rate, pace.burst, pace.burst, turn.now.boot))
+    state.shared[name] = turn.drawn[name] = shared
     return shared

@@ -20,10 +20,10 @@ from itertools import islice
 from typing import Final
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import FoundOld, Needs, Old, OldRef
 from taskqueue.core.tasks.retention_keys import NOTHING, old_below
 from taskqueue.core.tasks.task import SUCCESS, time_key
+from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 
 OLD_TASKS: Final = 256
@@ -32,25 +32,26 @@ OLD_TASKS: Final = 256
 OLD_AT_ONCE: Final = 8
 
 
-def need(state: State, now: Now, wanted: Needs) -> None:
+def need(turn: TurnState, wanted: Needs) -> None:
     """Have what is old read of the projects whose turn it is."""
-    state.ridding = list(islice(state.old, OLD_AT_ONCE))
-    parts = [ref for number in state.ridding for ref in _old_in(state.numbered[number], now)]
+    state = turn.state
+    turn.ridding = list(islice(state.old, OLD_AT_ONCE))
+    parts = [ref for number in turn.ridding for ref in _old_in(state.numbered[number], turn.now)]
     limit = max(1, min(OLD_TASKS, state.config.turn_tasks) // max(1, len(parts)))
     wanted.old += [ref._replace(limit=limit) for ref in parts]
 
 
-def step(state: State, now: Now) -> None:
+def step(turn: TurnState) -> None:
     """Drop what was read, and say when there will be something again."""
-    for page in state.changes.found.old:
+    state = turn.state
+    for page in turn.found.old.values():
         project = state.numbered.get(page.ref.project)
         if project is not None:
-            _drop_page(state, now, project, page)
-    for number in state.ridding:
+            _drop_page(turn, project, page)
+    for number in turn.ridding:
         if number in state.old:
-            _plan(state, now, state.numbered[number])
-    state.ridding = []
-    state.more |= bool(state.old)
+            _plan(turn, state.numbered[number])
+    turn.more |= bool(state.old)
 
 
 def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
@@ -61,38 +62,40 @@ def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
             yield OldRef(project.number, which, low, end, 0)
 
 
-def _plan(state: State, now: Now, project: Project) -> None:
+def _plan(turn: TurnState, project: Project) -> None:
     """Go on in one of the next turns if there is more, or else when there will be."""
+    state = turn.state
     del state.old[project.number]
-    if any(_old_in(project, now)):
+    if any(_old_in(project, turn.now)):
         state.old[project.number] = None
     state.wall.note(("old", project.number), project.old_at())
 
 
-def _drop_page(state: State, now: Now, project: Project, page: FoundOld) -> None:
+def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
+    now = turn.now
     which = page.ref.state
     # What ended in this very turn is not on the page.
-    low = time_key(now.wall, 0) if project.number in state.dirty else NOTHING
+    low = time_key(now.wall, 0) if project.number in turn.dirty else NOTHING
     end = old_below(project.keeps[which - SUCCESS], now.wall) if project.keeps else 0
     kept = next((old.task.key for old in page.tasks if old.task.key >= end), page.next)
     project.queue.over_low[which] = low if kept is None else min(low, kept)
-    state.touch(project)
+    turn.touch(project)
     for old in page.tasks:
-        if old.task.key < end and _is_as_read(project, old):
-            _drop(state, now, project, old)
+        if old.task.key < end and _is_as_read(turn, project, old):
+            _drop(turn, project, old)
 
 
-def _is_as_read(project: Project, old: Old) -> bool:
+def _is_as_read(turn: TurnState, project: Project, old: Old) -> bool:
     """This turn has not changed it."""
-    task = project.queue.find(project.number, old.task.taskid)
+    task = turn.find(project, old.task.taskid)
     return task is None or not task.touched
 
 
-def _drop(state: State, now: Now, project: Project, old: Old) -> None:
+def _drop(turn: TurnState, project: Project, old: Old) -> None:
     task = old.task
     if project.settings.forget:
         project.queue.counts[task.state] -= 1
     else:
         task.bare = True
-        task.exetime = now.wall
-    state.changes.kept.old.append(old)
+        task.exetime = turn.now.wall
+    turn.changes.writes.old.append(old)

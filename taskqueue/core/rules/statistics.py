@@ -10,45 +10,46 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.state import State
-from taskqueue.protocol.fields import Now
+from taskqueue.core.turn_state import TurnState
 
 SAVE_SECONDS: Final = 60
 
 
-def note(state: State, project: Project, now: Now) -> None:
+def note(turn: TurnState, project: Project) -> None:
     """At the end of a turn that touched the project."""
+    state, now = turn.state, turn.now
     state.grand_totals.note(project)
     counters = project.counters
     failed, before = counters.failed, counters.counted
     if counters.note(project.totals, now.wall):
         state.history.note(project.number, before, now.wall)
-        _plan_save(state, project, now)
+        _plan_save(turn, project)
         if project.bursting or counters.failed > failed:
-            _look_for_burst(state, project, now)
+            _look_for_burst(turn, project)
 
 
-def save(state: State, project: Project) -> None:
+def save(turn: TurnState, project: Project) -> None:
     """Keep the windows, if they may have changed since they were last kept."""
     if project.save_at != inf:
         project.save_at = inf
-        state.changes.kept.counters[project.number] = project.counters.saved()
+        turn.changes.writes.counters[project.number] = project.counters.saved()
 
 
-def _plan_save(state: State, project: Project, now: Now) -> None:
+def _plan_save(turn: TurnState, project: Project) -> None:
+    now = turn.now
     if project.save_at == inf:
         project.save_at = now.boot + SAVE_SECONDS - (now.boot - project.number) % SAVE_SECONDS
-        state.boot.note(("counters", project.number), project.save_at)
+        turn.state.boot.note(("counters", project.number), project.save_at)
 
 
-def _look_for_burst(state: State, project: Project, now: Now) -> None:
+def _look_for_burst(turn: TurnState, project: Project) -> None:
     """Tell once that many attempts fail, and again only after they had become fewer than half of that."""
     limit = project.settings.error_burst
     if limit == inf:
         return
-    failing = project.counters.failing(now.wall)
+    failing = project.counters.failing(turn.now.wall)
     if not project.bursting and failing >= limit:
         project.bursting = True
-        state.tell("error-burst", project, now, f"{failing} attempts have failed within five minutes")
+        turn.tell("error-burst", project, f"{failing} attempts have failed within five minutes")
     elif project.bursting and failing < limit / 2:
         project.bursting = False

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Final
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import FoundPage, Needs, PageRef
 from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.turn_state import TurnState
 
 SWEPT_TASKS: Final = 256
 """Looked at in a turn."""
@@ -24,32 +24,34 @@ SWEPT_TASKS: Final = 256
 SWEPT_AT_ONCE: Final = 8
 
 
-def need(state: State, wanted: Needs) -> None:
+def need(turn: TurnState, wanted: Needs) -> None:
     """Have the next pages read of the projects whose turn it is."""
-    state.sweeping = dict(islice(state.swept.items(), SWEPT_AT_ONCE))
-    for number in state.sweeping:
-        limit = max(1, min(SWEPT_TASKS, state.config.turn_tasks) // len(state.sweeping))
-        after = state.numbered[number].swept_to
-        wanted.pages.append(PageRef(number, after, limit, whole=False, errors=False))
+    state = turn.state
+    some = dict(islice(state.swept.items(), SWEPT_AT_ONCE))
+    for number, bound in some.items():
+        limit = max(1, min(SWEPT_TASKS, state.config.turn_tasks) // len(some))
+        ref = PageRef(number, state.numbered[number].swept_to, limit, whole=False, errors=False)
+        turn.sweeping[number] = bound, ref
+        wanted.pages.append(ref)
 
 
-def step(state: State) -> None:
+def step(turn: TurnState) -> None:
     """Forget what is on the pages that were read."""
-    pages = {page.ref.project: page for page in state.changes.found.pages}
-    for number, bound in state.sweeping.items():
+    state = turn.state
+    for number, (bound, ref) in turn.sweeping.items():
         # It may have been cleared once more in this very turn, or be gone.
         if state.swept.get(number) == bound:
-            _take_page(state, state.numbered[number], pages[number])
-    state.sweeping = {}
-    state.more |= bool(state.swept)
+            _take_page(turn, state.numbered[number], turn.found.pages[ref])
+    turn.more |= bool(state.swept)
 
 
-def _take_page(state: State, project: Project, page: FoundPage) -> None:
+def _take_page(turn: TurnState, project: Project, page: FoundPage) -> None:
+    state = turn.state
     for task in page.tasks:
         is_left = task.state <= PROCESSING and task.seq <= project.cleared
-        if is_left and project.queue.find(project.number, task.taskid) is None:
-            state.changes.kept.forgotten.append(task)
-    state.touch(project)
+        if is_left and turn.find(project, task.taskid) is None:
+            turn.changes.writes.forgotten.append(task)
+    turn.touch(project)
     bound = state.swept.pop(project.number)
     if page.end:
         project.cleared, project.swept_to = 0, ""

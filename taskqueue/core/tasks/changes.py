@@ -1,4 +1,4 @@
-"""What a turn has changed so far: gathered while it decides, given away once at its end.
+"""What a turn has changed so far: made with it, gathered while it decides, given away at its end.
 
 It also lays the turn's own changes over what was looked up: ``find`` of a task that left memory in this turn, or that
 was never in memory, gives the task as it is now, not as the store still has it. Looking at the store's answer alone is
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.needs import Found
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Move, Task, size_of
 
@@ -19,25 +18,22 @@ class Changes:
     """The turn's touched tasks, and the tasks it knows that are not in memory.
 
     Attributes:
-        found: what was looked up for this turn.
         beyond: tasks that are not in memory, as they are now, by project number and taskid.
         stale: what was looked up of live tasks that ``clear`` had dropped: they are unknown.
-        kept: everything but the moves, which ``take`` adds.
+        writes: everything but the moves, which ``take`` adds.
     """
 
-    __slots__ = ("_touched", "beyond", "found", "kept", "stale")
+    __slots__ = ("_touched", "beyond", "stale", "writes")
 
     def __init__(self) -> None:
-        self.found = Found()
-        self.kept = WriteSet()
+        self.writes = WriteSet()
         self._touched: list[Task] = []
         self.beyond: dict[tuple[int, str], Task] = {}
         self.stale: dict[tuple[int, str], Task] = {}
 
-    def begin(self, found: Found) -> None:
-        """Start a turn with what was looked up for it."""
-        self.found = found
-        self.beyond = found.tasks
+    def lay_over(self, tasks: dict[tuple[int, str], Task]) -> None:
+        """Begin with tasks that were looked up, by project number and taskid; they are changed here."""
+        self.beyond = tasks
 
     @property
     def touched(self) -> Sequence[Task]:
@@ -52,7 +48,7 @@ class Changes:
 
     def keep_attempt(self, task: Task, slot: int, attempt: AttemptRecord) -> None:
         """The attempt goes to a slot, counted round, of the task's history."""
-        self.kept.attempts.append(KeptAttempt(task.project, task.taskid, slot % ATTEMPTS_KEPT, attempt))
+        self.writes.attempts.append(KeptAttempt(task.project, task.taskid, slot % ATTEMPTS_KEPT, attempt))
 
     def left(self, task: Task) -> None:
         """The task is no longer in memory; this turn still has to see it."""
@@ -72,7 +68,7 @@ class Changes:
         """Rid the store of what ``clear`` left of a task, before another one takes its name."""
         task = self.stale.pop((project, taskid), None)
         if task is not None:
-            self.kept.forgotten.append(task)
+            self.writes.forgotten.append(task)
 
     def drop_live(self, project: int, held: Iterable[Task]) -> None:
         """Nothing live is left of the project: forget what this turn did to such tasks, and how they ran."""
@@ -82,29 +78,24 @@ class Changes:
         for ref, task in gone:
             del self.beyond[ref]
             if task.unlisted:
-                self.kept.forgotten.append(task)
+                self.writes.forgotten.append(task)
             elif task.kept_state:
                 self.stale[ref] = task
         for _, task in gone:
             task.touched = task.spec_changed = False
         self._touched = [task for task in self._touched if task.touched]
         refs = {ref for ref, _ in gone}
-        attempts = self.kept.attempts
-        self.kept.attempts = [kept for kept in attempts if (kept.project, kept.taskid) not in refs]
+        attempts = self.writes.attempts
+        self.writes.attempts = [kept for kept in attempts if (kept.project, kept.taskid) not in refs]
 
     def take(self) -> WriteSet:
         """End the turn: everything that it changed, each task once."""
-        kept = self.kept
-        retired = set(kept.dropped_projects)
-        kept.moves = [_move(task) for task in self._touched if task.project not in retired]
+        writes = self.writes
+        retired = set(writes.dropped_projects)
+        writes.moves = [_move(task) for task in self._touched if task.project not in retired]
         if retired:
-            kept.attempts = [attempt for attempt in kept.attempts if attempt.project not in retired]
-        self.kept = WriteSet()
-        self._touched = []
-        self.beyond = {}
-        self.stale = {}
-        self.found = Found()
-        return kept
+            writes.attempts = [attempt for attempt in writes.attempts if attempt.project not in retired]
+        return writes
 
     def _take_spec(self, task: Task) -> None:
         """A hollow task may have been looked up whole for this turn: what was read must not be lost."""

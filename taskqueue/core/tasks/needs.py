@@ -1,6 +1,6 @@
 """What the core asks of the store before it decides, and what it is answered: values without methods.
 
-    needs(now, heard) ──► Needs ──► store: look up ──► Found ──► step(now, heard, found)
+    begin(now, incoming) ──► Needs ──► store: look up ──► Found ──► decide(found)
 
 What was found is as old as the look-up; the turn's own changes are laid over it by the core, so that a ``done`` and
 a ``new-task`` of one task in one turn see each other.
@@ -166,7 +166,7 @@ class Needs(Struct):
         lists: parts of orders to be shown to people.
         pages: parts of all that is known of a project, for operations.
         old: what may have been over for too long.
-        failures, old_failures: failed attempts, to be counted and to be dropped.
+        failures: failed attempts, to be counted or to be dropped.
         log, points: parts of the log, and of the history of events.
     """
 
@@ -182,7 +182,6 @@ class Needs(Struct):
     pages: list[PageRef] = field(default_factory=list)
     old: list[OldRef] = field(default_factory=list)
     failures: list[FailuresRef] = field(default_factory=list)
-    old_failures: list[FailuresRef] = field(default_factory=list)
     log: list[LogRef] = field(default_factory=list)
     points: list[PointsRef] = field(default_factory=list)
 
@@ -237,7 +236,7 @@ class Found(Struct):
         later: of ``Needs.later``, those that are among ``specs``.
         sessions: outcomes by request number; empty for a session that the store doesn't know.
         histories: last attempts, by their slots.
-        lists, pages, old, failures, old_failures: in the order in which they were asked for.
+        lists, pages, old, failures: by what was asked for.
         log: entries by number.
         points: by session and n, in the order of their times; None: nothing happened.
     """
@@ -248,10 +247,9 @@ class Found(Struct):
     orders: list[FoundOrder] = field(default_factory=list)
     sessions: dict[str, dict[int, AnyReply]] = field(default_factory=dict)
     histories: dict[TaskRef, dict[int, AttemptRecord]] = field(default_factory=dict)
-    lists: list[FoundList] = field(default_factory=list)
-    pages: list[FoundPage] = field(default_factory=list)
-    old: list[FoundOld] = field(default_factory=list)
-    failures: list[FoundFailures] = field(default_factory=list)
-    old_failures: list[FoundFailures] = field(default_factory=list)
+    lists: dict[ListRef, FoundList] = field(default_factory=dict)
+    pages: dict[PageRef, FoundPage] = field(default_factory=dict)
+    old: dict[OldRef, FoundOld] = field(default_factory=dict)
+    failures: dict[FailuresRef, FoundFailures] = field(default_factory=dict)
     log: dict[int, ChangeRecord] = field(default_factory=dict)
     points: dict[tuple[str, int], tuple[PointsRef, list[Row | None]]] = field(default_factory=dict)

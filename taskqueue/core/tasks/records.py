@@ -1,6 +1,6 @@
 """What the core gives the store to keep, and what the store tells at start: values without methods.
 
-    step(now, heard, found) ──► Kept ──► store: write        load at start: Loaded
+    decide(found) ──► WriteSet ──► store: write        load at start: Loaded
 
 Records are arrays of their fields: a new field comes last and has a default, so that older stores can be read.
 """

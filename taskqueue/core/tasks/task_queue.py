@@ -1,7 +1,7 @@
 """The tasks of one project that are in memory: the heads of ready and delayed, and all that is being run.
 
 Every change of a task's state goes through here, so that it is in exactly one place, is counted there, and is among
-the turn's changes:
+the changes of the turn, which are handed in:
 
     put ──► ready | delayed        below the floor: held;  above it: in the store only
     lease ──► processing           always held
@@ -43,18 +43,16 @@ class TaskQueue:
         over_low: by state, lower bounds of the keys in the orders of what is over.
     """
 
-    __slots__ = ("_changes", "counts", "delayed", "over_low", "processing", "ready", "tasks", "unfinished")
+    __slots__ = ("counts", "delayed", "over_low", "processing", "ready", "tasks", "unfinished")
 
     def __init__(
         self,
-        changes: Changes,
         counts: TaskCounts,
         unfinished: int,
         ready_low: int,
         delayed_low: int,
         over_low: list[int],
     ) -> None:
-        self._changes = changes
         self.tasks: dict[str, Task] = {}
         self.unfinished = unfinished
         self.counts = [0, counts.ready, counts.delayed, counts.processing]
@@ -63,10 +61,6 @@ class TaskQueue:
         self.delayed = Head(delayed_low if counts.delayed else NO_FLOOR)
         self.processing = Processing()
         self.over_low = over_low
-
-    def find(self, project: int, taskid: str) -> Task | None:
-        """The task as it is now, in memory or looked up; None if it is unknown."""
-        return self.tasks.get(taskid) or self._changes.beyond.get((project, taskid))
 
     @property
     def live(self) -> int:
@@ -88,28 +82,28 @@ class TaskQueue:
         first = self.delayed.first()
         return first if first is not None and key_time(first.key) <= now else None
 
-    def put_ready(self, task: Task) -> None:
+    def put_ready(self, changes: Changes, task: Task) -> None:
         """Let the task run as soon as its turn comes."""
         if task.state:
-            self._leave(task)
+            self._leave(changes, task)
         task.state = READY
         task.key = ready_key(task.priority, task.seq)
         task.exetime = 0.0
-        self._enter(task, self.ready)
+        self._enter(changes, task, self.ready)
 
-    def put_delayed(self, task: Task, until: float) -> None:
+    def put_delayed(self, changes: Changes, task: Task, until: float) -> None:
         """Let the task wait until ``until`` (unix seconds)."""
         if task.state:
-            self._leave(task)
+            self._leave(changes, task)
         task.state = DELAYED
         task.key = time_key(until, task.seq)
         task.exetime = until
-        self._enter(task, self.delayed)
+        self._enter(changes, task, self.delayed)
 
-    def withdraw(self, task: Task) -> None:
+    def withdraw(self, changes: Changes, task: Task) -> None:
         """Take the task out of its place, before something of it changes that its place depends on."""
         if task.state:
-            self._leave(task)
+            self._leave(changes, task)
         task.state = 0
 
     def set_apart(self, task: Task) -> None:
@@ -118,7 +112,7 @@ class TaskQueue:
             self.unfinished -= 1
             task.apart = True
 
-    def lease(self, task: Task, token: Token, lease: Lease) -> None:
+    def lease(self, changes: Changes, task: Task, token: Token, lease: Lease) -> None:
         """Give the first ready task away."""
         self.ready.pop()
         self.counts[READY] -= 1
@@ -129,7 +123,7 @@ class TaskQueue:
         task.lease = lease
         task.unlisted = not task.kept_state
         self.processing.add(task, lease.deadline)
-        self._changes.touch(task)
+        changes.touch(task)
 
     def restore(self, task: Task, lease: Lease) -> None:
         """Take in a task that the store says is being run."""
@@ -137,48 +131,48 @@ class TaskQueue:
         task.lease = lease
         self.processing.add(task, lease.deadline)
 
-    def list_leases(self) -> None:
+    def list_leases(self, changes: Changes) -> None:
         """Have the store know all that is being run by its taskid, too."""
         for task in self.processing.leased.values():
             if task.unlisted:
                 task.unlisted = False
-                self._changes.touch(task)
+                changes.touch(task)
 
-    def extend(self, task: Task, deadline: float) -> None:
+    def extend(self, changes: Changes, task: Task, deadline: float) -> None:
         """Move the deadline (boot-clock seconds) of the task's lease."""
         if task.lease is None:
             raise Corrupt(f"task {task.taskid} is extended but not leased")
         task.lease.deadline = deadline
         self.processing.extend(task, deadline)
-        self._changes.touch(task)
+        changes.touch(task)
 
-    def succeed(self, task: Task, attempt: AttemptRecord) -> None:
+    def succeed(self, changes: Changes, task: Task, attempt: AttemptRecord) -> None:
         """End the task with this success."""
-        self.finish(task, SUCCESS, attempt.at)
+        self.finish(changes, task, SUCCESS, attempt.at)
         task.ended = attempt
         task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
 
-    def finish(self, task: Task, state: int, now: float) -> None:
+    def finish(self, changes: Changes, task: Task, state: int, now: float) -> None:
         """End the task as ``state`` at ``now`` (unix seconds)."""
-        self._leave(task)
+        self._leave(changes, task)
         task.state = state
         task.key = time_key(now, task.seq)
         task.exetime = 0.0
         self.counts[state] += 1
         if task.key < self.over_low[state]:
             self.over_low[state] = task.key
-        self._changes.touch(task)
-        self._changes.left(task)
+        changes.touch(task)
+        changes.left(task)
 
-    def reprioritise(self, task: Task, priority: int) -> None:
+    def reprioritise(self, changes: Changes, task: Task, priority: int) -> None:
         """Change the priority of a task that waits; it keeps its place among equals."""
         if task.state == READY:
-            self.withdraw(task)
+            self.withdraw(changes, task)
             task.priority = priority
-            self.put_ready(task)
+            self.put_ready(changes, task)
             return
         task.priority = priority
-        self._changes.touch(task)
+        changes.touch(task)
 
     def clear(self) -> None:
         """Hold and count nothing that is live."""
@@ -205,7 +199,7 @@ class TaskQueue:
             self.tasks[task.taskid] = task
         self.head(state).refill(tasks, end=end)
 
-    def _leave(self, task: Task) -> None:
+    def _leave(self, changes: Changes, task: Task) -> None:
         """Take the task out of where it is, whether that is held or not."""
         state = task.state
         self.counts[state] -= 1
@@ -219,16 +213,16 @@ class TaskQueue:
             self.processing.remove(task)
             task.lease = None
         elif task.ended is not None:
-            self._changes.keep_attempt(task, task.attempts - 1, task.ended)
+            changes.keep_attempt(task, task.attempts - 1, task.ended)
             task.ended = None
         self.tasks.pop(task.taskid, None)
 
-    def _enter(self, task: Task, order: Head) -> None:
+    def _enter(self, changes: Changes, task: Task, order: Head) -> None:
         self.counts[task.state] += 1
         if not task.apart:
             self.unfinished += 1
-        self._changes.touch(task)
+        changes.touch(task)
         if order.add(task):
             self.tasks[task.taskid] = task
         else:
-            self._changes.left(task)
+            changes.left(task)

@@ -165,17 +165,17 @@ class World:
         heard = self.heard(*requests)
         for each, flaw in zip(heard, flaws, strict=False):
             each.flaws = flaw
-        found = self.ledger.find(self.scheduler.needs(self.now, heard))
-        turn = self.scheduler.step(self.now, heard, found, config, self._undelivered)
-        self._undelivered = [said for said in turn.said if said.peer in self.unreachable]
-        self.ledger.commit(turn.kept)
+        turn = self.scheduler.begin(self.now, heard)
+        result = turn.decide(self.ledger.find(turn.needs), config, self._undelivered)
+        self._undelivered = [said for said in result.outgoing if said.peer in self.unreachable]
+        self.ledger.commit(result.writes)
         self.scheduler.verify()
         self._check_disk()
-        self.said, self.events, self.kept = turn.said, turn.events, turn.kept
-        self.happened += turn.events
+        self.said, self.events, self.kept = result.outgoing, result.events, result.writes
+        self.happened += result.events
         replies = [
             said.message
-            for said in turn.said
+            for said in result.outgoing
             if not self._deliver(said) and not isinstance(said.message, Select | HelloWanted)
         ]
         self.inbox += replies

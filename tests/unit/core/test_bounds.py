@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from taskqueue.core.parts.timer_heap import TimerHeap
-from taskqueue.core.scheduler import Turn
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
+from taskqueue.core.turn import TurnResult
 from taskqueue.protocol.replies import ErrorReply, NewTasksReply, Select, StatusReply
 from taskqueue.protocol.requests import Hello, ProjectSet, Status, TaskCancel, TaskShow
 from taskqueue.store.records.layout import OUTCOMES, SESSIONS
@@ -30,12 +30,12 @@ def refusal(world: World, **settings: Any) -> str:
     return world.ask(ErrorReply, request).reason
 
 
-def step(world: World, config: CoreConfig | None = None) -> Turn:
+def step(world: World, config: CoreConfig | None = None) -> TurnResult:
     """One turn in which nothing is heard, kept as any other."""
-    found = world.ledger.find(world.scheduler.needs(world.now, []))
-    turn = world.scheduler.step(world.now, [], found, config)
-    world.ledger.commit(turn.kept)
-    return turn
+    turn = world.scheduler.begin(world.now, [])
+    result = turn.decide(world.ledger.find(turn.needs), config)
+    world.ledger.commit(result.writes)
+    return result
 
 
 def test_projects_that_are_filled_otherwise_while_they_wait_to_be_read_keep_nobody_from_being_read() -> None:
@@ -166,7 +166,7 @@ def test_what_many_ask_about_one_task_is_looked_up_once() -> None:
     shows = [TaskShow(session=f"s{number}", n=1, project="news", taskid="a") for number in range(20)]
 
     heard = world.heard(*shows)
-    assert len(world.scheduler.needs(world.now, heard).whole) == 1
+    assert len(world.scheduler.begin(world.now, heard).needs.whole) == 1
 
 
 def test_cancelling_reads_no_bodies() -> None:
@@ -174,7 +174,7 @@ def test_cancelling_reads_no_bodies() -> None:
     world.push("news", task("a", body=LARGE))
 
     heard = world.heard(TaskCancel(session="person", n=1, project="news", taskids=["a", "b"]))
-    needs = world.scheduler.needs(world.now, heard)
+    needs = world.scheduler.begin(world.now, heard).needs
     assert not needs.whole
     assert not needs.specs
 
@@ -275,11 +275,11 @@ def test_a_new_config_writes_only_the_projects_of_which_it_says_something_new() 
     world = World(config(projects=layers, buckets=buckets))
 
     changed = step(world, config(projects=layers | {"p003": {"rate": 2}}, buckets=buckets))
-    assert [record.name for record in changed.kept.projects] == ["p003"]
+    assert [record.name for record in changed.writes.projects] == ["p003"]
     assert world.project("p003").settings["rate"] == 2
 
     paced = step(world, config(projects=layers | {"p003": {"rate": 2}}, buckets={"site": Pace(rate=9.0)}))
-    assert [record.name for record in paced.kept.projects] == ["p007"]
+    assert [record.name for record in paced.writes.projects] == ["p007"]
 
 
 def test_the_windows_of_many_projects_are_saved_a_part_in_each_turn() -> None:
@@ -288,7 +288,7 @@ def test_the_windows_of_many_projects_are_saved_a_part_in_each_turn() -> None:
         world.push(name, task("a"))
 
     world.elapsed += 120
-    assert 0 < len(step(world).kept.counters) <= 5
+    assert 0 < len(step(world).writes.counters) <= 5
 
 
 def test_large_bodies_of_a_fetcher_that_fell_silent_are_read_over_several_turns() -> None:
@@ -301,7 +301,7 @@ def test_large_bodies_of_a_fetcher_that_fell_silent_are_read_over_several_turns(
     world.turn()
     turns = []
     while world.next_wake() <= world.elapsed:
-        turns.append(len(world.ledger.find(world.scheduler.needs(world.now, [])).specs))
+        turns.append(len(world.ledger.find(world.scheduler.begin(world.now, []).needs).specs))
         world.turn()
     assert max(turns) == 8
     assert world.counts().processing == 0

@@ -442,8 +442,8 @@ def test_what_could_not_be_sent_to_where_a_fetcher_was_before_says_nothing_of_it
     fetcher = world.fetcher()
     elsewhere = Outgoing(Peer(b"before"), fetcher.messages[-1], kept=False, session=fetcher.session)
 
-    found = world.ledger.find(world.scheduler.needs(world.now, []))
-    world.scheduler.step(world.now, [], found, undelivered=[elsewhere])
+    turn = world.scheduler.begin(world.now, [])
+    turn.decide(world.ledger.find(turn.needs), undelivered=[elsewhere])
     world.push("news", task("b"))
     assert (fetcher.taken, world.counts().processing) == (["a", "b"], 2)
 
@@ -485,8 +485,9 @@ def test_at_another_address_it_is_asked_again(world: World) -> None:
 
     (heard,) = world.heard(Verify(session="fetcher", n=world.n()))
     heard.peer = Peer(b"elsewhere")
-    turn = world.scheduler.step(world.now, [heard], world.ledger.find(world.scheduler.needs(world.now, [heard])))
-    assert [said.peer for said in turn.said if isinstance(said.message, HelloWanted)] == [b"elsewhere"]
+    turn = world.scheduler.begin(world.now, [heard])
+    result = turn.decide(world.ledger.find(turn.needs))
+    assert [said.peer for said in result.outgoing if isinstance(said.message, HelloWanted)] == [b"elsewhere"]
 
 
 def test_nobody_else_is_asked_for_a_hello(world: World) -> None:

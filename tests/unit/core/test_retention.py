@@ -119,7 +119,7 @@ def test_projects_take_turns_and_share_what_a_turn_drops(make_world: MakeWorld) 
 
     counts = [left(world)]
     while counts[-1]:
-        needs = world.scheduler.needs(world.now, [])
+        needs = world.scheduler.begin(world.now, []).needs
         assert len({ref.project for ref in needs.old}) <= OLD_AT_ONCE
         world.turn()
         counts.append(left(world))
@@ -133,10 +133,11 @@ def test_what_is_read_begins_where_the_last_step_ended(world: World) -> None:
     finish_many(world)
     wait_until_old(world)
 
-    (first,) = world.scheduler.needs(world.now, []).old
-    dropped = world.ledger.find(world.scheduler.needs(world.now, [])).old[0].tasks
+    (first,) = world.scheduler.begin(world.now, []).needs.old
+    (page,) = world.ledger.find(world.scheduler.begin(world.now, []).needs).old.values()
+    dropped = page.tasks
     world.turn()
-    (second,) = world.scheduler.needs(world.now, []).old
+    (second,) = world.scheduler.begin(world.now, []).needs.old
     assert first.start <= dropped[0].task.key
     assert dropped[-1].task.key < second.start
 
@@ -148,7 +149,7 @@ def test_nothing_is_read_and_nobody_wakes_while_nothing_is_old(world: World) -> 
     wakes = world.wakes
 
     world.advance(DAY - 2 * HOUR - 1)
-    assert (world.wakes, world.scheduler.needs(world.now, []).old) == (wakes, [])
+    assert (world.wakes, world.scheduler.begin(world.now, []).needs.old) == (wakes, [])
     world.advance(1 + MINUTE)
     assert (world.wakes - wakes, left(world)) == (2, 0), "one turn to have it read, one to drop it"
     world.advance(1000 * DAY)
@@ -173,8 +174,9 @@ def test_tasks_that_end_one_by_one_are_dropped_together(world: World) -> None:
 def test_no_body_is_read_to_be_dropped(world: World) -> None:
     world = old_world(world)
 
-    needs = world.scheduler.needs(world.now, [])
-    assert all(old.task.spec is None for old in world.ledger.find(needs).old[0].tasks)
+    needs = world.scheduler.begin(world.now, []).needs
+    (page,) = world.ledger.find(needs).old.values()
+    assert all(old.task.spec is None for old in page.tasks)
     assert (needs.orders, needs.whole, needs.specs) == ([], [], [])
 
 
@@ -358,7 +360,7 @@ def test_a_start_reads_nothing_where_nothing_is_old(world: World) -> None:
 
     world.crash()
     while world.next_wake() <= world.elapsed:
-        assert world.scheduler.needs(world.now, []).old == []
+        assert world.scheduler.begin(world.now, []).needs.old == []
         world.turn()
 
 
@@ -479,7 +481,7 @@ def test_an_order_that_names_a_live_task_stops_the_daemon(world: World) -> None:
     ids[key] = b"\x01" + ids[key][1:]
 
     with pytest.raises(Corrupt, match="not where its order has it"):
-        world.ledger.find(world.scheduler.needs(world.now, []))
+        world.ledger.find(world.scheduler.begin(world.now, []).needs)
 
 
 # ------------------------------------------------------------------------------------------------ arithmetic
@@ -497,4 +499,4 @@ def test_what_it_is_woken_for_is_old_then(keep: float) -> None:
 def test_what_is_kept_for_ever_is_never_old() -> None:
     assert old_below(inf, 1.7e9) == 0
     assert old_at(time_key(1.7e9, 1), inf) == old_at(NOTHING, 60) == inf
-    assert Found().old == []
+    assert Found().old == {}

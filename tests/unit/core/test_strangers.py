@@ -19,7 +19,7 @@ def small_world() -> World:
 
 def needs(world: World, *requests: AnyRequest) -> Needs:
     """What the store is asked for, for the sake of these requests."""
-    return world.scheduler.needs(world.now, world.heard(*requests))
+    return world.scheduler.begin(world.now, world.heard(*requests)).needs
 
 
 def done(world: World, taskid: str, token: int, session: str = "stranger") -> Done:

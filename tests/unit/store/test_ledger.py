@@ -111,7 +111,7 @@ def attempt(taskid: str, slot: int, error: str = "", project: int = P) -> KeptAt
 def page(
     ledger: Ledger, after: str = "", limit: int = 100, *, whole: bool = False, errors: bool = False, project: int = P
 ) -> FoundPage:
-    [found] = ledger.find(Needs(pages=[PageRef(project, after, limit, whole, errors)])).pages
+    [found] = ledger.find(Needs(pages=[PageRef(project, after, limit, whole, errors)])).pages.values()
     return found
 
 

@@ -145,7 +145,7 @@ def seen_on_pages(ledger: Ledger, project: int) -> list[str]:
     end = False
     while not end:
         ref = PageRef(project, seen[-1] if seen else "", 2, whole=True, errors=True)
-        [page] = ledger.find(Needs(pages=[ref])).pages
+        [page] = ledger.find(Needs(pages=[ref])).pages.values()
         seen += [task.taskid for task in page.tasks]
         end = page.end
     return seen

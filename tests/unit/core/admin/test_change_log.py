@@ -62,8 +62,8 @@ def test_the_address_is_that_of_who_asked(world: World) -> None:
     request = ProjectDo(project="news", action="pause", n=world.n(), **ANNA)
     heard = [Incoming(Peer(b"p"), request, address="10.0.0.7")]
 
-    found = world.ledger.find(world.scheduler.needs(world.now, heard))
-    world.ledger.commit(world.scheduler.step(world.now, heard, found).kept)
+    turn = world.scheduler.begin(world.now, heard)
+    world.ledger.commit(turn.decide(world.ledger.find(turn.needs)).writes)
 
     assert page(world).entries[0].address == "10.0.0.7"
 
@@ -160,11 +160,12 @@ def test_an_action_on_a_group_is_told_of_each_project_for_which_it_made_sense(wo
 
 
 def test_a_reload_of_the_config_is_told_with_the_settings_that_it_changed(world: World) -> None:
-    found = world.ledger.find(world.scheduler.needs(world.now, []))
+    turn = world.scheduler.begin(world.now, [])
+    found = world.ledger.find(turn.needs)
     config = CoreConfig(projects={"news": {"rate": 3.0}, "shop": {}})
     reloaded = ["projects.news.rate", "server.log_level"]
 
-    world.ledger.commit(world.scheduler.step(world.now, [], found, config, reloaded=reloaded).kept)
+    world.ledger.commit(turn.decide(found, config, reloaded=reloaded).writes)
 
     entry = page(world).entries[0]
     assert (entry.what, entry.name, entry.detail) == ("config reload", "SIGHUP", "projects.news.rate, server.log_level")

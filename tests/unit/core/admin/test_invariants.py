@@ -13,6 +13,7 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.state import State
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Token
 from tests.unit.core.conftest import MakeWorld, World, task
@@ -26,6 +27,11 @@ def state() -> State:
     world.fetcher(capacity=1)
     world.push("news", task("a"), task("b"), task("c", delay=60), task("d", delay=90))
     return world.scheduler._state
+
+
+def wrong(state: State) -> list[str]:
+    """What the check says of the state between two turns."""
+    return check(TurnState(state, state.before))
 
 
 def news(state: State) -> Project:
@@ -91,11 +97,11 @@ DAMAGES: list[tuple[str, Callable[[State], object]]] = [
 
 @pytest.mark.parametrize(("complaint", "damage"), DAMAGES, ids=[complaint for complaint, _ in DAMAGES])
 def test_what_is_wrong_with_a_state_is_said(state: State, complaint: str, damage: Callable[[State], object]) -> None:
-    assert check(state) == []
+    assert wrong(state) == []
 
     damage(state)
 
-    assert [problem for problem in check(state) if complaint in problem]
+    assert [problem for problem in wrong(state) if complaint in problem]
 
 
 def test_a_check_that_nobody_runs_is_said(make_world: MakeWorld) -> None:
@@ -108,7 +114,7 @@ def test_a_check_that_nobody_runs_is_said(make_world: MakeWorld) -> None:
     state = world.scheduler._state
     pretend(news(state).pause, out=8)
 
-    assert check(state) == ["project news: 8 checks are counted as being run, 2 are"]
+    assert wrong(state) == ["project news: 8 checks are counted as being run, 2 are"]
 
 
 def test_a_scheduler_that_finds_something_wrong_is_corrupt(world: World) -> None:

@@ -259,8 +259,8 @@ def test_an_error_glob_picks_by_the_last_error(world: World, newest: bool) -> No
 def test_a_page_looks_at_a_bounded_number_of_tasks_for_their_errors(world: World) -> None:
     fail_some(world)
 
-    [over] = world.scheduler.needs(world.now, world.heard(asked(world, "failed", error="x"))).lists
-    [live] = world.scheduler.needs(world.now, world.heard(asked(world, "delayed", error="x"))).lists
+    [over] = world.scheduler.begin(world.now, world.heard(asked(world, "failed", error="x"))).needs.lists
+    [live] = world.scheduler.begin(world.now, world.heard(asked(world, "delayed", error="x"))).needs.lists
 
     assert (over.limit, live.limit) == (ERRORS_LOOKED_AT, LOOKED_AT)
 

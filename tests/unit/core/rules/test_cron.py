@@ -352,8 +352,8 @@ def test_a_crash_before_the_run_is_kept_does_not_lose_it(world: World) -> None:
     world.set(cron={"nightly": NIGHTLY})
     world.advance(NIGHT - 1)
     world.elapsed += 1
-    found = world.ledger.find(world.scheduler.needs(world.now, []))
-    world.scheduler.step(world.now, [], found)
+    turn = world.scheduler.begin(world.now, [])
+    turn.decide(world.ledger.find(turn.needs))
 
     world.elapsed += 5
     world.crash()

@@ -181,8 +181,8 @@ def test_a_refusal_goes_to_whoever_sent_the_number_and_tasks_to_whom_they_went_b
     world: World, victim: Fetcher
 ) -> None:
     attack = [Incoming(Peer(b"elsewhere"), hello(FAR))]
-    found = world.ledger.find(world.scheduler.needs(world.now, attack))
-    (refusal,) = world.scheduler.step(world.now, attack, found).said
+    turn = world.scheduler.begin(world.now, attack)
+    (refusal,) = turn.decide(world.ledger.find(turn.needs)).outgoing
     world.push("news", task("b"))
 
     assert refusal.peer == b"elsewhere"

@@ -121,9 +121,9 @@ def test_a_refill_raises_the_floor_above_what_it_brought() -> None:
 
 
 def delayed(*times: float) -> TaskQueue:
-    queue = TaskQueue(Changes(), TaskCounts(), 0, 0, 0, [0] * 7)
+    queue = TaskQueue(TaskCounts(), 0, 0, 0, [0] * 7)
     for seq, at in enumerate(times):
-        queue.put_delayed(Task(1, f"t{seq}", 0, 0, seq), at)
+        queue.put_delayed(Changes(), Task(1, f"t{seq}", 0, 0, seq), at)
     return queue
 
 

@@ -38,7 +38,7 @@ def failed(n: int, at: float = NOW, error: str = "no title") -> KeptFailure:
 
 
 def find(ledger: Ledger, start: int = 0, end: int = time_key(2 * NOW, 0), limit: int = 100) -> FoundFailures:
-    [found] = ledger.find(Needs(failures=[FailuresRef(start, end, limit)])).failures
+    [found] = ledger.find(Needs(failures=[FailuresRef(start, end, limit)])).failures.values()
     return found
 
 

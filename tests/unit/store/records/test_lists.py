@@ -60,7 +60,7 @@ def keep(
 
 def listed(ledger: Ledger, state: int, **fields: Any) -> FoundList:
     ref = ListRef(P, state, 0, NO_FLOOR, False, 100, 100, 1 << 20, "", "", True)._replace(**fields)
-    [found] = ledger.find(Needs(lists=[ref])).lists
+    [found] = ledger.find(Needs(lists=[ref])).lists.values()
     assert found.ref == ref
     return found
 

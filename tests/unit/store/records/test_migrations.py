@@ -89,7 +89,7 @@ def test_the_last_error_is_the_newest_attempt_of_the_history(open_store: Open) -
     assert history(store, "b") == {9: AttemptRecord(60.5, "timeout", error="timeout")}
     assert history(store, "é") == {9: AttemptRecord(70.5, "failed")}
     assert history(store, "none") == {}
-    [page] = Ledger(store).find(Needs(pages=[PageRef(P, "", 10, whole=True, errors=True)])).pages
+    [page] = Ledger(store).find(Needs(pages=[PageRef(P, "", 10, whole=True, errors=True)])).pages.values()
     assert page.errors == {"a": "404", "b": "timeout", "é": ""}
     assert [(task.taskid, task.attempts, task.held_back, task.itag) for task in page.tasks] == [
         (taskid, 0, True, "itag") for taskid in ("a", "b", "none", "é")

@@ -1,0 +1,151 @@
+"""One turn: requests and the time in; what to write, what to say and what to tell out.
+
+    Scheduler.begin(now, incoming) ──► Turn ─┬─ needs            what to look up
+                                             └─ decide(found)    ──► TurnResult
+
+    begin    let go of bodies, follow a clock that was put back
+             ask for what is due             cron jobs, operations, what was cleared, what is old, heads that ran low
+             ask for what was requested
+    decide   1. take in what was found       heads refilled, hollow tasks filled, outcomes of sessions
+                push its own tasks           of projects that finished with the turn before, and of cron jobs
+             2. answer what was heard        in its order; a repeat is answered from what is kept
+             3. keep the appointments        leases that ran out, silent fetchers, tasks that are due
+                take a step of an operation  and one of what was cleared, and of what is old
+             4. hand out                     fair shares, each project at its pace
+             5. settle                       heads trimmed, appointments made, records of what changed
+
+The same state, time, requests and findings give the same turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from taskqueue.core import answers, lookups
+from taskqueue.core.admin import change_log, failure_counts, operations
+from taskqueue.core.parts.events import Event
+from taskqueue.core.rules import (
+    answer_waiters,
+    completion,
+    cron,
+    event_history,
+    failures,
+    fetchers,
+    memory_limits,
+    retention,
+    statistics,
+    sweep,
+)
+from taskqueue.core.rules.eligibility import offer
+from taskqueue.core.rules.handout import HandOut, call_crowded
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.startup import configure
+from taskqueue.core.tasks.needs import Found
+from taskqueue.core.tasks.records import WriteSet
+from taskqueue.core.timers import keep_appointments
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.replies import Outgoing
+from taskqueue.protocol.requests import Incoming
+
+
+class TurnResult(Struct):
+    """What one turn comes to: one batch to write, then these messages to send, and people to tell."""
+
+    writes: WriteSet
+    outgoing: list[Outgoing]
+    events: list[Event]
+
+
+class Turn:
+    """A turn that has begun; to be decided, once, with what it needs.
+
+    Attributes:
+        needs: what must be looked up before.
+    """
+
+    __slots__ = ("_incoming", "_turn", "needs")
+
+    def __init__(self, turn: TurnState, incoming: Sequence[Incoming]) -> None:
+        self._turn = turn
+        self._incoming = incoming
+        self.needs = lookups.begin(turn, incoming)
+
+    def decide(
+        self,
+        found: Found,
+        config: CoreConfig | None = None,
+        undelivered: Sequence[Outgoing] = (),
+        reloaded: Sequence[str] | None = None,
+    ) -> TurnResult:
+        """Decide it.
+
+        Args:
+            found: the answer to its needs.
+            config: a new one, in force from this turn on; None leaves it as it is.
+            undelivered: what the turn before said to fetchers and could not be sent: nobody was there, or nobody reads.
+            reloaded: somebody had the config file read again: names of the settings that are others now; None: nobody.
+
+        Raises:
+            Corrupt: an invariant is broken; throw the scheduler away.
+        """
+        turn = self._turn
+        turn.found = found
+        turn.changes.lay_over(found.tasks)
+        answer_waiters.begin(turn)
+        lookups.absorb(turn)
+        completion.finish(turn)
+        cron.tick(turn)
+        # Not before: what was looked up for these is what the settings said until now.
+        if config is not None:
+            configure(turn, config)
+        if reloaded is not None:
+            change_log.note_reload(turn, reloaded)
+        for said in undelivered:
+            fetchers.miss(turn, said)
+        for each in self._incoming:
+            answers.hear(turn, each)
+        keep_appointments(turn)
+        operations.step(turn)
+        sweep.step(turn)
+        retention.step(turn)
+        event_history.step(turn)
+        failures.step(turn)
+        failure_counts.step(turn)
+        _offer(turn)
+        HandOut(turn).run()
+        _settle(turn)
+        return TurnResult(turn.changes.take(), turn.outgoing, turn.events)
+
+
+def _offer(turn: TurnState) -> None:
+    state = turn.state
+    if state.connections.crowded:
+        call_crowded(turn)
+    for session in turn.freed.values():
+        state.fair_queue.weigh(session)
+    if turn.freed and state.barred:
+        barred, state.barred = state.barred, {}
+        for project in barred.values():
+            offer(turn, project)
+    for project in turn.dirty.values():
+        offer(turn, project)
+
+
+def _settle(turn: TurnState) -> None:
+    state, writes = turn.state, turn.changes.writes
+    for project in turn.dirty.values():
+        queue = project.queue
+        memory_limits.settle(state, project)
+        state.boot.note(("lease", project.number), queue.processing.next_at())
+        state.wall.note(("due", project.number), queue.due_at())
+        state.wall.note(("old", project.number), project.old_at())
+        lookups.note_low(state, project)
+        completion.note(turn, project)
+        statistics.note(turn, project)
+        writes.projects.append(project.record())
+    memory_limits.relieve(state)
+    operations.list_leases(turn)
+    writes.buckets += [shared.record() for shared in turn.drawn.values()]
+    state.more = turn.more or bool(state.waits.late)

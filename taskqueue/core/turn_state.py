@@ -1,0 +1,212 @@
+"""What lives for one turn: made when it begins, gone when it has been decided. So nothing has to be reset.
+
+    begin ──► what is looked up, and for whom        asked, ticking, sweeping, ridding, paging, counted, …
+    decide ─► what it touches, and what comes of it  dirty, freed, drawn, entered; changes, outgoing, events, more
+
+The rules are functions over it. What they know of the turns before is ``state``, which is written as they decide: a
+turn that has begun is decided, or else the whole scheduler is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from taskqueue.core.parts.events import Event, EventKind
+from taskqueue.core.projects.failure_groups import FailureCount
+from taskqueue.core.projects.operation import Operation
+from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.state import OF_SESSIONS, State
+from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.changes import Changes
+from taskqueue.core.tasks.failure import FailuresRef
+from taskqueue.core.tasks.needs import Found, ListRef, PageRef, SpecRef
+from taskqueue.core.tasks.records import OUTCOME_WINDOW, DroppedSession, SessionRecord
+from taskqueue.core.tasks.task import (
+    ATTEMPTS_KEPT,
+    PROCESSING,
+    Spec,
+    Task,
+    deferred_bytes,
+    kept_error,
+    size_of,
+)
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import Now
+from taskqueue.protocol.replies import AnyOutgoing, Outgoing
+
+
+class TurnState:
+    """See the module.
+
+    Attributes:
+        state: what outlives the turn.
+        now: its time.
+        found: what was looked up for it; empty until it is decided.
+        changes: what it has done to tasks, and all that is to be written.
+        asked: hollow tasks whose specs are looked up.
+        lists: parts of orders to be shown, as asked for, and as looked up.
+        ticking: projects with cron jobs that are due.
+        sweeping: by project number, up to which seq it is swept, and the page that this is done with.
+        ridding: numbers of projects in which something is too old.
+        paging, page: the operation that takes a step, and the page of tasks that it goes through, if any.
+        old_failures: the page of failures that are old.
+        counted: the request for failures that a page is counted for.
+        clears: a project may be cleared.
+        dirty: projects that it touched, by number.
+        freed: sessions that may have got free slots.
+        drawn: shared buckets that it took tokens of.
+        entered: numbers of projects that operations have come to.
+        told: how many of those who waited it has told.
+        outgoing, events: what it says, to clients and to whoever minds the daemon.
+        more: it leaves work undone because it was long enough.
+    """
+
+    __slots__ = (
+        "asked", "changes", "clears", "counted", "dirty", "drawn", "entered", "events", "found", "freed", "lists",
+        "more", "now", "old_failures", "outgoing", "page", "paging", "ridding", "state", "sweeping", "ticking", "told",
+    )  # fmt: skip
+
+    def __init__(self, state: State, now: Now) -> None:
+        self.state = state
+        self.now = now
+        self.found = Found()
+        self.changes = Changes()
+        self.asked: dict[SpecRef, Task] = {}
+        self.lists: dict[ListRef, ListRef] = {}
+        self.ticking: dict[int, Project] = {}
+        self.sweeping: dict[int, tuple[int, PageRef]] = {}
+        self.ridding: list[int] = []
+        self.paging: Operation | None = None
+        self.page: PageRef | None = None
+        self.old_failures: FailuresRef | None = None
+        self.counted: FailureCount | None = None
+        self.clears = False
+        self.dirty: dict[int, Project] = {}
+        self.freed: dict[str, Session] = {}
+        self.drawn: dict[str, SharedBucket] = {}
+        self.entered: dict[int, None] = {}
+        self.told = 0
+        self.outgoing: list[Outgoing] = []
+        self.events: list[Event] = []
+        self.more = False
+
+    # ------------------------------------------------------------------------------------ projects
+
+    def touch(self, project: Project) -> None:
+        """Something of the project or of its tasks changes."""
+        self.dirty[project.number] = project
+
+    def new_project_number(self) -> int:
+        """The number of a project that is made now."""
+        state = self.state
+        state.next_project += 1
+        self.changes.writes.next_project = state.next_project
+        return state.next_project - 1
+
+    def tell(self, kind: EventKind, project: Project, reason: str) -> None:
+        """Tell whoever minds the daemon."""
+        self.events.append(Event(kind, project.name, self.now.wall, reason))
+
+    # ------------------------------------------------------------------------------------ sessions
+
+    def say(self, session: Session, message: AnyOutgoing, *, kept: bool) -> None:
+        """Send the session a message; ``kept``: not before what the turn keeps is on disk."""
+        self.outgoing.append(Outgoing(session.peer, message, kept, session.id))
+
+    def save_session(self, session: Session) -> None:
+        """Let the store know about when the session was last heard: once a minute is exact enough."""
+        wall = self.now.wall
+        if not session.saved_at <= wall < session.saved_at + 60:
+            session.saved_at = wall
+            self.changes.writes.sessions.append(SessionRecord(session.id, wall))
+
+    def forget_session(self, session: Session) -> None:
+        """Forget a session that holds nothing, with its kept outcomes."""
+        state = self.state
+        state.dismiss(session)
+        state.memory.ended -= len(session.ended)
+        state.connections.forget(session)
+        del state.sessions[session.id]
+        self.freed.pop(session.id, None)
+        state.silent.pop(session.id, None)
+        for kind in OF_SESSIONS:
+            state.boot.drop((kind, session.id))
+        if session.saved_at or session.kept_requests is None:  # if not, the store has nothing of it
+            slots = range(OUTCOME_WINDOW) if session.kept_requests is None else tuple(session.kept_requests)
+            self.changes.writes.dropped_sessions.append(DroppedSession(session.id, slots))
+
+    # ------------------------------------------------------------------------------------ tasks
+
+    def find(self, project: Project, taskid: str) -> Task | None:
+        """The task as it is now, in memory or looked up; None if it is unknown."""
+        return project.queue.tasks.get(taskid) or self.changes.beyond.get((project.number, taskid))
+
+    def spec_of(self, task: Task) -> Spec:
+        """The task's spec, which is here because it was asked for."""
+        if task.spec is None:
+            raise Corrupt(f"the spec of task {task.taskid!r} (seq {task.seq}) was not looked up")
+        return task.spec
+
+    def ask(self, task: Task) -> None:
+        """Have the task's spec read for this very turn, if it is hollow."""
+        if task.spec is None:
+            self.asked[SpecRef(task.project, task.seq)] = task
+
+    def fill(self, specs: Mapping[SpecRef, Spec]) -> None:
+        """Take in the specs that were asked for."""
+        state = self.state
+        for ref, task in self.asked.items():
+            if not state.is_hollow(ref, task):
+                continue
+            project = state.numbered[ref.project]
+            if ref not in specs:
+                raise Corrupt(f"project {project.name!r}: the store has no spec of task {task.taskid!r}")
+            task.spec = specs[ref]
+            state.resize(project, task, size_of(task.spec))
+            if task.state == PROCESSING:
+                state.heavy.append(task)  # it was wanted for this turn only
+            self.touch(project)
+
+    def unlease(self, task: Task) -> Session:
+        """End the task's lease as its fetcher has said; where the task goes then is for the caller to say."""
+        lease = task.lease
+        if lease is None:
+            raise Corrupt(f"task {task.taskid!r} has no lease to end")
+        state = self.state
+        session = state.sessions[lease.session]
+        del session.leases[task.token]
+        if session.passed:
+            session.passed.pop(task.token, None)
+        if session.suspects:
+            session.suspects.pop(task.token, None)
+        state.memory.leases -= 1
+        state.memory.leased -= task.size
+        if lease.deferred is not None:
+            state.memory.deferred -= deferred_bytes(lease.deferred)
+        self.freed[session.id] = session
+        if lease.check:
+            state.numbered[task.project].pause.leave(lease.check)
+        return session
+
+    def revoke(self, task: Task) -> Session:
+        """End the task's lease although its fetcher has not said so, and may still work on the task."""
+        state = self.state
+        passed_on = task.lease is not None and task.token in state.sessions[task.lease.session].passed
+        number = task.lease.number if task.lease is not None else 0
+        session = self.unlease(task)
+        if not passed_on and state.memory.ended < state.config.max_leases:
+            session.ended[task.token] = number
+            state.memory.ended += 1
+        return session
+
+    def note_attempt(self, task: Task, attempt: AttemptRecord) -> None:
+        """Keep how an attempt ended, in place of the oldest one in the task's history."""
+        if attempt.error:
+            attempt = replace(attempt, error=kept_error(attempt.error))
+        self.changes.keep_attempt(task, task.attempts, attempt)
+        task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
+        self.changes.touch(task)
