@@ -1,4 +1,4 @@
-"""Growing pauses between attempts to begin again after the store failed."""
+"""Exponential backoff between attempts to reopen a failed store."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ LONGEST_SECONDS: Final = 5.0
 
 
 class Backoff:
-    """Doubles from FIRST_SECONDS to LONGEST_SECONDS, until something worked again."""
+    """Pauses that double from FIRST_SECONDS to LONGEST_SECONDS until ``reset``."""
 
     def __init__(self) -> None:
         self._seconds = FIRST_SECONDS
 
     def next(self) -> float:
-        """Seconds to wait before this attempt; the one after it waits longer."""
+        """Seconds to wait before this attempt; doubles for the next one."""
         seconds = self._seconds
         self._seconds = min(2 * seconds, LONGEST_SECONDS)
         return seconds
 
     def reset(self) -> None:
-        """It worked: the next failure is the first again."""
+        """An attempt succeeded: start from FIRST_SECONDS again."""
         self._seconds = FIRST_SECONDS

@@ -1,13 +1,12 @@
-"""The one module of the daemon that reads the time.
+"""The only module of the daemon that reads the time.
 
-Two clocks, because a crawler's times are of two kinds. *Wall* time is what people and sites mean by a date:
-exetime and ages run on it, and it may be stepped by whoever keeps the machine's clock. *Boot* time counts the
-seconds since the machine started, those in suspend included, and never steps: deadlines and buckets run on
-it.
+There are two clocks. *Wall* time is unix time, which people and sites mean by a date: exetime and ages use it, and the
+operator may step it. *Boot* time counts the seconds since the machine started, including suspend, and never steps:
+deadlines and buckets use it.
 
     the wall clock went back by       the daemon's wall time
-    up to SMALL_STEP_SECONDS          waits where it is until the clock has caught up
-    more                              follows, and the log says so
+    up to SMALL_STEP_SECONDS          stands still until the clock has caught up
+    more                              follows, with a warning in the log
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 log = logging.getLogger("taskqueue")
 
 ticks = time.perf_counter
-"""Seconds from an arbitrary moment, for measuring how long something takes."""
+"""Seconds since an arbitrary moment, for measuring durations."""
 cpu_ticks = time.thread_time
-"""Seconds that this thread has had the processor, for measuring what something costs."""
+"""CPU seconds of this thread, for measuring costs."""
 
 
 class Clock:
-    """Gives the time as the core wants it. Wall time from one clock goes back only by a step over 60 s."""
+    """The time as the core needs it. Wall time of one clock steps back by more than 60 s or not at all."""
 
     def __init__(self) -> None:
         self._wall = time.time()
@@ -43,7 +42,7 @@ class Clock:
         return Now(wall=self._wall, boot=boot_seconds())
 
     def uptime(self) -> float:
-        """Seconds since this clock was made."""
+        """Seconds since this clock was created."""
         return boot_seconds() - self.started_at
 
     def _follow(self, wall: float) -> float:
@@ -62,5 +61,5 @@ def boot_seconds() -> float:
 
 
 def boot_id() -> str:
-    """Names this run of the machine: boot-clock times of another one mean nothing."""
+    """Identifies the current boot of the machine: boot-clock times of another boot mean nothing."""
     return BOOT_ID_FILE.read_text().strip()

@@ -1,12 +1,13 @@
-"""The daemon's log on stderr: one line an event, ``name key=value key=value``.
+"""The daemon's log on stderr: one line per event, ``name key=value key=value``.
 
     debug    every request, and every task that changed: new select done failed retry timeout ...
-    info     stop, reload, what people changed, what happened to projects, and a summary a minute when something did
+    info     stop, reload, changes made by people, events of projects, and a summary per minute of activity
     warning  the clock stepped back
     error    the store failed
 
-A turn is told as what it did in the end: a task that changed twice in one turn is shown with both ends. When
-debug is off nothing here is called.
+A task is logged with the net effect of a turn: one that changed twice in a turn is shown with both ends. Unless debug
+is
+on, the functions for debug lines are not called.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from taskqueue.visible_text import visible
 log = logging.getLogger("taskqueue")
 
 ENDS: Final = {PROCESSING: "select", SUCCESS: "done", FAILED: "failed", CANCELLED: "cancelled"}
-"""Event by the state that a task came to; ready and delayed depend on where it came from."""
+"""Event by a task's new state; for ready and delayed it depends on the old one."""
 
 
 def set_up(level: str) -> None:
-    """Send the log to stderr, from this level up."""
+    """Log to stderr, from this level up."""
     handler = logging.StreamHandler()
     handler.setFormatter(LogLines())
     log.handlers[:] = [handler]
@@ -41,18 +42,18 @@ def set_up(level: str) -> None:
 
 
 def set_level(level: str) -> None:
-    """Change what is logged: debug, info, warning or error."""
+    """Change the level: debug, info, warning or error."""
     log.setLevel(level.upper())
 
 
 def turn_lines(
     heard: Sequence[Incoming], writes: WriteSet, names: Mapping[int, str], pseudonym: Callable[[str], str]
 ) -> Iterator[str]:
-    """What a turn heard and what it changed.
+    """Debug lines of a turn: its requests, and the tasks that it changed.
 
     Args:
         names: of the projects, by number.
-        pseudonym: tells that of a session by its id, which nobody may read here.
+        pseudonym: replaces a session id, which must not appear in the log.
     """
     for message in heard:
         if isinstance(message.request, Request):
@@ -63,19 +64,19 @@ def turn_lines(
 
 
 def event_line(event: Event) -> str:
-    """What happened to a project."""
+    """The line of a project's event."""
     return f"{event.kind} project={event.project} reason={quoted(event.reason)}"
 
 
 def silent_fetcher_lines(writes: WriteSet) -> Iterator[str]:
-    """A line for each fetcher that has fallen silent while it ran tasks; these are suspects from then on."""
+    """One line per fetcher that went silent while it ran tasks; these tasks are suspects from then on."""
     crashed = Counter(each.attempt.fetcher for each in writes.attempts if each.attempt.outcome == "crashed")
     for fetcher, tasks in crashed.items():
         yield f"fetcher-silent fetcher={quoted(fetcher)} running={tasks}"
 
 
 def change_line(entry: ChangeRecord) -> str:
-    """What a person changed: who, what, and how many tasks that was about."""
+    """The line of a change made by a person: who, what, and how many tasks it affected."""
     pairs = {
         "what": entry.what,
         "project": entry.project,
@@ -122,5 +123,5 @@ def _events(old: int, task: Task) -> Iterator[str]:
 
 
 def quoted(value: str) -> str:
-    """A value as it stands in a line; in quotes if it could be taken for more than one."""
+    """A value for a log line; in quotes if it could be taken for more than one."""
     return value if value.isprintable() and not {" ", '"', "="} & set(value) else visible(json.dumps(value))

@@ -1,12 +1,12 @@
-"""Start the daemon: read the config, take the address, open the store, and turn until told to stop.
+"""Starts the daemon: reads the config, binds the address, opens the store, and runs the loop until a stop signal.
 
     exit 0    stopped by SIGTERM or SIGINT, cleanly
     exit 1    could not start, or stopped while the store could not be used (it waits for a disk that is full)
     exit 3    another scheduler has taken over the store
     exit 4    an invariant is broken: a bug, and going on could lose tasks
-    exit 5    the store is damaged: tasks that were acknowledged are lost, and whoever starts it has to decide
+    exit 5    the store is damaged: acknowledged tasks are lost, and the operator has to decide
 
-Each but the first says why on stderr, in one line, and of damage what and where in some more.
+Each but the first says why on stderr, in one line; for damage, more lines say what and where.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ EXIT_CORRUPT: Final = 4
 EXIT_DAMAGED: Final = 5
 
 SWITCH_SECONDS: Final = 0.0001
-"""How long the loop may keep the GIL when the sync thread wants it back. Measured with a busy loop and fdatasync:
+"""How long the loop may keep the GIL when the sync thread wants it. Measured with a busy loop and fdatasync:
 106 syncs a second with Python's own 5 ms, 2,600 with this, and the loop itself no slower.
 """
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
@@ -86,13 +86,13 @@ def run(
     pid_path: str | None = None,
     accept_damage: bool = False,
 ) -> int:
-    """Run a daemon in this process, which must call from its main thread, until a signal ends it.
+    """Run a daemon in this process until a signal ends it; must be called from the main thread.
 
     Args:
-        config_path: a TOML file; None is a file that says nothing. SIGHUP reads it again.
-        bind, store_path, durability, log_level: said instead of what the file and the environment say.
-        environ: variables that may say settings; see ``environment``.
-        pid_path: of a file that says which process this is; see ``pid_file``.
+        config_path: a TOML file; None: all defaults. SIGHUP reads it again.
+        bind, store_path, durability, log_level: override the file and the environment.
+        environ: variables that may contain settings; see ``environment``.
+        pid_path: of a pid file; see ``pid_file``.
         accept_damage: start on a damaged store, without what it has lost.
 
     Returns:
@@ -121,7 +121,7 @@ def run(
 
 
 class ConfigSource:
-    """Where the config comes from: a file, what the environment says instead, and what the caller says instead.
+    """The sources of the config: a file, overridden by the environment, overridden by the caller.
 
     Attributes:
         config: in force.
@@ -134,17 +134,19 @@ class ConfigSource:
         self.config = Config()
 
     def read(self) -> Config:
-        """Read the file and put it in force.
+        """Read the config and put it in force.
 
         Raises:
-            ConfigError: what it says can't be used.
+            ConfigError: it is invalid.
         """
         self.config = self._read()
         return self.config
 
     def read_again(self) -> tuple[CoreConfig, list[str]] | None:
-        """The same while the daemon runs, with the names of the settings that are others now; what can't be used is
-        logged and changes nothing: None."""
+        """Reload the config while the daemon runs; returns it for the core, with the names of changed settings.
+
+        An invalid one is logged and changes nothing: None.
+        """
         before = self.config
         try:
             self.config, waiting = reloaded(before, self._read())
@@ -160,7 +162,7 @@ class ConfigSource:
         return self.core(), changed(before, self.config)
 
     def core(self) -> CoreConfig:
-        """What of it the core is told."""
+        """The part of the config that the core needs."""
         return core_config(self.config, software_version())
 
     def _read(self) -> Config:
@@ -172,7 +174,7 @@ class ConfigSource:
 
 
 def software_version() -> str:
-    """Of the installed package; empty when it runs from sources that nothing has installed."""
+    """Version of the installed package; empty when it runs from sources that are not installed."""
     try:
         return version("taskqueue-scheduler")
     except PackageNotFoundError:
@@ -212,7 +214,7 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
 
 
 def _print_line(line: str) -> None:
-    """Say a line on stdout. Nobody can keep it if that is a file on a full disk, but that must not end the daemon."""
+    """Print a line on stdout. If that is a file on a full disk the line is lost, but that must not end the daemon."""
     try:
         print(visible(line), flush=True)
     except OSError as error:
@@ -232,7 +234,7 @@ def _router(config: Config, meters: Meters) -> Router:
 
 
 def memory_limit(config: Config) -> int:
-    """Bytes that the process may take: what the config says, or what the machine has."""
+    """Bytes that the process may use: the setting, or what the machine has if that is less."""
     there = machine_bytes()
     if memory_budget.needed_bytes(config) > there:
         log.warning("memory-small machine_bytes=%d; lower limits.memory_bytes or store.cache", there)
@@ -252,7 +254,7 @@ def _open_engine(config: Config, core: CoreConfig, clock: Clock, meters: Meters,
 
 
 def _freeze_garbage() -> None:
-    """What has been loaded stays: collect what was left over, and never look at the rest again."""
+    """Collect garbage left by loading, and exempt everything loaded from later collections."""
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     gc.unfreeze()  # what an earlier epoch had loaded
     gc.collect()

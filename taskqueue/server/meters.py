@@ -1,4 +1,4 @@
-"""Counters of the process around the core, since it started; ``StatusReply.shell`` shows them."""
+"""Counters of the daemon around the core, since its start; ``StatusReply.shell`` shows them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from msgspec import Struct
 
 
 class Meters(Struct):
-    """What has happened.
+    """Counts, and seconds.
 
     Attributes:
-        turns: passes in which the core was asked.
+        turns: turns of the core.
         wakeups: returns from sleep; an idle daemon has none.
         frames_in, frames_out, bytes_in, bytes_out: messages received and sent.
-        malformed: messages answered with an error by the shell, because no request is in them.
-        unavailable: the same, because there is no store, or too much of their sender waits.
-        undelivered: messages whose peer had gone or did not read.
-        cut: connections that were ended because they made the daemon hold too much, or were too many.
-        writes, syncs: batches written; syncs of the log that were done.
+        malformed: messages that contain no valid request, answered with an error.
+        unavailable: messages refused because the store has failed, or too many of their sender are queued.
+        undelivered: messages whose peer had disconnected or did not read.
+        cut: connections closed by the daemon because they used too much memory, or were too many.
+        writes, syncs: batches written; syncs of the log completed.
         reloads: times the core was loaded again after the store had failed.
-        hear_seconds, find_seconds, step_seconds, keep_seconds, reply_seconds: spent in the parts of a turn:
+        hear_seconds, find_seconds, step_seconds, keep_seconds, reply_seconds: spent in the phases of turns:
             receiving and decoding, looking up, deciding, writing, encoding and sending.
     """
 

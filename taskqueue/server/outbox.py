@@ -1,11 +1,11 @@
-"""Messages on their way out, some of which wait until what they tell of is on disk.
+"""Outgoing messages, some of which wait until the write that they acknowledge is synced.
 
-    kept      waits until the write numbered ``ticket`` is covered
-    not kept  leaves at once
+    kept      waits until the write numbered ``ticket`` is synced
+    not kept  is sent at once
 
-Replies that wait leave in the order in which they were said; a ``select`` does not wait behind them, so that a
-fetcher has its next task while the disk still syncs its last answer. What waits is bounded by MAX_WAITING_BYTES: a full
-outbox makes the loop wait for the disk instead of taking further requests.
+Waiting replies are sent in order; a ``select`` does not wait behind them, so that a fetcher has its next task while the
+disk still syncs its last report. Waiting messages are bounded by MAX_WAITING_BYTES: while the outbox is full the loop
+takes no further requests.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class _Unsynced(NamedTuple):
 
 
 class Outbox:
-    """In front of the socket; ``send`` hands a message to it.
+    """Queues messages in front of the socket; ``send`` transmits one.
 
     Attributes:
-        covered: number of the last write for which nothing waits any more.
+        released: number of the last write for which no message waits any more.
     """
 
     def __init__(self, send: Callable[[Peer, bytes], bool]) -> None:
@@ -39,13 +39,13 @@ class Outbox:
 
     @property
     def full(self) -> bool:
-        """Too much is waiting for the disk."""
+        """Whether too many bytes are waiting for the disk."""
         return self._bytes >= MAX_WAITING_BYTES
 
     def put(self, peer: Peer, payload: bytes, ticket: int | None) -> bool:
-        """Take a message; ``ticket`` numbers the write that it waits for, None: it needn't wait.
+        """Send a message, or queue it until the write numbered ``ticket`` is synced; None: send at once.
 
-        Tickets must not decrease. False: it was to leave at once and could not.
+        Tickets must not decrease. False: it was to be sent at once, and could not be.
         """
         if ticket is None or ticket <= self.released:
             return self._send(peer, payload)
@@ -54,13 +54,13 @@ class Outbox:
         return True
 
     def release(self, ticket: int) -> None:
-        """Send everything that waited for writes up to this one."""
+        """Send all messages that waited for writes up to this one."""
         self.released = ticket
         while self._batches and self._batches[0].ticket <= ticket:
             self._send_batch(self._batches.popleft())
 
     def clear(self) -> None:
-        """Drop everything that waits; tickets begin anew."""
+        """Drop all waiting messages; tickets start anew."""
         self.released = self._bytes = 0
         self._batches.clear()
 

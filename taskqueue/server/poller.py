@@ -1,4 +1,4 @@
-"""Sleep until a message, a signal or the syncer's progress; the only place where the loop waits."""
+"""Sleeps until a message, a signal or progress of the syncer; the only place where the loop blocks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from taskqueue.server.signals import Signals
 from taskqueue.server.syncer import Syncer
 
 MAX_SLEEP_SECONDS: Final = 86_400.0
-"""Milliseconds must fit in the operating system's int; one wake-up a day costs nothing."""
+"""The milliseconds must fit in a C int; one wake-up a day costs nothing."""
 
 
 class Poller:
-    """Watches the socket, the signals and, if there is one, a syncer."""
+    """Polls the socket, the signals and, if there is one, a syncer."""
 
     def __init__(
         self, meters: Meters, socket: zmq.Socket[bytes], signals: Signals, syncer: Syncer | None = None
@@ -33,12 +33,16 @@ class Poller:
         self._all.register(socket, zmq.POLLIN)
 
     def sleep(self, seconds: float, ignore_socket: bool = False) -> None:
-        """Return when there is something to do, or after so many seconds, or after a day.
+        """Return when there is something to do, after ``seconds``, or after a day.
 
-        Rounded up to a millisecond, so that nothing wakes up before it is due, and then again and again. Sleeping
-        exactly would make a single timer less late, but of ten timers a millisecond ten turns. A connection that comes
-        or goes meanwhile may end it up to a millisecond too early, for ZeroMQ then counts whole ones.
-        Deaf: what comes in does not wake it up.
+        Rounded up to a millisecond, so that the loop never wakes before something is due and spins. An exact sleep
+        would make a
+        single timer less late, but ten timers within a millisecond would be ten turns. A connection that opens or
+        closes
+        meanwhile may end the sleep up to a millisecond early, because ZeroMQ then counts whole ones.
+
+        Args:
+            ignore_socket: incoming messages do not end the sleep.
         """
         milliseconds = ceil(1000 * min(seconds, MAX_SLEEP_SECONDS))
         if self._syncer is None:

@@ -1,10 +1,10 @@
-"""Stop and reload signals: noted by their handlers, and a file descriptor that wakes up a sleeping loop.
+"""Stop and reload signals: recorded by handlers, with a file descriptor that wakes a sleeping loop.
 
-The interpreter runs a handler between two steps of the main thread, so the note needs no lock; and it writes a byte
-into a socket pair (``signal.set_wakeup_fd``), so that a signal that comes just before the loop goes to sleep ends
-the sleep at once.
+The interpreter runs handlers between two steps of the main thread, so recording needs no lock; and it writes a byte
+into a socket pair (``signal.set_wakeup_fd``), so that a signal just before the loop goes to sleep ends the sleep at
+once.
 
-After the first stop signal the usual handlers are back: a second one ends a daemon that can't finish.
+After the first stop signal the default handlers are restored: a second one kills a daemon that hangs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RELOAD: Final = signal.SIGHUP
 
 
 class Signals:
-    """A context manager; to be entered in the main thread."""
+    """A context manager, to be entered in the main thread."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
@@ -41,16 +41,16 @@ class Signals:
         self._writer.close()
 
     def fileno(self) -> int:
-        """Readable when a signal came, until ``quiet`` is called."""
+        """Readable after a signal, until ``clear_wakeup``."""
         return self._reader.fileno()
 
     def clear_wakeup(self) -> None:
-        """The loop has woken up: take the bytes away."""
+        """Drain the wake-up descriptor."""
         with contextlib.suppress(BlockingIOError):
             self._reader.recv(4096)
 
     def take(self) -> list[int]:
-        """The signals that came since the last call, in order."""
+        """The signals received since the last call, in order."""
         taken, self._came = self._came, []
         return taken
 

@@ -1,7 +1,7 @@
-"""Opening the store of a daemon: at its start, and again after each failure.
+"""Opens the daemon's store: at the start, and again after each failure.
 
-What is damaged is told once: at the start, where whoever starts it can decide. What a failure of this process has left
-behind, a write that was torn, is no damage, as long as nothing is lost that was safe.
+Damage found at the start is reported, and the operator decides. After a failure of this process a torn write in the log
+is no damage, as long as no synced change is lost.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from taskqueue.store.tools.store_stats import project_records
 from taskqueue.visible_text import visible
 
 NAMED_TASKS: Final = 20
-"""Of each project that has lost changes."""
+"""Tasks to name per project that has lost changes."""
 
 log = logging.getLogger("taskqueue")
 
 
 class StoreOpener:
-    """Opens the store, each time that it has to be."""
+    """Opens the store, as often as necessary."""
 
     def __init__(self, accept_damage: bool) -> None:
-        """What the command line says of damage counts until the store has been opened once."""
+        """``accept_damage``, from the command line, applies until the store has been opened once."""
         self._accept_damage = accept_damage
         self._was_open = False
 
     def open(self, config: Config) -> RocksStore:
-        """Open it, and log what was damaged.
+        """Open the store, and log the damage that was accepted.
 
         Raises:
             StoreError: it can't be opened.

@@ -1,8 +1,8 @@
-"""A line a minute of what happened, made from the records of the projects that changed.
+"""A log line per minute of activity, made from the records of changed projects.
 
     first change ──► window opens ──► SUMMARY_SECONDS later: one line ──► closed until the next change
 
-So it costs a look at the projects that a turn touched, and an idle daemon is never woken up for it.
+It costs a look at the projects that a turn changed, and never wakes an idle daemon.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from taskqueue.server.meters import Meters
 
 SUMMARY_SECONDS: Final = 60.0
 BUSIEST: Final = 5
+"""Projects to name in a line."""
 
 Row = tuple[int, ...]
-"""Totals as a row, in the order of their fields."""
+"""Totals of a project, in the order of the fields of ``Totals``."""
 
 
 class Summary:
-    """Gathers what one process did.
+    """Accumulates the activity of all projects.
 
     Attributes:
-        due_at: boot-clock seconds at which the next line is to be written; inf: nothing has happened since
-            the last.
-        names: of the projects that have been seen, by number.
+        due_at: boot-clock seconds of the next line; inf: nothing has happened since the last.
+        names: of the projects seen so far, by number.
     """
 
     def __init__(self, meters: Meters) -> None:
@@ -43,14 +43,14 @@ class Summary:
         self._counted = (0, 0)
 
     def begin(self, projects: Iterable[ProjectRecord]) -> None:
-        """Start from these records."""
+        """Reset to these records."""
         self.due_at = inf
         self.names = {project.number: project.name for project in projects}
         self._before = {project.number: _row(project) for project in projects}
         self._after = {}
 
     def note(self, projects: Iterable[ProjectRecord], boot: float) -> None:
-        """Take note of the records that a turn changed."""
+        """Record projects that a turn changed."""
         for project in projects:
             self.names[project.number] = project.name
             self._after[project.number] = _row(project)
@@ -58,13 +58,13 @@ class Summary:
                 self.due_at = boot + SUMMARY_SECONDS
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """These projects are no more; what they did since the last line is not told."""
+        """Drop deleted projects; their activity since the last line is not reported."""
         for number in numbers:
             for known in (self.names, self._before, self._after):
                 known.pop(number, None)
 
     def line(self) -> str | None:
-        """What happened since the last line; None if no task did anything. Closes the window."""
+        """The activity since the last line; None if there was none. Closes the window."""
         grown = {self.names[number]: self._grown(number) for number in self._after}
         self._before.update(self._after)
         self._after = {}

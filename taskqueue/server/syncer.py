@@ -1,23 +1,22 @@
-"""Makes what the loop wrote safe from a power cut, in a helper thread: the loop never waits for the disk.
+"""Syncs the store's log in a helper thread, so that the loop never waits for the disk.
 
     loop     write 1  write 2  write 3 ...
                │        └────────┴──────────┐
     thread     sync ──► 1 is synced          sync ──► 3 is synced
 
-At most one sync is under way; the next one covers everything that was written meanwhile.
+At most one sync runs at a time; the next one covers all writes made meanwhile (group commit).
 
 Rules:
-1. Writes are numbered from 1. A sync that began after write k returned covers k (the store's promise P6 and
-   P7).
-2. ``commit``: replies leave when their write is covered. The thread tells of its progress first and wakes the loop
-   up after that, if it sleeps; the loop says that it sleeps first and looks at the progress after that. So no
-   progress is missed, and a busy loop makes no system calls for it: each of them lets go of the GIL, which the
-   thread then takes (measured: 11 µs a call in a busy loop instead of 2).
-3. ``interval``: replies leave after the write; a sync follows within INTERVAL_SECONDS, only if something was
+1. Writes are numbered from 1. A sync that began after write k returned covers k (the store's promises P6 and P7).
+2. ``commit``: replies are sent when their write is synced. The thread publishes its progress first and wakes the loop
+   after that, if it sleeps; the loop announces its sleep first and checks the progress after that. So no progress is
+   missed, and a busy loop makes no system calls for it: each of them releases the GIL, which the thread then takes
+   (measured: 11 µs a call in a busy loop instead of 2).
+3. ``interval``: replies are sent after the write; a sync follows within INTERVAL_SECONDS, only if something was
    written.
-4. ``none``: the operating system writes when it likes. There is no thread.
-5. A failed sync ends the thread; the loop sees the failure by ``check``. It is not repeated: after a failed
-   fsync the kernel may have dropped the pages, so that a second one would lie.
+4. ``none``: the operating system writes back when it likes. There is no thread.
+5. A failed sync ends the thread; ``check`` raises its error in the loop. It is not retried: after a failed fsync the
+   kernel may have dropped the pages, so that a second one would report success falsely.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ INTERVAL_SECONDS: Final = 0.05
 
 
 class Syncer:
-    """One of an epoch; see the module.
+    """The syncer of one epoch.
 
     Attributes:
         written: number of the last write.
-        sleeping: the loop is about to sleep, or sleeps, and wants to be woken up.
+        sleeping: the loop sleeps or is about to, and wants to be woken.
     """
 
     def __init__(self, sync: Callable[[], None], durability: Durability, meters: Meters) -> None:
@@ -62,26 +61,26 @@ class Syncer:
 
     @property
     def has_progress(self) -> bool:
-        """``check`` would tell something new."""
+        """Whether ``check`` has something new."""
         return self._failure is not None or (self._durability == "commit" and self._synced > self._checked)
 
     def fileno(self) -> int:
-        """Readable after progress or a failure while ``sleeping``, until ``quiet`` is called."""
+        """Readable after progress or a failure while ``sleeping``, until ``clear_wakeup``."""
         return self._fd
 
     def clear_wakeup(self) -> None:
-        """The loop has woken up."""
+        """Drain the wake-up descriptor."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._fd)
 
     def wrote(self) -> None:
-        """Say that one more write has returned."""
+        """Count one more write, which has returned."""
         self.written += 1
         if self._durability != "none":
             self._tickets.put(self.written)
 
     def check(self) -> int:
-        """The last write whose replies may leave. Costs nothing, in particular no system call.
+        """Number of the last write whose replies may be sent. Makes no system call.
 
         Raises:
             StoreError: a sync failed.
@@ -92,7 +91,7 @@ class Syncer:
         return self._checked if self._durability == "commit" else self.written
 
     def finish(self) -> None:
-        """Wait until everything written is synced, and end the thread; nothing may be written afterwards.
+        """Sync everything written, and end the thread; no writes may follow.
 
         Raises:
             StoreError: a sync failed.
@@ -101,7 +100,7 @@ class Syncer:
         self.check()
 
     def close(self) -> None:
-        """Let go of everything; a sync that is under way is waited for."""
+        """End the thread, waiting for a running sync, and close the descriptor."""
         self._end()
         if self._fd >= 0:
             os.close(self._fd)
@@ -127,7 +126,7 @@ class Syncer:
         return self._ending.is_set() and self._tickets.empty()
 
     def _next(self) -> int | None:
-        """Wait for a write and return the newest one; None: there was only the call to end."""
+        """Wait for a write and return the newest one; None: the thread is to end."""
         ticket = self._tickets.get()
         if ticket is not None and self._durability == "interval":
             self._ending.wait(INTERVAL_SECONDS)

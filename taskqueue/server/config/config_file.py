@@ -1,14 +1,15 @@
-"""The config file: TOML, read into values that are checked, with every problem named by file, key and reason.
+"""The config file: TOML, parsed into checked values; every problem is reported with file, key and reason.
 
     [server] [store] [limits] [webhook]    structs of this module
     [buckets.NAME]                         core.settings.Pace
-    [defaults] [projects.NAME]             layers of project settings, which core.settings knows and checks
+    [defaults] [projects.NAME]             layers of project settings, defined and checked by core.settings
 
 Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all; a link in
-this folder brings it into the wheel.
+this folder puts it into the wheel.
 
-What the file says takes effect at start; SIGHUP reads it again, and then everything except RESTART_ONLY
-changes at once. A file with a problem changes nothing.
+The file is read at start and again on SIGHUP, when everything except RESTART_ONLY changes at once. A file with a
+problem
+changes nothing.
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ Address = Annotated[
 ]
 WEB_ADDRESS: Final = {"words": 'empty or an address such as "https://example.org/hook"', "secret": True}
 MESSAGE_BYTES_LEAST: Final = 512 << 10
-"""The longest view of a project must fit (320 KiB, see ``layer_size``), with what is around it; pages of projects,
-fetchers and tasks end where a message is full."""
+"""The longest view of a project must fit (320 KiB, see ``layer_size``), with its envelope; pages of projects,
+fetchers and tasks end where a message is full.
+"""
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Server(Struct, frozen=True):
-    """[server]. Attributes of the same names are explained in core.settings.CoreConfig.
+    """[server]. Attributes without an explanation are those of core.settings.CoreConfig.
 
     Attributes:
-        bind: ZeroMQ address that it listens on.
+        bind: ZeroMQ address to listen on.
     """
 
     bind: Address = "tcp://127.0.0.1:7400"
@@ -64,10 +66,10 @@ class StoreSection(Struct, frozen=True):
     """[store].
 
     Attributes:
-        path: folder of the store; made if it isn't there. See ``load`` for what a relative one means.
-        durability: commit: acknowledged is on disk; interval: within 50 ms; none: when the system likes.
-        cache: memory for what the store has read.
-        min_free: bytes of the disk that are to stay free: below, no new tasks are taken.
+        path: folder of the store, created if absent. ``load`` says what a relative one means.
+        durability: commit: synced before a reply; interval: synced within 50 ms; none: when the system likes.
+        cache: bytes of the store's block cache.
+        min_free: bytes of the disk to keep free: below, no new tasks are accepted.
     """
 
     path: Annotated[str, Meta(min_length=1)] = "data/store"
@@ -77,10 +79,10 @@ class StoreSection(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """[limits]. Attributes that are not explained here are in core.settings.CoreConfig.
+    """[limits]. Attributes without an explanation are those of core.settings.CoreConfig.
 
     Attributes:
-        memory: bytes of the process, in all; it takes less where the machine has less.
+        memory: bound of the process in bytes; lower if the machine has less.
     """
 
     memory: Annotated[int, Meta(ge=1 << 20, le=1 << 50, extra=SIZE)] = 1 << 30
@@ -97,13 +99,13 @@ class WebhookSection(Struct, frozen=True):
     """[webhook].
 
     Attributes:
-        url: what is told of events, by POST; empty: nothing is. It may say ``user:password@``.
-        events: kinds of events that it is told of.
+        url: receives events, by POST; empty: none. It may contain ``user:password@``.
+        events: kinds of events to send.
         timeout: seconds that an attempt may take.
-        attempts: to send one event, the first one included.
+        attempts: per event, including the first one.
 
     Raises:
-        ValueError: the url is none that can be called.
+        ValueError: the url is not one of HTTP.
     """
 
     url: Annotated[str, Meta(extra=WEB_ADDRESS)] = ""
@@ -121,7 +123,7 @@ class WebhookSection(Struct, frozen=True):
 
 
 class Config(Struct, frozen=True):
-    """What the whole file says."""
+    """The whole config file."""
 
     server: Server = Server()
     store: StoreSection = StoreSection()
@@ -149,11 +151,11 @@ RESTART_ONLY: Final = (
     ("store", "cache"),
     ("limits", "memory"),
 )
-"""Settings whose change waits for the next start."""
+"""Settings whose change takes effect at the next start."""
 
 
 def shipped() -> str:
-    """A file with every setting, its default, and a line that explains it: conf/taskqueue.toml."""
+    """A file with every setting, its default, and an explanation: conf/taskqueue.toml."""
     return files("taskqueue.server").joinpath("taskqueue.toml").read_text("utf-8")
 
 
@@ -171,13 +173,13 @@ def load(path: str | None) -> Config:
 
 
 def with_absolute_store(config: Config, folder: str) -> Config:
-    """The config with the absolute path of its store, which lies in that folder if it is relative."""
+    """The config with the store's path made absolute, relative to ``folder``."""
     store = msgspec.structs.replace(config.store, path=abspath(join(folder, config.store.path)))
     return msgspec.structs.replace(config, store=store)
 
 
 def build(tables: Mapping[str, Any], path: str) -> Config:
-    """Check what a file says; ``path`` is for the error message.
+    """Check a parsed file and convert it; ``path`` is for the error message.
 
     Raises:
         ConfigError: with all problems, one a line.
@@ -197,7 +199,7 @@ def build(tables: Mapping[str, Any], path: str) -> Config:
 
 
 def core_config(config: Config, version: str) -> CoreConfig:
-    """The part of it that the core is told."""
+    """The part of the config that the core needs."""
     server, limits = config.server, config.limits
     return CoreConfig(
         defaults=config.defaults,
@@ -221,7 +223,7 @@ def core_config(config: Config, version: str) -> CoreConfig:
 
 
 def reloaded(old: Config, new: Config) -> tuple[Config, list[str]]:
-    """What is in force after a reload, and the names of settings whose change waits for a restart."""
+    """The config in force after a reload, and the names of settings whose change waits for a restart."""
     waiting = []
     for section, key in RESTART_ONLY:
         before, after = getattr(old, section), getattr(new, section)
@@ -246,10 +248,10 @@ def _changed(where: str, old: object, new: object) -> Iterator[str]:
 
 
 def override(config: Config, section: str, key: str, value: object) -> Config:
-    """The config with one setting said elsewhere, such as on the command line.
+    """The config with one setting replaced, such as by the command line.
 
     Raises:
-        ConfigError: the value can't be used.
+        ConfigError: the value is invalid.
     """
     for problem in schema.problems(section, {key: value}, SECTIONS[section]):
         raise ConfigError(problem)
@@ -287,7 +289,7 @@ def _problems(tables: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _named_problems(section: str, named: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
-    """Of what there is several of: projects, buckets."""
+    """Problems of sections of which there are several: projects, buckets."""
     for name, table in named.items():
         where = schema.path(section, name)
         if not _is_name(name):
@@ -309,7 +311,7 @@ def _layer_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, A
 
 
 def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with one setting or another."""
+    """Problems of single settings."""
     for key, value in layer.items():
         if key not in Settings.__struct_fields__ and isinstance(value, dict) and where != "defaults":
             yield f'{schema.path(where, key)} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
@@ -323,7 +325,7 @@ def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, 
 
 
 def _finished_url(said: Mapping[str, Any], tables: Mapping[str, Any]) -> Any:
-    """That of an ``on_finished``, which may say the rest of what ``[defaults]`` says."""
+    """The url of an ``on_finished`` table, which ``[defaults]`` may complete."""
     defaults = tables.get("defaults")
     under = defaults.get("on_finished") if isinstance(defaults, dict) else None
     return ((under if isinstance(under, dict) else {}) | dict(said)).get("url")

@@ -1,9 +1,11 @@
-"""Settings that environment variables say, as a container wants it: between the config file and the command line.
+"""Settings from environment variables, for containers: they override the config file, and the command line overrides
+them.
 
-One rule: TASKQUEUE_, the section and the key, in capitals: TASKQUEUE_LIMITS_MEMORY_BYTES, TASKQUEUE_WEBHOOK_URL. What
-`taskqueue scheduler` has an option for is named like the option: TASKQUEUE_BIND, TASKQUEUE_STORE.
+One rule: TASKQUEUE_, the section and the key, in capitals: TASKQUEUE_LIMITS_MEMORY_BYTES, TASKQUEUE_WEBHOOK_URL. A
+setting
+for which `taskqueue scheduler` has an option is named like the option: TASKQUEUE_BIND, TASKQUEUE_STORE.
 
-A value is written as in the file; a text may do without its quotes. An empty variable says nothing.
+A value is written as in the file; a text may omit its quotes. An empty variable is ignored.
 """
 
 from __future__ import annotations
@@ -23,19 +25,19 @@ OPTIONS: Final = {
     ("store", "path"): "STORE",
     ("store", "durability"): "DURABILITY",
 }
-"""By section and key, the names of the options of ``taskqueue scheduler``."""
+"""Names of the options of ``taskqueue scheduler``, by section and key."""
 
 
 def variable(section: str, key: str) -> str:
-    """The one that says a setting."""
+    """The name of a setting's variable."""
     return PREFIX + OPTIONS.get((section, key), _long(section, key))
 
 
 def with_environment(config: Config, environ: Mapping[str, str]) -> Config:
-    """The config with what variables say instead.
+    """The config, overridden by environment variables.
 
     Raises:
-        ConfigError: with all that can't be used, one a line, each with the name of its variable.
+        ConfigError: with all problems, one a line, each with the name of its variable.
     """
     problems = []
     for section, kind in SECTIONS.items():
@@ -60,7 +62,7 @@ def _long(section: str, key: str) -> str:
 
 
 def _values(text: str) -> Iterator[Any]:
-    """What a text may mean: itself, or what it would mean in the file."""
+    """What a text may mean: itself, or the TOML value that it is."""
     yield text
     try:
         yield from tomllib.loads(f"value = {text}").values()
@@ -69,6 +71,6 @@ def _values(text: str) -> Iterator[Any]:
 
 
 def _problem(section: str, key: str, value: Any) -> str | None:
-    """What is wrong with it, without its name; None: nothing."""
+    """What is wrong with a value, without the setting's name; None: nothing."""
     problem = next(schema.setting_problems(section, key, value, SECTIONS[section]), None)
     return problem and problem.removeprefix(schema.path(section, key))

@@ -1,12 +1,11 @@
-"""A pid file: which process the daemon is, so that whoever signals it signals no other one.
+"""A pid file: identifies the daemon's process, so that a signal never reaches another one.
 
-    daemon     locks the file as long as it runs, and writes its pid into it
-    reload,    ask the kernel who has the lock; no lock, or another pid than the file says: nobody is signalled
-    stop
+    daemon         locks the file as long as it runs, and writes its pid into it
+    reload, stop   ask the kernel who holds the lock; without a lock, or if the pid differs, nobody is signalled
 
-The number alone would lie as soon as the daemon is killed and its pid is somebody else's. The lock is a POSIX record
-lock (fcntl(2), F_SETLK): it ends with the process, and the kernel says whose it is (F_GETLK). A signal goes through a
-pidfd, which stays with the process that was asked about.
+The pid alone would be wrong as soon as the daemon is killed and its pid reused. The lock is a POSIX record
+lock (fcntl(2), F_SETLK): it ends with the process, and the kernel says who holds it (F_GETLK). A signal goes through a
+pidfd, which stays with the process that was looked up.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from taskqueue.errors import ConfigError
 log = logging.getLogger("taskqueue")
 
 LONGEST_BYTES: Final = 32
-"""A pid file is a number and the end of a line."""
+"""A pid file is a number and a newline."""
 
 LONGEST_POLL: Final = 2**31 - 1
-"""Milliseconds, which must fit in the operating system's int."""
+"""Milliseconds, which must fit in a C int."""
 
 FLOCK: Final = struct.Struct("hhqqi4x")
 """struct flock: type, whence, start, length, pid."""
@@ -37,10 +36,10 @@ FLOCK: Final = struct.Struct("hhqqi4x")
 
 @contextmanager
 def pid_file(path: str | None) -> Iterator[None]:
-    """Have a pid file of this process; None: none. At the end it is removed.
+    """Hold a pid file of this process; removed at the end. None: no pid file.
 
     Raises:
-        ConfigError: another daemon has it, or it can't be made, or it is a file of another kind.
+        ConfigError: another daemon holds it, it can't be created, or it is not a pid file.
     """
     if path is None:
         yield
@@ -57,17 +56,17 @@ def pid_file(path: str | None) -> Iterator[None]:
 
 
 class RunningDaemon:
-    """The daemon that has a pid file. Close it.
+    """The daemon that holds a pid file. Close it.
 
     Attributes:
         pid: of its process.
     """
 
     def __init__(self, path: str) -> None:
-        """Find it.
+        """Find the process.
 
         Raises:
-            ConfigError: no daemon has this file.
+            ConfigError: no daemon holds this file.
         """
         self.pid = _holder_pid(path)
         try:
@@ -80,27 +79,27 @@ class RunningDaemon:
             raise ConfigError(f"{path}: the daemon with pid {self.pid} has just ended")
 
     def send(self, number: signal.Signals) -> None:
-        """Signal it; nothing happens if it has ended.
+        """Send a signal; nothing happens if the process has ended.
 
         Raises:
-            PermissionError: it belongs to somebody else.
+            PermissionError: it belongs to another user.
         """
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._process, number)
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait until it has ended, at most so long; whether it has."""
+        """Wait until the process has ended, at most ``seconds``; returns whether it has."""
         poll = select.poll()
         poll.register(self._process, select.POLLIN)
         return bool(poll.poll(min(1000 * seconds, LONGEST_POLL)))
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the pidfd."""
         os.close(self._process)
 
 
 def _open_locked(path: str) -> int:
-    """The file, open and locked."""
+    """The file's descriptor, open and locked."""
     while True:
         file = _open(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -120,7 +119,7 @@ def _open_locked(path: str) -> int:
 
 
 def _write_pid(path: str, file: int) -> None:
-    """Write the pid; on a full disk only the lock says whose the file is, and nobody can be signalled by it."""
+    """Write the pid; if the disk is full only the lock identifies the process, which then can't be signalled."""
     try:
         os.ftruncate(file, 0)
         os.write(file, f"{os.getpid()}\n".encode())
@@ -154,7 +153,7 @@ def _open(path: str, flags: int) -> int:
 
 
 def _read(path: str, file: int) -> int | None:
-    """The pid that a file says; None: nothing."""
+    """The pid in a file; None: it is empty."""
     text = os.pread(file, LONGEST_BYTES, 0).strip()
     if text and not text.isdigit():
         raise ConfigError(f"{path}: this is no pid file, and stays as it is")
@@ -162,7 +161,7 @@ def _read(path: str, file: int) -> int | None:
 
 
 def _locked_by(file: int) -> int | None:
-    """The process that has the lock; None: nobody, 0: one that can't be seen from here, such as a container's."""
+    """The pid that holds the lock; None: nobody, 0: a process that is not visible here, such as a container's."""
     asked = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, _, _, _, pid = FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, asked))
     return None if kind == fcntl.F_UNLCK else int(pid)

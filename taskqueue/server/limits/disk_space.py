@@ -1,11 +1,11 @@
-"""Whether the disk of the store has room, so that the daemon can stop taking tasks before it can't write any more.
+"""Whether the store's disk has space, so that the daemon can stop accepting tasks before writes fail.
 
-    room ──less than min_free is free──► nearly full ──a tenth more than that is free──► room
+    has space ──less than min_free is free──► nearly full ──SLACK × min_free is free──► has space
 
 Rules:
-1. It is looked at in turns, at most each LOOK_SECONDS, so that an idle daemon doesn't look.
-2. A disk that is nearly full is looked at by itself, each FULL_LOOK_SECONDS: nothing tells when there is room again.
-3. A disk that can't be looked at is taken to have room; the store says soon enough if it has not.
+1. It is checked in turns, at most every LOOK_SECONDS, so that an idle daemon doesn't check.
+2. A disk that is nearly full is checked every FULL_LOOK_SECONDS: nothing notifies when space is freed.
+3. A disk that can't be checked is taken to have space; the store notices soon enough if it has not.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SLACK: Final = 1.1
 
 
 class DiskSpace:
-    """The one that a folder lies on.
+    """Free space of the disk of a folder.
 
     Attributes:
-        has_room: they were, when it was last looked at.
+        has_room: at least min_free bytes were free at the last check.
     """
 
     def __init__(self, path: str, min_free: int) -> None:
@@ -37,16 +37,16 @@ class DiskSpace:
 
     @property
     def due_at(self) -> float:
-        """When it must be looked at even if nothing happens (boot-clock seconds); inf: never."""
+        """Boot-clock seconds at which it must be checked even if nothing happens; inf: never."""
         return inf if self.has_room else self._looked_at + FULL_LOOK_SECONDS
 
     def use(self, min_free: int) -> None:
-        """So many bytes are to stay free from now on."""
+        """Change ``min_free``, in bytes."""
         self._min_free = min_free
         self._looked_at = -inf
 
     def look(self, now_boot: float) -> bool:
-        """See whether there is room, if that was not done just now; True: that has changed."""
+        """Check, unless that was done within LOOK_SECONDS; True: ``has_room`` has changed."""
         if now_boot < self._looked_at + LOOK_SECONDS:
             return False
         self._looked_at = now_boot

@@ -1,7 +1,7 @@
-"""What the daemon's memory is for: the parts of ``limits.memory`` that settings and constants bound.
+"""Checks that the memory that settings allow fits into ``limits.memory``.
 
-    the program, the store's cache and memtables, heads, leases      settings; must fit under WATCHED_AT of the bound
-    what connections make it hold                                    the rest; see ``watcher``
+    program, store cache and memtables, heads, leases      settings; at most SETTINGS_PART of the bound
+    messages and connections                               the rest; see ``connection_guard``
 
 docs/operations.md explains the sum.
 """
@@ -17,19 +17,21 @@ from taskqueue.units import size_text
 
 PROGRAM_BYTES: Final = 45_000_000
 LEASE_BYTES: Final = 512
-"""Of a task that a fetcher has, without its url and its body."""
+"""Memory of a leased task, without its url and its body."""
 HEADS_PART: Final = 1.625
-"""Of ``limits.memory_bytes``: heads; a quarter for large bodies whose turn has come; a quarter for bodies of leases;
-an eighth for updates that wait for the end of a lease."""
+"""Memory as a multiple of ``limits.memory_bytes``: 1 for heads; a quarter for large bodies whose turn has come; a
+quarter
+for bodies of leases; an eighth for updates that wait for the end of a lease.
+"""
 SETTINGS_PART: Final = 0.8
-"""Of ``limits.memory``: what settings may take; the rest is for messages."""
+"""Part of ``limits.memory`` that settings may allow; the rest is for messages."""
 
 
 def check(config: Config) -> None:
-    """See to it that what the settings allow fits into the memory that the daemon may take.
+    """Check the budget.
 
     Raises:
-        ConfigError: it does not; says by how much.
+        ConfigError: the settings allow more than fits; the message says what would fit.
     """
     limits = config.limits
     settled = needed_bytes(config)
@@ -44,7 +46,7 @@ def check(config: Config) -> None:
 
 
 def needed_bytes(config: Config) -> int:
-    """What the settings allow the daemon to take, without messages."""
+    """Memory that the settings allow the daemon to use, without messages."""
     limits = config.limits
     heads = int(HEADS_PART * limits.memory_bytes)
     return PROGRAM_BYTES + MEMTABLES_BYTES + config.store.cache + heads + LEASE_BYTES * limits.max_leases

@@ -1,7 +1,7 @@
-"""How many files this process may have open, and how many of them connections may be.
+"""The limit of open files, and how many of them connections may use.
 
 The store keeps up to ``tuning.OPEN_FILES`` tables open and must always be able to open one more; a listening socket
-that is out of descriptors would try to accept, and fail, again and again.
+without free descriptors would try to accept, and fail, in a loop.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from taskqueue.store.rocksdb.tuning import OPEN_FILES
 
 SPARE_FILES: Final = 256
-"""For logs, sockets, what is read at a start, and connections that come faster than they are refused."""
+"""For logs, sockets, files read at a start, and connections that arrive faster than they are refused."""
 
 
 def raise_limit() -> int:
-    """Take as many open files as the process may have; returns how many."""
+    """Raise the soft limit of open files to the hard one; returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -26,5 +26,5 @@ def raise_limit() -> int:
 
 
 def max_connections(files: int) -> int:
-    """How many of so many open files may be connections; a quarter of them if the store would leave less."""
+    """How many of ``files`` may be connections: what the store and SPARE_FILES leave, but at least a quarter."""
     return max(files - OPEN_FILES - SPARE_FILES, files // 4)

@@ -1,18 +1,18 @@
-"""Keeps the process's memory within its bound, and its open files: a thread that cuts the connections which cost most.
+"""Keeps the process's memory and open files within bounds: a thread that cuts the connections that use the most.
 
-    monitor ──accepted, ended──►┌───────┐   more than CUT_AT of the bound: cut those on whose account most lies here
-    arrivals ────first byte────►│ look  │   more connections than files for them: cut a silent one
-                                └───────┘   memory has been freed: trim the heap
+    monitor ──opened, closed──►┌───────┐   memory above CUT_AT of the bound: cut the connections that hold most
+    arrivals ───first byte────►│ check │   more connections than files: close a silent one
+                               └───────┘   memory has been freed: trim the heap
 
-The loop can't do it: libzmq hands a message over when all its parts are there, so what an endless one takes is never
-heard of, and a turn may take longer than it takes a peer to send gigabytes.
+The loop can't do it: libzmq delivers a message when all its parts are there, so it never sees the memory of an endless
+one, and a turn may take longer than a peer needs to send gigabytes.
 
 Rules:
-1. It sleeps until a connection begins or ends, or something arrives; a connection on which something has arrived is not
-   watched again before the next look. An idle daemon has no looks.
-2. A look costs one read of /proc. Only above CUT_AT of the bound is the kernel asked about each connection, and not
-   again within SETTLE_SECONDS, because what was cut takes a moment to be freed, or ten times what the asking took.
-3. A connection on whose account less than LEAST_BYTES lie here is never cut: it can't be what fills the memory.
+1. It sleeps until a connection opens or closes, or data arrives; a connection on which data has arrived is not watched
+   again before the next check. An idle daemon does no checks.
+2. A check costs one read of /proc. Only above CUT_AT of the bound is the kernel asked about each connection, and not
+   again within SETTLE_SECONDS, because freeing takes a moment, or ten times what the asking took.
+3. A connection that holds less than LEAST_BYTES is never cut: it can't be what fills the memory.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ log = logging.getLogger("taskqueue")
 
 CUT_AT: Final = 0.8
 CUT_TO: Final = 0.6
-"""Of the bound: cut until so much would be left."""
+"""Fraction of the bound down to which connections are cut."""
 LEAST_BYTES: Final = 16 << 10
-"""Of empty parts, of which 2 bytes take 64, a hundred connections have 50 MiB with that."""
+"""A hundred connections full of empty parts, of which 2 bytes take 64 in memory, hold 50 MiB with that."""
 LOOK_SECONDS: Final = 0.05
-"""Between two looks while something arrives."""
+"""Between two checks while data arrives."""
 SOON_SECONDS: Final = 0.01
-"""The same when more than half of the bound is taken: a loopback interface brings 20 MB meanwhile."""
+"""Between two checks when more than half of the bound is used: a loopback interface brings 20 MB meanwhile."""
 SETTLE_SECONDS: Final = 0.1
 TRIM_SECONDS: Final = 1.0
 TRIM_SECONDS_MOST: Final = 60.0
-"""Between trims of the heap; the time doubles when one has brought little."""
+"""Between trims of the heap; the time doubles from TRIM_SECONDS while trims free less than LITTLE_BYTES."""
 TRIM_BYTES: Final = 64 << 20
-"""More resident than after the last trim: there may be much to bring soon."""
+"""Growth since the last trim after which much may be freed soon."""
 LITTLE_BYTES: Final = 16 << 20
 SMALL_BYTES: Final = 128 << 20
-"""A process with less has nothing to trim."""
+"""A process with less memory has nothing to trim."""
 ARRIVED_MOST: Final = 1024
-"""Connections that a look hears of; the others in the next one."""
+"""Connections reported per check; the others in the next one."""
 TOLD_SECONDS: Final = 10.0
-"""Between two lines in the log about connections that were refused."""
+"""Between two log lines about refused connections."""
 MONITOR: Final = "inproc://connections"
 EVENTS: Final = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 
@@ -62,11 +62,11 @@ _event = struct.Struct("=HI")
 
 
 class ConnectionGuard:
-    """Watches one socket from now on, until ``close``.
+    """Guards one socket until ``close``.
 
     Args:
         most_bytes: bound of the process's memory.
-        most_connections: beyond so many, the oldest that never said anything is closed.
+        most_connections: beyond so many, the oldest that never sent anything is closed.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ConnectionGuard:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread; before the socket is closed."""
+        """End the thread; call it before the socket is closed."""
         self._socket.disable_monitor()
         os.eventfd_write(self._stop, 1)
         self._thread.join()
@@ -129,7 +129,7 @@ class ConnectionGuard:
             self._watch_again()
 
     def _sleep(self) -> list[tuple[int, int]]:
-        """Until something happens. Trims the heap if it is time for that, or when it is."""
+        """Wait for an event. Trims the heap when that is due."""
         if self._may_trim:
             if (left := self._trim_at - ticks()) > 0 and (happened := self._all.poll(1000 * left)):
                 return happened
@@ -154,7 +154,7 @@ class ConnectionGuard:
     # ------------------------------------------------------------------------------------------------ connections
 
     def _read_monitor(self) -> None:
-        """Which connections began and ended."""
+        """Read which connections opened and closed."""
         while True:
             try:
                 event, _ = self._monitor.recv_multipart(zmq.NOBLOCK)
@@ -179,7 +179,7 @@ class ConnectionGuard:
             self._watch(fd)
 
     def _watch(self, fd: int) -> None:
-        """Hear of the next byte that arrives."""
+        """Arm the notification for the next byte that arrives."""
         with suppress(OSError):  # it has ended
             try:
                 self._arrivals.register(fd, select.EPOLLIN | select.EPOLLONESHOT)
@@ -208,7 +208,7 @@ class ConnectionGuard:
             self._settled_at = ticks() + max(SETTLE_SECONDS, 10 * (ticks() - began))
 
     def _plan_trim(self, taken: int) -> None:
-        """The heap may have grown since it was trimmed."""
+        """Plan a trim: the heap may have grown since the last one."""
         self._trimmed_bytes = min(self._trimmed_bytes, taken)
         if taken > self._trimmed_bytes + TRIM_BYTES and self._trim_pause > TRIM_SECONDS:
             self._trim_soon()
@@ -219,7 +219,7 @@ class ConnectionGuard:
         self._may_trim = True
 
     def _cut_largest(self, taken: int) -> bool:
-        """Cut connections; False: none has enough on its account."""
+        """Cut connections; False: none holds enough."""
         by_waiting = sorted(((each.buffered_bytes, each) for each in self._connections.all()), key=_size, reverse=True)
         is_cut = False
         for waiting, connection in by_waiting:

@@ -1,18 +1,19 @@
-"""The connections of the daemon's socket, and how many bytes lie in this process on account of each.
+"""The connections of the daemon's socket, and how many bytes each makes this process or its kernel hold.
 
-    not taken  bytes that the kernel received, less those that the loop took out of the socket: messages, and
-               parts of one that is not whole yet
-    unread     bytes that the loop put into the socket, less those that arrived at the other end's kernel
+    not read   bytes that the kernel received, less those that the loop read from the socket: messages, and parts of
+               an incomplete one
+    unread     bytes that the loop wrote to the socket, less those that the peer's kernel acknowledged
 
-libzmq tells neither, and its own marks count messages, which may be long, or have many parts. The kernel tells the
-rest, of TCP; a connection of another kind is bounded by the marks alone.
+libzmq reports neither, and its high-water marks count messages, which may be long, or have many parts. For TCP the
+kernel
+reports the rest; a connection of another kind is bounded by the high-water marks alone.
 
 Rules:
-1. What is unread of one connection is at most UNREAD_BYTES and one message; more is dropped. All together it is at
-   most UNREAD_BYTES_ALL; beyond it those with the most are cut, until it is UNREAD_BYTES_LEFT.
-2. The kernel is asked only when what it said last would forbid a message.
-3. A descriptor is used again: a connection is known by its cookie, too, before anything is done to it.
-4. The loop does the sums; the watcher, in its own thread, says which connections began and ended, and may cut any.
+1. Unread bytes of one connection are at most UNREAD_BYTES and one message; more is dropped. All together are at
+   most UNREAD_BYTES_ALL; beyond it the connections with the most are cut, down to UNREAD_BYTES_LEFT.
+2. The kernel is asked only when its last answer would forbid a message.
+3. Descriptors are reused: a connection is also identified by its cookie before anything is done to it.
+4. The loop does the accounting; the guard, in its own thread, reports opened and closed connections, and may cut any.
 """
 
 from __future__ import annotations
@@ -32,20 +33,21 @@ log = logging.getLogger("taskqueue")
 UNREAD_BYTES: Final = 32 << 20
 UNREAD_BYTES_ALL: Final = 128 << 20
 UNREAD_BYTES_LEFT: Final = 96 << 20
-"""Of all, beyond which it is too much when the kernel has been asked; so that it is not asked with each message."""
+"""Unread bytes of all connections at which cutting stops; below the limit, so that the kernel is not asked per message.
+"""
 
 
 class Connection:
-    """One of the socket's.
+    """A connection of the socket.
 
     Attributes:
-        peer: the routing id; empty until it was heard.
-        address: of the other machine; empty if nobody knows.
-        taken: bytes that the loop took out of the socket.
-        given: bytes that the loop put into the socket.
-        acked: of these, what the other end's kernel had confirmed when it was last asked.
-        measured: the kernel tells its progress.
-        is_cut: nothing is sent by it any more.
+        peer: the routing id; empty until its first message.
+        address: of the other machine; empty if unknown.
+        read_bytes: read from the socket by the loop.
+        sent_bytes: written to the socket by the loop.
+        acked_bytes: of these, acknowledged by the peer's kernel when it was last asked.
+        measured: the kernel reports its progress.
+        is_cut: nothing is sent on it any more.
     """
 
     __slots__ = (
@@ -66,22 +68,22 @@ class Connection:
         self.sent_bytes = self.acked_bytes = 0
 
     def take(self, length: int) -> None:
-        """A part of so many bytes was taken out of the socket."""
+        """Count a message part of ``length`` bytes that was read."""
         self.read_bytes += length + _header_bytes(length)
 
     def mark_all_read(self) -> None:
-        """All that has arrived was taken."""
+        """Count everything that has arrived as read."""
         if (progress := tcp.progress(self.fd)) is not None:
             self.read_bytes = progress.received
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that lie here or on the way, at most; exact when the kernel has been asked."""
+        """Upper bound of the bytes that wait here or in transit; exact right after ``refresh_acked``."""
         return self.sent_bytes - self.acked_bytes
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes that lie here or in the kernel on its account, both ways, as the kernel says."""
+        """Bytes held here or in the kernel for this connection, in both directions, as the kernel reports."""
         progress = tcp.progress(self.fd)
         if progress is None:
             return 0
@@ -89,7 +91,7 @@ class Connection:
         return max(0, progress.received - self.read_bytes) + max(0, unread_bytes)
 
     def refresh_acked(self) -> None:
-        """Ask the kernel what of it has been confirmed. What the socket says by itself is not ours: it never counts."""
+        """Ask the kernel for acknowledged bytes. What the socket sends by itself is not ours and never counts."""
         progress = tcp.progress(self.fd)
         if progress is None:  # it has ended, and with it all that waited
             self.acked_bytes = self.sent_bytes
@@ -102,7 +104,7 @@ class Connection:
 
 
 class Connections:
-    """All of one socket."""
+    """All connections of one socket."""
 
     def __init__(self, meters: Meters) -> None:
         self._meters = meters
@@ -118,7 +120,7 @@ class Connections:
     # ------------------------------------------------------------------------------------------ the loop's side
 
     def received_from(self, peer: bytes, message: zmq.Frame) -> Connection:
-        """The connection that a message came by, which is taken out of it with that."""
+        """Count a message as read; returns its connection."""
         fd = int(message.get(zmq.SRCFD))
         connection = self._by_peer.get(peer)
         if connection is None or connection.fd != fd:
@@ -127,23 +129,23 @@ class Connections:
         return connection
 
     def mark_all_read(self, peer: bytes) -> None:
-        """Everything that came from this peer was taken."""
+        """Count everything that came from this peer as read."""
         if (connection := self._by_peer.get(peer)) is not None:
             connection.mark_all_read()
 
     def knows(self, peer: bytes) -> bool:
-        """The peer's connection has not ended."""
+        """Whether the peer's connection is open."""
         return peer in self._by_peer
 
     def open_to(self, peer: bytes) -> bool:
-        """The peer may be sent a message; False: too much that it was sent is unread, or it is being cut."""
+        """Whether the peer may be sent a message; False: too many bytes are unread, or it is being cut."""
         connection = self._by_peer.get(peer)
         if connection is None or connection.unread_bytes < UNREAD_BYTES:
             return connection is None or not connection.is_cut
         return not connection.is_cut and self._refresh_acked(connection) < UNREAD_BYTES
 
     def sent(self, peer: bytes, size: int) -> None:
-        """A message of so many bytes was put into the socket."""
+        """Count a message of ``size`` bytes that was written to the socket."""
         connection = self._by_peer.get(peer)
         if connection is None or not connection.measured:
             return
@@ -154,7 +156,7 @@ class Connections:
             self._cut_slowest()
 
     def forget_closed(self) -> None:
-        """Let go of those that the watcher saw end."""
+        """Drop connections that the guard saw close."""
         while self._closed:
             connection = self._closed.popleft()
             self._unread_bytes -= connection.unread_bytes
@@ -178,16 +180,16 @@ class Connections:
         return connection
 
     def _refresh_acked(self, connection: Connection) -> int:
-        """What of it is unread, as the kernel says."""
+        """Unread bytes, as the kernel reports."""
         before = connection.unread_bytes
         connection.refresh_acked()
         self._unread_bytes -= before - connection.unread_bytes
         return connection.unread_bytes
 
     def _cut_slowest(self) -> None:
-        """Ask the kernel what is unread; if it is too much all the same, cut the connections with most of it.
+        """Refresh the unread bytes from the kernel; if they are still too many, cut the connections with most of them.
 
-        Either brings so much that it is not needed again soon.
+        Either frees so much that it is not needed again soon.
         """
         self.forget_closed()
         for connection in self._by_unread():
@@ -202,13 +204,13 @@ class Connections:
             connection.acked_bytes = connection.sent_bytes
 
     def _by_unread(self) -> list[Connection]:
-        """Those of which something is unread, the one with most first."""
+        """Connections with unread bytes, the one with most first."""
         return sorted((each for each in self.all() if each.unread_bytes), key=_unread_bytes, reverse=True)
 
     # ------------------------------------------------------------------------------------------ the watcher's side
 
     def opened(self, fd: int) -> Connection:
-        """A connection has been accepted; the loop may have heard it already."""
+        """Register an accepted connection; the loop may know it already."""
         known = self._by_fd.get(fd)
         if known is not None and known.cookie == tcp.cookie(fd):
             return known
@@ -218,21 +220,21 @@ class Connections:
         return connection
 
     def closed(self, fd: int) -> None:
-        """A connection has ended."""
+        """A connection was closed."""
         if (connection := self._by_fd.pop(fd, None)) is not None:
             self._closed.append(connection)
 
     def all(self) -> list[Connection]:
-        """Those that there are now."""
+        """The open connections."""
         return list(self._by_fd.values())
 
     def refuse(self, newest: Connection) -> None:
-        """One connection is too many: end the oldest that never said anything, or the newest."""
+        """There is one connection too many: close the oldest that never sent anything, or the newest."""
         silent = (each for each in self.all() if not each.peer and not each.is_cut)
         self._end(next(silent, newest))
 
     def cut(self, connection: Connection, size: int, why: str) -> None:
-        """End a connection on whose account so many bytes lie here; they go with it, soon."""
+        """Close a connection that makes the process hold ``size`` bytes, and log it; the bytes are freed soon."""
         address = connection.address or tcp.address(connection.fd)
         if self._end(connection):
             log.warning("connection-cut address=%s why=%s bytes=%d", address, why, size)
@@ -246,7 +248,7 @@ class Connections:
 
 
 def _header_bytes(length: int) -> int:
-    """Of a frame (ZMTP 3.1)."""
+    """Bytes of a frame's header (ZMTP 3.1)."""
     return 9 if length > 255 else 2
 
 

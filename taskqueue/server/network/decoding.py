@@ -1,4 +1,4 @@
-"""From a frame to a typed request, or to the error reply that says why not. Pure."""
+"""Decodes frames into typed requests, or into error replies; estimates what requests cost. Pure."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from taskqueue.protocol.requests import (
 from taskqueue.server.network.router import Frame
 
 SLOW_MS: Final = 10.0
-"""Milliseconds that the slow requests of a turn may take together; the rest is heard in the next one."""
+"""Milliseconds that the slow requests of a turn may take together; the rest is left to the next one."""
 
 FRAME_MS: Final = 0.05
-"""What a small request takes."""
+"""Milliseconds that a small request takes."""
 ITEM_MS: Final = 0.01
 BYTE_MS: Final = 30e-6
-"""What a batch takes for each item, or for each of its bytes, if that is more."""
+"""Milliseconds that a batch takes per byte, or (ITEM_MS) per item, if that is more."""
 
 SLOW: Final[Mapping[type, float]] = {
     TaskShow: 5.0,
@@ -58,14 +58,14 @@ worst."""
 
 
 def slowness(request: AnyRequest) -> float:
-    """Milliseconds that a request may take, beside the time that every small one does."""
+    """Milliseconds that a request may take beyond what every small one does."""
     if type(request) is Status and request.sort != "name":
         return SLOW_MS
     return SLOW.get(type(request), 0.0)
 
 
 def cost(request: AnyRequest, size: int) -> float:
-    """Milliseconds that a request of so many bytes takes, as small ones and batches do; ``slowness`` comes on top."""
+    """Milliseconds that a request of ``size`` bytes takes, without its ``slowness``."""
     items = len(request.tasks) if type(request) is NewTasks or type(request) is Done else 0
     return FRAME_MS + max(ITEM_MS * items, BYTE_MS * size)
 
@@ -74,7 +74,7 @@ def decode_frame(frame: Frame, max_message: int) -> Incoming:
     """The request in a frame.
 
     Raises:
-        Rejected: there is none, or it is too long.
+        Rejected: it contains none, or is too long.
     """
     if frame.parts != 1:
         raise Rejected("malformed", f"a message is one frame after the routing id, not {frame.parts}")
@@ -83,6 +83,6 @@ def decode_frame(frame: Frame, max_message: int) -> Incoming:
 
 
 def refusal(frame: Frame, why: Rejected) -> Outgoing:
-    """The reply to a frame that was refused; it waits for nothing."""
+    """The error reply to a refused frame; it waits for no sync."""
     reply = ErrorReply(n=request_number(frame.payload), code=why.code, reason=why.reason)
     return Outgoing(frame.peer, reply, kept=False)

@@ -1,19 +1,21 @@
-"""Whose request is heard next: peers take turns by what their requests cost, not by how many they send.
+"""A fair queue of received frames: peers take turns by what their requests cost, not by how many they send.
 
-    put ──► a queue a peer ──take──► a frame of the peer that has used least ──charge──► its next one waits longer
+    put ──► a queue per peer ──take──► a frame of the peer with the least virtual time ──charge──► that grows
 
-After start-time fair queueing (P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996). A peer has a *mark*, in milliseconds of the
-daemon's time: the lowest is next, and goes up by what its frame cost. A peer that comes back after a pause begins where
-the others are, less CREDIT_MS, but never below where it was; a new one a little above them, so that many that come anew
-don't go before those that are there.
+After start-time fair queueing (P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996). Each peer has a virtual time, in milliseconds
+of
+the daemon's time: the lowest is next, and grows by the cost of its frame. A peer that returns after a pause begins at
+the
+others' virtual time, less CREDIT_MS, but never below its own; a new one a little above them, so that many new peers
+don't overtake those that are there.
 
 Rules:
 1. The frames of one peer keep their order.
-2. Whoever is alone gets everything: nothing is kept free for those who don't ask.
-3. A peer has at most FRAMES_MOST frames waiting and, when all together have BYTES_MOST, its equal part of these.
-   What goes beyond is refused. A single peer may have twice as many; before that, what it sends had better stay in
-   the socket.
-4. Pure: what a frame costs, and what time it is, the caller says.
+2. A peer that is alone gets everything: no capacity is reserved for idle ones.
+3. A peer has at most FRAMES_MOST frames queued and, when all together have BYTES_MOST, its equal part of these.
+   Further frames are refused. A single peer may have twice as many; before that, its frames had better stay in the
+   socket.
+4. Pure: the caller provides costs and times.
 """
 
 from __future__ import annotations
@@ -30,19 +32,19 @@ FRAMES_MOST: Final = 128
 """Twice as many requests as a session may have unanswered."""
 BYTES_MOST: Final = 64 << 20
 CREDIT_MS: Final = 50.0
-"""What a peer that asks little may ask at once, ahead of those that ask all the time."""
+"""Cost of the requests that a mostly idle peer may have served at once, ahead of busy ones."""
 NEW_MS: Final = 1.0
-"""What it costs to be new."""
+"""Initial charge of a new peer."""
 PEERS_MOST: Final = 4096
-"""Remembered, before those are forgotten of which nothing waits and that have used no more than others."""
+"""Peers remembered before idle ones are dropped whose virtual time is no later than the others'."""
 
 
 class _PeerQueue:
     """The frames of one peer.
 
     Attributes:
-        usual: milliseconds that a frame of it has cost lately.
-        charged, taken: milliseconds, and frames, of the turn that is under way.
+        recent_ms: moving average of a frame's cost, in milliseconds.
+        charged, taken: milliseconds and frames charged in the current turn.
     """
 
     __slots__ = ("bytes", "charged", "frames", "recent_ms", "taken", "virtual_time")
@@ -55,10 +57,10 @@ class _PeerQueue:
 
 
 class FrameQueue:
-    """The frames that wait, of all peers.
+    """The queued frames of all peers.
 
     Attributes:
-        peers: those that are remembered.
+        peers: the remembered ones.
     """
 
     def __init__(self) -> None:
@@ -74,7 +76,7 @@ class FrameQueue:
 
     @property
     def has_room(self) -> bool:
-        """False: one peer is alone, and what it sends next had better stay in the socket."""
+        """False: a peer is alone, and its further frames had better stay in the socket."""
         if len(self._waiting) != 1:
             return True
         (queue,) = self._waiting.values()
@@ -82,16 +84,16 @@ class FrameQueue:
 
     @property
     def has_ready(self) -> bool:
-        """Something waits that was not put back."""
+        """Whether a frame is queued that is not delayed."""
         return len(self._waiting) > len(self._delayed)
 
     @property
     def next_delayed_at(self) -> float:
-        """When the first frame that was put back may be taken; inf: there is none."""
+        """When the first delayed frame may be taken; inf: there is none."""
         return min(self._delayed.values(), default=inf)
 
     def put(self, frame: Frame) -> bool:
-        """Let a frame wait for its turn; False: too much of its peer waits already."""
+        """Queue a frame; False: too much of its peer is queued already."""
         queue = self._waiting.get(frame.peer)
         if not self._has_room_for(frame, queue):
             return False
@@ -102,9 +104,9 @@ class FrameQueue:
         return True
 
     def take(self, now: float, most: float = inf) -> Frame | None:
-        """The next frame, whose cost is then to be said; None: there is none that may be taken now.
+        """The next frame, which the caller then has to charge; None: none may be taken now.
 
-        Peers whose frames have cost more than ``most`` milliseconds each lately are passed over.
+        Peers whose frames have recently cost more than ``most`` milliseconds each are skipped.
         """
         if self._delayed:
             self._end_delays(now)
@@ -127,7 +129,7 @@ class FrameQueue:
         return frame
 
     def charge(self, peer: Peer, milliseconds: float) -> None:
-        """Say what the frame that was taken costs; more than 0."""
+        """Charge the peer for the frame that was taken; more than 0 milliseconds."""
         queue = self.peers[peer]
         queue.virtual_time += milliseconds
         queue.charged += milliseconds
@@ -139,14 +141,14 @@ class FrameQueue:
             del self._waiting[peer]
 
     def put_back(self, frame: Frame, until: float) -> None:
-        """Let the frame that was taken be its peer's first again, and not be taken before then."""
+        """Make the frame that was taken its peer's first again, not to be taken before ``until``."""
         queue = self.peers[frame.peer]
         queue.frames.appendleft(frame)
         self._count(queue, frame.size)
         self._delayed[frame.peer] = until
 
     def settle(self, milliseconds: float) -> float:
-        """Say what the turn has cost in truth; returns what it was charged, which is corrected. 0: there was none."""
+        """Correct the turn's estimated charges by its actual cost; returns the estimate, 0 if nothing was charged."""
         charged = sum(queue.charged for queue in self._charged.values())
         for peer, queue in self._charged.items():
             truly = queue.charged * milliseconds / charged
@@ -159,7 +161,7 @@ class FrameQueue:
         return charged
 
     def clear(self) -> list[Frame]:
-        """Take all that waits."""
+        """Take all queued frames."""
         frames = [frame for queue in self._waiting.values() for frame in queue.frames]
         for queue in self._waiting.values():
             queue.frames.clear()
@@ -178,7 +180,7 @@ class FrameQueue:
         )
 
     def _begin(self, peer: Peer) -> _PeerQueue:
-        """The queue of a peer of which nothing waited."""
+        """The queue of a peer that has nothing queued."""
         queue = self.peers.get(peer)
         if queue is None:
             self._forget()
@@ -189,7 +191,7 @@ class FrameQueue:
         return queue
 
     def _enter(self, peer: Peer, queue: _PeerQueue) -> None:
-        """Into the order; what was entered before with another mark is passed over."""
+        """Add the peer to the heap; older entries of it with another virtual time are skipped when they come up."""
         self._entries += 1
         heappush(self._order, (queue.virtual_time, self._entries, peer))
 

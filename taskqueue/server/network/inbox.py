@@ -1,16 +1,18 @@
-"""What comes in: received from the socket, kept in fair turns, heard as far as a turn's budget goes.
+"""Incoming messages: received from the socket, queued fairly, and decoded within the budget of a turn.
 
-    socket ──► fair turns ──► requests for the core
-                  │    └────► what is none: refused, with the reason
-                  └─────────► too much of one peer: refused as ``unavailable``
+    socket ──► frame queue ──► requests for the core
+                  │    └─────► malformed: refused, with the reason
+                  └──────────► too many of one peer: refused as ``unavailable``
 
-Bounds, a turn: what the router receives; TURN_MS of what the requests are thought to cost, which is corrected by what
-turns have cost lately; SLOW_MS of slow ones; HEAR_BYTES and HEAR_SECONDS of decoding. The last request may exceed each.
+Bounds per turn: what the router receives; TURN_MS of estimated cost of the requests, corrected by what recent turns
+have
+actually cost; SLOW_MS of slow requests; HEAR_BYTES and HEAR_SECONDS of decoding. The last request may exceed each.
 
-``verify`` takes long whatever is done: of all the daemon's time it gets VERIFY_PART at most. Peers whose requests have
-cost more than LONG_MS each lately, such as the largest batches, get LONG_PART at most while others ask, too: who asks
-for little mostly finds the daemon free. Slow requests of a peer that does not read are not even heard: the answer
-could not be sent.
+``verify`` always takes long, so it gets at most VERIFY_PART of the daemon's time. Peers whose requests have recently
+cost
+more than LONG_MS each, such as the largest batches, get at most LONG_PART while others are active, so that small
+requests
+mostly find the daemon free. A slow request of a peer that does not read is dropped: its reply could not be sent.
 """
 
 from __future__ import annotations
@@ -40,18 +42,18 @@ VERIFY_PART: Final = 0.1
 LONG_MS: Final = 35.0
 LONG_PART: Final = 0.4
 OTHERS_SECONDS: Final = 1.0
-"""After somebody else was heard, there is somebody else."""
+"""How long after a request of another peer others count as active."""
 PEEK_FRAMES: Final = 4
-"""Received from a socket whose frames had better stay there, to see whether there is somebody else."""
+"""Frames received although they had better stay in the socket, to see whether another peer is active."""
 REMEMBERED: Final = 0.9
-"""How much what turns have cost before counts after each one."""
+"""Weight of earlier turns in the moving averages of costs."""
 FACTOR_MOST: Final = 4.0
-"""How wrong the costs are thought to be when a turn's budget is set."""
+"""The largest correction of estimated costs in a turn's budget."""
 CROWDED: Final = "too many requests of this connection wait; repeat this one when others have been answered"
 
 
 class Inbox:
-    """In front of the core."""
+    """Queues and decodes messages in front of the core."""
 
     def __init__(self, router: Router, meters: Meters) -> None:
         self._router = router
@@ -64,7 +66,7 @@ class Inbox:
         self._other_peer_at = -inf
 
     def next_requests(self, max_message: int) -> tuple[list[Incoming], list[Outgoing]]:
-        """The requests of the next turn, and replies to what is none, or too much."""
+        """The requests of the next turn, and replies to messages that were refused."""
         refused = self._receive()
         heard: list[Incoming] = []
         began = now = ticks()
@@ -103,7 +105,7 @@ class Inbox:
         return heard, refused
 
     def spent(self, seconds: float) -> None:
-        """Say what the turn of what was last heard has taken of the processor."""
+        """Report the CPU seconds of the turn of the last requests."""
         if estimated := self._queue.settle(1000 * seconds):
             self._estimated_ms = REMEMBERED * self._estimated_ms + estimated
             self._measured_ms = REMEMBERED * self._measured_ms + 1000 * seconds
@@ -114,15 +116,15 @@ class Inbox:
         self._has_verify = False
 
     def wait(self) -> float:
-        """Seconds until something that waits may be heard, if nothing comes in; inf: nothing waits."""
+        """Seconds until a queued message may be taken if nothing arrives; inf: nothing is queued."""
         return max(0.0, min(self._queue.next_delayed_at, self._long_at if self._queue.has_ready else inf) - ticks())
 
     def clear(self) -> list[Frame]:
-        """Everything that waits, and what is in the socket, as far as a turn receives."""
+        """Take everything queued, and what is in the socket, up to the bounds of a turn."""
         return [*self._queue.clear(), *self._router.drain()]
 
     def _receive(self) -> list[Outgoing]:
-        """Let what came in wait for its turn; replies to what may not."""
+        """Queue what has arrived; returns replies to messages that were refused."""
         refused: list[Outgoing] = []
         left = PEEK_FRAMES
         for frame in self._router.drain():
@@ -137,7 +139,7 @@ class Inbox:
 
 
 def crowded(frame: Frame) -> Outgoing:
-    """The reply to a frame that may not even wait."""
+    """The reply to a frame that was refused because too many of its peer are queued."""
     return Outgoing(
         frame.peer, ErrorReply(n=request_number(frame.payload), code="unavailable", reason=CROWDED), kept=False
     )

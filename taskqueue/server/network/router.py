@@ -1,16 +1,16 @@
-"""The daemon's one socket: frames in and frames out, never waiting.
+"""The daemon's ROUTER socket: frames in and frames out, never blocking.
 
-A peer that has gone, or that does not read, is an ordinary event: what was meant for it is dropped and
-counted, and its next ``hello`` puts things right. A frame is one whole message; a peer that sends several
-parts gets an error. The socket gives all parts of a message one after the other; if they are very many, dropping them
-is spread over turns, so that signals, deadlines and answers don't wait for the last one.
+A peer that has disconnected, or does not read, is an ordinary event: messages for it are dropped and counted, and its
+next ``hello`` recovers. A message is one frame; a peer that sends several parts gets an error. The socket delivers all
+parts of a message one after the other; if they are very many, dropping them is spread over turns, so that signals,
+deadlines and replies don't wait for the last one.
 
-Bounds, a peer:
-* RECEIVE_MARK messages received and not yet taken; beyond it the peer's own sends wait, by TCP.
-* SEND_MARK messages that it hasn't read, and so many bytes as ``connections`` says; beyond it they are dropped.
-* twice ``max_message`` bytes a message; libzmq cuts the connection that sends more. Between the two the peer
-  gets an error reply, which tells more than a connection that breaks.
-What all peers together make the process hold is bounded by ``watcher``.
+Bounds per peer:
+* RECEIVE_MARK messages received and not yet read; beyond it TCP makes the peer's sends wait.
+* SEND_MARK messages that it hasn't read, and as many bytes as ``connections`` allows; further ones are dropped.
+* twice ``max_message`` bytes per message; libzmq closes the connection that sends more. Between the two the peer
+  gets an error reply, which says more than a closed connection.
+The memory of all peers together is bounded by ``connection_guard``.
 """
 
 from __future__ import annotations
@@ -27,34 +27,37 @@ from taskqueue.server.network.connection_guard import ConnectionGuard
 from taskqueue.server.network.connections import Connections
 
 DRAIN_FRAMES: Final = 1024
-"""Received in one turn, at most."""
+"""Frames received in one turn, at most."""
 DRAIN_SECONDS: Final = 0.005
 """Spent on receiving in one turn, at most."""
 
 RECEIVE_MARK: Final = 8
-"""Of any length up to the longest; enough for the socket's own thread to go on while the loop takes them."""
+"""High-water mark, of messages of any length; enough for libzmq's I/O thread to go on while the loop reads."""
 RECEIVE_BYTES: Final = 256 << 10
-"""Of a connection in the kernel. The socket's one thread takes all of that at once, so large messages of a hundred
-connections keep a small one waiting for so long; 256 KiB a round trip are 25 MB/s over 10 ms."""
+"""Kernel buffer of a connection. libzmq's I/O thread reads all of it at once, so large messages on a hundred
+connections delay a small one by as long as that takes; 256 KiB a round trip are 25 MB/s over 10 ms.
+"""
 SEND_MARK: Final = 2048
-"""What is unread is mostly ``select`` messages, whose tasks a fetcher's capacity bounds. They may be small and many:
-timers that come due one by one, to a fetcher that pauses for a moment. One that could not be sent costs it its work
-until it says hello again."""
+"""High-water mark. Unread messages are mostly ``select``, whose tasks a fetcher's capacity bounds. They may be small
+and
+many: timers that come due one by one, to a fetcher that pauses for a moment. A fetcher that misses one is idle until it
+says hello again.
+"""
 PARTS_AT_ONCE: Final = 1000
-"""Dropped before the clock is looked at again."""
+"""Parts dropped before the clock is read again."""
 LINGER_MS: Final = 1000
-"""How long a stopping daemon tries to hand what it has said to the network."""
+"""How long a stopping daemon tries to transmit what it has sent."""
 KEEPALIVE_IDLE_SECONDS: Final = 60
-"""Silence after which the kernel probes a connection, so that those of vanished machines are closed."""
+"""Silence after which the kernel probes a connection, so that connections of vanished machines are closed."""
 
 
 class Frame(NamedTuple):
-    """A message as it came.
+    """A received message.
 
     Attributes:
         first: its first part.
-        parts: how many it has; the protocol wants 1.
-        address: of the peer's machine, such as 10.0.0.7, for people; empty if nobody knows.
+        parts: number of parts; the protocol requires 1.
+        address: of the peer's machine, such as 10.0.0.7, for people; empty if unknown.
     """
 
     peer: Peer
@@ -64,26 +67,26 @@ class Frame(NamedTuple):
 
     @property
     def payload(self) -> bytes:
-        """The bytes of the first part, copied when they are first asked for."""
+        """The bytes of the first part, copied at the first use."""
         return self.first.bytes
 
     @property
     def size(self) -> int:
-        """How many bytes these are."""
+        """Number of bytes of the first part."""
         return len(self.first)
 
 
 class Router:
-    """Binds at once.
+    """Binds its address when it is created.
 
     Args:
         bind: address; a port of * is a free one.
         max_message: bytes; see the module.
-        memory: bytes of the whole process, beyond most of which connections are cut.
-        connections: that may be open.
+        memory: bound of the process's memory in bytes; near it connections are cut.
+        connections: number that may be open.
 
     Attributes:
-        endpoint: what it listens on, with the port that was chosen if the address left that open.
+        endpoint: the address that it listens on, with the port that was chosen if ``bind`` left that open.
 
     Raises:
         zmq.ZMQError: the address can't be used.
@@ -124,7 +127,7 @@ class Router:
         self.socket.setsockopt(zmq.IPV6, int("[" in bind))
 
     def drain(self) -> Iterator[Frame]:
-        """What is waiting, as far as the bounds of a turn go; the caller's own time counts too."""
+        """Received frames, up to the bounds of a turn; the time that the caller spends between them counts, too."""
         self._connections.forget_closed()
         until = ticks() + DRAIN_SECONDS
         for _ in range(DRAIN_FRAMES):
@@ -134,7 +137,7 @@ class Router:
             yield frame
 
     def send(self, peer: Peer, payload: bytes) -> bool:
-        """Send now or never; False: nobody is there, or nobody reads."""
+        """Send without blocking; False: the peer has disconnected, or does not read."""
         if not self._connections.open_to(peer):
             self._meters.undelivered += 1
             return False
@@ -152,11 +155,11 @@ class Router:
         return True
 
     def reaches(self, peer: Peer) -> bool:
-        """The peer is there, and has not left too much unread."""
+        """Whether the peer is connected and reads."""
         return self._connections.knows(peer) and self._connections.open_to(peer)
 
     def close(self) -> None:
-        """Let go of the address, after LINGER_MS at most."""
+        """Release the address, after LINGER_MS at most."""
         self._guard.close()
         self.socket.close()
         self._context.term()
@@ -177,7 +180,7 @@ class Router:
         return self._drop_parts(frame, until) if message.more else frame
 
     def _drop_parts(self, frame: Frame, until: float) -> Frame | None:
-        """The message when its last part has been dropped; None: that goes on in the next turn."""
+        """The message when its last part has been dropped; None: dropping continues in the next turn."""
         self._unfinished = None
         receive, parts, more = self.socket.recv, frame.parts, True
         while more:

@@ -1,4 +1,4 @@
-"""What the kernel knows of a TCP connection, by its descriptor; Linux, elsewhere nothing is known."""
+"""The kernel's view of a TCP connection, by its file descriptor. Linux only; elsewhere nothing is known."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 SO_COOKIE: Final = 57
-"""A number that no other connection of this machine ever has (asm-generic/socket.h); descriptors are used again."""
+"""Socket option with an id that no other connection of this machine ever has (asm-generic/socket.h); descriptors are
+reused.
+"""
 
 UNSPECIFIED: Final = bytes(16)
-"""A sockaddr of AF_UNSPEC: to connect a socket there dissolves its connection (connect(2))."""
+"""A sockaddr of AF_UNSPEC: connecting a socket to it dissolves its connection (connect(2))."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _progress = struct.Struct("@QQ")
 PROGRESS_AT: Final = 120
-"""Where struct tcp_info has tcpi_bytes_acked and tcpi_bytes_received (linux/tcp.h, since 4.1)."""
+"""Offset of tcpi_bytes_acked and tcpi_bytes_received in struct tcp_info (linux/tcp.h, since 4.1)."""
 
 
 class Progress(NamedTuple):
     """Bytes since the connection began.
 
     Attributes:
-        acked: sent, and received by the other end's kernel.
+        acked: sent, and acknowledged by the peer's kernel.
         received: by this kernel.
     """
 
@@ -34,7 +36,7 @@ class Progress(NamedTuple):
 
 
 def progress(fd: int) -> Progress | None:
-    """None: it is no TCP connection, or there is none any more."""
+    """Progress of a connection; None: it is no TCP connection, or is closed."""
     if not hasattr(socket, "TCP_INFO"):
         return None
     info = _option(fd, socket.IPPROTO_TCP, socket.TCP_INFO, PROGRESS_AT + _progress.size)
@@ -42,12 +44,12 @@ def progress(fd: int) -> Progress | None:
 
 
 def cookie(fd: int) -> bytes:
-    """Tells this connection from any other; empty: there is none."""
+    """Identifies this connection among all; empty: there is none."""
     return _option(fd, socket.SOL_SOCKET, SO_COOKIE, 8)
 
 
 def address(fd: int) -> str:
-    """Of the machine at the other end; empty: nobody knows."""
+    """Address of the peer's machine; empty if unknown."""
     with suppress(OSError), _borrowed(fd) as connection:
         if connection.family in (socket.AF_INET, socket.AF_INET6):
             return str(connection.getpeername()[0])
@@ -55,9 +57,9 @@ def address(fd: int) -> str:
 
 
 def cut(fd: int, expected: bytes) -> bool:
-    """End the connection with this cookie, and drop what the kernel has received of it; False: it has ended already.
+    """Close the connection with this cookie, and drop what the kernel has received on it; False: it is closed already.
 
-    ``shutdown`` would leave what was received to be read, half a MiB a connection.
+    ``shutdown`` would leave received data to be read, half a MiB a connection.
     """
     if expected and cookie(fd) == expected:
         if _libc.connect(fd, UNSPECIFIED, len(UNSPECIFIED)) == 0:
@@ -76,7 +78,7 @@ def _option(fd: int, level: int, name: int, length: int) -> bytes:
 
 @contextmanager
 def _borrowed(fd: int) -> Iterator[socket.socket]:
-    """A descriptor of libzmq's, as Python's socket, which must not close it."""
+    """Wraps a descriptor of libzmq in a Python socket, without closing it at the end."""
     connection = socket.socket(fileno=fd)
     try:
         yield connection

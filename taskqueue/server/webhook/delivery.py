@@ -1,4 +1,4 @@
-"""One event on its way to the webhook's url: a POST, and whether and when there is another one.
+"""The delivery of one event to the webhook's url: a POST, and retries.
 
     post ──2xx──────────────────────► sent
      ▲ │──any other answer──────────► failed
@@ -7,12 +7,12 @@
 
 Rules:
 1. The pauses are those of urllib3's Retry: none, then 2, 4, 8 ... times the first one up to PAUSE_MOST_SECONDS; a
-   Retry-After of the answer counts instead, up to the same bound, so that one answer can't hold up all that waits.
-   Retry is only asked, it never sleeps: whoever waits between attempts can be told to stop.
-2. Redirects are not followed: the event, and the credentials of the url, go to nobody whom the config doesn't name; and
+   Retry-After of the answer replaces them, up to the same bound, so that one answer can't block the queue.
+   Retry is only asked, it never sleeps, so that a waiting thread can be stopped.
+2. Redirects are not followed: the event, and the credentials of the url, go only to the host that the config names; and
    most redirects would turn the POST into a GET without the event.
-3. The answer's body is not read: nothing in it matters, and it may have no end.
-4. No error tells more of the url than its host. The rest may be a secret.
+3. The answer's body is not read: nothing in it matters, and it may be endless.
+4. Errors contain the url's host only. The rest may be a secret.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from taskqueue.server.config.config_file import WebhookSection
 
 PAUSE_MOST_SECONDS: Final = 120.0
 AGAIN: Final = frozenset({429, *range(500, 600)})
-"""Statuses that may be another one the next time."""
+"""Statuses that are retried."""
 NO_ANSWER: Final = (HTTPError, HTTPException, OSError, ValueError)
-"""What urllib3 raises if nothing comes back; ValueError: it can't make anything of the host's name."""
+"""What urllib3 raises if no answer comes; ValueError: the host's name is invalid."""
 ERROR_CHARACTERS: Final = 200
 
 
 class Delivery:
-    """Of one event; see the module.
+    """The delivery of one event.
 
     Attributes:
         event: what is sent.
-        attempts: how many have been made.
+        attempts: number made so far.
         error: why the last one failed; empty: it didn't.
     """
 
@@ -61,7 +61,7 @@ class Delivery:
         )
 
     def attempt(self, settings: WebhookSection) -> float | None:
-        """Post it once to the url of these settings.
+        """Post the event once, to the url in ``settings``.
 
         Returns:
             Seconds to wait before the next attempt; None: there is none, and ``error`` says how it ended.
@@ -104,7 +104,7 @@ class Delivery:
         return self._asked_pause(answer) or self._retry.get_backoff_time()
 
     def _asked_pause(self, answer: BaseHTTPResponse | None) -> float:
-        """What the answer asks for; 0: nothing that can be read."""
+        """Seconds in the answer's Retry-After; 0: none, or invalid."""
         try:
             asked = self._retry.get_retry_after(answer) if answer else None
         except (HTTPError, ValueError, OverflowError):
@@ -123,6 +123,6 @@ def _without_credentials(url: str) -> str:
 
 
 def _authorization(url: str) -> dict[str, str]:
-    """For ``user:password@`` (RFC 7617); urllib3 itself ignores it."""
+    """The header for ``user:password@`` (RFC 7617), which urllib3 itself ignores."""
     credentials, said, _ = urlsplit(url).netloc.rpartition("@")
     return {"Authorization": f"Basic {b64encode(unquote_to_bytes(credentials)).decode()}"} if said else {}

@@ -1,15 +1,16 @@
-"""Tells a url of events, in a helper thread: the loop never waits for it.
+"""Posts events to a url, in a helper thread, so that the loop never waits for it.
 
-    loop     tell ──► waiting, at most WAITING_MOST ──┐
-    thread                                            └──► delivery: post, pause, post ... ──► sent | failed
+    loop     tell ──► queue, at most WAITING_MOST ──┐
+    thread                                          └──► delivery: post, pause, post ... ──► sent | failed
 
 Rules:
-1. ``tell`` only puts. When the queue is full, the oldest event makes room: what happened last matters most.
-2. Events are sent one after the other, in their order. Each attempt follows the settings that are in force then, and a
-   change of them ends the pause before it: a url that is put right is used at once.
-3. Nothing is stored. What waits is lost when the process is killed; ``close`` gives it a short grace, and logs what it
-   drops after that. An event may arrive twice, if its answer was lost.
-4. Without a url nothing waits. The thread starts with the first event, and only then loads urllib3: 10 MB and 50 ms
+1. ``tell`` only enqueues. When the queue is full, the oldest event is dropped: the latest ones matter most.
+2. Events are sent one after the other, in order. Each attempt uses the current settings, and a change of them ends the
+   pause before it: a corrected url is used at once.
+3. Nothing is stored. Queued events are lost when the process is killed; ``close`` waits GRACE_SECONDS for them, and
+   logs
+   what it drops then. An event may arrive twice, if its answer was lost.
+4. Without a url nothing is queued. The thread starts with the first event, and only then loads urllib3: 10 MB and 50 ms
    that a daemon without a webhook does not spend.
 """
 
@@ -38,7 +39,7 @@ GRACE_SECONDS: Final = 5.0
 
 
 class Webhook:
-    """One of the daemon's life; its methods are for the loop's thread."""
+    """The daemon's webhook; its methods are for the loop's thread."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class Webhook:
         self._thread: threading.Thread | None = None
 
     def tell(self, events: Iterable[Event]) -> None:
-        """Send those of them that the settings name; returns at once. Not to be called after ``close``."""
+        """Enqueue the events whose kinds the settings name; returns at once. Not to be called after ``close``."""
         settings = self._settings
         if wanted := [event for event in events if settings.url and event.kind in settings.events]:
             with self._changed:
@@ -73,7 +74,7 @@ class Webhook:
             self._start()
 
     def reconfigure(self, settings: WebhookSection) -> None:
-        """Follow other settings from now on; without a url what waits is dropped."""
+        """Use other settings from now on; without a url queued events are dropped."""
         with self._changed:
             self._settings = settings
             dropped = [] if settings.url else self._take_all()
@@ -81,7 +82,7 @@ class Webhook:
         _log_dropped(dropped, "reload")
 
     def close(self) -> None:
-        """Wait for what is still to be sent, but not longer than the grace; then drop it and log it."""
+        """Wait at most GRACE_SECONDS for queued events; then drop and log them."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -127,7 +128,7 @@ class Webhook:
                 self._deliver(Delivery(event, pool, self._user_agent, attempts, self._pause_seconds))
 
     def _next(self) -> Event | None:
-        """Wait for an event; None: there will be none."""
+        """Wait for an event; None: the webhook is closing."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closing)
             self._under_way = self._waiting.popleft() if self._waiting else None
@@ -150,13 +151,13 @@ class Webhook:
             _log_dropped([delivery.event], "reload")
 
     def _wait(self, seconds: float, settings: WebhookSection) -> bool:
-        """Wait so long, or until these settings are others; False: there is no use in another attempt."""
+        """Wait ``seconds``, or until the settings change; False: another attempt makes no sense."""
         with self._changed:
             self._changed.wait_for(lambda: self._has_given_up or self._settings != settings, seconds)
             return self._settings.url != "" and not self._has_given_up
 
     def _finish(self) -> bool:
-        """Nothing is under way any more; False: it was given up, and ``close`` has logged it."""
+        """The current event is done; False: ``close`` has given it up and logged it."""
         with self._changed:
             was_given_up = self._under_way is None
             self._under_way = None
