@@ -12,8 +12,8 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types unit contract properties simulation integration mutants hooks attack chaos bench \
-        bench-full clean
+.PHONY: help setup run test lint client types unit contract properties simulation integration mutants hooks attack chaos \
+        bench bench-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,10 +38,14 @@ test: $(STAMP) ## everything that must hold
 	$(PYTEST) tests/properties
 	$(PYTEST) --ignore tests/properties
 
-lint: $(STAMP) ## style and the direction of imports
+lint: $(STAMP) ## style, the direction of imports, the blocking client as it is made
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.blocking_client --check
+
+client: $(STAMP) ## make the blocking client anew, of the asynchronous one
+	$(BIN)/python -m tools.blocking_client
 
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy

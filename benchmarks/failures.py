@@ -105,7 +105,7 @@ def ask(daemon: Daemon, by: FailuresBy, count: int) -> float:
         seconds = []
         for _ in range(ASKED):
             began_at = time.perf_counter()
-            assert client.failures(by=by).failures == count
+            assert client.tasks.failures(by=by).failures == count
             seconds.append(time.perf_counter() - began_at)
     return statistics.median(seconds)
 

@@ -13,13 +13,13 @@ START = ("https://example.com/", "https://EXAMPLE.com/#top", "https://example.or
 def main() -> None:
     """Pages that are written in several ways are one task; all that they lead to is waited for."""
     with Client() as client:
-        with client.holding("demo"):
+        with client.projects.holding("demo"):
             print(client.push_many("demo", START, canonical=True))
-        client.wait_finished("demo")
-        counts = client.project("demo").counts
+        client.projects.wait("demo")
+        counts = client.projects.show("demo").counts
         print(f"{counts.success} pages crawled, {counts.failed} failed")
-        for row in client.all_tasks("demo", "failed"):
-            print(f"{row.url}: {client.show_task('demo', row.taskid).error.splitlines()[-1]}")
+        for row in client.tasks.all("demo", "failed"):
+            print(f"{row.url}: {client.tasks.show('demo', row.taskid).error.splitlines()[-1]}")
 
 
 if __name__ == "__main__":

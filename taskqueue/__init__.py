@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from taskqueue.client.async_client import AsyncClient
-    from taskqueue.client.blocking import Client
+    from taskqueue.client.asynchronous.client import AsyncClient
+    from taskqueue.client.blocking.client import Client
     from taskqueue.client.links.hyperlinks import links
     from taskqueue.client.tasks.identity import canonical_url, default_taskid
     from taskqueue.client.tasks.new_task import new_task
@@ -57,8 +57,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncClient": "client.async_client",
-    "Client": "client.blocking",
+    "AsyncClient": "client.asynchronous.client",
+    "Client": "client.blocking.client",
     "Drop": "client.worker.outcome",
     "Finish": "client.tasks.reports",
     "Middleware": "client.worker.middleware",

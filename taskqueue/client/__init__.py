@@ -3,8 +3,8 @@
 Here may live what speaks to a daemon over its socket. It knows the protocol, and neither the server nor the store.
 """
 
-from taskqueue.client.async_client import AsyncClient
-from taskqueue.client.blocking import Client
+from taskqueue.client.asynchronous.client import AsyncClient
+from taskqueue.client.blocking.client import Client
 from taskqueue.client.links.hyperlinks import links
 from taskqueue.client.tasks.identity import canonical_url, default_taskid
 from taskqueue.client.tasks.new_task import new_task

@@ -33,5 +33,5 @@ def gather(watcher: Watcher, client: Client, site: Site, site_url: str, run: Run
 
 def _ended(client: Client, site_url: str, targets: Iterable[str]) -> dict[str, Ended]:
     """State and error of the tasks of these targets."""
-    tasks = {target: client.show_task(PROJECT, url=site_url.rstrip("/") + target) for target in targets}
+    tasks = {target: client.tasks.show(PROJECT, url=site_url.rstrip("/") + target) for target in targets}
     return {target: (task.state, task.error) for target, task in tasks.items()}

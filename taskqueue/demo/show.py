@@ -134,8 +134,8 @@ class _Show:
     def _begin(self, client: Client, run: Run, site_url: str) -> None:
         """Make the scheduler's state that of this crawl; what goes on is there already."""
         if run.starts == 1:
-            client.project_do(stage.PROJECT, "delete")
-            client.project_do(stage.PROJECT, "start")
+            client.projects.delete(stage.PROJECT)
+            client.projects.start(stage.PROJECT)
             client.push(stage.PROJECT, site_url)
         runs.save(self._options.data, run)
 

@@ -56,11 +56,11 @@ def urls(count: int) -> list[str]:
 
 
 def states(client: Client, *pages: str) -> list[str]:
-    return [client.show_task("news", url=page).state for page in pages]
+    return [client.tasks.show("news", url=page).state for page in pages]
 
 
 def counts(client: Client) -> dict[str, int]:
-    view = client.project("news").counts
+    view = client.projects.show("news").counts
     return {name: count for name in view.__struct_fields__ if (count := getattr(view, name))}
 
 
@@ -175,7 +175,7 @@ def test_a_failure_is_retried_later_or_never(daemon: DaemonFactory, client: Clie
     it.failed(second, "no such page", retry=False)
     it.failed(third, "timeout")
 
-    shown = [it.show_task("news", url=page) for page in urls(3)]
+    shown = [it.tasks.show("news", url=page) for page in urls(3)]
     assert [task.state for task in shown] == ["delayed", "failed", "delayed"]
     assert [task.retried for task in shown] == [0, 0, 1]
     assert [task.error for task in shown] == ["500", "no such page", "timeout"]
@@ -248,7 +248,7 @@ def test_tasks_goes_through_everything_and_what_it_had_fetched_ahead_goes_back(
     one, other = client(it), client(it)
     one.push_many("news", urls(300))
 
-    for n, task in enumerate(one.tasks(capacity=50)):
+    for n, task in enumerate(one.stream(capacity=50)):
         one.done(task)
         if n == 199:
             break
@@ -321,7 +321,7 @@ def test_push_many_goes_on_through_kills_and_counts_each_task_once(
     pushed = one.push_many("news", pages())
 
     assert (pushed.new, pushed.total) == (MANY, MANY)
-    assert one.project("news").totals.new == MANY
+    assert one.projects.show("news").totals.new == MANY
 
 
 def test_threads_that_push_one_by_one_go_on_through_kills_and_each_gets_its_own_outcome(
@@ -408,9 +408,9 @@ def test_what_the_daemon_refuses_is_raised_with_its_reason(daemon: DaemonFactory
     with pytest.raises(RequestRejected, match='"news" is unknown'):
         one.push("news", "http://a/")
     with pytest.raises(RequestRejected, match='"news" is unknown') as caught:
-        one.project("news")
+        one.projects.show("news")
     with pytest.raises(RequestRejected, match="rate must be a number of at least 0"):
-        one.project_set("news", {"rate": "fast"})
+        one.projects.set("news", {"rate": "fast"})
 
     assert caught.value.code == "unknown-project"
 
@@ -455,7 +455,7 @@ def crawl(it: Daemon, make: Callable[[list[str]], Callable[[Task], Any]], **opti
             worker = Worker(one, make(fetched), projects=["news"], **options)
             serving = asyncio.ensure_future(worker.serve())
             await one.push("news", "http://site/")
-            while (await one.project("news")).counts.success < len(LINKS):
+            while (await one.projects.show("news")).counts.success < len(LINKS):
                 assert not serving.done()
             worker.stop()
             await serving
@@ -524,7 +524,7 @@ def test_what_a_handler_raises_decides_the_outcome(daemon: DaemonFactory, client
 
     asyncio.run(main())
 
-    shown = [one.show_task("news", url=page) for page in urls(4)]
+    shown = [one.tasks.show("news", url=page) for page in urls(4)]
     assert [(task.state, task.retried) for task in shown] == [
         ("delayed", 0), ("failed", 0), ("delayed", 1), ("success", 0)
     ]  # fmt: skip
@@ -548,7 +548,7 @@ def test_a_stopped_worker_finishes_what_runs_and_hands_back_what_was_not_started
 
     asyncio.run(main())
 
-    totals = one.project("news").totals
+    totals = one.projects.show("news").totals
     assert counts(one) == {"ready": 19, "success": 1}
     assert (totals.retried, totals.timeout) == (0, 0)
 
@@ -626,15 +626,15 @@ def test_a_script_pushes_a_crawl_and_waits_for_its_end(
     script, fetcher = client(it), client(it)
     script.push_many("news", urls(3))
 
-    waiting = thread.submit(script.wait_finished, "news")
+    waiting = thread.submit(script.projects.wait, "news")
     work_off(fetcher, 2)
     (last,) = fetcher.select()
     assert not waiting.done()
     fetcher.done(last)
 
     assert waiting.result()
-    assert script.wait_finished("news", timeout=0)
-    assert script.project("news").finished == 1
+    assert script.projects.wait("news", timeout=0)
+    assert script.projects.show("news").finished == 1
 
 
 def test_follow_ups_are_waited_for_too(
@@ -643,11 +643,11 @@ def test_follow_ups_are_waited_for_too(
     it = daemon()
     script, fetcher = client(it), client(it)
     script.push("news", "http://site/")
-    waiting = thread.submit(script.wait_finished, "news")
+    waiting = thread.submit(script.projects.wait, "news")
 
     (first,) = fetcher.select()
     fetcher.done(first, new=["http://site/a"])
-    assert not script.wait_finished("news", timeout=0)
+    assert not script.projects.wait("news", timeout=0)
     work_off(fetcher, 1)
 
     assert waiting.result()
@@ -659,7 +659,7 @@ def test_waiting_outlives_a_killed_daemon(
     it = daemon()
     script, fetcher = client(it), client(it)
     script.push("news", "http://site/")
-    waiting = thread.submit(script.wait_finished, "news")
+    waiting = thread.submit(script.projects.wait, "news")
     (task,) = fetcher.select()
 
     it.kill()
@@ -674,19 +674,19 @@ def test_a_project_that_is_held_is_not_finished(
 ) -> None:
     it = daemon()
     script, fetcher = client(it), client(it)
-    script.project_do("news", "start")
+    script.projects.start("news")
 
-    with script.holding("news"):
-        waiting = thread.submit(script.wait_finished, "news")
+    with script.projects.holding("news"):
+        waiting = thread.submit(script.projects.wait, "news")
         for page in urls(2):
             script.push("news", page)
             work_off(fetcher, 1)
-        assert not script.wait_finished("news", timeout=0)
-        assert script.project("news").held_by == 1
+        assert not script.projects.wait("news", timeout=0)
+        assert script.projects.show("news").held_by == 1
         assert not waiting.done()
 
     assert waiting.result()
-    assert script.project("news").finished == 1
+    assert script.projects.show("news").finished == 1
 
 
 # ---------------------------------------------------------------------------------------- many tasks at once
@@ -699,16 +699,16 @@ def test_a_bulk_operation_tells_how_far_it_is_and_how_many_it_changed(
     one.push_many("news", (new_task(page, delay=600) for page in urls(2000)))
     seen: list[int] = []
 
-    counted = one.wait_operation(one.bulk("cancel", project="news", url="*/1*", dry_run=True).id)
-    begun = one.bulk("cancel", project="news", url="*/1*")
-    ended = one.wait_operation(begun.id, lambda view: seen.append(view.seen))
+    counted = one.operations.wait(one.operations.start("cancel", project="news", url="*/1*", dry_run=True).id)
+    begun = one.operations.start("cancel", project="news", url="*/1*")
+    ended = one.operations.wait(begun.id, lambda view: seen.append(view.seen))
 
     assert (counted.matched, ended.matched, ended.seen, ended.known) == (1111, 1111, 2000, 2000)
     assert seen == sorted(seen)
     assert seen[-1] == 2000
     assert counts(one) == {"delayed": 889, "cancelled": 1111}
-    assert [view.id for view in one.operations()] == [ended.id, counted.id]
-    assert one.operation(ended.id) == ended
+    assert [view.id for view in one.operations.list()] == [ended.id, counted.id]
+    assert one.operations.show(ended.id) == ended
 
 
 def test_failed_tasks_are_found_by_their_error_and_run_again(daemon: DaemonFactory, client: ClientFactory) -> None:
@@ -717,7 +717,7 @@ def test_failed_tasks_are_found_by_their_error_and_run_again(daemon: DaemonFacto
     for n, task in enumerate(one.select(4)):
         one.failed(task, f"{500 + n % 2} from the site", retry=False)
 
-    one.wait_operation(one.bulk("retry", project="news", error="501*").id)
+    one.operations.wait(one.operations.start("retry", project="news", error="501*").id)
 
     assert counts(one) == {"ready": 2, "failed": 2}
 
@@ -726,13 +726,13 @@ def test_a_list_of_tasks_is_complete_over_its_pages(daemon: DaemonFactory, clien
     one = client(daemon())
     one.push_many("news", (new_task(page, priority=n % 7) for n, page in enumerate(urls(1200))))
 
-    rows = list(one.all_tasks("news", "ready"))
-    found = [row.url for row in one.all_tasks("news", "ready", url="*/11?")]
+    rows = list(one.tasks.all("news", "ready"))
+    found = [row.url for row in one.tasks.all("news", "ready", url="*/11?")]
 
     assert len(rows) == len({row.taskid for row in rows}) == 1200
     assert [row.priority for row in rows] == sorted((row.priority for row in rows), reverse=True)
     assert sorted(found) == [f"http://site/11{n}" for n in range(10)]
-    assert one.task_list("news", "failed").tasks == []
+    assert one.tasks.list("news", "failed").tasks == []
 
 
 # ---------------------------------------------------------------------------------------- what crawls need besides
@@ -746,7 +746,7 @@ def test_canonical_duplicates_are_one_task(daemon: DaemonFactory, client: Client
 
     assert (pushed.new, pushed.ignored) == (1, 2)
     assert one.push("news", spellings[0], canonical=True) == "ignored"
-    assert one.show_task("news", url="http://site/?a=1&b=2").url == "http://site/?a=1&b=2"
+    assert one.tasks.show("news", url="http://site/?a=1&b=2").url == "http://site/?a=1&b=2"
     assert one.push("news", spellings[0]) == "new"
 
 
@@ -755,7 +755,7 @@ def test_a_changed_fetch_setting_reaches_tasks_that_are_queued(daemon: DaemonFac
     one.push_many("news", [{"url": page, "fetch": {"headers": {"A": "own"}}} for page in urls(2)])
     (before,) = one.select()
 
-    one.project_set("news", {"fetch": {"proxy": "http://proxy/", "headers": {"A": "1", "B": "2"}}})
+    one.projects.set("news", {"fetch": {"proxy": "http://proxy/", "headers": {"A": "1", "B": "2"}}})
     (after,) = one.select()
 
     assert before.fetch == {"headers": {"A": "own"}}
@@ -780,21 +780,21 @@ def test_a_group_is_acted_on_and_shown_together(daemon: DaemonFactory, client: C
     one = client(daemon(projects={"a": shops, "b": {}, "c": shops}))
     one.push("a", "http://site/")
 
-    stopped = one.group_do("shops", "stop")
+    stopped = one.groups.stop("shops")
     assert (stopped.projects, stopped.matched, bool(stopped.ended_at)) == (["a", "c"], 2, True)
     assert [view.state for view in one.status(group="shops").projects] == ["stopped", "stopped"]
-    assert [(stats.name, stats.windows.minutes.new) for stats in one.all_stats("shops")] == [("a", 1), ("c", 0)]
-    assert one.project("b").state == "running"
+    assert [(stats.name, stats.windows.minutes.new) for stats in one.stats.all("shops")] == [("a", 1), ("c", 0)]
+    assert one.projects.show("b").state == "running"
     with pytest.raises(RequestRejected, match="nobody") as caught:
-        one.group_do("nobody", "stop")
+        one.groups.stop("nobody")
     assert caught.value.code == "unknown-group"
 
 
 def test_an_action_on_a_large_group_is_waited_for(daemon: DaemonFactory, client: ClientFactory) -> None:
     one = client(daemon(projects={f"shop{number}": {"group": "shops"} for number in range(150)}))
 
-    assert one.group_do("shops", "pause").matched == 150
-    deleted = one.group_do("shops", "delete")
+    assert one.groups.pause("shops").matched == 150
+    deleted = one.groups.delete("shops")
     assert (deleted.matched, bool(deleted.ended_at)) == (150, True)
     assert one.status().projects == []
 
@@ -805,9 +805,9 @@ def test_a_project_is_cleared_and_reset(daemon: DaemonFactory, client: ClientFac
     (task,) = one.select()
     one.done(task)
 
-    cleared = one.project_do("news", "clear")
+    cleared = one.projects.clear("news")
     again = one.push_many("news", urls(3))
-    one.project_do("news", "reset")
+    one.projects.reset("news")
 
     assert cleared is not None
     assert (cleared.counts.ready, cleared.counts.success) == (0, 1)
@@ -818,20 +818,20 @@ def test_a_project_is_cleared_and_reset(daemon: DaemonFactory, client: ClientFac
 def test_a_cron_job_is_set_shown_and_taken_back(daemon: DaemonFactory, client: ClientFactory) -> None:
     one = client(daemon(projects={"news": {}}))
 
-    view = one.cron_set("news", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://site/", save={"a": 1})
-    one.cron_set("news", "often", every="5m")
+    view = one.cron.set("news", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://site/", save={"a": 1})
+    one.cron.set("news", "often", every="5m")
 
     assert [job.job for job in view.cron] == ["night"]
     assert view.cron[0].next_at > 0
     with pytest.raises(RequestRejected, match="cron"):
-        one.cron_set("news", "both", cron="0 3 * * *", every="5m")
-    assert [job.job for job in one.cron_unset("news", "night").cron] == ["often"]
+        one.cron.set("news", "both", cron="0 3 * * *", every="5m")
+    assert [job.job for job in one.cron.unset("news", "night").cron] == ["often"]
 
 
 def test_somebody_can_say_why_nothing_is_handed_out(daemon: DaemonFactory, client: ClientFactory) -> None:
     one = client(daemon())
     one.push("news", "http://site/")
-    one.project_do("news", "stop")
+    one.projects.stop("news")
 
     assert "stopped" in one.why("news")
-    assert one.why("news", one.show_task("news", url="http://site/").taskid)
+    assert one.why("news", one.tasks.show("news", url="http://site/").taskid)

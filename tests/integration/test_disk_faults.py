@@ -87,7 +87,7 @@ class Pusher:
         """What was acknowledged and is not there."""
         with Client(self._url) as client:
             return self.acknowledged - {
-                row.taskid for state in get_args(StateName) for row in client.all_tasks("news", state)
+                row.taskid for state in get_args(StateName) for row in client.tasks.all("news", state)
             }
 
 

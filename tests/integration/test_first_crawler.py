@@ -95,7 +95,7 @@ def crawl(url: str, project: str, start: list[str], folder: Path) -> Client:
     crawler = subprocess.Popen(start, cwd=folder, env={"TASKQUEUE_URL": url, "PYTHONPATH": str(ROOT)})
     try:
         client = Client(url)
-        assert client.wait_finished(project, WAIT_SECONDS)
+        assert client.projects.wait(project, WAIT_SECONDS)
     finally:
         crawler.terminate()
         crawler.wait(WAIT_SECONDS)
@@ -107,7 +107,7 @@ def judge(client: Client, project: str, site: Site, other: Site) -> None:
     good = {"/", "/?q=a%20b", "/moved", "/away", "/disk", *(f"/page/{n}" for n in range(PAGES + 1))}
     assert site.asked == dict.fromkeys(good | {f"/dead/{n}" for n in range(DEAD)}, 1)
     assert other.asked == {}
-    view = client.project(project)
+    view = client.projects.show(project)
     # Two pages are none: the one with a question mark, and the last one of all.
     assert (view.counts.success, view.counts.failed, view.state) == (len(good) - 2, DEAD + 2, "running")
     client.close()

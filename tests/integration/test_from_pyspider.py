@@ -24,10 +24,10 @@ def test_a_returned_result_fails_its_task_and_says_what_to_do(daemon: DaemonFact
             worker = Worker(client, lambda task: {"url": task.url, "title": "A"}, projects=["news"])
             serving = asyncio.create_task(worker.serve())
             await client.push("news", "http://a/")
-            assert await client.wait_finished("news", WAIT_SECONDS)
+            assert await client.projects.wait("news", WAIT_SECONDS)
             worker.stop()
             await serving
-            return (await client.show_task("news", url="http://a/")).error
+            return (await client.tasks.show("news", url="http://a/")).error
 
     error = asyncio.run(error_of_the_task())
 
@@ -46,9 +46,9 @@ def test_a_recurring_task_that_remembers_lets_its_project_finish(daemon: DaemonF
         client.done(link)
 
         assert found == {}
-        assert client.wait_finished("news", 0)
+        assert client.projects.wait("news", 0)
         assert client.push("news", "http://a/") == "ignored"
-        client.retry_tasks("news", [first.taskid])
+        client.tasks.retry("news", [first.taskid])
         again, found = front(client)
         assert found == {"seen": ["http://a/1"]}
         assert [new.url for new in front_page(again)] == ["http://a/"]

@@ -115,7 +115,7 @@ def on_disk(disk: AnyDisk, daemon: DaemonFactory) -> Callable[[], Daemon]:
 def known(url: str) -> dict[str, str]:
     """All tasks of the project by taskid, with their states."""
     with Client(url) as client:
-        return {row.taskid: state for state in get_args(StateName) for row in client.all_tasks("news", state)}
+        return {row.taskid: state for state in get_args(StateName) for row in client.tasks.all("news", state)}
 
 
 def wait_until_unavailable(asking: Peer) -> None:
@@ -171,11 +171,11 @@ def test_killed_and_started_again_on_the_full_disk_it_listens_and_goes_on_when_t
 
 
 def set_rate(client: Client, n: int) -> None:
-    client.project_set("news", {"rate": 1000.0 + n})
+    client.projects.set("news", {"rate": 1000.0 + n})
 
 
 def cancel(client: Client, n: int) -> None:
-    assert client.cancel_tasks("news", [f"task{n}"]) == ["done"]
+    assert client.tasks.cancel("news", [f"task{n}"]) == ["done"]
 
 
 def act_often(act: Callable[[Client, int], None], client: Client) -> None:

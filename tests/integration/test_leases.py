@@ -47,7 +47,7 @@ def other(it: Daemon) -> Iterator[Client]:
 
 
 def run_out(other: Client, task: Task) -> None:
-    while not other.project("p").totals.timeout:
+    while not other.projects.show("p").totals.timeout:
         pass
 
 
@@ -57,12 +57,12 @@ def report(other: Client, task: Task) -> None:
 
 
 def cancel(other: Client, task: Task) -> None:
-    assert other.cancel_tasks("p", [task.taskid]) == ["done"]
+    assert other.tasks.cancel("p", [task.taskid]) == ["done"]
     other.push("p", URL, force_update=True)
 
 
 def clear(other: Client, task: Task) -> None:
-    other.project_do("p", "clear")
+    other.projects.clear("p")
     other.push("p", URL)
 
 
@@ -85,8 +85,8 @@ def test_an_idle_client_whose_lease_has_ended_is_not_handed_the_task_again(
     for _ in range(LOOKS):
         other.status(limit=1)
 
-    assert other.project("p").totals.selected == 1
-    assert other.project("p").counts.ready == 1
+    assert other.projects.show("p").totals.selected == 1
+    assert other.projects.show("p").counts.ready == 1
 
 
 def test_a_success_that_comes_after_its_time_counts(idle: Client, other: Client) -> None:
@@ -95,7 +95,7 @@ def test_a_success_that_comes_after_its_time_counts(idle: Client, other: Client)
     run_out(other, task)
 
     assert idle.done(task).outcome == "done"
-    assert other.show_task("p", url=URL).state == "success"
+    assert other.tasks.show("p", url=URL).state == "success"
 
 
 def test_after_that_the_client_is_handed_tasks_as_before(idle: Client, other: Client) -> None:
@@ -128,15 +128,15 @@ def test_a_task_that_kills_its_workers_fails_alone(daemon: DaemonFactory, tmp_pa
     command += ["--url", it.url]
     with Client(it.url) as client:
         client.push_many("p", ["http://site/poison", *(f"http://site/{n}" for n in range(30))])
-        counts = client.project("p").counts
+        counts = client.projects.show("p").counts
         while counts.success + counts.failed < 31:
             with subprocess.Popen(command, cwd=tmp_path) as worker:
                 while worker.poll() is None and counts.success + counts.failed < 31:
-                    counts = client.project("p").counts
+                    counts = client.projects.show("p").counts
                 worker.terminate()
 
         assert (counts.success, counts.failed, counts.ready) == (30, 1, 0)
         assert "running=" in it.wait_for_log("fetcher-silent")
-        poison = client.show_task("p", url="http://site/poison")
+        poison = client.tasks.show("p", url="http://site/poison")
         assert {attempt.outcome for attempt in poison.history} == {"crashed"}
         assert poison.error.startswith("its fetcher fell silent while it ran")

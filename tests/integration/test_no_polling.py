@@ -149,7 +149,7 @@ with Client(sys.argv[1]) as client:
     client.push("news", "http://site/now")
     client.done(client.select()[0])
     client.push("news", "http://site/soon", delay=float(sys.argv[2]))
-    tasks = client.tasks(["news"])
+    tasks = client.stream(["news"])
     before = slept()
     next(tasks)
     print(slept() - before, flush=True)

@@ -59,8 +59,8 @@ def test_its_producer_and_its_fetcher_do_a_crawl(it: Daemon, fetcher: subprocess
     assert fetcher.stdout is not None
     ran = {fetcher.stdout.readline().split(" ")[0] for _ in range(2)}
     with Client(it.url) as client:
-        client.wait_finished("demo", timeout=WAIT_SECONDS)
-        counts = client.project("demo").counts
+        client.projects.wait("demo", timeout=WAIT_SECONDS)
+        counts = client.projects.show("demo").counts
     assert ran == {"http://site/a", "http://site/b#top"}
     assert counts.success == 2
 

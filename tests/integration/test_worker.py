@@ -81,7 +81,7 @@ def urls(count: int) -> list[str]:
 
 
 def counts(client: Client) -> dict[str, int]:
-    view = client.project("news").counts
+    view = client.projects.show("news").counts
     return {name: count for name in view.__struct_fields__ if (count := getattr(view, name))}
 
 
@@ -106,7 +106,7 @@ def test_a_handler_that_exits_fails_its_tasks_and_not_its_worker(client: Client,
     wait_for(client, {"failed": 4})
 
     assert process.poll() is None
-    assert client.show_task("news", url="http://site/0").error.endswith("SystemExit: 3")
+    assert client.tasks.show("news", url="http://site/0").error.endswith("SystemExit: 3")
 
 
 # ---------------------------------------------------------------------------------------- what it says
@@ -142,7 +142,7 @@ def test_a_daemon_that_is_not_there_is_said_at_once_and_when_it_is_back(it: Daem
 
 
 def test_a_project_that_does_not_exist_is_said_at_once_with_what_makes_it(client: Client, work: Work) -> None:
-    client.project_do("news", "start")
+    client.projects.start("news")
 
     line = said(work("handlers:crawl", "-p", "news", "-p", "nwes"), "unknown-project")
 
@@ -169,7 +169,7 @@ def test_a_failure_is_told_once_with_its_traceback_and_then_counted(client: Clie
 
 
 def test_a_report_that_came_too_late_is_said_with_what_would_help_and_counted(client: Client, work: Work) -> None:
-    client.project_set("news", {"processing_timeout": 0.2, "retries": 0})
+    client.projects.set("news", {"processing_timeout": 0.2, "retries": 0})
     client.push("news", "http://site/0")
     process = work("handlers:wait", "-p", "news")
     line_of(process)
@@ -243,7 +243,7 @@ def test_the_time_of_a_lease_belongs_to_the_run(client: Client, work: Work) -> N
         go_on(process)
     wait_for(client, {"success": 4})
 
-    totals = client.project("news").totals
+    totals = client.projects.show("news").totals
     assert (totals.selected, totals.timeout) == (4, 0)
 
 
@@ -261,21 +261,21 @@ def test_what_is_behind_a_handler_that_hangs_goes_back_and_others_run_it(client:
     work("handlers:crawl", "-p", "news")
     wait_for(client, {"processing": 1, "success": 7})
 
-    totals = client.project("news").totals
+    totals = client.projects.show("news").totals
     assert (totals.selected, totals.timeout) == (12, 0)
 
 
 def test_a_worker_whose_handlers_hang_is_handed_nothing_more_when_their_leases_end(client: Client, work: Work) -> None:
-    client.project_set("news", {"processing_timeout": 0.5})
+    client.projects.set("news", {"processing_timeout": 0.5})
     client.push_many("news", urls(8))
     hanging = work("handlers:wait", "-p", "news", "-j", "1")
     line_of(hanging)
-    wait_until(lambda: client.project("news").totals.timeout == 1)
+    wait_until(lambda: client.projects.show("news").totals.timeout == 1)
 
     work("handlers:crawl", "-p", "news")
     wait_for(client, {"success": 8})
 
-    totals = client.project("news").totals
+    totals = client.projects.show("news").totals
     assert (totals.selected, totals.timeout) == (9, 1)
 
 
@@ -311,7 +311,7 @@ def test_a_worker_in_a_loop_of_its_own_hands_back_its_tasks_on_sigterm(
 
     assert line_of_kind(process, "and now") == "and now something else\n"
     wait_for(client, {"ready": 4})
-    assert client.project("news").totals.retried == 0
+    assert client.projects.show("news").totals.retried == 0
 
 
 def line_of_kind(process: Process, beginning: str) -> str:
@@ -372,7 +372,7 @@ def test_another_interrupt_ends_a_worker_whose_handler_hangs(client: Client, wor
 def test_the_example_of_a_loop_without_a_worker_ends_on_sigterm(it: Daemon, client: Client, start: Any) -> None:
     client.push_many("demo", urls(3))
     process = start("env", f"TASKQUEUE_URL={it.url}", sys.executable, str(EXAMPLES / "own_loop.py"))
-    client.wait_finished("demo")
+    client.projects.wait("demo")
 
     process.send_signal(signal.SIGTERM)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from taskqueue.cli.input.daemon import Daemon, full_status, reaches_daemon
+from taskqueue.cli.input.daemon import Daemon, reaches_daemon
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.settings import json_of
 from taskqueue.cli.output.json_output import as_plain, print_lines, takes_json_lines
@@ -43,7 +43,7 @@ def list_jobs(project: str | None, as_json: bool, url: str, timeout: float) -> N
       taskqueue cron list news
     """
     with Daemon(url, timeout).client() as client:
-        views = [client.project(project)] if project else full_status(client).projects
+        views = [client.projects.show(project)] if project else list(client.projects.all())
     if as_json:
         print_lines(_told(views))
         return
@@ -92,8 +92,8 @@ def set_job(project: str, job: str, task_url: str, body: str | None, url: str, t
         raise click.UsageError("say when with --cron, or how often with --every")
     sent = json_of("--body", body) if body is not None else None
     with Daemon(url, timeout).client() as client:
-        client.project(project)  # The daemon would make one that is unknown, after a slip of the pen.
-        view = client.cron_set(project, job, url=task_url, body=sent, **said)
+        client.projects.show(project)  # The daemon would make one that is unknown, after a slip of the pen.
+        view = client.cron.set(project, job, url=task_url, body=sent, **said)
     say(f"{project}: {job} {_next(view, job)}")
 
 
@@ -109,7 +109,7 @@ def remove(project: str, job: str, url: str, timeout: float) -> None:
       taskqueue cron remove news daily
     """
     with Daemon(url, timeout).client() as client:
-        view = client.cron_unset(project, job)
+        view = client.cron.unset(project, job)
     say(f"{project}: {job} {_next(view, job)}")
 
 

@@ -57,7 +57,7 @@ def failures(
       taskqueue failures --by host --json | jq -r '.groups[].name'
     """
     with Daemon(url, timeout).client() as client:
-        found = client.failures(project, by=by, since=since, limit=limit)
+        found = client.tasks.failures(project, by=by, since=since, limit=limit)
     if as_json:
         print_object(without_envelope(found))
         return

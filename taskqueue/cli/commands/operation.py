@@ -50,7 +50,7 @@ def list_operations(as_json: bool, url: str, timeout: float) -> None:
       taskqueue operation list
     """
     with Daemon(url, timeout).client() as client:
-        views = client.operations()
+        views = client.operations.list()
     if as_json:
         print_lines(views)
         return
@@ -71,7 +71,7 @@ def show(number: int, as_json: bool, url: str, timeout: float) -> None:
       taskqueue operation show 17592186044417
     """
     with Daemon(url, timeout).client() as client:
-        view = client.operation(number)
+        view = client.operations.show(number)
     if as_json:
         print_object(view)
         return

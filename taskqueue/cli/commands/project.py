@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.fields import Setting
     from taskqueue.protocol.requests import Action
-    from taskqueue.protocol.views import ProjectView, SharedView
+    from taskqueue.protocol.views import OperationView, ProjectView, SharedView
 
 NAMED_MOST: Final = 5
 """Projects that a question names."""
@@ -75,7 +75,7 @@ def show(name: str, as_json: bool, url: str, timeout: float) -> None:
       taskqueue project show news
     """
     with Daemon(url, timeout).client() as client:
-        view = client.project(name)
+        view = client.projects.show(name)
     if as_json:
         print_object(view)
         return
@@ -133,7 +133,7 @@ def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float)
     said = parse(settings)
     with Daemon(url, timeout).client() as client:
         before = _settings(client, name)
-        after = client.project_set(name, said).settings
+        after = client.projects.set(name, said).settings
     if before is None:
         say(f"{name}: made; {changes({}, {key: after[key] for key in said})}")
     else:
@@ -154,15 +154,15 @@ def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
       taskqueue project unset news rate burst fetch.proxy cron.daily
     """
     with Daemon(url, timeout).client() as client:
-        before = client.project(name).settings
-        view = client.project_unset(name, keys)
+        before = client.projects.show(name).settings
+        view = client.projects.unset(name, keys)
     say(f"{name}: {changes(before, view.settings)}")
 
 
 def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
     """Those in force; None: there is no such project."""
     try:
-        return client.project(name).settings
+        return client.projects.show(name).settings
     except RequestRejected:
         return None
 
@@ -171,7 +171,10 @@ def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
 
 
 def _add_action(action: Action, what: str, result: str) -> None:
-    """Add the command for an action that needs no question; ``result`` is what it says then."""
+    """Add the command for an action that needs no question; ``result`` is what it says then.
+
+    The commands are called as the client's methods are, for projects and for groups.
+    """
 
     @project.command(action, help=_help(action, what))
     @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
@@ -212,14 +215,16 @@ def _check(names: Sequence[str], group: str | None) -> None:
 def _act(client: Client, names: Iterable[str], group: str | None, action: Action, result: str) -> int:
     """Do it with each of them, and say so; exit status 1 if it could not be done with one that was named."""
     if group:
-        say(outcome(client.group_do(group, action)))
+        act: Callable[[str], OperationView] = getattr(client.groups, action)
+        say(outcome(act(group)))
         return 0
     return max([_act_on(client, name, action, result) for name in names])
 
 
 def _act_on(client: Client, name: str, action: Action, result: str) -> int:
     try:
-        view = client.project_do(name, action)
+        act: Callable[[str], ProjectView | None] = getattr(client.projects, action)
+        view = act(name)
     except RequestRejected as error:
         say(f"taskqueue: {error}", err=True)
         return 1
@@ -245,7 +250,7 @@ def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[
         click.ClickException: the group has none.
     """
     if not group:
-        yield from (client.project(name) for name in names)
+        yield from (client.projects.show(name) for name in names)
         return
     yield from full_status(client, group).projects
 

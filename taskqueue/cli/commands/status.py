@@ -84,7 +84,7 @@ def status(
         reply = full_status(client, choice.group, part=part, sort=sort, limit=limit)
         if as_json:
             reply.fetchers = list(all_fetchers(client, group=choice.group))
-        first = None if as_json else client.fetchers(limit=FETCHERS_SHOWN, group=choice.group, sort="name")
+        first = None if as_json else client.fetchers.list(limit=FETCHERS_SHOWN, group=choice.group, sort="name")
         problems = client.verify() if verify else []
     if problems:
         raise click.ClickException("an invariant is broken: " + "; ".join(problems))

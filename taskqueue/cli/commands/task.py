@@ -103,7 +103,7 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeou
       taskqueue task show news https://example.com/
     """
     with Daemon(url, timeout).client() as client:
-        found = (client.show_task(project, taskid) for taskid in taskids_of(client, project, taskids))
+        found = (client.tasks.show(project, taskid) for taskid in taskids_of(client, project, taskids))
         if as_json:
             print_lines(map(without_envelope, found))
         else:
@@ -143,7 +143,7 @@ def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: floa
         bulk.run(daemon, project, choice, Change("retry"))
         return 0
     with daemon.client() as client:
-        outcomes = client.retry_tasks(project, taskids_of(client, project, taskids))
+        outcomes = client.tasks.retry(project, taskids_of(client, project, taskids))
     return _tell(choice, taskids, outcomes, "will run now", "is being processed already")
 
 
@@ -167,7 +167,7 @@ def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: flo
         bulk.run(daemon, project, choice, Change("cancel"))
         return 0
     with daemon.client() as client:
-        outcomes = client.cancel_tasks(project, taskids_of(client, project, taskids))
+        outcomes = client.tasks.cancel(project, taskids_of(client, project, taskids))
     return _tell(choice, taskids, outcomes, "cancelled", "was over already")
 
 

@@ -112,7 +112,7 @@ def _look(client: Client, view: View, watch: Watch, group: str, rows: int) -> Se
     status = client.status(
         limit=rows, group=group, filter=projects.part, sort=projects.sort, skip=projects.skip, fetchers=0
     )
-    those = client.fetchers(limit=rows, group=group, filter=fetchers.part, sort=fetchers.sort, skip=fetchers.skip)
+    those = client.fetchers.list(limit=rows, group=group, filter=fetchers.part, sort=fetchers.sort, skip=fetchers.skip)
     projects.found, fetchers.found = status.found, those.found
     speeds = watch.look(time.monotonic(), {ALL: status.totals} | {row.name: row.totals for row in status.projects})
     return Seen(status, those, speeds)

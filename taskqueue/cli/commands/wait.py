@@ -46,9 +46,9 @@ def wait(project: str, patience: float | None, url: str) -> int:
       taskqueue push news --file tasks.jsonl && taskqueue wait news && ./report
     """
     with Daemon(url, TIMEOUT_SECONDS).client() as client:
-        finished = _watch(client, project, patience) if sys.stderr.isatty() else client.wait_finished(project, patience)
+        finished = _watch(client, project, patience) if sys.stderr.isatty() else client.projects.wait(project, patience)
         if not finished:
-            left = client.project(project).unfinished
+            left = client.projects.show(project).unfinished
             say(f"taskqueue wait: {project} has not finished, {tasks(left)} to go", err=True)
     return 0 if finished else 1
 
@@ -59,7 +59,7 @@ def _watch(client: Client, project: str, patience: float | None) -> bool:
 
     screen = Screen(err=True)
     with screen.status(Text(project), refresh_per_second=REFRESHES_A_SECOND) as line:
-        finished = client.wait_finished(
+        finished = client.projects.wait(
             project, patience, lambda left: line.update(Text(f"{project}: {tasks(left)} to go"))
         )
     if finished:

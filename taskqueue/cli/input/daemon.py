@@ -123,7 +123,7 @@ def all_fetchers(
     skip, more = 0, True
     while more and (limit is None or skip < limit):
         most = _page_of(FETCHERS_PAGE, limit, skip)
-        page = client.fetchers(limit=most, project=project, group=group, filter=part, sort=sort, skip=skip)
+        page = client.fetchers.list(limit=most, project=project, group=group, filter=part, sort=sort, skip=skip)
         yield from (view for view in page.fetchers if view.session not in seen)
         seen.update(view.session for view in page.fetchers)
         skip, more = skip + len(page.fetchers), page.more

@@ -165,7 +165,7 @@ def _allowed(client: Client, project: str | None, choice: Choice, change: Change
 
 
 def _begin(client: Client, project: str | None, choice: Choice, change: Change, *, dry_run: bool) -> OperationView:
-    return client.bulk(
+    return client.operations.start(
         change.action,
         project=project,
         group=choice.group or "",
@@ -183,7 +183,7 @@ def _begin(client: Client, project: str | None, choice: Choice, change: Change, 
 def _followed(client: Client, view: OperationView) -> OperationView:
     """The operation at its end; a bar on stderr until then, where somebody sees it."""
     with _bar(view) as progress:
-        return client.wait_operation(view.id, progress)
+        return client.operations.wait(view.id, progress)
 
 
 @contextmanager

@@ -60,7 +60,7 @@ class Compared(NamedTuple):
 def ask(client: Client, project: str | None, span: Span, now: float) -> Told:
     """What happened in a time: by minutes where these are still kept."""
     every: Resolution = "minute" if now - span.start <= MINUTES_KEPT else "hour"
-    return Told(project, every, list(client.whole_history(project, every, since=span.start, until=span.end)))
+    return Told(project, every, list(client.history.all(project, every, since=span.start, until=span.end)))
 
 
 def compare(client: Client, project: str | None, span: Span) -> Compared:

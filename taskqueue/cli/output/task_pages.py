@@ -19,7 +19,7 @@ PAGE: Final = 500
 
 
 class Chosen(NamedTuple):
-    """Which tasks are listed, and which way; see ``AsyncClient.task_list``."""
+    """Which tasks are listed, and which way; see ``AsyncClient.tasks.list``."""
 
     project: str
     state: StateName
@@ -33,7 +33,7 @@ def pages(client: Client, chosen: Chosen, limit: int) -> Iterator[TaskListReply]
     """Pages that together have no more tasks than ``limit``; there are more if the last one has a ``next``."""
     after, left = "", limit
     while left:
-        page = client.task_list(
+        page = client.tasks.list(
             chosen.project,
             chosen.state,
             url=chosen.url,

@@ -16,8 +16,8 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from math import inf
 from typing import Any, Generic, TypeVar, cast
 
@@ -153,21 +153,42 @@ class Background:
         """Run it, and wait for its result."""
         return self.start(coroutine).result()
 
-    def ask(self, grouping: Batching[I, T], item: I, size: int = 0) -> T:
-        """What ``grouping.ask`` does, for a thread, and without a coroutine."""
+    def ask(self, singles: Batching[I, T], item: I) -> T:
+        """What ``singles.ask`` does, for a thread, and without a coroutine."""
         if not self._is_ours():
             raise self._forked()
         outcome: Outcome[T] = Outcome()
-        if grouping.add(Single(item, outcome, size)):
-            self._post(grouping.gather)
+        if singles.add(Single(item, outcome, singles.size_of(item))):
+            self._post(singles.gather)
         try:
-            return outcome.wait(grouping.patience)
+            return outcome.wait(singles.patience)
         except TimeoutError:
-            raise grouping.late() from None
+            raise singles.late() from None
         finally:
             if not outcome.done():
                 outcome.give_up()
-                self._post(grouping.forget)
+                self._post(singles.forget)
+
+    def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        """Go through what a generator gives, one by one; left, it is closed."""
+        try:
+            while True:
+                yield self.run(_next(items))
+        except StopAsyncIteration:
+            return
+        finally:
+            with suppress(Closed):
+                self.run(items.aclose())
+
+    @contextmanager
+    def within(self, block: AbstractAsyncContextManager[T]) -> Iterator[T]:
+        """Be inside of it; it is left without an error, whatever the caller's was."""
+        entered = self.run(_entered(block))
+        try:
+            yield entered
+        finally:
+            with suppress(Closed):
+                self.run(_left(block))
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
         """Run the last coroutine, then nothing any more. A forked process has nothing to close."""
@@ -227,3 +248,27 @@ class Background:
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
+
+
+class BlockingSingles(Generic[I, T]):
+    """The singles of one kind, for threads."""
+
+    def __init__(self, background: Background, singles: Batching[I, T]) -> None:
+        self._background = background
+        self._singles = singles
+
+    def ask(self, item: I) -> T:
+        """See ``Batching.ask``."""
+        return self._background.ask(self._singles, item)
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T:
+    return await anext(items)
+
+
+async def _entered(block: AbstractAsyncContextManager[T]) -> T:
+    return await block.__aenter__()
+
+
+async def _left(block: AbstractAsyncContextManager[Any]) -> None:
+    await block.__aexit__(None, None, None)

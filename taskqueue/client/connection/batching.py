@@ -66,7 +66,7 @@ class Single(Struct, Generic[I, A], eq=False):
 
     item: I
     answer: Answer[A]
-    size: int = 0
+    size: int
 
 
 class Batching(Generic[I, A]):
@@ -74,19 +74,22 @@ class Batching(Generic[I, A]):
 
     Args:
         send: sends items in one message; returns for each, in order, its outcome or its error.
+        size_of: about the bytes of an item in a message.
         patience: seconds that each caller waits for its answer; inf: for ever.
         late: makes the error of a caller that has waited so long.
 
     Attributes:
-        patience: as it was given.
+        size_of, patience: as they were given.
     """
 
     def __init__(
         self,
         send: Callable[[list[I]], Awaitable[Sequence[A | Exception]]],
+        size_of: Callable[[I], int],
         patience: float,
         late: Callable[[float], RequestTimeout],
     ) -> None:
+        self.size_of = size_of
         self.patience = patience
         self._send = send
         self._late = late
@@ -98,7 +101,7 @@ class Batching(Generic[I, A]):
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def ask(self, item: I, size: int = 0) -> A:
+    async def ask(self, item: I) -> A:
         """Let it leave with the next message, and wait for its outcome.
 
         Raises:
@@ -106,7 +109,7 @@ class Batching(Generic[I, A]):
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[A] = loop.create_future()
-        if self.add(Single(item, answer, size)):
+        if self.add(Single(item, answer, self.size_of(item))):
             loop.call_soon(self.gather)
         # Not asyncio.timeout: that alone would cost as much as all the rest here.
         timer = None if isinf(self.patience) else loop.call_later(self.patience, self._expire, answer)

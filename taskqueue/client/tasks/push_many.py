@@ -178,6 +178,18 @@ class Packer:
         if (rest := self.rest()) is not None:
             yield rest
 
+    async def pack_async(self, items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Batch]:
+        """The batches of any iterable; one that is not async is read between two of them, in the event loop."""
+        if not isinstance(items, AsyncIterable):
+            for full in self.pack(items):
+                yield full
+            return
+        async for item in items:
+            if (full_one := self.add(item)) is not None:
+                yield full_one
+        if (rest := self.rest()) is not None:
+            yield rest
+
     def add(self, item: Item) -> Batch | None:
         """Pack one item; returns a batch when one is full."""
         place, self._place = self._place, self._place + 1
@@ -245,16 +257,3 @@ def check_several(field: str, items: object) -> None:
 def size_of(task: NewTask) -> int:
     """About its bytes in a message, rather more than fewer."""
     return 256 + 2 * len(task.url) + memoryview(task.body).nbytes
-
-
-async def batches(items: Iterable[Item] | AsyncIterable[Item], packer: Packer) -> AsyncIterator[Batch]:
-    """What the packer makes of the items, as soon as it is full."""
-    if not isinstance(items, AsyncIterable):
-        for full in packer.pack(items):
-            yield full
-        return
-    async for item in items:
-        if (full_one := packer.add(item)) is not None:
-            yield full_one
-    if (rest := packer.rest()) is not None:
-        yield rest

@@ -27,43 +27,21 @@ class Push(NamedTuple):
     project: str
     task: NewTask
 
-    @property
-    def size(self) -> int:
-        """About its bytes in a message."""
-        return size_of(self.task)
-
     def under(self, project: str) -> NewTask:
         """The task, for a message that names that project."""
         return self.task if project == self.project else msgspec.structs.replace(self.task, project=self.project)
 
 
-class PushOne:
-    """The single pushes of one client.
+def single_pushes(exchange: Exchange) -> Batching[Push, NewOutcome]:
+    """The single pushes of one client, which leave through this exchange."""
 
-    Args:
-        exchange: sends a message, and waits for its answer.
-
-    Attributes:
-        grouping: of what is under way.
-    """
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self.grouping: Batching[Push, NewOutcome] = Batching(self._send, exchange.patience, exchange.late)
-
-    async def push(self, push: Push) -> NewOutcome:
-        """Push one task; returns what became of it.
-
-        Raises:
-            RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
-        """
-        return await self.grouping.ask(push, push.size)
-
-    async def _send(self, pushes: list[Push]) -> list[NewOutcome | Exception]:
+    async def send(pushes: list[Push]) -> list[NewOutcome | Exception]:
         project = pushes[0].project
         tasks: list[NewTask | None] = [push.under(project) for push in pushes]
         message = NewTasks(session="", n=0, project=project, tasks=tasks)
-        return outcomes_of(await self._exchange.ask(message, NewTasksReply, inf))
+        return outcomes_of(await exchange.ask(message, NewTasksReply, inf))
+
+    return Batching(send, _size_of, exchange.patience, exchange.late)
 
 
 def push_of(project: str, task: NewTask) -> Push:
@@ -87,6 +65,10 @@ def outcomes_of(reply: NewTasksReply) -> list[NewOutcome | Exception]:
         RequestRejected("rejected", reasons.get(index, "rejected")) if outcome == "rejected" else outcome
         for index, outcome in enumerate(reply.outcomes)
     ]
+
+
+def _size_of(push: Push) -> int:
+    return size_of(push.task)
 
 
 @lru_cache(maxsize=1024)

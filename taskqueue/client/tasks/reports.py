@@ -31,35 +31,20 @@ class Finish(NamedTuple):
     reasons: dict[int, str]
 
 
-class Reports:
-    """The reports of one client.
+def single_reports(exchange: Exchange, leaving: Callable[[list[int]], None]) -> Batching[TaskReport, Finish]:
+    """The reports of one client, which leave through this exchange.
 
     Args:
-        exchange: sends a message, and waits for its answer.
         leaving: told the tokens of the tasks that a message is about, before it is sent.
-
-    Attributes:
-        grouping: of what is under way.
     """
 
-    def __init__(self, exchange: Exchange, leaving: Callable[[list[int]], None]) -> None:
-        self._exchange = exchange
-        self._leaving = leaving
-        self.grouping: Batching[TaskReport, Finish] = Batching(self._send, exchange.patience, exchange.late)
+    async def send(reports: list[TaskReport]) -> list[Finish | Exception]:
+        await exchange.ready(inf)
+        leaving([report.token for report in reports])
+        reply = await exchange.ask(Done(session="", n=0, tasks=list(reports)), DoneReply, inf)
+        return [_part(reply, index) for index in range(len(reports))]
 
-    async def report(self, item: TaskReport) -> Finish:
-        """Report one task; returns what the daemon made of it.
-
-        Raises:
-            RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
-        """
-        return await self.grouping.ask(item, report_size(item))
-
-    async def _send(self, items: list[TaskReport]) -> list[Finish | Exception]:
-        await self._exchange.ready(inf)
-        self._leaving([item.token for item in items])
-        reply = await self._exchange.ask(Done(session="", n=0, tasks=list(items)), DoneReply, inf)
-        return [_part(reply, index) for index in range(len(items))]
+    return Batching(send, _size_of, exchange.patience, exchange.late)
 
 
 def success_of(task: Task, new: Iterable[Item]) -> TaskReport:
@@ -79,8 +64,7 @@ def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -
     return TaskReport(task.project, task.taskid, task.token, ok=False, error=said, retry_after=retry_after, retry=retry)
 
 
-def report_size(item: TaskReport) -> int:
-    """About its bytes in a message."""
+def _size_of(item: TaskReport) -> int:
     return 256 + len(item.error) + sum(size_of(task) for task in item.new if task is not None)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from taskqueue.client.async_client import AsyncClient
+from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.reports import Finish, failure_of, success_of
 from taskqueue.client.tasks.task import Task
@@ -108,7 +108,7 @@ class ConnectAttempts(Struct, frozen=True):
     async def _report(self, task: Task, finished: TaskReport) -> None:
         """Wait for a report to be counted. If it isn't, the task's lease runs out and somebody runs it again."""
         try:
-            self._tell(task, await self.client.finishing.report(finished))
+            self._tell(task, await self.client.single_reports.ask(finished))
         except MessageTooLarge:
             raise
         except ClientError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from taskqueue.client.async_client import AsyncClient
+from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.errors import ClientError, RequestRejected
 
 PAUSE_SECONDS: Final = 5.0
@@ -73,7 +73,7 @@ def growing_pauses() -> Iterator[float]:
 async def _exists(client: AsyncClient, project: str) -> bool:
     """It is there, or nobody can tell now."""
     try:
-        await client.project(project)
+        await client.projects.show(project)
     except RequestRejected as error:
         return error.code != "unknown-project"
     except ClientError:

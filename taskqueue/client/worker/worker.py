@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from math import inf
 from typing import Final
 
-from taskqueue.client.async_client import AsyncClient
+from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import ConnectAttempts, warn_unreported
 from taskqueue.client.worker.handler import Handle, Handler

@@ -86,8 +86,8 @@ def test_a_project_that_has_finished_is_not_waited_for(daemon: Daemon) -> None:
         [WaitReply(n=request.n, finished=True, unfinished=0)] if isinstance(request, ProjectWait) else friendly(request)
     )
     with Client(daemon.url) as client:
-        assert client.wait_finished("p")
-        assert client.wait_finished("p", timeout=0)
+        assert client.projects.wait("p")
+        assert client.projects.wait("p", timeout=0)
 
     assert [request.seconds for request in daemon.heard if isinstance(request, ProjectWait)] == [0, 0]
 
@@ -97,7 +97,7 @@ def test_a_project_is_waited_for_again_and_again_until_it_has_finished(
 ) -> None:
     daemon.script = patient
     with Client(daemon.url) as client:
-        waiting = thread.submit(client.wait_finished, "p")
+        waiting = thread.submit(client.projects.wait, "p")
         first = hear_wait(daemon)
         daemon.say(WaitReply(n=first.n, finished=False, unfinished=1))
         second = hear_wait(daemon)
@@ -111,7 +111,7 @@ def test_an_end_between_two_questions_is_an_end(daemon: Daemon, thread: ThreadPo
     daemon.script = patient
     left: list[int] = []
     with Client(daemon.url) as client:
-        waiting = thread.submit(client.wait_finished, "p", None, left.append)
+        waiting = thread.submit(client.projects.wait, "p", None, left.append)
         request = hear_wait(daemon)
         daemon.say(WaitReply(n=request.n, finished=False, unfinished=5, times=1))
 
@@ -122,15 +122,15 @@ def test_an_end_between_two_questions_is_an_end(daemon: Daemon, thread: ThreadPo
 def test_waiting_ends_in_time_without_an_error(daemon: Daemon) -> None:
     daemon.script = patient
     with Client(daemon.url) as client:
-        assert not client.wait_finished("p", timeout=0)
-        assert not client.wait_finished("p", timeout=0.05)
-        assert client.wait_operation(7, timeout=0.05).ended_at == 0
+        assert not client.projects.wait("p", timeout=0)
+        assert not client.projects.wait("p", timeout=0.05)
+        assert client.operations.wait(7, timeout=0.05).ended_at == 0
 
 
 def test_the_timeout_of_a_client_is_not_that_of_waiting(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
     daemon.script = patient
     with Client(daemon.url, timeout=0.2) as client:
-        waiting = thread.submit(client.wait_finished, "p")
+        waiting = thread.submit(client.projects.wait, "p")
         request = hear_wait(daemon)
         daemon.script = lambda _: []
         with pytest.raises(RequestTimeout):
@@ -143,13 +143,13 @@ def test_the_timeout_of_a_client_is_not_that_of_waiting(daemon: Daemon, thread: 
 def test_waiting_without_a_daemon_ends_in_time_and_says_so(daemon: Daemon) -> None:
     daemon.script = lambda _: []
     with Client(daemon.url, timeout=0.1) as client, pytest.raises(RequestTimeout):
-        client.wait_finished("p")
+        client.projects.wait("p")
 
 
 def test_waiting_goes_on_when_the_daemon_is_back(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
     daemon.script = patient
     with Client(daemon.url, timeout=20) as client:
-        waiting = thread.submit(client.wait_finished, "p")
+        waiting = thread.submit(client.projects.wait, "p")
         before = hear_wait(daemon)
         daemon.stop()
         daemon.start()
@@ -163,7 +163,7 @@ def test_waiting_goes_on_when_the_daemon_is_back(daemon: Daemon, thread: ThreadP
 def test_a_project_deleted_meanwhile_is_waited_for_no_longer(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
     daemon.script = patient
     with Client(daemon.url) as client:
-        waiting = thread.submit(client.wait_finished, "p")
+        waiting = thread.submit(client.projects.wait, "p")
         daemon.say(ErrorReply(n=hear_wait(daemon).n, code="unknown-project", reason="deleted"))
 
         with pytest.raises(RequestRejected, match="deleted"):
@@ -175,7 +175,7 @@ def test_callers_of_one_client_wait_for_a_project_one_after_the_other(daemon: Da
 
     async def main() -> list[bool]:
         async with AsyncClient(daemon.url) as client:
-            waiting = [asyncio.ensure_future(client.wait_finished("p")) for _ in range(3)]
+            waiting = [asyncio.ensure_future(client.projects.wait("p")) for _ in range(3)]
             for n in range(len(waiting)):
                 request = await asyncio.to_thread(hear_wait, daemon)
                 await client.push("p", "http://a/")
@@ -190,7 +190,7 @@ def test_an_operation_is_waited_for_and_tells_its_progress(daemon: Daemon, threa
     daemon.script = patient
     seen: list[int] = []
     with Client(daemon.url) as client:
-        waiting = thread.submit(client.wait_operation, 7, lambda now: seen.append(now.matched))
+        waiting = thread.submit(client.operations.wait, 7, lambda now: seen.append(now.matched))
         daemon.hear(OperationShow)
         daemon.say(OperationReply(n=daemon.hear(OperationShow).n, operation=view(4)))
         daemon.say(OperationReply(n=daemon.hear(OperationShow).n, operation=view(9, ended_at=2.0)))
@@ -205,14 +205,14 @@ def test_an_operation_is_waited_for_and_tells_its_progress(daemon: Daemon, threa
 def test_a_held_project_is_held_until_the_block_is_left(daemon: Daemon) -> None:
     daemon.script = patient
     with Client(daemon.url) as client:
-        with client.holding("p"):
+        with client.projects.holding("p"):
             assert daemon.hear(ProjectHold).seconds == 60
         assert daemon.hear(ProjectHold).seconds == 0
 
 
 def test_a_hold_is_renewed_while_the_block_lasts(daemon: Daemon) -> None:
     daemon.script = patient
-    with Client(daemon.url) as client, client.holding("p", seconds=0.03):
+    with Client(daemon.url) as client, client.projects.holding("p", seconds=0.03):
         renewals = [daemon.hear(ProjectHold).seconds for _ in range(4)]
 
     assert renewals == [0.03] * 4
@@ -221,9 +221,9 @@ def test_a_hold_is_renewed_while_the_block_lasts(daemon: Daemon) -> None:
 def test_who_holds_the_same_project_in_one_client_lets_go_together(daemon: Daemon) -> None:
     daemon.script = patient
     with Client(daemon.url) as client:
-        with client.holding("p"), client.holding("p"):
+        with client.projects.holding("p"), client.projects.holding("p"):
             pass
-        client.hold("q", 5)
+        client.projects.hold("q", 5)
 
     heard = [(hold.project, hold.seconds) for hold in daemon.heard if isinstance(hold, ProjectHold)]
     assert heard == [("p", 60), ("p", 60), ("p", 0), ("q", 5)]
@@ -240,7 +240,7 @@ def test_an_error_in_the_block_is_what_is_raised_even_if_letting_go_fails(
     caplog.set_level(logging.WARNING, "taskqueue.client")
 
     def fail(client: Client) -> None:
-        with client.holding("p"):
+        with client.projects.holding("p"):
             daemon.script = refuse
             raise KeyError("mine")
 
@@ -251,7 +251,7 @@ def test_an_error_in_the_block_is_what_is_raised_even_if_letting_go_fails(
 
 
 def test_what_can_not_be_held_is_raised_at_once(daemon: Daemon) -> None:
-    with Client(daemon.url) as client, pytest.raises(RequestRejected), client.holding("p"):
+    with Client(daemon.url) as client, pytest.raises(RequestRejected), client.projects.holding("p"):
         pytest.fail("it is not held")
 
 
@@ -259,7 +259,7 @@ def test_a_client_closed_inside_the_block_is_no_second_error(daemon: Daemon) -> 
     daemon.script = patient
     client = Client(daemon.url)
 
-    with client.holding("p"):
+    with client.projects.holding("p"):
         client.close()
 
 
@@ -289,14 +289,14 @@ def test_all_pages_are_gone_through_by_either_client(daemon: Daemon) -> None:
 
     async def main() -> tuple[list[str], list[str], list[str]]:
         async with AsyncClient(daemon.url) as client:
-            names = [project.name async for project in client.all_stats(group="g")]
-            sessions = [fetcher.session async for fetcher in client.all_fetchers(project="p")]
-            return names, sessions, [row.taskid async for row in client.all_tasks("p", "failed", url="*")]
+            names = [project.name async for project in client.stats.all(group="g")]
+            sessions = [fetcher.session async for fetcher in client.fetchers.all(project="p")]
+            return names, sessions, [row.taskid async for row in client.tasks.all("p", "failed", url="*")]
 
     with Client(daemon.url) as client:
-        names = [project.name for project in client.all_stats(group="g")]
-        sessions = [fetcher.session for fetcher in client.all_fetchers(project="p")]
-        taskids = [row.taskid for row in client.all_tasks("p", "failed", url="*")]
+        names = [project.name for project in client.stats.all(group="g")]
+        sessions = [fetcher.session for fetcher in client.fetchers.all(project="p")]
+        taskids = [row.taskid for row in client.tasks.all("p", "failed", url="*")]
 
     assert asyncio.run(main()) == (names, sessions, taskids)
     assert (names, sessions, taskids) == (list("abcde"), list("abcde"), [f"t{n}" for n in range(5)])
@@ -313,10 +313,12 @@ def test_a_bulk_operation_says_only_what_was_asked(daemon: Daemon) -> None:
         [OperationReply(n=request.n, operation=view())] if isinstance(request, Bulk) else friendly(request)
     )
     with Client(daemon.url) as client:
-        client.bulk("retry", project="p", states=["failed"], url="*/a", error="*503*", before=5.0, dry_run=True)
-        client.bulk("reprioritise", group="g", priority=9)
-        client.bulk("reschedule", group="g", exetime=datetime(2026, 12, 1, tzinfo=UTC))
-        client.bulk("reschedule", group="g", delay=60.0)
+        client.operations.start(
+            "retry", project="p", states=["failed"], url="*/a", error="*503*", before=5.0, dry_run=True
+        )
+        client.operations.start("reprioritise", group="g", priority=9)
+        client.operations.start("reschedule", group="g", exetime=datetime(2026, 12, 1, tzinfo=UTC))
+        client.operations.start("reschedule", group="g", delay=60.0)
 
     first, second, third, fourth = (daemon.hear(Bulk) for _ in range(4))
     assert (first.project, first.group, first.dry_run) == ("p", "", True)
@@ -329,8 +331,8 @@ def test_a_bulk_operation_says_only_what_was_asked(daemon: Daemon) -> None:
 def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:
     daemon.script = patient
     with Client(daemon.url) as client:
-        client.cron_set("p", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://a/", save=1, priority=5)
-        client.cron_unset("p", "night")
+        client.cron.set("p", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://a/", save=1, priority=5)
+        client.cron.unset("p", "night")
 
     job = daemon.hear(ProjectSet).settings["cron"]
     assert isinstance(job, dict)

@@ -342,7 +342,7 @@ def test_finishing_a_selected_task_does_not_ask_for_another(daemon: Daemon) -> N
 
 def test_reports_made_at_the_same_time_share_one_message(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> list[str]:
-        tasks = client.tasks(capacity=50)
+        tasks = client.stream(capacity=50)
         first = asyncio.ensure_future(anext(tasks))
         while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 50:
             pass
@@ -447,7 +447,7 @@ def test_extend_and_release_tell_whether_the_lease_was_in_force(daemon: Daemon) 
 
 def test_a_generator_of_tasks_keeps_its_capacity_and_gives_back_what_it_did_not_yield(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> list[int]:
-        tasks = client.tasks(["p"], capacity=3)
+        tasks = client.stream(["p"], capacity=3)
         first = asyncio.ensure_future(anext(tasks))
         while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 3:
             pass
@@ -464,7 +464,7 @@ def test_a_generator_of_tasks_keeps_its_capacity_and_gives_back_what_it_did_not_
 
 def test_a_task_whose_lease_ran_out_while_it_waited_is_not_run(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> str:
-        tasks = client.tasks(capacity=3)
+        tasks = client.stream(capacity=3)
         first = asyncio.ensure_future(anext(tasks))
         while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 3:
             pass

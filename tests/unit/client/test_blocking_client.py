@@ -82,7 +82,7 @@ def test_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:
 def test_tasks_are_yielded_until_the_loop_is_left(daemon: Daemon, client: Client) -> None:
     handing = hand_out_when_wanted(daemon, 4, 1, 2, 3)
     taken = []
-    tasks = client.tasks(capacity=4)
+    tasks = client.stream(capacity=4)
     for task in tasks:
         taken.append(task.token)
         client.done(task)
@@ -108,7 +108,7 @@ def test_tasks_keep_what_their_project_said_of_fetching_when_they_were_handed_ou
 
     handing = threading.Thread(target=say)
     handing.start()
-    fetched = [task.fetch for task in islice(client.tasks(capacity=4), 4)]
+    fetched = [task.fetch for task in islice(client.stream(capacity=4), 4)]
     handing.join()
 
     assert fetched == [{"proxy": "A"}, {"proxy": "A"}, {"proxy": "B"}, {}]

@@ -22,8 +22,8 @@ with Client(sys.argv[1], timeout=inf) as client:
         "push": lambda: client.push("p", "http://child/"),
         "push_many": lambda: client.push_many("p", ["http://child/"]),
         "select": lambda: client.select(1),
-        "tasks": lambda: next(client.tasks()),
-        "project": lambda: client.project("p"),
+        "tasks": lambda: next(client.stream()),
+        "project": lambda: client.projects.show("p"),
         "close": client.close,
     }
     child = os.fork()

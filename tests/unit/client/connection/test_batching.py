@@ -286,7 +286,7 @@ def test_who_waits_is_told_of_the_close_even_if_the_message_never_ends() -> None
         return [*items]
 
     async def main() -> list[object]:
-        singles: Batching[str, str] = Batching(send, inf, lambda _: RequestTimeout())
+        singles: Batching[str, str] = Batching(send, len, inf, lambda _: RequestTimeout())
         under_way = asyncio.ensure_future(singles.ask("a"))
         await client_turn()
         waiting = asyncio.ensure_future(singles.ask("b"))
@@ -460,7 +460,7 @@ def test_threads_may_report_tasks(daemon: Daemon, threads: ThreadPoolExecutor) -
 
 def test_more_frames_at_once_than_are_read_in_one_go_are_all_heard(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> list[int]:
-        tasks = client.tasks(capacity=500)
+        tasks = client.stream(capacity=500)
         first = asyncio.ensure_future(anext(tasks))
         while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 500:
             pass

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
 from msgspec import Struct
 
+from taskqueue.client.connection.exchange import Exchange
 from taskqueue.errors import ClientError
+from taskqueue.protocol.replies import ProjectReply
+from taskqueue.protocol.requests import ProjectHold
+from taskqueue.protocol.views import ProjectView
 
 HOLD_SECONDS: Final = 60.0
 """That a hold lasts unless it is renewed."""
 
 RENEWALS: Final = 3
 """In the time that a hold lasts."""
-
-HoldFor = Callable[[str, float], Awaitable[object]]
-"""Holds a project open for so many seconds; 0: lets go."""
 
 log = logging.getLogger("taskqueue.client")
 
@@ -39,18 +40,23 @@ class Hold(Struct, eq=False):
 
 
 class Holding:
-    """The holds of one client."""
+    """The holds of one client, said through an exchange."""
 
-    def __init__(self, hold_for: HoldFor) -> None:
-        self._hold_for = hold_for
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
         self._holds: dict[str, Hold] = {}
+
+    async def hold(self, project: str, seconds: float) -> ProjectView:
+        """Hold a project open for so many seconds; 0: let go."""
+        request = ProjectHold(session="", n=0, project=project, seconds=seconds)
+        return project_of(await self._exchange.ask(request, ProjectReply))
 
     @asynccontextmanager
     async def holding(self, project: str, seconds: float) -> AsyncIterator[None]:
         """Hold the project open inside; who comes second shares the seconds of the first."""
         hold = self._join(project, seconds)
         try:
-            await self._hold_for(project, hold.seconds)
+            await self.hold(project, hold.seconds)
             yield
         finally:
             await self._leave(project, hold)
@@ -76,7 +82,7 @@ class Holding:
         del self._holds[project]
         hold.renewing.cancel()
         try:
-            await self._hold_for(project, 0.0)
+            await self.hold(project, 0.0)
         except ClientError as error:
             _warn(project, error)
 
@@ -84,10 +90,21 @@ class Holding:
         while True:
             await asyncio.sleep(seconds / RENEWALS)
             try:
-                await self._hold_for(project, seconds)
+                await self.hold(project, seconds)
             except ClientError as error:
                 _warn(project, error)
 
 
 def _warn(project: str, error: ClientError) -> None:
     log.warning("event=unheld project=%s reason=%r", project, str(error))
+
+
+def project_of(reply: ProjectReply) -> ProjectView:
+    """The project that a daemon answers with, unless it was deleted.
+
+    Raises:
+        ClientError: there is none.
+    """
+    if reply.project is None:
+        raise ClientError("the daemon answered without the project")
+    return reply.project

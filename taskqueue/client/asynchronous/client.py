@@ -1,9 +1,7 @@
 """AsyncClient: a producer, fetcher and administrator in one, on one connection, for asyncio.
 
 It sleeps until a frame arrives, a caller asks, or its session's next deadline; it never polls. All rules of the
-protocol are in ``session``; ``exchange`` has the socket, the clock and the callers that wait. Here is what producers
-and fetchers call; what administrators call is in ``project_admin``, ``task_admin`` and
-``log_admin``.
+protocol are in ``session``; ``exchange`` has the socket, the clock and the callers that wait.
 """
 
 from __future__ import annotations
@@ -25,36 +23,54 @@ from math import inf
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from taskqueue.client.admin.hold_open import Holding
-from taskqueue.client.admin.log_admin import LogAdmin
-from taskqueue.client.admin.long_poll import LongPoll
-from taskqueue.client.admin.project_admin import ProjectAdmin
-from taskqueue.client.admin.task_admin import TaskAdmin
+from taskqueue.client.asynchronous.cron import AsyncCron
+from taskqueue.client.asynchronous.fetchers import AsyncFetchers
+from taskqueue.client.asynchronous.groups import AsyncGroups
+from taskqueue.client.asynchronous.log import AsyncLog
+from taskqueue.client.asynchronous.operations import AsyncOperations
+from taskqueue.client.asynchronous.projects import AsyncProjects
+from taskqueue.client.asynchronous.stats import AsyncHistory, AsyncStats
+from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.exchange import Exchange, limit
+from taskqueue.client.connection.hold_open import Holding
+from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.connection.session import HandedOut, Session
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.relay import Relay
 from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.new_task import new_task
-from taskqueue.client.tasks.push_many import Batch, Defaults, Item, Packer, Pushed, batches
-from taskqueue.client.tasks.push_one import PushOne, push_of
+from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
+from taskqueue.client.tasks.push_one import push_of, single_pushes
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
-from taskqueue.client.tasks.reports import Finish, Reports, failure_of, success_of
+from taskqueue.client.tasks.push_window import BatchSender
+from taskqueue.client.tasks.reports import Finish, failure_of, single_reports, success_of
 from taskqueue.client.tasks.task import Task
-from taskqueue.errors import MessageTooLarge
+from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.fields import MAX_BATCH
-from taskqueue.protocol.replies import NewOutcome, NewTasksReply, OperationsReply, TokensReply
-from taskqueue.protocol.requests import Extend, LeaseRef, NewTasks, OperationList, Release
+from taskqueue.protocol.replies import (
+    NewOutcome,
+    OperationsReply,
+    StatusReply,
+    TokensReply,
+    VerifyReply,
+    WhyReply,
+)
+from taskqueue.protocol.requests import Extend, LeaseRef, OperationList, Release, Status, Verify, Why
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
 
-class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
-    """A client of one daemon. Made anywhere, used in one event loop; close it, or use it as a context manager.
+class AsyncClient:
+    """A client of one daemon; close it, or use it as a context manager.
+
+    What producers and fetchers call every day is here; what administrators call is in namespaces, such as
+    ``client.projects.pause``. There ``list`` is a page, and ``all`` goes through all of them, page by page.
 
     Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
     ``MessageTooLarge`` instead of sending what it would not take, ``Closed`` after ``close``. While the daemon is
     away, requests wait and are sent again when it is back; none is done twice.
+
+    It is made anywhere, and used in one event loop.
 
     Args:
         url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
@@ -64,8 +80,8 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
             there is somebody else; without it as long as for an answer, because a daemon may be about to start.
 
     Attributes:
-        pushes, finishing: what callers push and report one by one; the blocking client adds to them from its threads.
-        reach: whether the daemon can be reached.
+        projects, groups, tasks, cron, operations: what can be done with them.
+        fetchers, stats, history, log: what can be seen of them.
     """
 
     def __init__(
@@ -79,14 +95,26 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
         self.timeout = timeout
         session = Session(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
-        self._exchange = Exchange(self.url, session, timeout, self._arrive, connect_timeout)
-        self.reach = self._exchange.reach
-        self._fetching = FetchBuffer(session, self._exchange.pump, self._release_quietly)
-        self._relay = Relay(session, self._exchange.pump)
-        self.pushes = PushOne(self._exchange)
-        self.finishing = Reports(self._exchange, self._fetching.finished)
-        self._waiting = LongPoll(self._exchange)
-        self._holding = Holding(self.hold)
+        exchange = self._exchange = Exchange(self.url, session, timeout, self._arrive, connect_timeout)
+        self.reach = exchange.reach
+        """Whether the daemon can be reached."""
+        self._fetching = FetchBuffer(session, exchange.pump, self._release_quietly)
+        self._relay = Relay(session, exchange.pump)
+        self.single_pushes = single_pushes(exchange)
+        self.single_reports = single_reports(exchange, self._fetching.finished)
+        self.batch_sender = BatchSender(exchange)
+        """What the blocking client, whose callers are in other threads, and workers take part in."""
+        self._holding = Holding(exchange)
+        long_poll = LongPoll(exchange)
+        self.projects = AsyncProjects(exchange, long_poll, self._holding)
+        self.groups = AsyncGroups(exchange, long_poll)
+        self.tasks = AsyncTasks(exchange)
+        self.cron = AsyncCron(self.projects)
+        self.operations = AsyncOperations(exchange, long_poll)
+        self.fetchers = AsyncFetchers(exchange)
+        self.stats = AsyncStats(exchange)
+        self.history = AsyncHistory(exchange)
+        self.log = AsyncLog(exchange)
 
     async def __aenter__(self) -> Self:
         self._exchange.open()
@@ -102,8 +130,8 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         self._holding.close()
         self._relay.close()
         self._fetching.close()
-        self.pushes.grouping.close()
-        self.finishing.grouping.close()
+        self.single_pushes.close()
+        self.single_reports.close()
         await self._exchange.close()
 
     # ------------------------------------------------------------------------------------ producing
@@ -120,7 +148,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
             ValueError, TypeError: it is no task; nothing was sent.
             RequestRejected: the daemon does not take it, such as for an unknown project.
         """
-        return await self.pushes.push(push_of(project, new_task(url, **options)))
+        return await self.single_pushes.ask(push_of(project, new_task(url, **options)))
 
     async def push_many(
         self,
@@ -136,9 +164,11 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
     ) -> Pushed:
         """Hand many tasks to the daemon; when this returns, all that were not rejected are kept.
 
+        An iterable that is not async is read in the event loop, between two messages.
+
         Args:
             tasks: urls, ``new_task`` values or maps of its arguments; an iterator of millions takes no more memory
-                than one of thousands. One that is not async is read between two messages, in the event loop.
+                than one of thousands.
             batch: tasks a message, at most; large ones make smaller batches.
             window: messages on their way at once.
             exetime, delay: one time for all urls, and for all maps that say neither: either unix seconds or an aware
@@ -154,30 +184,10 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
             TypeError: one task is given instead of several; nothing was sent.
         """
         pushed = Pushed()
-        sending: set[asyncio.Task[Pushed]] = set()
-        try:
-            async for full in batches(tasks, Packer(batch, pushed, Defaults(canonical, exetime, delay))):
-                if len(sending) >= window:
-                    await _settle(sending, pushed, progress)
-                sending.add(asyncio.ensure_future(self.push_batch(project, full)))
-            while sending:
-                await _settle(sending, pushed, progress)
-        finally:
-            for unsettled in sending:
-                unsettled.cancel()
-        return pushed
-
-    async def push_batch(self, project: str, batch: Batch) -> Pushed:
-        """Send one batch of ``push_many``; one that is too large goes in parts."""
-        message = NewTasks(session="", n=0, project=project, tasks=list(batch.tasks))
-        try:
-            return batch.count(await self._exchange.ask(message, NewTasksReply))
-        except MessageTooLarge as error:
-            if len(batch.tasks) == 1:
-                return batch.rejected(str(error))
-        pushed = Pushed()
-        for half in batch.halves():
-            pushed.add(await self.push_batch(project, half))
+        packer = Packer(batch, pushed, Defaults(canonical, exetime, delay))
+        async with self.batch_sender.window(project, window, pushed, progress) as sending:
+            async for full in packer.pack_async(tasks):
+                await sending.send(full)
         return pushed
 
     # ------------------------------------------------------------------------------------ fetching
@@ -218,7 +228,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         for _ in range(3):
             await self._exchange.ask(OperationList(session="", n=0), OperationsReply)
 
-    async def tasks(self, projects: Iterable[str] | None = None, *, capacity: int = 16) -> AsyncGenerator[Task, None]:
+    async def stream(self, projects: Iterable[str] | None = None, *, capacity: int = 16) -> AsyncGenerator[Task, None]:
         """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
 
         Args:
@@ -249,7 +259,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         Raises:
             ValueError, TypeError: one of ``new`` is no task; nothing was sent.
         """
-        return await self.finishing.report(success_of(task, new))
+        return await self.single_reports.ask(success_of(task, new))
 
     async def failed(
         self,
@@ -267,7 +277,7 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
                 delay of the project's table, if it has retries left.
             retry: False: it has failed for good.
         """
-        return await self.finishing.report(failure_of(task, error, retry_after, retry))
+        return await self.single_reports.ask(failure_of(task, error, retry_after, retry))
 
     async def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""
@@ -293,6 +303,52 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         request = Extend(session="", n=0, leases=[_ref(task)], seconds=seconds)
         return (await self._exchange.ask(request, TokensReply)).counted == 1
 
+    # ------------------------------------------------------------------------------------ how things are
+
+    async def status(
+        self,
+        after: str = "",
+        limit: int = 100,
+        group: str = "",
+        *,
+        filter: str = "",
+        sort: ProjectSort = "name",
+        skip: int = 0,
+        fetchers: int = 1000,
+    ) -> StatusReply:
+        """How the daemon is, with up to ``limit`` projects.
+
+        Args:
+            after: projects with names after this one; who pages in the order of names goes on so.
+            limit: 1 to 200.
+            group: projects of this group only; empty: all.
+            filter: projects whose names contain it, in upper or lower case.
+            sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
+                the last five minutes (``selected_5m``, …).
+            skip: so many of the first ones; who pages in another order than that of names goes on so.
+            fetchers: so many of them, at most; ``fetchers`` has all, in pages.
+        """
+        request = Status(
+            session="",
+            n=0,
+            after=after,
+            limit=limit,
+            group=group,
+            filter=filter,
+            sort=sort,
+            skip=skip,
+            fetchers=fetchers,
+        )
+        return await self._exchange.ask(request, StatusReply)
+
+    async def why(self, project: str, taskid: str | None = None) -> str:
+        """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
+        return (await self._exchange.ask(Why(session="", n=0, project=project, taskid=taskid), WhyReply)).sentence
+
+    async def verify(self) -> list[str]:
+        """Have the daemon check its own invariants; returns what is wrong, in words."""
+        return (await self._exchange.ask(Verify(session="", n=0), VerifyReply)).problems
+
     def _arrive(self, handed: HandedOut, now: float) -> None:
         self._fetching.arrive(handed.tasks, handed.fetch, now)
 
@@ -300,18 +356,6 @@ class AsyncClient(ProjectAdmin, TaskAdmin, LogAdmin):
         """Hand back what nobody here wants any more; nobody waits for the answer."""
         for leases in _chunks(tasks):
             self._exchange.post(Release(session="", n=0, leases=leases))
-
-
-async def _settle(
-    sending: set[asyncio.Task[Pushed]], pushed: Pushed, progress: Callable[[Pushed], object] | None
-) -> None:
-    """Wait for one of them, and count it; raises what one of them raised."""
-    done, pending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
-    sending.intersection_update(pending)
-    for each in done:
-        pushed.add(each.result())
-        if progress is not None:
-            progress(pushed)
 
 
 def _new_session() -> str:

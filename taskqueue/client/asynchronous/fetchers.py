@@ -1,0 +1,64 @@
+"""``client.fetchers``: who wants or holds tasks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.protocol.choices import FetcherSort
+from taskqueue.protocol.replies import FetchersReply
+from taskqueue.protocol.requests import Fetchers
+from taskqueue.protocol.views import FetcherView
+
+
+class AsyncFetchers:
+    """Fetchers as the daemon knows them."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def list(
+        self,
+        after: str = "",
+        limit: int = 100,
+        *,
+        project: str = "",
+        group: str = "",
+        filter: str = "",
+        sort: FetcherSort = "session",
+        skip: int = 0,
+    ) -> FetchersReply:
+        """Up to ``limit`` of those who want or hold tasks.
+
+        Args:
+            after: fetchers whose pseudonyms come after this one; who pages in the order of these goes on so.
+            limit: 1 to 500.
+            project, group: those that may take tasks of it; empty: all.
+            filter: those whose name or address contains it, in upper or lower case.
+            sort: by pseudonym (``session``) or name, or those first that have the most (``capacity``, ``holds``,
+                ``done``, ``failed``), have held a task for longest (``oldest``) or have not been heard for longest
+                (``silent``).
+            skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
+        """
+        request = Fetchers(
+            session="",
+            n=0,
+            after=after,
+            limit=limit,
+            project=project,
+            group=group,
+            filter=filter,
+            sort=sort,
+            skip=skip,
+        )
+        return await self._exchange.ask(request, FetchersReply)
+
+    async def all(self, project: str = "") -> AsyncGenerator[FetcherView, None]:
+        """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
+        page = await self.list(limit=500, project=project)
+        while True:
+            for fetcher in page.fetchers:
+                yield fetcher
+            if not page.more:
+                return
+            page = await self.list(page.fetchers[-1].session, limit=500, project=project)

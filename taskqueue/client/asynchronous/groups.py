@@ -1,0 +1,55 @@
+"""``client.groups``: doing something with each project that belongs to a group."""
+
+from __future__ import annotations
+
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.connection.long_poll import LongPoll
+from taskqueue.protocol.replies import OperationReply
+from taskqueue.protocol.requests import Action, GroupDo
+from taskqueue.protocol.views import OperationView
+
+
+class AsyncGroups:
+    """What ``client.projects`` does with one project, done with each of a group, in the order of their names.
+
+    Each waits for the end, and goes on in the daemon whatever becomes of this client. It returns the operation: with
+    ``matched`` projects it was done, of ``seen``; for the others it made no sense. RequestRejected is raised if no
+    project belongs to the group.
+    """
+
+    def __init__(self, exchange: Exchange, long_poll: LongPoll) -> None:
+        self._exchange = exchange
+        self._long_poll = long_poll
+
+    async def pause(self, group: str) -> OperationView:
+        """See ``projects.pause``."""
+        return await self._act(group, "pause")
+
+    async def resume(self, group: str) -> OperationView:
+        """See ``projects.resume``."""
+        return await self._act(group, "resume")
+
+    async def stop(self, group: str) -> OperationView:
+        """See ``projects.stop``."""
+        return await self._act(group, "stop")
+
+    async def start(self, group: str) -> OperationView:
+        """See ``projects.start``."""
+        return await self._act(group, "start")
+
+    async def clear(self, group: str) -> OperationView:
+        """See ``projects.clear``."""
+        return await self._act(group, "clear")
+
+    async def reset(self, group: str) -> OperationView:
+        """See ``projects.reset``."""
+        return await self._act(group, "reset")
+
+    async def delete(self, group: str) -> OperationView:
+        """See ``projects.delete``."""
+        return await self._act(group, "delete")
+
+    async def _act(self, group: str, action: Action) -> OperationView:
+        request = GroupDo(session="", n=0, group=group, action=action)
+        view = (await self._exchange.ask(request, OperationReply)).operation
+        return view if view.ended_at else await self._long_poll.ended(view.id, None, None)

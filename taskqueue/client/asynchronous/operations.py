@@ -1,0 +1,94 @@
+"""``client.operations``: doing something with all tasks that a filter names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.connection.long_poll import LongPoll
+from taskqueue.client.tasks.push_options import Moment, unix_seconds
+from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.replies import OperationReply, OperationsReply
+from taskqueue.protocol.requests import Bulk, BulkAction, OperationList, TaskFilter
+from taskqueue.protocol.views import OperationView
+
+
+class AsyncOperations:
+    """Operations go on in the daemon, whatever becomes of the client that started them."""
+
+    def __init__(self, exchange: Exchange, long_poll: LongPoll) -> None:
+        self._exchange = exchange
+        self._long_poll = long_poll
+
+    async def start(
+        self,
+        action: BulkAction,
+        *,
+        project: str | None = None,
+        group: str = "",
+        states: Iterable[StateName] = (),
+        url: str = "",
+        error: str = "",
+        before: float = 0.0,
+        priority: int = 0,
+        exetime: Moment | None = None,
+        delay: float | None = None,
+        dry_run: bool = False,
+    ) -> OperationView:
+        """Start an operation on all tasks of a project, or of a group, that everything said here is true of.
+
+        It goes on in the daemon, whatever becomes of this client: see ``wait_operation``. Tasks that are pushed after
+        its start are not met.
+
+        Args:
+            action: retry: run now, with all retries; cancel: end; reprioritise: give ``priority``; reschedule: let wait
+                until ``exetime``, or for ``delay``.
+            states: in one of these; empty: those that the action makes sense for (retry: failed only).
+            url: a glob that the url matches.
+            error: a glob that the error of the last attempt matches.
+            before: unix seconds: over, or last run, before that.
+            exetime: unix seconds, or an aware datetime; None is now.
+            delay: seconds from the arrival of this at the daemon; wins over exetime.
+            dry_run: change nothing, only count.
+
+        Raises:
+            ValueError: exetime is a datetime without a zone.
+            RequestRejected: neither or both of project and group are given, or the action makes no sense for a state.
+        """
+        chosen = TaskFilter(list(states), url, error, before)
+        request = Bulk(
+            session="",
+            n=0,
+            action=action,
+            project=project,
+            group=group,
+            filter=chosen,
+            priority=priority,
+            exetime=0.0 if exetime is None else unix_seconds("exetime", exetime),
+            delay=delay,
+            dry_run=dry_run,
+        )
+        return (await self._exchange.ask(request, OperationReply)).operation
+
+    async def show(self, id: int, seconds: float = 0.0) -> OperationView:
+        """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first."""
+        return await self._long_poll.operation(id, seconds, self._exchange.patience + seconds)
+
+    async def wait(
+        self,
+        id: int,
+        progress: Callable[[OperationView], object] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
+    ) -> OperationView:
+        """Wait until an operation has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
+
+        Args:
+            progress: called with how it stands, now and twice a second, the end included; it must not wait, because the
+                client itself calls it.
+            timeout: None: for ever, also for a daemon that goes away meanwhile.
+        """
+        return await self._long_poll.ended(id, progress, timeout)
+
+    async def list(self) -> Sequence[OperationView]:
+        """The operations under way and the last 100 that have ended, the newest first."""
+        return (await self._exchange.ask(OperationList(session="", n=0), OperationsReply)).operations

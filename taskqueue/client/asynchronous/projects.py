@@ -1,0 +1,138 @@
+"""``client.projects``: how projects are, what they do, when they have finished."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.connection.hold_open import HOLD_SECONDS, Holding, project_of
+from taskqueue.client.connection.long_poll import LongPoll
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.replies import (
+    ProjectReply,
+    StatusReply,
+)
+from taskqueue.protocol.requests import (
+    Action,
+    ProjectDo,
+    ProjectSet,
+    ProjectShow,
+    ProjectUnset,
+    Status,
+)
+from taskqueue.protocol.views import ProjectView
+
+
+class AsyncProjects:
+    """Projects, each by its name."""
+
+    def __init__(self, exchange: Exchange, long_poll: LongPoll, holding: Holding) -> None:
+        self._exchange = exchange
+        self._long_poll = long_poll
+        self._holding = holding
+
+    async def show(self, name: str) -> ProjectView:
+        """A project's state, counts and settings."""
+        return project_of(await self._exchange.ask(ProjectShow(session="", n=0, project=name), ProjectReply))
+
+    async def list(self, after: str = "", limit: int = 100, group: str = "") -> StatusReply:
+        """A page of projects, by name, in the reply that ``status`` gives, which has more ways to choose.
+
+        Args:
+            after: the last name of the page before; empty: from the start.
+            limit: 1 to 200.
+            group: projects of this group only; empty: all.
+        """
+        request = Status(session="", n=0, after=after, limit=limit, group=group, fetchers=0)
+        return await self._exchange.ask(request, StatusReply)
+
+    async def all(self, group: str = "") -> AsyncGenerator[ProjectView, None]:
+        """All projects, or those of a group, by name, asked for page by page."""
+        after, more = "", True
+        while more:
+            page = await self.list(after, group=group)
+            for project in page.projects:
+                yield project
+                after = project.name
+            more = page.more
+
+    async def set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
+        """Change settings of a project, now and across restarts; an unknown project is made.
+
+        Tables, such as ``fetch`` and ``cron``, are changed key by key.
+        """
+        request = ProjectSet(session="", n=0, project=name, settings=dict(settings))
+        return project_of(await self._exchange.ask(request, ProjectReply))
+
+    async def unset(self, name: str, keys: Iterable[str] = ()) -> ProjectView:
+        """Forget what ``set`` said of these keys; no keys: of all. ``cron.JOB`` is one key of a table."""
+        request = ProjectUnset(session="", n=0, project=name, keys=list(keys))
+        return project_of(await self._exchange.ask(request, ProjectReply))
+
+    async def pause(self, name: str) -> ProjectView:
+        """Hand out no more of its tasks until ``resume``; new ones are still taken."""
+        return await self._act(name, "pause")
+
+    async def resume(self, name: str) -> ProjectView:
+        """Hand out its tasks again."""
+        return await self._act(name, "resume")
+
+    async def stop(self, name: str) -> ProjectView:
+        """Stop it until ``start``: it keeps and takes tasks, and hands out none."""
+        return await self._act(name, "stop")
+
+    async def start(self, name: str) -> ProjectView:
+        """Start it; an unknown one is made."""
+        return await self._act(name, "start")
+
+    async def clear(self, name: str) -> ProjectView:
+        """Drop its tasks that are live; those that are over stay known."""
+        return await self._act(name, "clear")
+
+    async def reset(self, name: str) -> ProjectView:
+        """Forget all that is known of its tasks; its settings, state and pace stay."""
+        return await self._act(name, "reset")
+
+    async def delete(self, name: str) -> None:
+        """Delete the project itself, with everything that it has."""
+        request = ProjectDo(session="", n=0, project=name, action="delete")
+        await self._exchange.ask(request, ProjectReply)
+
+    async def wait(
+        self,
+        name: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
+        progress: Callable[[int], object] | None = None,
+    ) -> bool:
+        """Wait until the project has finished: until no task is left that has to end first.
+
+        Returns True when it has, which one with nothing to do has from the start; tasks pushed before are waited for.
+        False: ``timeout`` seconds were over first (0: only look; None: wait for ever). The client's own timeout limits
+        the first answer only: a daemon that goes away later is waited for. ``progress`` is called now and then with how
+        many tasks are left; it must not wait, because the client itself calls it.
+
+        Raises:
+            RequestRejected: there is no such project, or it was deleted meanwhile.
+        """
+        return await self._long_poll.finished(name, progress, timeout)
+
+    async def hold(self, name: str, seconds: float = HOLD_SECONDS) -> ProjectView:
+        """Don't let the project be finished for so many seconds (to 86,400) from now, or until this client lets go.
+
+        Args:
+            seconds: instead of those of an earlier call; 0 lets go.
+        """
+        return await self._holding.hold(name, seconds)
+
+    def holding(self, name: str, seconds: float = HOLD_SECONDS) -> AbstractAsyncContextManager[None]:
+        """Hold the project open as long as the ``async with`` lasts, such as while pushing what may be done at once.
+
+        Args:
+            seconds: for how long it stays open if this process dies; the hold is renewed three times as often.
+        """
+        return self._holding.holding(name, seconds)
+
+    async def _act(self, name: str, action: Action) -> ProjectView:
+        request = ProjectDo(session="", n=0, project=name, action=action)
+        return project_of(await self._exchange.ask(request, ProjectReply))

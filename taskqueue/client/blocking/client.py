@@ -1,0 +1,237 @@
+"""The blocking twin of ``taskqueue.client.asynchronous.client``.
+
+Made by ``python -m tools.blocking_client``; change that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
+from types import TracebackType
+from typing import Self, Unpack
+
+from taskqueue.client.asynchronous.client import AsyncClient
+from taskqueue.client.blocking.cron import BlockingCron
+from taskqueue.client.blocking.fetchers import BlockingFetchers
+from taskqueue.client.blocking.groups import BlockingGroups
+from taskqueue.client.blocking.log import BlockingLog
+from taskqueue.client.blocking.operations import BlockingOperations
+from taskqueue.client.blocking.projects import BlockingProjects
+from taskqueue.client.blocking.stats import BlockingHistory, BlockingStats
+from taskqueue.client.blocking.tasks import BlockingTasks
+from taskqueue.client.connection.background import Background, BlockingSingles
+from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
+from taskqueue.client.tasks.push_one import push_of
+from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
+from taskqueue.client.tasks.push_window import BlockingBatchSender
+from taskqueue.client.tasks.reports import Finish, failure_of, success_of
+from taskqueue.client.tasks.task import Task
+from taskqueue.protocol.choices import ProjectSort
+from taskqueue.protocol.replies import NewOutcome, StatusReply
+
+
+class Client:
+    """A client of one daemon; close it, or use it as a context manager.
+
+    The asynchronous one lives in a thread of its own, so what is held stays held while the caller computes or sleeps.
+    Any thread may call it. Make one in each process: in a forked one its methods raise Closed.
+
+    What producers and fetchers call every day is here; what administrators call is in namespaces, such as
+    ``client.projects.pause``. There ``list`` is a page, and ``all`` goes through all of them, page by page.
+
+    Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
+    ``MessageTooLarge`` instead of sending what it would not take, ``Closed`` after ``close``. While the daemon is
+    away, requests wait and are sent again when it is back; none is done twice.
+
+    Args:
+        url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
+        timeout: seconds to wait for each answer; ``math.inf``: for ever.
+        name: for people, shown among the fetchers and in the log of changes; None: host:pid.
+        connect_timeout: seconds to wait for a daemon where nobody listens, whose host is not known, or in whose place
+            there is somebody else; without it as long as for an answer, because a daemon may be about to start.
+
+    Attributes:
+        projects, groups, tasks, cron, operations: what can be done with them.
+        fetchers, stats, history, log: what can be seen of them.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None, connect_timeout: float = inf
+    ) -> None:
+        self._client = AsyncClient(url, timeout=timeout, name=name, connect_timeout=connect_timeout)
+        self._background = Background()
+        self.url = self._client.url
+        self.timeout = self._client.timeout
+        self.single_pushes = BlockingSingles(self._background, self._client.single_pushes)
+        self.single_reports = BlockingSingles(self._background, self._client.single_reports)
+        self.batch_sender = BlockingBatchSender(self._background, self._client.batch_sender)
+        self.projects = BlockingProjects(self._background, self._client.projects)
+        self.groups = BlockingGroups(self._background, self._client.groups)
+        self.tasks = BlockingTasks(self._background, self._client.tasks)
+        self.cron = BlockingCron(self._background, self._client.cron)
+        self.operations = BlockingOperations(self._background, self._client.operations)
+        self.fetchers = BlockingFetchers(self._background, self._client.fetchers)
+        self.stats = BlockingStats(self._background, self._client.stats)
+        self.history = BlockingHistory(self._background, self._client.history)
+        self.log = BlockingLog(self._background, self._client.log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what this client holds, and disconnect. Calls that wait for an answer raise Closed."""
+        self._background.close(self._client.close())
+
+    @explains_options
+    def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> NewOutcome:
+        """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
+
+        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.url_rules``.
+        Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
+        outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.connection.batching``.
+
+        Raises:
+            ValueError, TypeError: it is no task; nothing was sent.
+            RequestRejected: the daemon does not take it, such as for an unknown project.
+        """
+        return self.single_pushes.ask(push_of(project, new_task(url, **options)))
+
+    def push_many(
+        self,
+        project: str,
+        tasks: Iterable[Item],
+        *,
+        batch: int = 256,
+        window: int = 8,
+        exetime: Moment | None = None,
+        delay: Duration | None = None,
+        canonical: bool = False,
+        progress: Callable[[Pushed], object] | None = None,
+    ) -> Pushed:
+        """Hand many tasks to the daemon; when this returns, all that were not rejected are kept.
+
+        Args:
+            tasks: urls, ``new_task`` values or maps of its arguments; an iterator of millions takes no more memory
+                than one of thousands.
+            batch: tasks a message, at most; large ones make smaller batches.
+            window: messages on their way at once.
+            exetime, delay: one time for all urls, and for all maps that say neither: either unix seconds or an aware
+                datetime, or seconds from the arrival of each message; see ``new_task``.
+            canonical: for urls, and for maps that don't say; see ``new_task``.
+            progress: called with the counts so far, after each message's answer.
+
+        Returns:
+            How many became what. Rejected tasks, those that are no tasks included, are counted, not raised.
+
+        Raises:
+            ValueError: two times for all are given, or one that can't be; nothing was sent.
+            TypeError: one task is given instead of several; nothing was sent.
+        """
+        pushed = Pushed()
+        packer = Packer(batch, pushed, Defaults(canonical, exetime, delay))
+        with self.batch_sender.window(project, window, pushed, progress) as sending:
+            for full in packer.pack(tasks):
+                sending.send(full)
+        return pushed
+
+    def select(self, n: int = 1, *, projects: Iterable[str] | None = None, timeout: float | None = None) -> list[Task]:
+        """Take up to ``n`` tasks to run, of these projects (None: of any); waits for the first of them.
+
+        Args:
+            timeout: seconds to wait; None: the client's; 0: for nothing but the daemon's word that it has none ready.
+
+        Each has to be ended by ``done``, ``failed`` or ``release`` before its ``timeout``; what this client holds
+        when it is closed goes back.
+
+        Returns:
+            At least one task; none if there was none in time.
+        """
+        return self._background.run(self._client.select(n, projects=projects, timeout=timeout))
+
+    def stream(self, projects: Iterable[str] | None = None, *, capacity: int = 16) -> Iterator[Task]:
+        """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
+
+        Args:
+            projects: whose tasks; None is any project's.
+            capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
+        """
+        return self._background.iterate(self._client.stream(projects, capacity=capacity))
+
+    def done(self, task: Task, new: Iterable[Item] = ()) -> Finish:
+        """Say that a task succeeded, and which tasks came out of it; both are kept together or not at all.
+
+        Args:
+            new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one.
+
+        Raises:
+            ValueError, TypeError: one of ``new`` is no task; nothing was sent.
+        """
+        return self.single_reports.ask(success_of(task, new))
+
+    def failed(self, task: Task, error: str = "", *, retry_after: float | None = None, retry: bool = True) -> Finish:
+        """Say that a task failed.
+
+        Args:
+            error: why, for people; its last 2048 characters are sent.
+            retry_after: run it again after so many seconds (0 to 86,400), without using up a retry; None: after the
+                delay of the project's table, if it has retries left.
+            retry: False: it has failed for good.
+        """
+        return self.single_reports.ask(failure_of(task, error, retry_after, retry))
+
+    def release(self, *tasks: Task) -> int:
+        """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""
+        return self._background.run(self._client.release(*tasks))
+
+    def pass_on(self, *tasks: Task) -> None:
+        """Say that another process has these tasks now, and reports them with a client of its own.
+
+        They take no capacity of this client any more; it goes on holding their leases, so it has to live until they are
+        reported. Call this when they are out of your hands; it waits for nothing.
+        """
+        self._background.run(self._client.pass_on(*tasks))
+
+    def extend(self, task: Task, seconds: float | None = None) -> bool:
+        """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""
+        return self._background.run(self._client.extend(task, seconds))
+
+    def status(
+        self,
+        after: str = "",
+        limit: int = 100,
+        group: str = "",
+        *,
+        filter: str = "",
+        sort: ProjectSort = "name",
+        skip: int = 0,
+        fetchers: int = 1000,
+    ) -> StatusReply:
+        """How the daemon is, with up to ``limit`` projects.
+
+        Args:
+            after: projects with names after this one; who pages in the order of names goes on so.
+            limit: 1 to 200.
+            group: projects of this group only; empty: all.
+            filter: projects whose names contain it, in upper or lower case.
+            sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
+                the last five minutes (``selected_5m``, …).
+            skip: so many of the first ones; who pages in another order than that of names goes on so.
+            fetchers: so many of them, at most; ``fetchers`` has all, in pages.
+        """
+        return self._background.run(
+            self._client.status(after, limit, group, filter=filter, sort=sort, skip=skip, fetchers=fetchers)
+        )
+
+    def why(self, project: str, taskid: str | None = None) -> str:
+        """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
+        return self._background.run(self._client.why(project, taskid))
+
+    def verify(self) -> list[str]:
+        """Have the daemon check its own invariants; returns what is wrong, in words."""
+        return self._background.run(self._client.verify())

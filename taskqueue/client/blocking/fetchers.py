@@ -1,0 +1,58 @@
+"""The blocking twin of ``taskqueue.client.asynchronous.fetchers``.
+
+Made by ``python -m tools.blocking_client``; change that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taskqueue.client.asynchronous.fetchers import AsyncFetchers
+from taskqueue.client.connection.background import Background
+from taskqueue.protocol.choices import FetcherSort
+from taskqueue.protocol.replies import FetchersReply
+from taskqueue.protocol.views import FetcherView
+
+
+class BlockingFetchers:
+    """Fetchers as the daemon knows them."""
+
+    def __init__(self, background: Background, fetchers: AsyncFetchers) -> None:
+        self._background = background
+        self._client = fetchers
+
+    def list(
+        self,
+        after: str = "",
+        limit: int = 100,
+        *,
+        project: str = "",
+        group: str = "",
+        filter: str = "",
+        sort: FetcherSort = "session",
+        skip: int = 0,
+    ) -> FetchersReply:
+        """Up to ``limit`` of those who want or hold tasks.
+
+        Args:
+            after: fetchers whose pseudonyms come after this one; who pages in the order of these goes on so.
+            limit: 1 to 500.
+            project, group: those that may take tasks of it; empty: all.
+            filter: those whose name or address contains it, in upper or lower case.
+            sort: by pseudonym (``session``) or name, or those first that have the most (``capacity``, ``holds``,
+                ``done``, ``failed``), have held a task for longest (``oldest``) or have not been heard for longest
+                (``silent``).
+            skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
+        """
+        return self._background.run(
+            self._client.list(after, limit, project=project, group=group, filter=filter, sort=sort, skip=skip)
+        )
+
+    def all(self, project: str = "") -> Iterator[FetcherView]:
+        """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
+        page = self.list(limit=500, project=project)
+        while True:
+            yield from page.fetchers
+            if not page.more:
+                return
+            page = self.list(page.fetchers[-1].session, limit=500, project=project)

@@ -1,0 +1,51 @@
+"""The blocking twin of ``taskqueue.client.asynchronous.groups``.
+
+Made by ``python -m tools.blocking_client``; change that one.
+"""
+
+from __future__ import annotations
+
+from taskqueue.client.asynchronous.groups import AsyncGroups
+from taskqueue.client.connection.background import Background
+from taskqueue.protocol.views import OperationView
+
+
+class BlockingGroups:
+    """What ``client.projects`` does with one project, done with each of a group, in the order of their names.
+
+    Each waits for the end, and goes on in the daemon whatever becomes of this client. It returns the operation: with
+    ``matched`` projects it was done, of ``seen``; for the others it made no sense. RequestRejected is raised if no
+    project belongs to the group.
+    """
+
+    def __init__(self, background: Background, groups: AsyncGroups) -> None:
+        self._background = background
+        self._client = groups
+
+    def pause(self, group: str) -> OperationView:
+        """See ``projects.pause``."""
+        return self._background.run(self._client.pause(group))
+
+    def resume(self, group: str) -> OperationView:
+        """See ``projects.resume``."""
+        return self._background.run(self._client.resume(group))
+
+    def stop(self, group: str) -> OperationView:
+        """See ``projects.stop``."""
+        return self._background.run(self._client.stop(group))
+
+    def start(self, group: str) -> OperationView:
+        """See ``projects.start``."""
+        return self._background.run(self._client.start(group))
+
+    def clear(self, group: str) -> OperationView:
+        """See ``projects.clear``."""
+        return self._background.run(self._client.clear(group))
+
+    def reset(self, group: str) -> OperationView:
+        """See ``projects.reset``."""
+        return self._background.run(self._client.reset(group))
+
+    def delete(self, group: str) -> OperationView:
+        """See ``projects.delete``."""
+        return self._background.run(self._client.delete(group))

@@ -1,0 +1,116 @@
+"""The blocking twin of ``taskqueue.client.asynchronous.projects``.
+
+Made by ``python -m tools.blocking_client``; change that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+
+from taskqueue.client.asynchronous.projects import AsyncProjects
+from taskqueue.client.connection.background import Background
+from taskqueue.client.connection.hold_open import HOLD_SECONDS
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.replies import StatusReply
+from taskqueue.protocol.views import ProjectView
+
+
+class BlockingProjects:
+    """Projects, each by its name."""
+
+    def __init__(self, background: Background, projects: AsyncProjects) -> None:
+        self._background = background
+        self._client = projects
+
+    def show(self, name: str) -> ProjectView:
+        """A project's state, counts and settings."""
+        return self._background.run(self._client.show(name))
+
+    def list(self, after: str = "", limit: int = 100, group: str = "") -> StatusReply:
+        """A page of projects, by name, in the reply that ``status`` gives, which has more ways to choose.
+
+        Args:
+            after: the last name of the page before; empty: from the start.
+            limit: 1 to 200.
+            group: projects of this group only; empty: all.
+        """
+        return self._background.run(self._client.list(after, limit, group))
+
+    def all(self, group: str = "") -> Iterator[ProjectView]:
+        """All projects, or those of a group, by name, asked for page by page."""
+        after, more = ("", True)
+        while more:
+            page = self.list(after, group=group)
+            for project in page.projects:
+                yield project
+                after = project.name
+            more = page.more
+
+    def set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
+        """Change settings of a project, now and across restarts; an unknown project is made.
+
+        Tables, such as ``fetch`` and ``cron``, are changed key by key.
+        """
+        return self._background.run(self._client.set(name, settings))
+
+    def unset(self, name: str, keys: Iterable[str] = ()) -> ProjectView:
+        """Forget what ``set`` said of these keys; no keys: of all. ``cron.JOB`` is one key of a table."""
+        return self._background.run(self._client.unset(name, keys))
+
+    def pause(self, name: str) -> ProjectView:
+        """Hand out no more of its tasks until ``resume``; new ones are still taken."""
+        return self._background.run(self._client.pause(name))
+
+    def resume(self, name: str) -> ProjectView:
+        """Hand out its tasks again."""
+        return self._background.run(self._client.resume(name))
+
+    def stop(self, name: str) -> ProjectView:
+        """Stop it until ``start``: it keeps and takes tasks, and hands out none."""
+        return self._background.run(self._client.stop(name))
+
+    def start(self, name: str) -> ProjectView:
+        """Start it; an unknown one is made."""
+        return self._background.run(self._client.start(name))
+
+    def clear(self, name: str) -> ProjectView:
+        """Drop its tasks that are live; those that are over stay known."""
+        return self._background.run(self._client.clear(name))
+
+    def reset(self, name: str) -> ProjectView:
+        """Forget all that is known of its tasks; its settings, state and pace stay."""
+        return self._background.run(self._client.reset(name))
+
+    def delete(self, name: str) -> None:
+        """Delete the project itself, with everything that it has."""
+        self._background.run(self._client.delete(name))
+
+    def wait(self, name: str, timeout: float | None = None, progress: Callable[[int], object] | None = None) -> bool:
+        """Wait until the project has finished: until no task is left that has to end first.
+
+        Returns True when it has, which one with nothing to do has from the start; tasks pushed before are waited for.
+        False: ``timeout`` seconds were over first (0: only look; None: wait for ever). The client's own timeout limits
+        the first answer only: a daemon that goes away later is waited for. ``progress`` is called now and then with how
+        many tasks are left; it must not wait, because the client itself calls it.
+
+        Raises:
+            RequestRejected: there is no such project, or it was deleted meanwhile.
+        """
+        return self._background.run(self._client.wait(name, timeout, progress))
+
+    def hold(self, name: str, seconds: float = HOLD_SECONDS) -> ProjectView:
+        """Don't let the project be finished for so many seconds (to 86,400) from now, or until this client lets go.
+
+        Args:
+            seconds: instead of those of an earlier call; 0 lets go.
+        """
+        return self._background.run(self._client.hold(name, seconds))
+
+    def holding(self, name: str, seconds: float = HOLD_SECONDS) -> AbstractContextManager[None]:
+        """Hold the project open as long as the ``with`` lasts, such as while pushing what may be done at once.
+
+        Args:
+            seconds: for how long it stays open if this process dies; the hold is renewed three times as often.
+        """
+        return self._background.within(self._client.holding(name, seconds))

@@ -1,0 +1,112 @@
+"""The blocking twin of ``taskqueue.client.asynchronous.tasks``.
+
+Made by ``python -m tools.blocking_client``; change that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from taskqueue.client.asynchronous.tasks import AsyncTasks
+from taskqueue.client.connection.background import Background
+from taskqueue.client.tasks.push_options import Moment
+from taskqueue.protocol.choices import FailuresBy, StateName
+from taskqueue.protocol.replies import FailuresReply, TaskListReply, TaskReply
+from taskqueue.protocol.views import TaskRow
+
+
+class BlockingTasks:
+    """Tasks that were pushed before. What is done with all that a filter names is in ``client.operations``."""
+
+    def __init__(self, background: Background, tasks: AsyncTasks) -> None:
+        self._background = background
+        self._client = tasks
+
+    def show(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
+        """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
+        return self._background.run(self._client.show(project, taskid, url=url))
+
+    def retry(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
+        """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.
+
+        ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it with
+        ``force_update``.
+        """
+        return self._background.run(self._client.retry(project, taskids))
+
+    def cancel(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
+        """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
+        return self._background.run(self._client.cancel(project, taskids))
+
+    def list(
+        self,
+        project: str,
+        state: StateName,
+        *,
+        url: str | None = None,
+        error: str | None = None,
+        since: Moment | None = None,
+        newest: bool = False,
+        after: str = "",
+        limit: int = 100,
+    ) -> TaskListReply:
+        """A page of a project's tasks in one state, in the order of that state, with the errors of their last attempts.
+
+        Args:
+            url: a glob, such as ``http://site/news/*``; None is any. Each page looks at a bounded number of tasks, so
+                it may have fewer than ``limit``, or none, and yet not be the last.
+            error: a glob that the error of the last attempt matches; None is any. Not for what is processing.
+            since: unix seconds, or an aware datetime: ended at that time or later or, if it is not over, last run.
+            newest: what ended, or was handed out, last comes first; not for what is ready or delayed.
+            after: the ``next`` of the page before, which is empty on the last one; empty: from the start.
+            limit: 1 to 500.
+
+        Raises:
+            ValueError: since is a datetime without a zone.
+            RequestRejected: there is no such project, or the state has no errors or can't be listed backwards.
+        """
+        return self._background.run(
+            self._client.list(
+                project, state, url=url, error=error, since=since, newest=newest, after=after, limit=limit
+            )
+        )
+
+    def all(
+        self,
+        project: str,
+        state: StateName,
+        *,
+        url: str | None = None,
+        error: str | None = None,
+        since: Moment | None = None,
+        newest: bool = False,
+    ) -> Iterator[TaskRow]:
+        """All tasks of a project in one state, as ``list`` has them, asked for page by page.
+
+        What changes meanwhile may be missing, or come twice.
+        """
+        after, more = ("", True)
+        while more:
+            page = self.list(project, state, url=url, error=error, since=since, newest=newest, after=after, limit=500)
+            yield from page.tasks
+            after, more = (page.next, bool(page.next))
+
+    def failures(
+        self, project: str | None = None, *, by: FailuresBy = "error", since: Moment | None = None, limit: int = 100
+    ) -> FailuresReply:
+        """What failed, counted by what failures have in common: each failed attempt, whatever became of its task.
+
+        The daemon has those of the last seven days, a million at most, and looks at 100,000 in well under a second.
+
+        Args:
+            project: None: all of them.
+            by: error: kinds of errors, which differ in more than numbers, ids and urls; host of the url; fetcher;
+                project.
+            since: unix seconds, or an aware datetime: ended at that time or later; None: all that are kept.
+            limit: 1 to 1,000 groups, those with the most failures.
+
+        Raises:
+            ValueError: since is a datetime without a zone.
+            RequestRejected: there is no such project, or too many ask at once.
+        """
+        return self._background.run(self._client.failures(project, by=by, since=since, limit=limit))

@@ -1,0 +1,305 @@
+"""Makes the blocking client, ``taskqueue/client/blocking/``, of the asynchronous one beside it.
+
+    python -m tools.blocking_client            write it anew
+    python -m tools.blocking_client --check    exit status 1 if it is not what would be written; `make lint` does so
+
+Whoever adds a method adds it in ``taskqueue/client/asynchronous/`` and runs this. ``Client`` is made of
+``AsyncClient``, ``BlockingTasks`` of ``AsyncTasks``, and so on; each of their public methods becomes:
+
+1. a copy without ``async`` and ``await``, if its body touches nothing of its object but public methods and PARTS that
+   have a blocking twin: pages are gone through, and tasks made ready for a push, in the caller's thread;
+2. else a call that hands it, whole, to the event loop in the background, and waits;
+3. a generator or a context manager is entered there, and gone through here.
+
+Signatures and docstrings come along; ``await`` in an example does not, nor a paragraph about the event loop. How a
+client is made and closed is all that is written here: OPENING.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+PACKAGE: Final = Path(__file__).parent.parent / "taskqueue" / "client"
+SOURCE: Final = PACKAGE / "asynchronous"
+TARGET: Final = PACKAGE / "blocking"
+
+PARTS: Final = {
+    "single_pushes": "BlockingSingles",
+    "single_reports": "BlockingSingles",
+    "batch_sender": "BlockingBatchSender",
+}
+"""Parts of the asynchronous client that have a twin for threads."""
+
+LEFT_OUT: Final = {"intake", "close"}
+"""Methods of which there is no copy: only workers, which are asynchronous, take tasks in; OPENING closes."""
+
+ANNOTATIONS: Final = {
+    "AsyncGenerator": "Iterator",
+    "AbstractAsyncContextManager": "AbstractContextManager",
+}
+
+IMPORTS: Final = """
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from taskqueue.client.connection.background import Background, BlockingSingles
+from taskqueue.client.tasks.push_window import BlockingBatchSender
+"""
+
+FOLDER: Final = '''"""Client and its namespaces, for code that waits.
+
+Here may live what ``tools/blocking_client.py`` makes of ``asynchronous/``, and nothing else.
+"""
+'''
+
+NAMESPACE_OPENING: Final = """
+def __init__(self, background: Background, {twin}: {original}) -> None:
+    self._background = background
+    self._client = {twin}
+"""
+
+CLIENT_NOTE: Final = """
+    The asynchronous one lives in a thread of its own, so what is held stays held while the caller computes or sleeps.
+    Any thread may call it. Make one in each process: in a forked one its methods raise Closed.
+"""
+
+CLIENT_OPENING: Final = """
+def __init__({signature}) -> None:
+    self._client = AsyncClient({arguments})
+    self._background = Background()
+    self.url = self._client.url
+    self.timeout = self._client.timeout
+
+def __enter__(self) -> Self:
+    return self
+
+def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    self.close()
+
+def close(self) -> None:
+    '''Give back what this client holds, and disconnect. Calls that wait for an answer raise Closed.'''
+    self._background.close(self._client.close())
+"""
+
+
+def twins() -> dict[Path, str]:
+    """The files of the blocking client, with what is to be in them."""
+    modules = {path.name: ast.parse(path.read_text()) for path in sorted(SOURCE.glob("*.py"))}
+    modules.pop("__init__.py")
+    made = {TARGET / name: module_of(name, module) for name, module in modules.items()}
+    made[TARGET / "__init__.py"] = FOLDER
+    return {path: formatted(text, path) for path, text in made.items()}
+
+
+def module_of(name: str, module: ast.Module) -> str:
+    """The text of one module's twin, not formatted yet."""
+    source = f"taskqueue.client.asynchronous.{name.removesuffix('.py')}"
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    originals = ", ".join(node.name for node in classes)
+    head = [
+        f'"""The blocking twin of ``{source}``.\n\nMade by ``python -m tools.blocking_client``; change that one.\n"""',
+        "from __future__ import annotations",
+        IMPORTS,
+        f"from {source} import {originals}",
+        *(ast.unparse(import_of(node)) for node in module.body if isinstance(node, ast.Import | ast.ImportFrom)),
+    ]
+    return "\n".join([*head, *(ast.unparse(class_of(node)) for node in classes)])
+
+
+def import_of(node: ast.Import | ast.ImportFrom) -> ast.Import | ast.ImportFrom:
+    """The same import, of the blocking twin if it is of a namespace."""
+    if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("taskqueue.client.asynchronous"):
+        node.module = (node.module or "").replace("asynchronous", "blocking")
+        for alias in node.names:
+            alias.name = twin_name(alias.name)
+    return node
+
+
+def class_of(node: ast.ClassDef) -> ast.ClassDef:
+    """The blocking twin of a class."""
+    public = {each.name for each in methods(node) if not each.name.startswith("_")}
+    twins = [method_of(method, public) for method in methods(node) if method.name in public - LEFT_OUT]
+    fields = dict(ast.iter_fields(node)) | {"name": twin_name(node.name)}
+    return ast.ClassDef(**fields | {"body": [docstring(node), *opening(node), *twins]})
+
+
+def twin_name(name: str) -> str:
+    """What the twin of a class is called."""
+    return "Client" if name == "AsyncClient" else f"Blocking{name.removeprefix('Async')}"
+
+
+def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Its methods, in order."""
+    return (each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+# ------------------------------------------------------------------------------------------------ how it is made
+
+
+def opening(node: ast.ClassDef) -> list[ast.stmt]:
+    """How the twin of a class is made, and closed."""
+    init = next(each for each in methods(node) if each.name == "__init__")
+    if node.name != "AsyncClient":
+        twin = node.name.removeprefix("Async").lower()
+        return ast.parse(NAMESPACE_OPENING.format(twin=twin, original=node.name)).body
+    keywords = ", ".join(f"{each.arg}={each.arg}" for each in init.args.kwonlyargs)
+    text = CLIENT_OPENING.format(signature=ast.unparse(init.args), arguments=f"url, {keywords}")
+    parsed = ast.parse(text).body
+    made = parsed[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.body += namespaces(init)
+    return parsed
+
+
+def namespaces(init: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.stmt]:
+    """What the client is composed of: parts with a twin, and namespaces."""
+    for each in init.body:
+        match each:
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Call(func=ast.Name(id=made))):
+                twin = PARTS.get(name) or (twin_name(made) if made.startswith("Async") else "")
+                if twin:
+                    yield from ast.parse(f"self.{name} = {twin}(self._background, self._client.{name})").body
+
+
+# ------------------------------------------------------------------------------------------------ methods
+
+
+def method_of(method: ast.FunctionDef | ast.AsyncFunctionDef, public: set[str]) -> ast.FunctionDef:
+    """The blocking twin of a method."""
+    copied = touched(method) <= public | set(PARTS)
+    body = [Blocking().visit(each) for each in method.body[1:]] if copied else [handed_over(method)]
+    returns = Blocking().visit(method.returns) if method.returns else None
+    fields = dict(ast.iter_fields(method)) | {"args": Blocking().visit(method.args), "returns": returns}
+    return ast.fix_missing_locations(ast.FunctionDef(**fields | {"body": [docstring(method), *body]}))
+
+
+def touched(method: ast.AST) -> set[str]:
+    """What a body touches of its object."""
+    return {
+        node.attr
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    }
+
+
+def handed_over(method: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
+    """The statement that has it done in the event loop."""
+    call = f"self._client.{method.name}({', '.join(passed(method.args))})"
+    returned = ast.unparse(method.returns) if method.returns else ""
+    if returned.startswith("AsyncGenerator"):
+        return ast.parse(f"return self._background.iterate({call})").body[0]
+    if returned.startswith("AbstractAsyncContextManager"):
+        return ast.parse(f"return self._background.within({call})").body[0]
+    assert isinstance(method, ast.AsyncFunctionDef), f"{method.name} waits for nothing: it can't be handed over"
+    returns = "" if returned == "None" else "return "
+    return ast.parse(f"{returns}self._background.run({call})").body[0]
+
+
+def passed(arguments: ast.arguments) -> Iterator[str]:
+    """The arguments of a method, as they are passed on."""
+    yield from (each.arg for each in arguments.args[1:])
+    if arguments.vararg:
+        yield f"*{arguments.vararg.arg}"
+    yield from (f"{each.arg}={each.arg}" for each in arguments.kwonlyargs)
+    if arguments.kwarg:
+        yield f"**{arguments.kwarg.arg}"
+
+
+class Blocking(ast.NodeTransformer):
+    """Code and annotations, without anything asynchronous."""
+
+    def visit_Await(self, node: ast.Await) -> ast.expr:
+        """What was awaited."""
+        return self._seen(node.value)
+
+    def visit_AsyncFor(self, node: ast.AsyncFor) -> ast.For:
+        """A plain loop."""
+        self.generic_visit(node)
+        return ast.For(node.target, node.iter, node.body, node.orelse)
+
+    def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.With:
+        """A plain block."""
+        self.generic_visit(node)
+        return ast.With(node.items, node.body)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Twins of methods are called as these without ``_async``."""
+        self.generic_visit(node)
+        node.attr = node.attr.removesuffix("_async")
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """``Iterable[T] | AsyncIterable[T]`` is ``Iterable[T]``."""
+        if ast.unparse(node.right).startswith("AsyncIterable["):
+            return self._seen(node.left)
+        self.generic_visit(node)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """``AsyncGenerator[T, None]`` is ``Iterator[T]``."""
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id in ANNOTATIONS:
+            if node.value.id == "AsyncGenerator" and isinstance(node.slice, ast.Tuple):
+                node.slice = node.slice.elts[0]
+            node.value.id = ANNOTATIONS[node.value.id]
+        return node
+
+    def _seen(self, node: ast.expr) -> ast.expr:
+        seen = self.visit(node)
+        assert isinstance(seen, ast.expr)
+        return seen
+
+
+# ------------------------------------------------------------------------------------------------ texts
+
+
+def docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.Expr:
+    """What is said of it, of its twin."""
+    said = ast.get_docstring(node, clean=False) or ""
+    said = re.sub(r"\bawait |\basync (?=with\b|for\b|def\b)|\bAsync(?=Client\b)", "", said)
+    paragraphs = [each for each in re.split(r"\n\s*\n", said) if "event loop" not in each]
+    if node.name == "AsyncClient":
+        paragraphs.insert(1, CLIENT_NOTE.strip("\n").rstrip())
+    return ast.Expr(ast.Constant("\n\n".join(paragraphs)))
+
+
+def formatted(text: str, path: Path) -> str:
+    """As ruff wants it, without the imports that are not used."""
+    ruff = [str(Path(sys.executable).with_name("ruff"))]
+    ours = 'lint.isort.known-first-party=["taskqueue"]'  # Also when it is not there yet.
+    tidy = ["--quiet", "--fix-only", "--unsafe-fixes", "--select", "F401,I,UP028", "--config", ours]
+    name = ["--stdin-filename", str(path), "-"]
+    for command in (["check", *tidy, *name], ["format", "--quiet", *name]):
+        text = subprocess.run([*ruff, *command], input=text, capture_output=True, text=True, check=True).stdout
+    return text
+
+
+def differing(made: dict[Path, str], folder: Path = TARGET) -> Iterable[Path]:
+    """Files of the folder that are not as they would be made, those that would not be made at all included."""
+    present = set(folder.glob("*.py"))
+    stale = [path for path, text in made.items() if path not in present or path.read_text() != text]
+    return sorted([*stale, *(present - made.keys())])
+
+
+def main() -> int:
+    """Write it, or say how it differs."""
+    made = twins()
+    if "--check" in sys.argv[1:]:
+        for path in (stale := list(differing(made))):
+            print(f"{path}: not what `python -m tools.blocking_client` makes; run it")
+        return 1 if stale else 0
+    for path in differing(made):
+        if path in made:
+            path.write_text(made[path])
+        else:
+            path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
