@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec import Raw
+
 from taskqueue.core.admin import change_log, failure_counts, operations, project_requests, task_list, why
 from taskqueue.core.admin.invariants import check
 from taskqueue.core.projects.session import Session
@@ -109,7 +111,8 @@ def _do(turn: TurnState, session: Session, heard: Incoming) -> None:
     reply = _try(turn, session, heard)
     if reply is not None and not isinstance(reply, ErrorReply) and _is_kept(turn, reply):
         session.note_done(reply.n)
-        turn.changes.writes.outcomes.append(KeptOutcome(session.id, reply.n, reply))
+        answer = turn.state.environment.pack(reply)
+        turn.changes.writes.outcomes.append(KeptOutcome(session.id, reply.n, answer))
         turn.save_session(session)
     _answer(turn, session, reply, kept=True)
 
@@ -118,18 +121,18 @@ def _is_kept(turn: TurnState, reply: AnyReply) -> bool:
     return turn.state.config.has_room or disk_full.is_kept(reply)
 
 
-def _recall(turn: TurnState, session: Session, n: int) -> AnyReply:
+def _recall(turn: TurnState, session: Session, n: int) -> Raw:
     """The kept answer to a repeat: of this very turn, or looked up for it."""
     for outcome in turn.changes.writes.outcomes:
         if (outcome.session, outcome.n) == (session.id, n):
-            return outcome.reply
-    reply = _kept_outcomes(turn, session).get(n)
-    if reply is None:
+            return outcome.answer
+    answer = _kept_outcomes(turn, session).get(n)
+    if answer is None:
         raise Corrupt(f"session {session.label}: the outcome of request {n} was not kept")
-    return reply
+    return answer
 
 
-def _kept_outcomes(turn: TurnState, session: Session) -> dict[int, AnyReply]:
+def _kept_outcomes(turn: TurnState, session: Session) -> dict[int, Raw]:
     return turn.found.sessions.get(session.id, {})
 
 
@@ -142,7 +145,7 @@ def _try(turn: TurnState, session: Session, heard: Incoming) -> AnyReply | None:
         return ErrorReply(n=heard.request.n, code=rejected.code, reason=rejected.reason)
 
 
-def _answer(turn: TurnState, session: Session, reply: AnyReply | None, *, kept: bool) -> None:
+def _answer(turn: TurnState, session: Session, reply: AnyReply | Raw | None, *, kept: bool) -> None:
     """None: it will be answered when there is something to say."""
     if reply is not None:
         turn.say(session, reply, kept=kept)

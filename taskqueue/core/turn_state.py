@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from taskqueue.core.parts.events import Event, EventKind
@@ -113,7 +114,7 @@ class TurnState:
 
     # ------------------------------------------------------------------------------------ sessions
 
-    def say(self, session: Session, message: AnyOutgoing, *, kept: bool) -> None:
+    def say(self, session: Session, message: AnyOutgoing | Raw, *, kept: bool) -> None:
         """Send the session a message; ``kept``: not before what the turn keeps is on disk."""
         self.outgoing.append(Outgoing(session.peer, message, kept, session.id))
 

@@ -80,8 +80,11 @@ _int: Decoder[int] = Decoder(int)
 _str: Decoder[str] = Decoder(str)
 
 
-def encode(message: AnyRequest | AnyOutgoing) -> bytes:
-    """The frame of a message. What a message's fields may hold is not checked here; its receiver does."""
+def encode(message: AnyRequest | AnyOutgoing | Raw) -> bytes:
+    """The frame of a message; of an encoded one, itself.
+
+    What a message's fields may hold is not checked here; its receiver does.
+    """
     return _encoder.encode(message)
 
 

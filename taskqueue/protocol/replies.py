@@ -307,11 +307,12 @@ class Outgoing(Struct, gc=False):
     """A message and where it goes to.
 
     Attributes:
+        message: Raw: an answer as it was sent before, to a repeat.
         kept: it tells of something that the turn keeps, so it must not leave before that is on disk.
         session: that it is for; empty: of nobody known.
     """
 
     peer: Peer
-    message: AnyOutgoing
+    message: AnyOutgoing | Raw
     kept: bool = True
     session: str = ""

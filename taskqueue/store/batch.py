@@ -228,8 +228,8 @@ def _add_sessions(batch: Batch, writes: WriteSet) -> None:
     batch.puts[layout.SESSIONS].extend(
         (layout.session_key(record.session), layout.encode(record)) for record in writes.sessions
     )
-    for session, n, reply in writes.outcomes:
-        batch.puts[layout.OUTCOMES].append((layout.outcome_key(session, n), layout.encode_outcome(n, reply)))
+    for session, n, answer in writes.outcomes:
+        batch.puts[layout.OUTCOMES].append((layout.outcome_key(session, n), layout.encode_outcome(n, answer)))
     for session, slots in writes.dropped_sessions:
         batch.deletes[layout.SESSIONS].append(layout.session_key(session))
         batch.deletes[layout.OUTCOMES].extend(layout.outcome_key(session, slot) for slot in slots)

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec import Raw
+
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.tasks.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef, TaskRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Spec, Task
-from taskqueue.protocol.replies import AnyReply
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
@@ -160,7 +161,7 @@ def _errors(store: Store, tasks: Sequence[Task]) -> dict[str, str]:
     }
 
 
-def _outcomes(store: Store, session: str) -> dict[int, AnyReply]:
+def _outcomes(store: Store, session: str) -> dict[int, Raw]:
     prefix = layout.session_key(session)
     entries = store.scan(layout.OUTCOMES, prefix, prefix + b"\xff", OUTCOME_WINDOW)
     return dict(decode_record(layout.OUTCOMES, key, layout.decode_outcome, value) for key, value in entries)

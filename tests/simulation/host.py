@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import msgpack
+from msgspec import Raw
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler
@@ -312,6 +313,6 @@ def _decode(frames: list[Frame]) -> tuple[list[Incoming], list[Outgoing], list[F
     return heard, refused, understood
 
 
-def _tokens(message: AnyOutgoing) -> list[int]:
+def _tokens(message: AnyOutgoing | Raw) -> list[int]:
     """Of the leases that a select tells of."""
     return [task.token for task in message.tasks] if isinstance(message, Select) else []

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.history import PointsRef, Row
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import FailuresRef, FoundFailures
 from taskqueue.core.tasks.task import Spec, Task
-from taskqueue.protocol.replies import AnyReply
 
 LOG_MOST: Final = 100_000
 """Entries of the log that are kept; of a few hundred bytes each, and 3 kB at most."""
@@ -234,7 +233,7 @@ class Found(Struct):
         tasks: answers ``Needs.tasks``, ``whole`` and ``answered``, by TaskRef. Of a task that is processing it is older
             than its lease, which is in memory.
         later: of ``Needs.later``, those that are among ``specs``.
-        sessions: outcomes by request number; empty for a session that the store doesn't know.
+        sessions: answers as they were sent, by request number; empty for a session that the store doesn't know.
         histories: last attempts, by their slots.
         lists, pages, old, failures: by what was asked for.
         log: entries by number.
@@ -245,7 +244,7 @@ class Found(Struct):
     specs: dict[SpecRef, Spec] = field(default_factory=dict)
     later: list[SpecRef] = field(default_factory=list)
     orders: list[FoundOrder] = field(default_factory=list)
-    sessions: dict[str, dict[int, AnyReply]] = field(default_factory=dict)
+    sessions: dict[str, dict[int, Raw]] = field(default_factory=dict)
     histories: dict[TaskRef, dict[int, AttemptRecord]] = field(default_factory=dict)
     lists: dict[ListRef, FoundList] = field(default_factory=dict)
     pages: dict[PageRef, FoundPage] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.counts import EventTotals, TaskCounts
@@ -22,7 +22,6 @@ from taskqueue.core.tasks.needs import Old
 from taskqueue.core.tasks.task import Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import AnyReply
 from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
 
 
@@ -175,11 +174,16 @@ class DroppedSession(NamedTuple):
 
 
 class KeptOutcome(NamedTuple):
-    """The answer to request ``n`` of a session; replaces the one of n - OUTCOME_WINDOW in its slot."""
+    """The answer to request ``n`` of a session; replaces the one of n - OUTCOME_WINDOW in its slot.
+
+    Attributes:
+        answer: the bytes that were sent, which nobody reads again: a repeat gets the same ones, even of a daemon whose
+            answers have other fields by then.
+    """
 
     session: str
     n: int
-    reply: AnyReply
+    answer: Raw
 
 
 class KeptAttempt(NamedTuple):

@@ -19,7 +19,7 @@
 | members | id of an operation (8 bytes) | numbers of the projects that it goes through, until it has ended |
 | sessions | session | SessionRecord |
 | failures | place | Failure |
-| outcomes | session, n % OUTCOME_WINDOW | n, reply |
+| outcomes | session, n % OUTCOME_WINDOW | n, the answer as it was sent |
 | log | number (8 bytes) | ChangeRecord |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 
@@ -71,7 +71,6 @@ from taskqueue.core.tasks.task import (
 )  # fmt: skip
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import NewTask, Schedule
-from taskqueue.protocol.replies import AnyReply
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
 
@@ -342,8 +341,8 @@ class _LeaseValue(Struct, array_like=True, gc=False):
 _decode_spec: Final = Decoder(_SpecValue).decode
 _decode_lease: Final = Decoder(_LeaseValue).decode
 
-decode_outcome: Final = Decoder(tuple[int, AnyReply]).decode
-"""Request number and reply."""
+decode_outcome: Final = Decoder(tuple[int, Raw]).decode
+"""Request number, and the reply as it was sent."""
 decode_deferred: Final = Decoder(NewTask).decode
 decode_project: Final = Decoder(ProjectRecord).decode
 decode_session: Final = Decoder(SessionRecord).decode
@@ -393,6 +392,6 @@ def decode_lease(project: int, value: bytes) -> Task:
     return task
 
 
-def encode_outcome(n: int, reply: AnyReply) -> bytes:
+def encode_outcome(n: int, answer: Raw) -> bytes:
     """A value of OUTCOMES."""
-    return encode((n, reply))
+    return encode((n, answer))

@@ -30,8 +30,10 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.retention_keys import lows_of
 from taskqueue.core.tasks.task import PROCESSING, SUCCESS, Task
+from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.fields import Assignment, NewTask, Now, Peer, Schedule, TaskReport, Token
 from taskqueue.protocol.replies import (
+    AnyOutgoing,
     AnyReply,
     DoneReply,
     HelloWanted,
@@ -92,6 +94,11 @@ def body_of(handed: Assignment | TaskReply) -> object:
 def ref(handed: Assignment) -> LeaseRef:
     """The lease of a task, as whoever has the task names it."""
     return LeaseRef(handed.project, handed.taskid, handed.token)
+
+
+def read_again(message: AnyOutgoing | Raw) -> AnyOutgoing:
+    """What was said; of an answer that was kept as it was sent, what it says."""
+    return decode_outgoing(bytes(message)) if isinstance(message, Raw) else message
 
 
 class World:
@@ -173,11 +180,8 @@ class World:
         self._check_disk()
         self.said, self.events, self.kept = result.outgoing, result.events, result.writes
         self.happened += result.events
-        replies = [
-            said.message
-            for said in result.outgoing
-            if not self._deliver(said) and not isinstance(said.message, Select | HelloWanted)
-        ]
+        said = [read_again(each.message) for each in result.outgoing if not self._deliver(each)]
+        replies = [each for each in said if not isinstance(each, Select | HelloWanted)]
         self.inbox += replies
         return replies
 

@@ -118,6 +118,18 @@ def test_a_repeat_after_a_restart_is_answered_and_not_done_again(world: World, h
     assert world.project().totals.success == 1
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_repeat_gets_the_very_bytes_that_were_sent_before(world: World, restart: bool) -> None:
+    request = world.new_tasks("news", task("a"), None)
+
+    world.turn(request, flaws=[{(1,): "bad"}])
+    first = [encode(said.message) for said in world.said]
+    if restart:
+        world.restart()
+    world.turn(request)
+    assert [encode(said.message) for said in world.said] == first
+
+
 def test_the_same_number_in_another_session_is_another_request(world: World) -> None:
     answers = [
         world.answer(NewTasks(session=session, n=5, project="news", tasks=[task("a")])) for session in ("one", "two")

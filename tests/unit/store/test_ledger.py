@@ -43,8 +43,8 @@ from taskqueue.core.tasks.task import (
     time_key,
 )  # fmt: skip
 from taskqueue.errors import Corrupt, Fenced
-from taskqueue.protocol.fields import NewTask, Schedule, Token
-from taskqueue.protocol.replies import AnyReply, DoneReply, NewTasksReply
+from taskqueue.protocol.fields import NIL, NewTask, Schedule, Token
+from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
@@ -763,19 +763,16 @@ def test_of_a_dropped_project_nothing_is_left_and_its_neighbours_stay(ground: Gr
 
 
 def test_outcomes_of_a_session_are_found_by_their_numbers(ledger: Ledger) -> None:
-    replies: dict[int, AnyReply] = {
-        1: NewTasksReply(n=1, outcomes=["new", "merged"]),
-        2: DoneReply(n=2, outcomes=["done"]),
-    }
-    ledger.commit(WriteSet(outcomes=[KeptOutcome("s", n, reply) for n, reply in replies.items()]))
+    answers = {1: Raw(encode(NewTasksReply(n=1, outcomes=["new", "merged"]))), 2: Raw(encode("of another version"))}
+    ledger.commit(WriteSet(outcomes=[KeptOutcome("s", n, answer) for n, answer in answers.items()]))
 
-    assert ledger.find(Needs(sessions=["s", "unknown"])).sessions == {"s": replies, "unknown": {}}
+    assert ledger.find(Needs(sessions=["s", "unknown"])).sessions == {"s": answers, "unknown": {}}
 
 
 def test_a_session_keeps_its_last_outcomes_only(ledger: Ledger) -> None:
     last = OUTCOME_WINDOW + 5
     for n in range(1, last + 1):
-        ledger.commit(WriteSet(outcomes=[KeptOutcome("s", n, DoneReply(n=n, outcomes=[]))]))
+        ledger.commit(WriteSet(outcomes=[KeptOutcome("s", n, NIL)]))
 
     found = ledger.find(Needs(sessions=["s"])).sessions["s"]
 
@@ -787,7 +784,7 @@ def test_a_dropped_session_takes_its_outcomes_along_and_no_others(ground: Ground
     ledger.commit(
         WriteSet(
             sessions=[SessionRecord(session, 5.0) for session in sessions],
-            outcomes=[KeptOutcome(session, n, DoneReply(n=n, outcomes=[])) for session in sessions for n in range(70)],
+            outcomes=[KeptOutcome(session, n, NIL) for session in sessions for n in range(70)],
         )
     )
 
@@ -818,7 +815,7 @@ def test_a_record_that_can_not_be_read_is_named(ground: Ground, family: str, nee
     ledger = ground.open()
     epoch = ledger.begin("boot-1").epoch
     keep_new(ledger, ready("a", 1))
-    outcome = KeptOutcome("s", 1, DoneReply(n=1, outcomes=[]))
+    outcome = KeptOutcome("s", 1, NIL)
     ledger.commit(WriteSet(attempts=[attempt("a", 9, "why")], outcomes=[outcome]))
     [(key, _)] = ground.store.scan(family, b"", b"\xff" * 8, 2)
     ground.store.write(epoch, Batch(puts={family: [(key, b"\xff")]}))
