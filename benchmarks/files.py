@@ -27,7 +27,7 @@ import msgspec
 
 from benchmarks.harness import Column, Report
 from taskqueue.calendar import Calendar
-from taskqueue.cli.input.task_lines import Lines
+from taskqueue.cli.input.task_lines import TaskLines
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.protocol.value_stream import values
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
@@ -101,7 +101,7 @@ def write(folder: Path, kind: Callable[[int], Task], count: int) -> None:
 def read(path: Path, times: int = 1) -> int:
     """As ``taskqueue push --file`` does; the number of tasks."""
     source = _pushed(path, times)
-    return sum(1 for _ in Lines("", source, {}, print))
+    return sum(1 for _ in TaskLines("", source, {}, print))
 
 
 def _pushed(path: Path, times: int) -> Iterator[str | bytes]:
@@ -117,7 +117,7 @@ def _pushed(path: Path, times: int) -> Iterator[str | bytes]:
 def fill(path: Path, store: Path) -> None:
     """A store with the tasks of a file that is to be pushed."""
     parts = [msgpack.packb({"taskqueue": 1, "projects": [{"name": "bench"}]})]
-    for number, task in enumerate(Lines("", _pushed(path, 1), {}, print)):
+    for number, task in enumerate(TaskLines("", _pushed(path, 1), {}, print)):
         kept = {"project": "bench", "taskid": task.taskid, "state": "ready", "url": task.url, "priority": number % 7}
         parts.append(b"\x86" + msgpack.packb(kept)[1:] + msgpack.packb("body") + bytes(task.body))
     parts.append(msgpack.packb({"tasks": len(parts) - 1}))

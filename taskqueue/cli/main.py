@@ -50,10 +50,10 @@ COMMANDS: Final = {
     "completion": "Let a shell complete commands, options and the names of projects.",
     "demo": "Crawl a small site on this machine and show it live.",
 }
-"""By name, the short help. The command is the function of that name in the module of that name."""
+"""Short help by command name. The command is the function of that name in the module of that name."""
 
 MODULES: Final = {"reload": "pid_file", "stop": "pid_file"}
-"""Where the module has another name than the command."""
+"""Modules of commands whose module has another name."""
 
 DISTRIBUTION: Final = "taskqueue-scheduler"
 INTERRUPTED: Final = 130
@@ -77,7 +77,7 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of commands, without importing any."""
+        """Write the table of commands, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -102,8 +102,8 @@ def taskqueue() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments name (None: those of the process); return its exit status."""
-    _forgive(sys.stdout, sys.stderr)
+    """Run a command (None: the process's arguments); returns its exit status."""
+    _replace_unencodable(sys.stdout, sys.stderr)
     try:
         status = _run(sys.argv[1:] if arguments is None else arguments)
         if sys.stdout is not None:
@@ -115,26 +115,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("", err=True)  # ends the line of the terminal's ^C
         return INTERRUPTED
     except BrokenPipeError:
-        return _leave_pipe()
+        return _exit_broken_pipe()
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):  # so rich leaves then
-            return _leave_pipe()
+            return _exit_broken_pipe()
         raise
     except click.exceptions.NoArgsIsHelpError as error:
         say_lines(error.format_message(), err=True)
         return error.exit_code
     except click.UsageError as error:
-        return _complain(_where(error), [f"{error.format_message().rstrip('.')}. {_hint(error)}"], error.exit_code)
+        return _print_problems(
+            _where(error), [f"{error.format_message().rstrip('.')}. {_hint(error)}"], error.exit_code
+        )
     except click.ClickException as error:
-        return _complain("taskqueue", [error.format_message()], error.exit_code)
+        return _print_problems("taskqueue", [error.format_message()], error.exit_code)
     except ConfigError as error:
-        return _complain("taskqueue", str(error).split("\n"), 1)
+        return _print_problems("taskqueue", str(error).split("\n"), 1)
     except (TaskQueueError, OSError) as error:
-        return _complain("taskqueue", [_words(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
+        return _print_problems("taskqueue", [_message(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """What ``Group.main`` does, but that it leaves with a status of its own when a pipe breaks."""
+    """Like ``Group.main``, but with an exit status of its own when a pipe breaks."""
     if instruction := os.environ.get(VARIABLE):
         from click.shell_completion import shell_complete
 
@@ -146,8 +148,8 @@ def _run(arguments: Sequence[str]) -> int:
         return leaving.exit_code
 
 
-def _forgive(*streams: TextIO) -> None:
-    """Let what a terminal or a log can't write be a question mark, not an error."""
+def _replace_unencodable(*streams: TextIO) -> None:
+    """Write a question mark for characters that a stream can't encode, instead of failing."""
     for stream in streams:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -157,8 +159,8 @@ def _exit_status(returned: object) -> int:
     return returned if isinstance(returned, int) else 0
 
 
-def _complain(where: str, problems: Sequence[str], status: int) -> int:
-    """Say each problem on stderr, in one line whatever it holds."""
+def _print_problems(where: str, problems: Sequence[str], status: int) -> int:
+    """Print each problem on stderr, in one line each."""
     for problem in problems:
         say(f"{where}: {SPACE.sub(' ', problem).strip()}", err=True)
     return status
@@ -173,18 +175,18 @@ def _hint(error: click.UsageError) -> str:
 
 
 def _is_of_a_setting(error: TaskQueueError | OSError) -> bool:
-    """The daemon has understood what was asked, but not a name or a value that it was given for a setting."""
+    """Whether the daemon refused the name or the value of a setting."""
     return isinstance(error, RequestRejected) and error.code == "setting"
 
 
-def _words(error: TaskQueueError | OSError) -> str:
+def _message(error: TaskQueueError | OSError) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
-def _leave_pipe() -> int:
-    """Nobody reads any more, as in ``taskqueue status | head -1``: go, without a word at the exit either."""
+def _exit_broken_pipe() -> int:
+    """Exit quietly: nobody reads any more, as in ``taskqueue status | head -1``."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return BROKEN_PIPE
 

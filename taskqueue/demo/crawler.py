@@ -1,7 +1,7 @@
-"""The crawler of the demo: fetches one page and returns the pages that it leads to.
+"""The demo's crawler: fetches one page and returns the pages that it links to.
 
 This is all that a crawler's author writes; ``taskqueue work taskqueue.demo.crawler:crawl -p demo`` does the rest. What
-the scheduler decides (pace, order, what is known already, what is tried again) is not to be found here.
+the scheduler decides (pace, order, deduplication, retries) is not here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ARCHIVE_SECONDS = 3.0
 
 
 def crawl(task: Task) -> list[NewTask]:
-    """Fetch one page; its links, or what it redirects to, are the new tasks.
+    """Fetch one page; its links, or the target of its redirect, are the new tasks.
 
     Raises:
         Retry: the site is busy.
@@ -40,7 +40,7 @@ def crawl(task: Task) -> list[NewTask]:
 
 
 def fetch(url: str) -> Page:
-    """One GET, redirects not followed: the target of a redirect is a task of its own."""
+    """One GET without following redirects: the target of a redirect is a task of its own."""
     split = urlsplit(url)
     connection = HTTPConnection(split.netloc, timeout=TIMEOUT_SECONDS)
     try:

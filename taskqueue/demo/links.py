@@ -1,8 +1,8 @@
-"""Where a page of the demo leads to, in the one way to write a url.
+"""The links of a page of the demo, as canonical urls.
 
-Two urls that mean the same page must become the same text, since the text decides the taskid. ``canonical`` drops the
+Two urls of the same page must become the same text, since the text determines the taskid. ``canonical`` drops the
 fragment and advertisers' parameters (``utm_...``), orders the others, and quotes what a request line can't carry;
-doing it twice changes nothing.
+applying it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ KEPT_IN_PATH = "/%:@!$&'()*+,;=~-._"
 
 
 def canonical(url: str) -> str:
-    """Write an absolute http url in its one way.
+    """The canonical form of an absolute http url.
 
     Raises:
-        ValueError: it is not a url.
+        ValueError: it is none.
     """
     split = urlsplit(url)
     pairs = parse_qsl(split.query, keep_blank_values=True)
@@ -30,7 +30,7 @@ def canonical(url: str) -> str:
 
 
 def leads_to(page: Page, url: str) -> list[str]:
-    """Canonical urls on the same host that an answer leads to, each once: where it redirects to, or its links."""
+    """Canonical urls on the same host that a page links or redirects to, without duplicates."""
     html = page.body if page.status == 200 else b""
     found = links(html, url, headers={"Content-Type": page.content_type, "Location": page.location})
     return list(dict.fromkeys(map(canonical, found)))

@@ -1,8 +1,4 @@
-"""What a site answers to a GET, and what every site of the demo can be asked.
-
-A *target* is what stands in the request line: path and query, such as ``/search?lang=en&page=3``. What must never
-come in here: sockets.
-"""
+"""The answer of a site to a GET, and the interface of the demo's sites. No sockets here."""
 
 from __future__ import annotations
 
@@ -13,11 +9,11 @@ HTML = "text/html; charset=utf-8"
 
 
 class Page(NamedTuple):
-    """One answer.
+    """A response.
 
     Attributes:
-        location: where to, if it is a redirect.
-        delay_seconds: how long the site thinks before it answers.
+        location: target, if it is a redirect.
+        delay_seconds: how long the site waits before it answers.
     """
 
     status: int
@@ -27,25 +23,25 @@ class Page(NamedTuple):
     delay_seconds: float = 0.0
 
 
-Tell = Callable[[int, int], object]
-"""Takes how many pages have been read, and how many more are known."""
+Progress = Callable[[int, int], object]
+"""Called with the number of pages read, and of further known pages."""
 
 
-def quiet(read: int, waiting: int) -> None:
-    """Tell nobody."""
+def no_progress(read: int, waiting: int) -> None:
+    """Report nothing."""
 
 
 class Site(Protocol):
     """Pages by target."""
 
     def page(self, target: str) -> Page:
-        """What a GET of the target answers; a 404 if there is no such page."""
+        """The response to a GET; a 404 if there is no such page."""
 
-    def expected(self, tell: Tell = quiet) -> Mapping[str, int]:
-        """Targets that a full crawl fetches, each exactly once, with the status it gets; found out once.
+    def expected(self, progress: Progress = no_progress) -> Mapping[str, int]:
+        """Targets that a full crawl fetches, each exactly once, with their statuses; computed once.
 
         Args:
-            tell: told again and again how far it is, if that takes a while.
+            progress: called again and again if that takes a while.
         """
 
 

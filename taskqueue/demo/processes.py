@@ -1,7 +1,7 @@
-"""The processes of the demo: started, looked after, stopped, and never left behind.
+"""The demo's child processes: started, restarted, stopped, and never left behind.
 
-Each runs on a leash (see there), in a process group of its own, so that Ctrl-C reaches the demo alone, which then stops
-them in order. Each inherits the lock of the data folder: it is free again when the last of them is gone.
+Each runs by ``child_main``, in a process group of its own, so that Ctrl-C reaches the demo alone, which then stops
+them in order. Each inherits the lock of the data folder, which is released when the last of them has ended.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Processes:
     """The running processes, by name.
 
     Args:
-        folder: of their logs.
+        folder: for their logs.
         lock: a file descriptor that they inherit.
     """
 
@@ -50,22 +50,22 @@ class Processes:
         self._launch(name)
 
     def log(self, name: str) -> Path:
-        """What a process says goes there."""
+        """The log file of a process."""
         return self._folder / f"{name}.log"
 
     def pid(self, name: str) -> int:
         return self._running[name].pid
 
     def dead(self) -> dict[str, str]:
-        """How those that are no longer running ended, by name."""
+        """How processes that are no longer running ended, by name."""
         codes = {name: process.poll() for name, process in self._running.items()}
         return {name: _ending(code) for name, code in codes.items() if code is not None}
 
     def revive(self, name: str) -> None:
-        """Start one that died again.
+        """Restart a process that died.
 
         Raises:
-            TaskQueueError: that has happened too often.
+            TaskQueueError: it has been restarted too often.
         """
         self.restarts += 1
         if self.restarts > RESTARTS:
@@ -74,13 +74,13 @@ class Processes:
         self._launch(name)
 
     def last_words(self, name: str) -> str:
-        """The last line of its log."""
+        """The last line of a process's log."""
         lines = self.log(name).read_text(errors="replace").split("\n")
         said = [line.strip() for line in lines if line.strip()]
         return said[-1] if said else f"nothing in {self.log(name)}"
 
     def stop(self, names: Iterable[str]) -> None:
-        """Ask those of them that are running to stop, and wait until they have."""
+        """Ask these processes to stop, and wait for them."""
         running = [self._running[name] for name in names if name in self._running]
         for process in running:
             process.terminate()
@@ -91,19 +91,19 @@ class Processes:
             self._running.pop(name, None)
 
     def stop_all(self) -> None:
-        """Stop whatever runs, the last started first."""
+        """Stop all processes, the last started first."""
         for name in reversed(list(self._running)):
             self.stop([name])
 
     def kill_all(self) -> None:
-        """End whatever runs, at once."""
+        """Kill all processes."""
         for process in self._running.values():
             _wait(process, 0)
 
     def _launch(self, name: str) -> None:
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", "taskqueue.demo.leash", *self._commands[name]],
+                [sys.executable, "-m", "taskqueue.demo.child_main", *self._commands[name]],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -116,10 +116,10 @@ class Processes:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[int]:
-    """Hold the data folder; yields a file descriptor that holds it too, wherever it is inherited.
+    """Lock the data folder; yields a file descriptor that keeps the lock in every process that inherits it.
 
     Raises:
-        TaskQueueError: another demo holds it.
+        TaskQueueError: another demo has the lock.
     """
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:

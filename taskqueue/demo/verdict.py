@@ -14,18 +14,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from taskqueue.demo.pace import Window
+from taskqueue.demo.pace_check import Window
 from taskqueue.protocol.views import Counts
 
 EXAMPLES = 3
 """How many pages a failed claim names."""
 
-Ended = tuple[str, str]
+EndState = tuple[str, str]
 """(state, error) of a task."""
 
 
 class Claim(NamedTuple):
-    """Something that must be true of a crawl, whether it is, and the figures."""
+    """A claim about a crawl, whether it holds, and the numbers that show it."""
 
     name: str
     holds: bool
@@ -36,20 +36,20 @@ class Evidence(NamedTuple):
     """What is known of a finished crawl.
 
     Attributes:
-        expected: status by target of all pages that the site has.
+        expected: status by target of all pages of the site.
         fetched: how often each target was fetched.
-        was_interrupted: something was killed or stopped on the way.
-        counts: of the project.
-        ended: of the tasks of the missing pages, by target.
-        window: the fastest; None if there was none.
-        problems: what the scheduler finds wrong with itself.
+        was_interrupted: a process was killed or stopped on the way.
+        counts: tasks of the project.
+        ended: end states of the tasks of missing pages, by target.
+        window: the fastest one; None if there was none.
+        problems: invariants that the scheduler finds broken.
     """
 
     expected: Mapping[str, int]
     fetched: Mapping[str, int]
     was_interrupted: bool
     counts: Counts
-    ended: Mapping[str, Ended]
+    ended: Mapping[str, EndState]
     window: Window | None
     problems: Sequence[str]
 
@@ -59,7 +59,7 @@ def missing(expected: Mapping[str, int]) -> list[str]:
     return [target for target, status in expected.items() if status >= 400]
 
 
-def judge(evidence: Evidence) -> list[Claim]:
+def check_claims(evidence: Evidence) -> list[Claim]:
     """All claims about a crawl."""
     return [_pages(evidence), _tasks(evidence), _gone(evidence), _pace(evidence), _scheduler(evidence)]
 

@@ -1,11 +1,11 @@
-"""Serves a site on loopback and writes down every GET: the ground truth of what was fetched.
+"""Serves a site on loopback and logs every GET: the ground truth of what was fetched.
 
-The access log has one line a GET, written when the request arrives, before the site thinks about the answer:
+The access log has one line per GET, written when the request arrives, before the site delays its answer:
 
     <seconds of the monotonic clock> <crawler or visitor> <target>
 
-A visitor is whoever doesn't say that it is the demo's crawler, such as a person with a browser. The monotonic clock
-is one for all processes of the machine, so these times compare with those of others.
+A visitor is any other user agent than the demo's crawler, such as a person with a browser. The monotonic clock
+is common to all processes of the machine, so these times compare with those of others.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import click
 
-from taskqueue.demo.folder import Folder
+from taskqueue.demo.bundled_site import BundledSite
+from taskqueue.demo.folder_site import FolderSite
 from taskqueue.demo.page import Page, Site
-from taskqueue.demo.site import Magazine
 
 AGENT = "taskqueue-demo"
 """User-Agent of the demo's crawler."""
@@ -31,14 +31,14 @@ LOOPBACK = "127.0.0.1"
 
 
 class Get(NamedTuple):
-    """A line of the access log: a GET of the crawler."""
+    """A GET of the crawler in the access log."""
 
     at: float
     target: str
 
 
 def read_access(log: Path) -> Iterator[Get]:
-    """The crawler's GETs, in the order in which they arrived; none if there is no log."""
+    """The crawler's GETs, in the order of arrival; none if there is no log."""
     if not log.exists():
         return
     for line in log.read_text().splitlines():
@@ -48,16 +48,16 @@ def read_access(log: Path) -> Iterator[Get]:
 
 
 def site_of(folder: Path | None) -> Site:
-    """The site of a folder; None is the bundled one."""
-    return Folder(folder) if folder else Magazine()
+    """The site of a folder; None: the bundled one."""
+    return FolderSite(folder) if folder else BundledSite()
 
 
 @contextmanager
 def listening(site: Site, port: int, log: Path) -> Iterator[ThreadingHTTPServer]:
-    """A server that listens already; ``serve_forever`` answers. Port 0 is any.
+    """A server that listens already; ``serve_forever`` answers. Port 0: any.
 
     Raises:
-        OSError: the port is taken, or the log can't be written.
+        OSError: the port is taken.
     """
     with log.open("a", buffering=1) as lines, _Server((LOOPBACK, port), _handler(site, lines.write)) as server:
         yield server

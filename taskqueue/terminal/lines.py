@@ -8,10 +8,10 @@ from taskqueue.visible_text import visible, visible_lines
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """A line, and no more than one, on stdout or stderr."""
+    """Print one line, whatever the text contains, on stdout or stderr."""
     click.echo(visible(line), err=err)
 
 
 def say_lines(text: str, *, err: bool = False) -> None:
-    """A text of our own of several lines, on stdout or stderr."""
+    """Print a text of several lines, written by ourselves, on stdout or stderr."""
     click.echo(visible_lines(text), err=err)

@@ -1,4 +1,4 @@
-"""Lines of a log on stderr: the daemon's, and a worker's."""
+"""Formats log lines on stderr: the daemon's, and a worker's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from taskqueue.visible_text import visible, visible_lines
 
 
 class LogLines(logging.Formatter):
-    """An event a line, whatever it is about; a traceback below it has lines of its own."""
+    """One line per event, whatever it contains; a traceback follows in lines of its own."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")

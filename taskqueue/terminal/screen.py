@@ -1,4 +1,4 @@
-"""Tables and what moves, by rich: a console on which no text is obeyed, and the text for its cells."""
+"""A rich console and text for tables and live displays, which never pass on escape sequences of foreign text."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rich.style import Style
 from taskqueue.visible_text import visible, visible_lines
 
 WIDE = 400
-"""Columns."""
+"""Columns where the output is no terminal."""
 
 
 class Text(rich.text.Text):
-    """A text of one line, unless parts are put together, which takes as many columns as it needs to be seen."""
+    """A text of one line (unless parts are joined) with control characters made visible."""
 
     def __init__(self, text: str = "", style: str | Style = "", **options: Any) -> None:
         super().__init__(visible(text), style, **options)
 
     def append(self, text: rich.text.Text | str, style: str | Style | None = None) -> Text:
-        """Go on with a part, whose line ends stay."""
+        """Append a part, whose line ends are kept."""
         super().append(visible_lines(text) if isinstance(text, str) else text, style)
         return self
 
@@ -42,7 +42,7 @@ class Screen(Console):
             self.width = WIDE
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Its pieces, of which only those that rich makes for the terminal itself are obeyed."""
+        """The segments; only control codes that rich itself makes for the terminal are passed on."""
         for segment in super().render(renderable, options):
             text = segment.text
             if segment.control or text.isprintable() or text == "\n":

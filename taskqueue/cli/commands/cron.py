@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from taskqueue.cli.input.daemon import Daemon, reaches_daemon
+from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.settings import json_of
-from taskqueue.cli.output.json_output import as_plain, print_lines, takes_json_lines
+from taskqueue.cli.output.json_output import as_plain, json_lines_option, print_lines
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def cron() -> None:
 
 @cron.command("list")
 @click.argument("project", type=project_name, required=False)
-@takes_json_lines
-@reaches_daemon
+@json_lines_option
+@daemon_options
 def list_jobs(project: str | None, as_json: bool, url: str, timeout: float) -> None:
     """List the jobs of a project, or of all, with their next runs in the time of this machine.
 
@@ -78,7 +78,7 @@ def _told(views: Iterable[ProjectView]) -> Iterator[dict[str, object]]:
 @click.option("--taskid", default="", help="Of the task; {tick}, too. Without it, one task runs again and again.")
 @click.option("--priority", type=int, default=0, help="Larger first.")
 @click.option("--body", metavar="JSON", help="Sent along with the task.")
-@reaches_daemon
+@daemon_options
 def set_job(project: str, job: str, task_url: str, body: str | None, url: str, timeout: float, **said: Any) -> None:
     """Make or replace a job, at once and for good; it wins over one of that name in the config.
 
@@ -100,7 +100,7 @@ def set_job(project: str, job: str, task_url: str, body: str | None, url: str, t
 @cron.command()
 @click.argument("project", type=project_name)
 @click.argument("job")
-@reaches_daemon
+@daemon_options
 def remove(project: str, job: str, url: str, timeout: float) -> None:
     """Remove a job that `set` made; one of that name in the config holds again.
 

@@ -44,7 +44,7 @@ def demo(once: bool, site: Path | None, data: Path, rate: float) -> int:
       taskqueue demo --once --site /usr/share/doc/python3/html
     """
 
-    from taskqueue.demo.show import Options, show
+    from taskqueue.demo.demo import Options, run_demo
     from taskqueue.terminal.screen import Screen
 
-    return show(Options(once, site, data, rate), Screen())
+    return run_demo(Options(once, site, data, rate), Screen())

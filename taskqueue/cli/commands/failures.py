@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import Daemon, reaches_daemon
+from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.times import ago, local
-from taskqueue.cli.output.json_output import print_object, takes_json, without_envelope
+from taskqueue.cli.output.json_output import json_option, print_object, without_envelope
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ NAMELESS: Final = {"error": "(no reason given)", "host": "(no host)"}
     help="Failed so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, 1000), default=GROUPS, show_default=True, help="Rows, at most.")
-@takes_json
-@reaches_daemon
+@json_option
+@daemon_options
 def failures(
     project: str | None, by: FailuresBy, since: float, limit: int, as_json: bool, url: str, timeout: float
 ) -> None:

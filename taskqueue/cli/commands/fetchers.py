@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from taskqueue.cli.input.daemon import Daemon, all_fetchers, check_group, reaches_daemon
-from taskqueue.cli.input.names import project_name, takes_group
-from taskqueue.cli.output.json_output import print_lines, takes_json_lines
+from taskqueue.cli.input.daemon import Daemon, all_fetchers, check_group, daemon_options
+from taskqueue.cli.input.names import group_option, project_name
+from taskqueue.cli.output.json_output import json_lines_option, print_lines
 
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import FetcherSort
@@ -18,12 +18,12 @@ SORTS: Final = ("name", "holds", "capacity", "oldest", "done", "failed", "silent
 
 @click.command()
 @click.option("-p", "--project", type=project_name, metavar="PROJECT", help="Who may take its tasks.")
-@takes_group
+@group_option
 @click.option("--filter", "part", metavar="TEXT", default="", help="Only those whose name or address contains it.")
 @click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="Which come first.")
 @click.option("--limit", type=click.IntRange(min=1), help="So many, at most.")
-@takes_json_lines
-@reaches_daemon
+@json_lines_option
+@daemon_options
 def fetchers(
     project: str | None,
     group: str | None,

@@ -10,9 +10,9 @@ import click
 
 from taskqueue.cli.input import times
 from taskqueue.cli.input.confirmation import tasks
-from taskqueue.cli.input.daemon import Daemon, reaches_daemon
+from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
-from taskqueue.cli.output.json_output import print_lines, takes_json_lines
+from taskqueue.cli.output.json_output import json_lines_option, print_lines
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 @click.option("--project", type=project_name, help="Changes of this project, also of one that was deleted.")
 @click.option("--since", metavar="TIME", type=times.since, help="Since then: 1h, 2d, or 2027-01-31.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The newest so many.")
-@takes_json_lines
-@reaches_daemon
+@json_lines_option
+@daemon_options
 def log(project: str | None, since: float | None, limit: int, as_json: bool, url: str, timeout: float) -> None:
     """Show who changed what: settings, states, deleted projects, cancelled tasks, reloads of the config.
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from taskqueue.cli.input.daemon import Daemon, reaches_daemon
-from taskqueue.cli.output.json_output import print_lines, print_object, takes_json, takes_json_lines
+from taskqueue.cli.input.daemon import Daemon, daemon_options
+from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 
 if TYPE_CHECKING:
     from taskqueue.protocol.views import OperationView
@@ -40,8 +40,8 @@ def operation() -> None:
 
 
 @operation.command("list")
-@takes_json_lines
-@reaches_daemon
+@json_lines_option
+@daemon_options
 def list_operations(as_json: bool, url: str, timeout: float) -> None:
     """List all that are remembered, the newest first.
 
@@ -61,8 +61,8 @@ def list_operations(as_json: bool, url: str, timeout: float) -> None:
 
 @operation.command()
 @click.argument("number", metavar="ID", type=operation_id)
-@takes_json
-@reaches_daemon
+@json_option
+@daemon_options
 def show(number: int, as_json: bool, url: str, timeout: float) -> None:
     """Show one.
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from taskqueue.cli.input.confirmation import confirm, tasks
-from taskqueue.cli.input.daemon import Daemon, full_status, reaches_daemon
-from taskqueue.cli.input.names import project_name, takes_group
+from taskqueue.cli.input.daemon import Daemon, daemon_options, full_status
+from taskqueue.cli.input.names import group_option, project_name
 from taskqueue.cli.input.settings import changes, parse, text
 from taskqueue.cli.output.bulk import outcome
-from taskqueue.cli.output.json_output import print_lines, print_object, takes_json, takes_json_lines
+from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.errors import RequestRejected
 from taskqueue.terminal.lines import say
 
@@ -39,9 +39,9 @@ def project() -> None:
 
 
 @project.command("list")
-@takes_group
-@takes_json_lines
-@reaches_daemon
+@group_option
+@json_lines_option
+@daemon_options
 def list_projects(group: str | None, as_json: bool, url: str, timeout: float) -> None:
     """List projects with their counts.
 
@@ -62,8 +62,8 @@ def list_projects(group: str | None, as_json: bool, url: str, timeout: float) ->
 
 @project.command()
 @click.argument("name", type=project_name)
-@takes_json
-@reaches_daemon
+@json_option
+@daemon_options
 def show(name: str, as_json: bool, url: str, timeout: float) -> None:
     """Show a project: its counts, why it is paused, its cron jobs, and its settings.
 
@@ -116,7 +116,7 @@ def _shared(bucket: SharedView) -> str:
 @project.command("set")
 @click.argument("name", type=project_name)
 @click.argument("settings", nargs=-1, required=True, metavar="SETTING=VALUE...")
-@reaches_daemon
+@daemon_options
 def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float) -> None:
     """Change settings of a project, at once and for good; they win over the config file until `unset`.
 
@@ -143,7 +143,7 @@ def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float)
 @project.command()
 @click.argument("name", type=project_name)
 @click.argument("keys", nargs=-1)
-@reaches_daemon
+@daemon_options
 def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
     """Take back what `set` said of these settings (none named: of all); the config file holds again.
 
@@ -178,8 +178,8 @@ def _add_action(action: Action, what: str, result: str) -> None:
 
     @project.command(action, help=_help(action, what))
     @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
-    @takes_group
-    @reaches_daemon
+    @group_option
+    @daemon_options
     def act(names: tuple[str, ...], group: str | None, url: str, timeout: float) -> int:
         _check(names, group)
         with Daemon(url, timeout).client() as client:
@@ -191,9 +191,9 @@ def _add_loss(action: Action, what: str, result: str, question: str) -> None:
 
     @project.command(action, help=_help(action, what))
     @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
-    @takes_group
+    @group_option
     @click.option("--yes", is_flag=True, help="Don't ask.")
-    @reaches_daemon
+    @daemon_options
     def act(names: tuple[str, ...], group: str | None, yes: bool, url: str, timeout: float) -> int:
         _check(names, group)
         with Daemon(url, timeout).client() as client:

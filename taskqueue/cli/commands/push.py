@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import Daemon, reaches_daemon
+from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.packed_tasks import SUFFIX
-from taskqueue.cli.output.json_output import print_object, takes_json
+from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
-    from taskqueue.cli.input.task_lines import Lines
+    from taskqueue.cli.input.task_lines import TaskLines
     from taskqueue.client.tasks.push_many import Pushed
 
 STDIN: Final = "-"
@@ -73,8 +73,8 @@ def _json(written: str) -> Any:
 @click.option("--expires-in", type=times.after_now, metavar="AGE", help="The same, from now on: 90s, 5m, 12h, 2d.")
 @click.option("--canonical", is_flag=True, help="Write each url in the one way that its page has.")
 @click.option("--any", "any_scheme", is_flag=True, help="Take urls of every scheme, not only http, https and data.")
-@takes_json
-@reaches_daemon
+@json_option
+@daemon_options
 def push(
     project: str,
     urls: tuple[str, ...],
@@ -112,7 +112,7 @@ def push(
       taskqueue push news data:,on_start --taskid start --save '{"page": 1}'
       sort -u urls.txt | taskqueue push news -
     """
-    from taskqueue.cli.input.task_lines import Lines
+    from taskqueue.cli.input.task_lines import TaskLines
 
     said = {name: value for name, value in schedule.items() if value is not None and not _is_off(name, value)}
     if "expires_in" in said:
@@ -125,7 +125,7 @@ def push(
         raise click.UsageError("--taskid is that of one task: name one url")
     _see_that_they_live(said.get("expires_at"))
     with _source(urls, file) as source, Daemon(url, timeout).client() as client:
-        lines = Lines(source.name, source.lines, said, _complain, any_scheme=any_scheme)
+        lines = TaskLines(source.name, source.lines, said, _complain, any_scheme=any_scheme)
         with _progress(source) as progress:
             pushed = client.push_many(project, lines, progress=lambda counts: _go_on(counts, progress))
     _tell_rejected(lines, pushed)
@@ -250,7 +250,7 @@ def _complain(problem: str) -> None:
     say(f"taskqueue push: {said}", err=True)
 
 
-def _tell_rejected(lines: Lines, pushed: Pushed) -> None:
+def _tell_rejected(lines: TaskLines, pushed: Pushed) -> None:
     """The reasons of the daemon, each once, with the first of the lines that it is about."""
     places: dict[str, list[int]] = {}
     for place, reason in map(_parted, pushed.errors):

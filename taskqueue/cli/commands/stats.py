@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import Daemon, check_group, reaches_daemon
-from taskqueue.cli.input.names import project_name, takes_group
-from taskqueue.cli.output.json_output import print_object, takes_json
+from taskqueue.cli.input.daemon import Daemon, check_group, daemon_options
+from taskqueue.cli.input.names import group_option, project_name
+from taskqueue.cli.output.json_output import json_option, print_object
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,15 +34,15 @@ SORTS: Final = (NAME, *EVENTS, *TIMES)
 
 @click.command()
 @click.argument("projects", metavar="[PROJECT...]", type=project_name, nargs=-1)
-@takes_group
+@group_option
 @click.option("--window", type=click.Choice([*WINDOWS, ALL]), default="1h", show_default=True, help="Over which time.")
 @click.option("--filter", "part", metavar="TEXT", default="", help="Only projects whose names contain it.")
 @click.option("--sort", type=click.Choice(SORTS), default=NAME, show_default=True, help="The most of it first.")
 @click.option("--limit", type=click.IntRange(min=1), help="So many projects, at most.")
 @click.option("--history", is_flag=True, help="How it went, drawn over time, beside the same time before.")
 @click.option("--since", metavar="TIME", type=times.since, help="With --history: 1h, 7d, 2027-01-31. [default: 1d]")
-@takes_json
-@reaches_daemon
+@json_option
+@daemon_options
 def stats(
     projects: tuple[str, ...],
     group: str | None,
@@ -93,18 +93,18 @@ def stats(
 
 def _show_history(daemon: Daemon, names: Sequence[str | None], since: float | None, as_json: bool) -> None:
     """Of these projects; None: of all together."""
-    from taskqueue.cli.output.history_chart import Span, ask, compare, of_history
+    from taskqueue.cli.output.history_chart import Span, compare, fetch_history, history_table
 
     now = time.time()
     span = Span(min(since or now - DAY, now - 60), now)
     with daemon.client() as client:
         if as_json:
-            print_object({"history": [ask(client, name, span, now) for name in names]})
+            print_object({"history": [fetch_history(client, name, span, now) for name in names]})
             return
         from taskqueue.terminal.screen import Screen
 
         for name in names:
-            Screen().print(of_history(compare(client, name, span), span))
+            Screen().print(history_table(compare(client, name, span), span))
 
 
 def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator[ProjectStats]:

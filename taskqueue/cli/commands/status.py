@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from taskqueue.cli.input.daemon import Daemon, all_fetchers, full_status, reaches_daemon
-from taskqueue.cli.input.names import takes_group
-from taskqueue.cli.output.json_output import print_object, takes_json
+from taskqueue.cli.input.daemon import Daemon, all_fetchers, daemon_options, full_status
+from taskqueue.cli.input.names import group_option
+from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Choice(NamedTuple):
 
 
 @click.command()
-@takes_json
-@takes_group
+@json_option
+@group_option
 @click.option("--filter", "part", metavar="TEXT", default="", help="Only projects whose names contain it.")
 @click.option(
     "--sort",
@@ -59,7 +59,7 @@ class Choice(NamedTuple):
 )
 @click.option("--limit", type=click.IntRange(min=1), help="So many projects, at most.")
 @click.option("--verify", is_flag=True, help="Have the scheduler check its own invariants, too.")
-@reaches_daemon
+@daemon_options
 def status(
     as_json: bool,
     group: str | None,

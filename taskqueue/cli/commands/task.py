@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import Daemon, reaches_daemon
+from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output import bulk, task_pages
-from taskqueue.cli.output.bulk import STATES, Change, Choice, chooses_tasks
-from taskqueue.cli.output.json_output import as_plain, print_lines, takes_json_lines, without_envelope
+from taskqueue.cli.output.bulk import STATES, BulkChange, BulkChoice, bulk_options
+from taskqueue.cli.output.json_output import as_plain, json_lines_option, print_lines, without_envelope
 from taskqueue.terminal.lines import say
 from taskqueue.units import duration_text
 
@@ -55,8 +55,8 @@ def task() -> None:
     help="What ended, or was handed out, last comes first, or (as usual) last; not of what is ready or delayed.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Tasks, at most.")
-@takes_json_lines
-@reaches_daemon
+@json_lines_option
+@daemon_options
 def list_tasks(
     project: str,
     state: StateName,
@@ -83,7 +83,7 @@ def list_tasks(
       taskqueue task list news --state processing --oldest
       taskqueue task list news --state ready --limit 1000000 --json | jq -r .url
     """
-    chosen = task_pages.Chosen(project, state, url_glob, error_glob, since, newest)
+    chosen = task_pages.TaskQuery(project, state, url_glob, error_glob, since, newest)
     with Daemon(url, timeout).client() as client:
         found = task_pages.pages(client, chosen, limit)
         show_pages = task_pages.print_json if as_json else task_pages.print_table
@@ -93,8 +93,8 @@ def list_tasks(
 @task.command()
 @click.argument("project", type=project_name)
 @click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
-@takes_json_lines
-@reaches_daemon
+@json_lines_option
+@daemon_options
 def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeout: float) -> None:
     """Show everything that the daemon knows about tasks, with their last attempts.
 
@@ -125,8 +125,8 @@ def _draw(found: Iterable[TaskReply]) -> None:
 @task.command()
 @click.argument("project", type=project_name, required=False)
 @click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
-@chooses_tasks
-@reaches_daemon
+@bulk_options
+@daemon_options
 def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: float, **options: Any) -> int:
     """Run tasks now, whatever they wait for or ended as, with their retries given back.
 
@@ -138,9 +138,9 @@ def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: floa
       taskqueue task retry news --error-glob '*timeout*' --older-than 2d
       taskqueue task retry --group papers --state failed --dry-run
     """
-    choice, daemon = Choice(**options), Daemon(url, timeout)
+    choice, daemon = BulkChoice(**options), Daemon(url, timeout)
     if not _are_named(project, taskids, choice):
-        bulk.run(daemon, project, choice, Change("retry"))
+        bulk.run(daemon, project, choice, BulkChange("retry"))
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.retry(project, taskids_of(client, project, taskids))
@@ -150,8 +150,8 @@ def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: floa
 @task.command()
 @click.argument("project", type=project_name, required=False)
 @click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
-@chooses_tasks
-@reaches_daemon
+@bulk_options
+@daemon_options
 def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: float, **options: Any) -> int:
     """End tasks; the answer of whoever is processing one of them will not count.
 
@@ -162,9 +162,9 @@ def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: flo
       taskqueue task cancel news https://example.com/
       taskqueue task cancel news --url-glob 'https://example.com/calendar/*' --yes
     """
-    choice, daemon = Choice(**options), Daemon(url, timeout)
+    choice, daemon = BulkChoice(**options), Daemon(url, timeout)
     if not _are_named(project, taskids, choice):
-        bulk.run(daemon, project, choice, Change("cancel"))
+        bulk.run(daemon, project, choice, BulkChange("cancel"))
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.cancel(project, taskids_of(client, project, taskids))
@@ -174,8 +174,8 @@ def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: flo
 @task.command()
 @click.argument("project", type=project_name, required=False)
 @click.option("--priority", type=click.IntRange(-(2**31), 2**31 - 1), required=True, help="Larger first.")
-@chooses_tasks
-@reaches_daemon
+@bulk_options
+@daemon_options
 def reprioritise(project: str | None, priority: int, url: str, timeout: float, **options: Any) -> None:
     """Give tasks that are not over another priority, up or down.
 
@@ -183,17 +183,17 @@ def reprioritise(project: str | None, priority: int, url: str, timeout: float, *
     Example:
       taskqueue task reprioritise news --priority 9 --url-glob 'https://a.org/*'
     """
-    choice = Choice(**options)
+    choice = BulkChoice(**options)
     bulk.check(project, choice)
-    bulk.run(Daemon(url, timeout), project, choice, Change("reprioritise", priority))
+    bulk.run(Daemon(url, timeout), project, choice, BulkChange("reprioritise", priority))
 
 
 @task.command()
 @click.argument("project", type=project_name, required=False)
 @click.option("--at", "exetime", type=times.moment, metavar="TIME", help="When (date and time, or unix seconds).")
 @click.option("--delay", type=times.seconds, metavar="AGE", help="How long from now on: 90s, 5m, 12h, 2d; 0 is now.")
-@chooses_tasks
-@reaches_daemon
+@bulk_options
+@daemon_options
 def reschedule(
     project: str | None, exetime: float | None, delay: float | None, url: str, timeout: float, **options: Any
 ) -> None:
@@ -208,12 +208,12 @@ def reschedule(
     """
     if (exetime is None) == (delay is None):
         raise click.UsageError("say when, with --at or --delay")
-    choice = Choice(**options)
+    choice = BulkChoice(**options)
     bulk.check(project, choice)
-    bulk.run(Daemon(url, timeout), project, choice, Change("reschedule", exetime=exetime, delay=delay))
+    bulk.run(Daemon(url, timeout), project, choice, BulkChange("reschedule", exetime=exetime, delay=delay))
 
 
-def _are_named(project: str | None, taskids: Sequence[str], choice: Choice) -> TypeGuard[str]:
+def _are_named(project: str | None, taskids: Sequence[str], choice: BulkChoice) -> TypeGuard[str]:
     """Whether tasks are meant by their names, in the project; else a filter chooses them.
 
     Raises:
@@ -224,12 +224,12 @@ def _are_named(project: str | None, taskids: Sequence[str], choice: Choice) -> T
     if not taskids:
         bulk.check(project, choice)
         return False
-    if choice != Choice(yes=choice.yes, as_json=choice.as_json):
+    if choice != BulkChoice(yes=choice.yes, as_json=choice.as_json):
         raise click.UsageError("name tasks, or choose them by a filter, not both")
     return True
 
 
-def _tell(choice: Choice, names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
+def _tell(choice: BulkChoice, names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
     """A line a task; exit status 1 if one of them is unknown, or its body is."""
     words = {"done": done, "ignored": ignored, "unknown": "unknown", "bare": BARE}
     missing = [outcome in ("unknown", "bare") for outcome in outcomes]

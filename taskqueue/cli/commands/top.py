@@ -11,15 +11,15 @@ import click
 
 from taskqueue.cli.commands.status import SORTS
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import PROJECTS_PAGE, Daemon, check_group, reaches_daemon
-from taskqueue.cli.input.names import takes_group
+from taskqueue.cli.input.daemon import PROJECTS_PAGE, Daemon, check_group, daemon_options
+from taskqueue.cli.input.names import group_option
 from taskqueue.errors import RequestTimeout
 
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.cli.top.keys import Keys
-    from taskqueue.cli.top.screen import Seen
-    from taskqueue.cli.top.speeds import Watch
+    from taskqueue.cli.top.screen import Snapshot
+    from taskqueue.cli.top.speeds import SpeedMeter
     from taskqueue.cli.top.view import View
     from taskqueue.protocol.choices import ProjectSort
 
@@ -28,7 +28,7 @@ BUSIEST: Final = "selected_5m"
 
 
 @click.command()
-@takes_group
+@group_option
 @click.option("--filter", "part", metavar="TEXT", default="", help="Only projects whose names contain it.")
 @click.option(
     "--sort",
@@ -47,7 +47,7 @@ BUSIEST: Final = "selected_5m"
     show_default=True,
     help="How long between two looks; at least 0.1s.",
 )
-@reaches_daemon
+@daemon_options
 def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit: int, url: str, timeout: float) -> None:
     """Show projects and fetchers live, with tasks per second: the busiest projects of the last five minutes first.
 
@@ -67,8 +67,8 @@ def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit:
     from rich.live import Live
 
     from taskqueue.cli.top.keys import Keys
-    from taskqueue.cli.top.screen import drawn, rows_that_fit
-    from taskqueue.cli.top.speeds import Watch
+    from taskqueue.cli.top.screen import render_screen, rows_that_fit
+    from taskqueue.cli.top.speeds import SpeedMeter
     from taskqueue.cli.top.view import View
     from taskqueue.terminal.screen import Screen
 
@@ -79,7 +79,7 @@ def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit:
     def rows() -> int:
         return min(limit, PROJECTS_PAGE, rows_that_fit(console.height))
 
-    view, watch = View(sort, part), Watch()
+    view, watch = View(sort, part), SpeedMeter()
     with Daemon(url, timeout).client() as client:
         seen = _look(client, view, watch, group or "", rows())
         if group and not part:
@@ -87,7 +87,7 @@ def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit:
         live = Live(console=console, auto_refresh=False, screen=True)
         with suppress(KeyboardInterrupt, EOFError), Keys(sys.stdin.fileno()) as keys, live:
             while not view.ended:
-                live.update(drawn(url, seen, view, console.width, console.height), refresh=True)
+                live.update(render_screen(url, seen, view, console.width, console.height), refresh=True)
                 _obey(view, keys, max(interval, INTERVAL_LEAST))
                 try:
                     seen = _look(client, view, watch, group or "", rows())
@@ -103,9 +103,9 @@ def _obey(view: View, keys: Keys, seconds: float) -> None:
         key = keys.next(0)
 
 
-def _look(client: Client, view: View, watch: Watch, group: str, rows: int) -> Seen:
+def _look(client: Client, view: View, watch: SpeedMeter, group: str, rows: int) -> Snapshot:
     """Ask for what the view shows: two requests, however many projects and fetchers there are."""
-    from taskqueue.cli.top.screen import ALL, Seen
+    from taskqueue.cli.top.screen import ALL, Snapshot
 
     projects, fetchers = view.projects, view.fetchers
     projects.seen = fetchers.seen = rows
@@ -115,4 +115,4 @@ def _look(client: Client, view: View, watch: Watch, group: str, rows: int) -> Se
     those = client.fetchers.list(limit=rows, group=group, filter=fetchers.part, sort=fetchers.sort, skip=fetchers.skip)
     projects.found, fetchers.found = status.found, those.found
     speeds = watch.look(time.monotonic(), {ALL: status.totals} | {row.name: row.totals for row in status.projects})
-    return Seen(status, those, speeds)
+    return Snapshot(status, those, speeds)

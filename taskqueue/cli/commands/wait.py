@@ -9,7 +9,7 @@ import click
 
 from taskqueue.cli.input import times
 from taskqueue.cli.input.confirmation import tasks
-from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, names_daemon
+from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, url_option
 from taskqueue.cli.input.names import project_name
 from taskqueue.terminal.lines import say
 
@@ -30,7 +30,7 @@ REFRESHES_A_SECOND = 4.0
     default=None,
     help="Wait no longer than that, such as 90s, 5m or 2h; without it, for ever.",
 )
-@names_daemon
+@url_option
 def wait(project: str, patience: float | None, url: str) -> int:
     """Wait until a project has finished: until no task is left that has to end first.
 

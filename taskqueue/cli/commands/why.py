@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from taskqueue.cli.input.daemon import Daemon, reaches_daemon
+from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name, taskids_of
-from taskqueue.cli.output.json_output import print_object, takes_json
+from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.terminal.lines import say
 
 
 @click.command()
 @click.argument("project", type=project_name)
 @click.argument("task", metavar="[TASKID|URL]", required=False)
-@takes_json
-@reaches_daemon
+@json_option
+@daemon_options
 def why(project: str, task: str | None, as_json: bool, url: str, timeout: float) -> None:
     """Say why nothing of a project, or not this task, is handed out.
 

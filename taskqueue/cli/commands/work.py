@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from taskqueue.cli.input.daemon import names_daemon
+from taskqueue.cli.input.daemon import url_option
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.times import seconds
 from taskqueue.terminal.log_lines import LogLines
@@ -73,7 +73,7 @@ LAST_SECONDS = 0.2
     show_default=True,
     help="What to say on stderr.",
 )
-@names_daemon
+@url_option
 def work(
     handler: str,
     projects: tuple[str, ...],

@@ -1,4 +1,4 @@
-"""Asking before something is done that can't be undone."""
+"""Confirmation of what can't be undone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def confirm(question: str, refusal: str) -> None:
         click.UsageError: nobody is there to ask.
         click.ClickException: the answer was no; its message is ``refusal``.
     """
-    need_somebody()
+    require_terminal()
     if not click.confirm(visible(question)):
         raise click.ClickException(refusal)
 
 
-def need_somebody() -> None:
+def require_terminal() -> None:
     """Go on only if somebody is there to ask.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How commands reach the daemon: its address, how long to wait, and the line to print when nobody answers."""
+"""Options that say how commands reach the daemon, and what to print when nobody answers."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Command = TypeVar("Command", bound=Callable[..., object])
 URL = "tcp://127.0.0.1:7400"
 TIMEOUT_SECONDS = 5.0
 CONNECT_SECONDS = 1.0
-"""How long a daemon where nobody listens may take to start."""
+"""How long to wait for a connection at an address where nobody listens yet."""
 REMEDY = "Start it with `taskqueue scheduler`, or name another address with --url or TASKQUEUE_URL"
 PROJECTS_PAGE = 200
 FETCHERS_PAGE = 500
-"""Most that the daemon tells at once."""
+"""Page sizes: the most that the daemon sends at once."""
 
 
-class Silent(TaskQueueError):
-    """The daemon did not answer. The message says where it was looked for and how to start it."""
+class NoAnswer(TaskQueueError):
+    """The daemon did not answer; the message has its address and how to start it."""
 
 
 class Daemon(NamedTuple):
-    """Where the daemon is and how many seconds it may take to answer."""
+    """Address of the daemon, and the seconds that it may take to answer."""
 
     url: str
     timeout: float
@@ -54,11 +54,11 @@ class Daemon(NamedTuple):
 
         # What it logs is said by the error in the end; without a handler it would be on stderr, too.
         logging.getLogger("taskqueue.client").addHandler(logging.NullHandler())
-        with Client(self.url, timeout=self.timeout, name=_whoever(), connect_timeout=CONNECT_SECONDS) as client:
+        with Client(self.url, timeout=self.timeout, name=_user_name(), connect_timeout=CONNECT_SECONDS) as client:
             try:
                 yield client
             except RequestTimeout as error:
-                raise Silent(self._silence(error)) from None
+                raise NoAnswer(self._silence(error)) from None
 
     def _silence(self, error: RequestTimeout) -> str:
         if error.heard:
@@ -68,8 +68,8 @@ class Daemon(NamedTuple):
         return f"no answer from {self.url} within {self.timeout:g} s. Is the daemon running there? {REMEDY}"
 
 
-def _whoever() -> str:
-    """Who is at the command line, such as ``anna@web1``, for the log of changes."""
+def _user_name() -> str:
+    """Who is at the command line, such as ``anna@web1``, for the change log."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a number without a name, as in many containers
@@ -80,12 +80,12 @@ def _whoever() -> str:
 def full_status(
     client: Client, group: str = "", *, part: str = "", sort: ProjectSort = "name", limit: int | None = None
 ) -> StatusReply:
-    """The daemon's status, page by page, with all projects that are meant, each once, and without fetchers.
+    """The daemon's status without fetchers, with all matching projects, fetched page by page.
 
     Args:
-        group: projects of this one only; empty: all.
-        part: of the names of the projects; empty: all.
-        limit: so many projects, at most; None: all.
+        group: only projects of this group; empty: all.
+        part: only projects whose names contain this; empty: all.
+        limit: number of projects, at most; None: all.
 
     Raises:
         click.ClickException: no project belongs to the group.
@@ -118,7 +118,7 @@ def all_fetchers(
     sort: FetcherSort = "name",
     limit: int | None = None,
 ) -> Iterator[FetcherView]:
-    """Those who may take tasks of the project or group, page by page, each once; empty: all; see ``full_status``."""
+    """Fetchers that may take tasks of the project or group, fetched page by page; arguments as in ``full_status``."""
     seen: set[str] = set()
     skip, more = 0, True
     while more and (limit is None or skip < limit):
@@ -143,8 +143,8 @@ def check_group(group: str, members: Sequence[object]) -> None:
         raise click.ClickException(f'group: no project belongs to a group "{group}"')
 
 
-def names_daemon(command: Command) -> Command:
-    """Give a command the option --url."""
+def url_option(command: Command) -> Command:
+    """Add the option --url to a command."""
     url = click.option(
         "--url",
         envvar="TASKQUEUE_URL",
@@ -162,8 +162,8 @@ def _address(context: click.Context, option: click.Parameter, written: str) -> s
     return written
 
 
-def reaches_daemon(command: Command) -> Command:
-    """Give a command the options --url and --timeout."""
+def daemon_options(command: Command) -> Command:
+    """Add the options --url and --timeout to a command."""
     timeout = click.option(
         "--timeout",
         type=times.some_seconds,
@@ -172,4 +172,4 @@ def reaches_daemon(command: Command) -> Command:
         show_default=True,
         help="How long to wait for an answer.",
     )
-    return names_daemon(timeout(command))
+    return url_option(timeout(command))

@@ -1,4 +1,4 @@
-"""Names on the command line, checked before anything is sent: of projects, groups, tasks."""
+"""Names on the command line, validated before anything is sent: projects, groups, tasks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Command = TypeVar("Command", bound=Callable[..., object])
 PROJECT_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
 COMPLETION_SECONDS: Final = 1.0
-"""That a shell waits for names."""
+"""How long a shell waits for names."""
 
 
 class NameType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
-    """A name that a project, or whatever ``name`` says, can have."""
+    """A valid name of a project, or of what ``name`` says."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class ProjectNameType(NameType):
         super().__init__("project")
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The first names that begin so; none if the daemon doesn't answer: a shell has nobody to tell it to."""
+        """Names that begin with ``incomplete``; none if the daemon doesn't answer, since a shell can't show errors."""
         from taskqueue.cli.input.daemon import PROJECTS_PAGE, URL, Daemon
 
         url = ctx.params.get("url") or os.environ.get("TASKQUEUE_URL") or URL
@@ -62,7 +62,7 @@ class ProjectNameType(NameType):
 
 
 def _just_below(beginning: str) -> str:
-    """A text after which come all names that begin so, before any other name."""
+    """A text that sorts after all names before ``beginning``, and before all that begin with it."""
     return f"{beginning[:-1]}{chr(ord(beginning[-1]) - 1)}\x7f" if beginning else ""
 
 
@@ -70,8 +70,8 @@ project_name: Final = ProjectNameType()
 group_name: Final = NameType("group")
 
 
-def takes_group(command: Command) -> Command:
-    """Give a command the option --group; None stands for none."""
+def group_option(command: Command) -> Command:
+    """Add the option --group to a command; None if it is absent."""
     return click.option("--group", type=group_name, metavar="GROUP", help="All projects of this group.")(command)
 
 
@@ -88,6 +88,7 @@ def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:
 
 
 def _taskid(client: Client, project: str, name: str) -> str:
+    """The taskid of a name, which may be a url."""
     from taskqueue.client.tasks.identity import default_taskid
 
     by_url = default_taskid(name)

@@ -23,17 +23,17 @@ from taskqueue.protocol.fields import MAX_TASKID_BYTES, MAX_URL_CHARS, NIL, PLAI
 SUFFIX: Final = ".msgpack"
 
 CARRIED: Final = ("body", "process", "save")
-"""What is not read; ``fetch`` is, because a task's identity is made of parts of it."""
+"""Fields that are not decoded; ``fetch`` is, because a task's identity depends on parts of it."""
 
 FETCH, PROCESS, SAVE = map(msgspec.msgpack.encode, ("fetch", "process", "save"))
 """The keys of a body that is a map of these."""
 
 FIXMAP: Final = 0x80
-"""The first byte of a map of at most 15 pairs, less their number."""
+"""First byte of a MessagePack map of at most 15 pairs, minus their number."""
 
 
 class _Map(Schedule, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A task, its schedule with the same names and types as on the wire."""
+    """A task in a file; its schedule has the names and types of the wire."""
 
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
     taskid: TaskId | None = None
@@ -57,7 +57,7 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def plain_task(value: bytes) -> NewTask | None:
-    """The task of a map that says all of it plainly; None: it may be one or not, see ``arguments``."""
+    """The task of a map without features that need ``arguments``; None if it has any, or is invalid."""
     try:
         it = _decode(value)
         fetch = None if it.fetch is NIL else _fetch(it.fetch)
@@ -85,7 +85,7 @@ def arguments(value: bytes) -> dict[str, Any]:
 
 
 def _body(it: _Map) -> Raw | None:
-    """The body, or the map of the parts that are there; None: there are both, or a nil is written out."""
+    """The body, or the map of its parts; None: there are both, or a nil is written out."""
     pieces: list[bytes | Raw] = []
     for key, part in ((FETCH, it.fetch), (PROCESS, it.process), (SAVE, it.save)):
         if part is not NIL:

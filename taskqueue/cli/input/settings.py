@@ -1,8 +1,8 @@
-"""Settings of a project as they are written on the command line: ``rate=5 retry_delay=30,60 group=shops``.
+"""Settings of a project as written on the command line: ``rate=5 retry_delay=30,60 group=shops``.
 
 Only the form is checked here, strictly, by the type that each setting has in ``core.settings``: a number, a duration
-such as ``30d``, durations with commas between them, true or false, a text, or a table in JSON. Which values are good,
-the daemon knows.
+such as ``30d``, durations with commas between them, true or false, a text, or a table in JSON. The daemon checks the
+values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Kind = Literal["number", "duration", "durations", "flag", "text", "table"]
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
 FLAGS = {"true": True, "false": False}
 NONE = "null"
-"""A table that may also be absent, as in JSON."""
+"""An absent table, as in JSON."""
 
 
 @lru_cache(maxsize=1)
@@ -98,7 +98,7 @@ def _number(part: str, rule: str, written: str) -> int | float:
 
 
 def _duration(part: str, rule: str, written: str) -> Setting:
-    """A number of seconds, or the text that says how long."""
+    """Seconds as a number, or a text such as 5m."""
     return _number(part, rule, written) if NUMBER.fullmatch(part) or parse_duration(part) is None else part
 
 
@@ -163,7 +163,7 @@ def _change(name: str, old: Mapping[str, Setting], new: Mapping[str, Setting]) -
 
 
 def flat(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:
-    """Settings by the names that ``project unset`` takes: those of tables key by key."""
+    """Settings by the names that ``project unset`` takes; those of tables key by key."""
     for name, value in settings.items():
         if isinstance(value, dict) and value:
             yield from ((f"{name}.{key}", part) for key, part in value.items())
@@ -172,5 +172,5 @@ def flat(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:
 
 
 def is_empty(value: Setting) -> bool:
-    """An empty text or table, or none: the setting isn't used."""
+    """Whether a setting has an empty value, which means that it isn't used."""
     return value is None or value in ("", {})

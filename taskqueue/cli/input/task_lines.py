@@ -39,26 +39,24 @@ TIMES: Final[Mapping[str, Callable[[str], float]]] = {
     "age": times.seconds,
     "timeout": times.seconds,
 }
-"""Fields that may be said as a text, with what reads it."""
+"""Fields that may be given as text, and their parsers."""
 BODIES: Final = ("fetch", "process", "save", "body")
-"""What a task carries: parts, or one body instead of them."""
+"""Fields with a task's content: parts, or one body instead."""
 KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
 
 
-class Lines:
-    """The tasks of lines, in order; those that are none are complained about, counted and skipped.
-
-    Iterated once. Memory holds no more than a line, and the places at which lines were skipped.
+class TaskLines:
+    """Parses lines into tasks, in order; invalid lines are reported, counted and skipped.
 
     Args:
-        name: what stands before the number of a line, such as "tasks.jsonl:".
+        name: prefix of line numbers in messages, such as "tasks.jsonl:".
         source: the lines, or maps in MessagePack.
-        defaults: arguments of ``new_task`` that a line may say otherwise.
-        complain: told of each line that is no task.
-        any_scheme: take urls of every scheme.
+        defaults: arguments of ``new_task`` that a line may override.
+        complain: called with a message for each invalid line.
+        any_scheme: accept urls of every scheme.
 
     Attributes:
-        bad: how many lines were no tasks, so far.
+        bad: number of invalid lines so far.
     """
 
     def __init__(
@@ -106,7 +104,7 @@ class Lines:
             return None
 
     def _skip(self, place: int, skipped: int) -> None:
-        """So many lines up to here are none of the first ``place`` tasks."""
+        """Record that ``skipped`` lines before this place contain no tasks."""
         if self._skipped_at and self._skipped_at[-1] == place:
             self._skipped[-1] = skipped
         else:
@@ -114,7 +112,7 @@ class Lines:
             self._skipped.append(skipped)
 
     def where(self, place: int) -> str:
-        """The line of the task that was the ``place``-th one, from 0."""
+        """The line of the task number ``place``, counted from 0."""
         found = bisect_right(self._skipped_at, place)
         return f"{self._name}{place + 1 + (self._skipped[found - 1] if found else 0)}"
 
@@ -141,7 +139,7 @@ def parse(line: str | bytes, defaults: Mapping[str, Any], *, any_scheme: bool = 
 
 
 def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The defaults without a body, or without its parts, if the line says the other of the two."""
+    """The defaults without a body, or without its parts, if the line has the other of the two."""
     own = [name for name in BODIES if name in said]
     if not own:
         return defaults

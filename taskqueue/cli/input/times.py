@@ -1,4 +1,4 @@
-"""Times on the command line: how long (``90s``, ``5m``, ``12h``, ``2d``) and when (``2027-01-31 18:00``)."""
+"""Times on the command line: durations (``90s``, ``5m``, ``12h``, ``2d``) and moments (``2027-01-31 18:00``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from taskqueue.units import duration_text, parse_duration
 
 LATEST: Final = 1e11
-"""Unix seconds that no task can be given: they are in the year 5138."""
+"""The first invalid time in unix seconds, in the year 5138."""
 
 
 def seconds(written: str) -> float:

@@ -1,7 +1,4 @@
-"""The same done to many tasks, chosen by a filter: its options, the question, the bar, and what is said at the end.
-
-options ──► filter ──► (a dry run, and a question) ──► operation ──bar──► how many
-"""
+"""Bulk commands: the same action on many tasks, chosen by a filter: options, confirmation, progress bar, outcome."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.confirmation import confirm, need_somebody, projects, tasks
+from taskqueue.cli.input.confirmation import confirm, projects, require_terminal, tasks
 from taskqueue.cli.input.daemon import Daemon
-from taskqueue.cli.input.names import takes_group
-from taskqueue.cli.output.json_output import print_object, takes_json
+from taskqueue.cli.input.names import group_option
+from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -35,7 +32,7 @@ DONE: Final = {
     "reprioritise": "reprioritised",
     "reschedule": "rescheduled",
 }
-"""By action, what has become of the tasks."""
+"""Past participles by action, for tasks."""
 
 DONE_WITH_PROJECTS: Final = {
     "pause": "paused",
@@ -48,8 +45,8 @@ DONE_WITH_PROJECTS: Final = {
 }
 
 
-class Change(NamedTuple):
-    """What is to be done, and to what: ``priority`` for reprioritise, ``exetime`` or ``delay`` for reschedule."""
+class BulkChange(NamedTuple):
+    """An action; ``priority`` is for reprioritise, ``exetime`` (unix seconds) or ``delay`` (seconds) for reschedule."""
 
     action: BulkAction
     priority: int = 0
@@ -57,11 +54,11 @@ class Change(NamedTuple):
     delay: float | None = None
 
 
-class Choice(NamedTuple):
-    """Which tasks are meant, and how to go about it, as the options of ``chooses_tasks`` say it.
+class BulkChoice(NamedTuple):
+    """The options of ``bulk_options``: which tasks, and how to proceed.
 
     Attributes:
-        before: unix seconds; see ``core.requests.TaskFilter``.
+        before: unix seconds; see ``protocol.requests.TaskFilter``.
     """
 
     group: str | None = None
@@ -76,7 +73,7 @@ class Choice(NamedTuple):
 
     @property
     def filters(self) -> bool:
-        """It says something about tasks."""
+        """Whether any filter on tasks is set."""
         return bool(self.states or self.url_glob or self.error_glob or self.before)
 
 
@@ -103,19 +100,19 @@ OPTIONS: Final = (
     ),
     click.option("--dry-run", is_flag=True, help="Only count them."),
     click.option("--yes", is_flag=True, help="Don't ask."),
-    takes_json,
+    json_option,
     click.option("--no-wait", is_flag=True, help="Print the operation's id at once; see `taskqueue operation`."),
 )
 
 
-def chooses_tasks(command: Command) -> Command:
-    """Give a command the options that make a ``Choice``."""
+def bulk_options(command: Command) -> Command:
+    """Add the options of a ``BulkChoice`` to a command."""
     for option in reversed(OPTIONS):
         command = option(command)
-    return takes_group(command)
+    return group_option(command)
 
 
-def check(project: str | None, choice: Choice) -> None:
+def check(project: str | None, choice: BulkChoice) -> None:
     """See that it is said which tasks are meant.
 
     Raises:
@@ -127,44 +124,46 @@ def check(project: str | None, choice: Choice) -> None:
         raise click.UsageError(f"choose tasks with {FILTERS}")
 
 
-def run(daemon: Daemon, project: str | None, choice: Choice, change: Change) -> None:
-    """Do it, and say with how many."""
+def run(daemon: Daemon, project: str | None, choice: BulkChoice, change: BulkChange) -> None:
+    """Run the operation, and print the number of affected tasks."""
     asks = not (choice.yes or choice.dry_run)
     if asks:
-        need_somebody()
+        require_terminal()
     with daemon.client() as client:
-        if asks and not _allowed(client, project, choice, change):
+        if asks and not _is_confirmed(client, project, choice, change):
             return
         view = _begin(client, project, choice, change, dry_run=choice.dry_run)
         if choice.no_wait:
-            _tell(view, str(view.id), choice)
+            _print_outcome(view, str(view.id), choice)
         else:
-            view = _followed(client, view)
-            _tell(view, outcome(view), choice)
+            view = _wait_with_bar(client, view)
+            _print_outcome(view, outcome(view), choice)
 
 
-def _tell(view: OperationView, words: str, choice: Choice) -> None:
+def _print_outcome(view: OperationView, words: str, choice: BulkChoice) -> None:
     if choice.as_json:
         print_object(view)
     else:
         say(words)
 
 
-def _allowed(client: Client, project: str | None, choice: Choice, change: Change) -> bool:
-    """Count them and ask; there may be none.
+def _is_confirmed(client: Client, project: str | None, choice: BulkChoice, change: BulkChange) -> bool:
+    """Count the tasks and ask the user; False if there are none.
 
     Raises:
-        click.ClickException: the answer was no.
+        click.ClickException: the user declined.
     """
-    counted = _followed(client, _begin(client, project, choice, change, dry_run=True))
+    counted = _wait_with_bar(client, _begin(client, project, choice, change, dry_run=True))
     if not counted.matched:
-        _tell(counted, outcome(counted), choice)
+        _print_outcome(counted, outcome(counted), choice)
         return False
     confirm(f"{change.action.capitalize()} {tasks(counted.matched)}?", f"nothing was {DONE[change.action]}")
     return True
 
 
-def _begin(client: Client, project: str | None, choice: Choice, change: Change, *, dry_run: bool) -> OperationView:
+def _begin(
+    client: Client, project: str | None, choice: BulkChoice, change: BulkChange, *, dry_run: bool
+) -> OperationView:
     return client.operations.start(
         change.action,
         project=project,
@@ -180,8 +179,8 @@ def _begin(client: Client, project: str | None, choice: Choice, change: Change, 
     )
 
 
-def _followed(client: Client, view: OperationView) -> OperationView:
-    """The operation at its end; a bar on stderr until then, where somebody sees it."""
+def _wait_with_bar(client: Client, view: OperationView) -> OperationView:
+    """Wait for the operation's end, with a progress bar on stderr if that is a terminal."""
     with _bar(view) as progress:
         return client.operations.wait(view.id, progress)
 

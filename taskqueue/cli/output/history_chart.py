@@ -22,62 +22,64 @@ if TYPE_CHECKING:
 CELLS: Final = 40
 BARS: Final = "▁▂▃▄▅▆▇█"
 EVENTS: Final = ("new", "success", "failed", "retried")
-"""That are drawn, if there are any."""
+"""Events that are drawn, if there are any."""
 
 MINUTES_KEPT: Final = 24 * 3600.0 + 60
-"""Seconds; what is longer ago is told by hours."""
+"""Seconds for which the daemon keeps minutes; older times are fetched by hours."""
 
 TOGETHER: Final = "all projects"
 
 
 class Span(NamedTuple):
-    """Some time: unix seconds."""
+    """A time span in unix seconds."""
 
     start: float
     end: float
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Its length."""
         return self.end - self.start
 
 
-class Told(Struct):
-    """What happened in a time, to a project; ``project`` None: to all together. ``every`` is what ``points`` are of."""
+class ProjectHistory(Struct):
+    """Events of a project in a time span (None: of all projects together), in points of one ``every`` each."""
 
     project: str | None
     every: Resolution
     points: list[Point]
 
 
-class Compared(NamedTuple):
-    """The same of now and of before."""
+class Comparison(NamedTuple):
+    """Events now and in the span before."""
 
-    now: Told
-    before: Told
+    now: ProjectHistory
+    before: ProjectHistory
 
 
-def ask(client: Client, project: str | None, span: Span, now: float) -> Told:
-    """What happened in a time: by minutes where these are still kept."""
+def fetch_history(client: Client, project: str | None, span: Span, now: float) -> ProjectHistory:
+    """Events in a time span: by minutes as long as these are kept, else by hours."""
     every: Resolution = "minute" if now - span.start <= MINUTES_KEPT else "hour"
-    return Told(project, every, list(client.history.all(project, every, since=span.start, until=span.end)))
+    return ProjectHistory(project, every, list(client.history.all(project, every, since=span.start, until=span.end)))
 
 
-def compare(client: Client, project: str | None, span: Span) -> Compared:
-    """What happened in a time that ends now, and in as long a time before."""
-    return Compared(ask(client, project, span, span.end), ask(client, project, earlier(span), span.end))
+def compare(client: Client, project: str | None, span: Span) -> Comparison:
+    """Events in a span that ends now, and in the span of the same length before it."""
+    return Comparison(
+        fetch_history(client, project, span, span.end), fetch_history(client, project, earlier(span), span.end)
+    )
 
 
 def earlier(span: Span) -> Span:
-    """As long a time before."""
+    """The span of the same length before this one."""
     return Span(span.start - span.seconds, span.start)
 
 
 # ------------------------------------------------------------------------------------------------ drawing
 
 
-def of_history(compared: Compared, span: Span) -> Table:
-    """For each kind of event a line of bars and its numbers, and under it one of the time before. In 80 columns."""
+def history_table(compared: Comparison, span: Span) -> Table:
+    """Per kind of event a row of bars with its numbers, and below it one of the span before. In 80 columns."""
     from taskqueue.cli.output.tables import bare_table
     from taskqueue.units import duration_text
 
@@ -102,24 +104,24 @@ def _row(name: str, counts: Sequence[float], most: float, span: Span, style: str
     yield from (Text(cell, style) for cell in (name, bars(counts, most), *numbers))
 
 
-class Happened(NamedTuple):
-    """So many events, evenly over a time."""
+class EventCount(NamedTuple):
+    """A number of events, evenly spread over a span."""
 
     span: Span
     number: float
 
 
-def _events(told: Told, name: str, now: float) -> Iterator[Happened]:
-    """What has happened in an hour that is not over has happened until now."""
-    seconds = 60 if told.every == "minute" else 3600
-    for point in told.points:
+def _events(history: ProjectHistory, name: str, now: float) -> Iterator[EventCount]:
+    """Counts of one kind of event; the last hour ends now."""
+    seconds = 60 if history.every == "minute" else 3600
+    for point in history.points:
         end = min(point.at + seconds, now)
         if point.at < end:
-            yield Happened(Span(point.at, end), getattr(point, name))
+            yield EventCount(Span(point.at, end), getattr(point, name))
 
 
-def cells(events: Iterable[Happened], span: Span, number: int = CELLS) -> list[float]:
-    """How many there were in each of so many equal parts of a time."""
+def cells(events: Iterable[EventCount], span: Span, number: int = CELLS) -> list[float]:
+    """Number of events in each of ``number`` equal parts of a span."""
     width = span.seconds / number
     found = [0.0] * number
     for (start, end), number_of in events:
@@ -133,10 +135,10 @@ def cells(events: Iterable[Happened], span: Span, number: int = CELLS) -> list[f
 
 
 def bars(counts: Sequence[float], most: float) -> str:
-    """A bar each, the highest for ``most``; nothing where there is nothing."""
+    """One bar per count, the highest for ``most``; a blank for 0."""
     return "".join(BARS[min(int(count / most * len(BARS)), len(BARS) - 1)] if count else " " for count in counts)
 
 
 def change(now: float, before: float) -> str:
-    """``+12 %``; "" if there was nothing before."""
+    """``+12 %``; empty if there was nothing before."""
     return f"{(now - before) / before * 100:+,.0f} %" if before else ""

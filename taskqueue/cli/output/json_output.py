@@ -28,29 +28,29 @@ DELETE: Final = b"\x7f"
 ENVELOPE: Final = ("type", *Reply.__struct_fields__)
 
 
-def takes_json(command: Command) -> Command:
-    """Give a command that shows one thing the option --json."""
+def json_option(command: Command) -> Command:
+    """Add the option --json to a command that shows one object."""
     return click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")(command)
 
 
-def takes_json_lines(command: Command) -> Command:
-    """Give a command that lists things the option --json."""
+def json_lines_option(command: Command) -> Command:
+    """Add the option --json to a command that lists objects."""
     return click.option("--json", "as_json", is_flag=True, help="For programs: a JSON object a line.")(command)
 
 
 def print_object(value: object) -> None:
-    """One object, over many lines."""
+    """Print one object, indented."""
     say_lines(json.dumps(as_plain(value), indent=2))
 
 
 def print_lines(values: Iterable[object]) -> None:
-    """An object a line."""
+    """Print one object per line."""
     for value in values:
         say(json.dumps(as_plain(value)))
 
 
 def visible_json(line: bytes) -> bytes:
-    """What says the same without what a terminal would obey, of JSON in UTF-8 that is no more than a line."""
+    """The same JSON with control characters escaped; ``line`` is one line of JSON in UTF-8."""
     if line.isascii() and DELETE not in line:
         return line
     text = line.decode()
@@ -63,12 +63,12 @@ def _visible(char: str) -> str:
 
 
 def without_envelope(reply: Reply) -> dict[str, Any]:
-    """A reply as JSON can hold it, without what every message has."""
+    """A reply as plain values, without the fields that every message has."""
     return {name: value for name, value in as_plain(reply).items() if name not in ENVELOPE}
 
 
 def as_plain(value: object) -> Any:
-    """A message's view as JSON can hold it: every field, in order."""
+    """A message as plain values for JSON: every field, in order."""
     if isinstance(value, msgspec.Struct):
         return {field.encode_name: as_plain(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
     if isinstance(value, Mapping):

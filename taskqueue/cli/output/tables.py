@@ -1,4 +1,4 @@
-"""Tables for people: projects, fetchers, settings, cron jobs. Everything shown comes from the daemon's own views.
+"""Tables for people: projects, fetchers, settings, cron jobs, made from the daemon's views.
 
 Those of tasks and operations are in ``task_tables``.
 """
@@ -24,21 +24,21 @@ STYLES = {
 }  # fmt: skip
 
 NAME_CHARS = 8
-"""Of a shared bucket, in a table."""
+"""Characters of a shared bucket's name in a table."""
 
 PAUSES_SHOWN = 5
 
 
 def show(table: Table) -> None:
-    """Print a list; one without rows as ``none``."""
+    """Print a table; ``none`` if it has no rows."""
     Screen().print(table if table.row_count else "none")
 
 
 def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[int] = ()) -> Table:
-    """A row a project: all its tasks by state, and its pace. Fits into 80 columns.
+    """A row per project: tasks by state, and its rate. Fits into 80 columns.
 
     Args:
-        sort: what they are sorted by; if it is none of the columns, it is one, with these numbers, instead of burst.
+        sort: what the rows are sorted by; if no column has it, one with ``numbers`` replaces burst.
     """
     first = [sort.replace("_", " ")] if numbers and sort not in STATES else []
     last = [] if first else ["burst"]
@@ -62,7 +62,7 @@ def _counts(view: ProjectView, states: Iterable[str]) -> Iterator[Text]:
 
 
 def rate(view: ProjectView) -> Text:
-    """Its own rate, unless the bucket that it shares is all that limits it; and that, by name."""
+    """The project's own rate, unless its shared bucket is the only limit; and the shared bucket's name."""
     own, shared = view.settings["rate"], view.shared
     paces = [f"{text(own)}/s"] if shared is None or own != inf else []
     return Text(" ".join([*paces, f"{_brief(shared.name)} {text(shared.rate)}/s"] if shared else paces))
@@ -74,12 +74,12 @@ def _burst(view: ProjectView) -> Text:
 
 
 def _brief(name: str) -> str:
-    """So that a row of numbers fits, whatever people call their buckets."""
+    """A name cut to NAME_CHARS, so that a row of numbers fits."""
     return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 2]}.."
 
 
 def of_fetchers(views: Iterable[FetcherView]) -> Table:
-    """A row a fetcher: what it holds of how much it takes, for how long already, how its attempts have ended."""
+    """A row per fetcher: tasks held and capacity, age of the oldest, outcomes of its attempts."""
     table = bare_table([], ["holds", "oldest", "done", "failed", "silent"], ["address", "projects"])
     table.columns.insert(0, Column("fetcher", overflow="fold"))
     for view in views:
@@ -88,7 +88,7 @@ def of_fetchers(views: Iterable[FetcherView]) -> Table:
 
 
 def fetcher_cells(view: FetcherView) -> tuple[str, ...]:
-    """What there is to say of a fetcher, column by column."""
+    """The columns of a fetcher."""
     return (
         view.name or view.session,
         f"{view.holds:,}/{view.capacity:,}",
@@ -102,7 +102,7 @@ def fetcher_cells(view: FetcherView) -> tuple[str, ...]:
 
 
 def of_pauses(views: Iterable[ProjectView]) -> Table:
-    """A row a project that has paused itself: why, and what comes next; without a head. At most PAUSES_SHOWN."""
+    """A row per project that has paused itself: why, and what comes next; without a header. At most PAUSES_SHOWN."""
     table = Table.grid(padding=(0, 2, 0, 0))
     paused = [view for view in views if view.reason]
     for view in paused[:PAUSES_SHOWN]:
@@ -114,7 +114,7 @@ def of_pauses(views: Iterable[ProjectView]) -> Table:
 
 
 def of_cron(views: Iterable[ProjectView]) -> Table:
-    """A row a cron job of each project. Times are of this machine. Fits into 80 columns."""
+    """A row per cron job of each project, in this machine's time zone. Fits into 80 columns."""
     table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
     for view in views:
         for job in view.cron:
@@ -125,14 +125,14 @@ def of_cron(views: Iterable[ProjectView]) -> Table:
 
 
 def _schedule(view: ProjectView, job: str) -> str:
-    """When a job runs, as its setting says it."""
+    """A job's schedule, as in its setting."""
     jobs = view.settings.get("cron")
     said = jobs.get(job, {}) if isinstance(jobs, dict) else {}
     return f"every {said['every']}" if said.get("every") else f"{said.get('cron', '')} {said.get('zone', 'UTC')}"
 
 
 def of_settings(view: ProjectView) -> Table:
-    """A row a setting, or a key of one that is a table, and who said it."""
+    """A row per setting, or key of a setting that is a table, with the layer that set it."""
     table = bare_table(["setting", "said by"], [], ["value"])
     overrides = dict(flat(view.overrides))
     for name, value in flat(view.settings):
@@ -145,7 +145,7 @@ LAYERS: Final = {"project": "config file", "defaults": "[defaults]"}
 
 
 def _of_config(view: ProjectView, name: str) -> str:
-    """Who said a setting, or a key of one, if nobody at the command line did."""
+    """The layer of a setting that was not set at the command line."""
     where = view.configured.get(name.partition(".")[0], [])
     if not where and name == "rate" and view.settings.get("bucket"):
         return "bucket"
@@ -153,7 +153,7 @@ def _of_config(view: ProjectView, name: str) -> str:
 
 
 def of_fields(fields: Mapping[str, str]) -> Table:
-    """A row a field, for one thing looked at closely."""
+    """A row per field of one object."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, value in fields.items():
         table.add_row(Text(name, style="dim"), Text(value))
@@ -163,10 +163,10 @@ def of_fields(fields: Mapping[str, str]) -> Table:
 def bare_table(
     words: Iterable[str], numbers: Iterable[str], more_words: Iterable[str] = (), *, folded: str = ""
 ) -> Table:
-    """A table without lines: columns of words, then of numbers, then of words that may be broken.
+    """A table without lines: columns of words, then of numbers, then of words that may wrap.
 
     Args:
-        folded: the one of the numbers that may be broken, too.
+        folded: the column of numbers that may wrap, too.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for name in words:

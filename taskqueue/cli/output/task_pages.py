@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from taskqueue.protocol.views import TaskRow
 
 PAGE: Final = 500
-"""Most tasks that the daemon lists at once."""
+"""The most tasks that the daemon lists at once."""
 
 
-class Chosen(NamedTuple):
-    """Which tasks are listed, and which way; see ``AsyncClient.tasks.list``."""
+class TaskQuery(NamedTuple):
+    """A query for tasks; see ``AsyncClient.tasks.list``."""
 
     project: str
     state: StateName
@@ -29,8 +29,8 @@ class Chosen(NamedTuple):
     newest: bool
 
 
-def pages(client: Client, chosen: Chosen, limit: int) -> Iterator[TaskListReply]:
-    """Pages that together have no more tasks than ``limit``; there are more if the last one has a ``next``."""
+def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListReply]:
+    """Pages with at most ``limit`` tasks together; there are more tasks if the last page has a ``next``."""
     after, left = "", limit
     while left:
         page = client.tasks.list(
@@ -50,7 +50,7 @@ def pages(client: Client, chosen: Chosen, limit: int) -> Iterator[TaskListReply]
 
 
 def print_table(found: Iterable[TaskListReply]) -> None:
-    """One table of all pages, and whether there are more."""
+    """Print one table of all pages, and whether there are more tasks."""
     from taskqueue.cli.output import tables, task_tables
 
     rows: list[TaskRow] = []
@@ -64,6 +64,6 @@ def print_table(found: Iterable[TaskListReply]) -> None:
 
 
 def print_json(found: Iterable[TaskListReply]) -> None:
-    """An object a line, as the pages come."""
+    """Print one object per line, as the pages arrive."""
     for page in found:
         print_lines(page.tasks)

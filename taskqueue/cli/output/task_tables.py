@@ -49,12 +49,12 @@ def _name(row: TaskRow) -> str:
 
 
 def last_line(error: str) -> str:
-    """What a traceback comes to."""
+    """The last line of an error; of a traceback, its exception."""
     return error.strip().rpartition("\n")[2]
 
 
 def of_attempts(attempts: Iterable[Attempt]) -> Table:
-    """A row an attempt to run a task; of an error the last line, which says what a traceback comes to."""
+    """A row per attempt, with the last line of its error."""
     table = bare_table(["when", "outcome"], ["took"], ["fetcher", "error"])
     for attempt in attempts:
         outcome = Text(attempt.outcome, style=STYLES.get(attempt.outcome, "red"))
@@ -68,7 +68,7 @@ def of_attempts(attempts: Iterable[Attempt]) -> Table:
 
 
 def of_operations(views: Iterable[OperationView]) -> Table:
-    """A row a bulk operation: how far it is, and of which tasks: projects and filter."""
+    """A row per bulk operation: progress, projects and filter."""
     table = bare_table(["id", "action", "began", "state"], ["looked at", "matched"], ["tasks of"])
     for view in views:
         words = (str(view.id), action(view), ago(view.began_at), progress(view))
@@ -78,12 +78,12 @@ def of_operations(views: Iterable[OperationView]) -> Table:
 
 
 def action(view: OperationView) -> str:
-    """What it does."""
+    """What the operation does."""
     return f"dry {view.action}" if view.dry_run else view.action
 
 
 def chosen(view: OperationView) -> str:
-    """Its filter, in the options that say it; "" if it has none."""
+    """The operation's filter as command-line options; empty if it has none."""
     said = view.filter
     options = [f"--state {state}" for state in said.states]
     globs = (("--url-glob", said.url), ("--error-glob", said.error))
@@ -92,5 +92,5 @@ def chosen(view: OperationView) -> str:
 
 
 def progress(view: OperationView) -> str:
-    """``ended``, or how far it is; what came after it began is looked at, too, so it may know less than it sees."""
+    """``ended``, or its progress. Tasks that arrive later are examined, too, so ``seen`` may exceed ``known``."""
     return "ended" if view.ended_at else f"{min(view.seen / max(view.known, 1), 0.99):.0%}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from taskqueue.store.tools.export_formats import ExportFormat
 
 STDIN: Final = 0
-"""As a file descriptor."""
+"""File descriptor."""
 
 
 @click.command()
@@ -105,10 +105,10 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
 
 
 def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iterator[bytes]:
-    """The lines of a file, or its maps. What is in a store came in a message, so it is not longer than one may be.
+    """The lines or maps of a file, none longer than what one message could have brought into a store.
 
     Raises:
-        BadLine: it can't be read any further.
+        BadLine: a part is too long or malformed.
     """
     from taskqueue.protocol.value_stream import LONGEST_TIMES, BrokenStream, lines, values
     from taskqueue.store.tools.export_formats import MESSAGEPACK
@@ -124,10 +124,10 @@ def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iter
 
 
 def _records(reader: ReadOnlyStore, names: Sequence[str]) -> list[ProjectRecord]:
-    """Of the projects that are named, or of all.
+    """Records of the named projects, or of all.
 
     Raises:
-        click.ClickException: one isn't there.
+        click.ClickException: a project does not exist.
     """
     from taskqueue.store.tools.store_stats import project_records
 

@@ -1,4 +1,4 @@
-"""``taskqueue store stats`` and ``check``: what a store has, and whether all of it agrees."""
+"""``taskqueue store stats`` and ``check``: a store's statistics, and its consistency."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli.input.confirmation import tasks
-from taskqueue.cli.output.json_output import as_plain, print_object, takes_json
+from taskqueue.cli.output.json_output import as_plain, json_option, print_object
 from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
 from taskqueue.terminal.lines import say
 from taskqueue.units import size_text
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--by", type=click.Choice(["project"]), help="About how much of the disk each project takes.")
-@takes_json
+@json_option
 @store_options
 def stats(target: StoreTarget, by: str | None, as_json: bool) -> None:
     """Show what a store has: tasks by project and state, bytes by family and level, and whether its cache will do.
@@ -139,7 +139,7 @@ def _damaged(target: StoreTarget, lines: list[str]) -> int:
 
 
 def _entries(reader: ReadOnlyStore) -> int:
-    """About how many there are."""
+    """Estimated number of entries."""
     from taskqueue.store.records.layout import FAMILIES
 
     return sum(map(reader.keys, FAMILIES))

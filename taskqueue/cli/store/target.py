@@ -1,4 +1,4 @@
-"""Which store a command is about, and the line that moves while it is at work."""
+"""The options that name a store, and the progress bar of commands that work on one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Progress = Callable[[int], object]
 
 
 class StoreTarget(NamedTuple):
-    """A store: its folder; the cache that its daemon has, and the longest message that it takes, in bytes."""
+    """A store: its folder, and of its daemon's config the cache and the longest message in bytes."""
 
     path: str
     cache_bytes: int
@@ -26,7 +26,7 @@ class StoreTarget(NamedTuple):
 
 
 def store_options(command: Callable[..., T]) -> Callable[..., T]:
-    """Give a command the options --config and --store; it is called with the ``place`` that they name."""
+    """Add the options --config and --store to a command, which gets the ``target`` that they name."""
 
     @click.option(
         "-c", "--config", metavar="FILE", type=click.Path(), envvar="TASKQUEUE_CONFIG", help="The daemon's config file."
@@ -49,7 +49,7 @@ def _target(config: str | None, store: str | None) -> StoreTarget:
 
 @contextmanager
 def progress_bar(what: str, total: int | None = None) -> Iterator[Progress]:
-    """Show how far something is, on a terminal; elsewhere nothing. Call what it gives with how many are done."""
+    """Show a progress bar if stderr is a terminal; yields a function to call with the number done."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return

@@ -23,13 +23,13 @@ NAMED: Final = {
     "\x1b[H": "home", "\x1b[F": "end", "\x1b[1~": "home", "\x1b[4~": "end", "\x1bOH": "home", "\x1bOF": "end",
     "\x1b": "escape", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace",
 }  # fmt: skip
-"""Keys that are no characters, by what terminals send for them; others of that kind have no name."""
+"""Names of keys that are no characters, by their escape sequences; other such keys have no name."""
 
 PIECE: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|.", re.DOTALL)
 
 
 class Keys:
-    """Use it as a context manager, with the descriptor of a terminal."""
+    """Reads keys from a terminal's descriptor; a context manager."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal = terminal
@@ -47,10 +47,10 @@ class Keys:
         termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._before)
 
     def next(self, seconds: float) -> str:
-        """The next key: its character, or one of the names in NAMED; "" if none is pressed within so many seconds.
+        """The next key: its character, or a name in NAMED; empty if none is pressed within ``seconds``.
 
         Raises:
-            EOFError: the terminal is gone.
+            EOFError: the terminal is closed.
         """
         if not self._waiting and select.select([self._terminal], [], [], max(0.0, seconds))[0]:
             self._waiting.extend(keys(self._decoder.decode(self._read())))
@@ -67,6 +67,6 @@ class Keys:
 
 
 def keys(text: str) -> list[str]:
-    """The keys that a terminal has sent this for, without those that have no name."""
+    """The keys in what a terminal has sent, without those that have no name."""
     named = (NAMED.get(piece, piece) for piece in PIECE.findall(text))
     return [key for key in named if not key.startswith("\x1b")]

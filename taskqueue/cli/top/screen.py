@@ -21,7 +21,7 @@ from rich.table import Table
 
 from taskqueue.cli.output import tables
 from taskqueue.cli.top.speeds import Speeds
-from taskqueue.cli.top.view import HELP, Rows, View
+from taskqueue.cli.top.view import HELP, ListView, View
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
 from taskqueue.protocol.replies import FetchersReply, StatusReply
 from taskqueue.protocol.views import FetcherView, ProjectView
@@ -29,19 +29,19 @@ from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 
 AROUND: Final = 7
-"""Lines that are no rows of the list: three of the head, one empty, its own head, one empty, the foot."""
+"""Lines that are not rows of the list: three of the head, one empty, its header, one empty, the footer."""
 
 NAME_LEAST, NAME_MOST = 12, 28
 """Characters of the first column, while there is anything beside it."""
 
 ALL: Final = ""
-"""The name of all projects among the speeds."""
+"""The key of all projects together among the speeds."""
 
 T = TypeVar("T")
 
 
-class Seen(NamedTuple):
-    """What the daemon has told last, and how fast things go, by name; ``silent``: it did not answer since."""
+class Snapshot(NamedTuple):
+    """The daemon's latest replies, with speeds by project name; ``silent``: why there are no newer ones."""
 
     status: StatusReply
     fetchers: FetchersReply
@@ -49,8 +49,8 @@ class Seen(NamedTuple):
     silent: str = ""
 
 
-class Cells(NamedTuple, Generic[T]):
-    """A column beside the name: its head, how wide it is, by which order it is meant, and its cells."""
+class Column(NamedTuple, Generic[T]):
+    """A column beside the name: header, width, the order that it shows, and its cells."""
 
     head: str
     width: int
@@ -66,15 +66,15 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def _tasks(state: str) -> Cells[ProjectView]:
+def _tasks(state: str) -> Column[ProjectView]:
     def cell(view: ProjectView, speeds: Speeds | None) -> Text:
         number: int = getattr(view.counts, state)
         return Text(count(number), style="" if number else "dim")
 
-    return Cells(state, max(len(state), 9), state, cell)
+    return Column(state, max(len(state), 9), state, cell)
 
 
-def _speed(event: str) -> Cells[ProjectView]:
+def _speed(event: str) -> Column[ProjectView]:
     def cell(view: ProjectView, speeds: Speeds | None) -> Text:
         if speeds is None:
             return Text("")
@@ -82,19 +82,19 @@ def _speed(event: str) -> Cells[ProjectView]:
         style = {"failed": "red", "retried": "yellow"}.get(event, "")
         return Text(f"{number:,.1f}", style=style if number else "dim")
 
-    return Cells(f"{event}/s", max(len(event) + 2, 8), f"{event}_5m", cell)
+    return Column(f"{event}/s", max(len(event) + 2, 8), f"{event}_5m", cell)
 
 
 def _state(view: ProjectView, speeds: Speeds | None) -> Text:
     return Text(view.state, style=tables.STYLES[view.state])
 
 
-PROJECT_CELLS: Final[tuple[Cells[ProjectView], ...]] = (
-    Cells("state", 8, "", _state),
+PROJECT_CELLS: Final[tuple[Column[ProjectView], ...]] = (
+    Column("state", 8, "", _state),
     _tasks("ready"),
     _tasks("delayed"),
     _tasks("processing"),
-    Cells("rate", 12, "", lambda view, speeds: tables.rate(view)),
+    Column("rate", 12, "", lambda view, speeds: tables.rate(view)),
     _speed("new"),
     _speed("selected"),
     _speed("success"),
@@ -104,11 +104,11 @@ PROJECT_CELLS: Final[tuple[Cells[ProjectView], ...]] = (
 PROJECT_FIRST: Final = (
     "state", "ready", "processing", "selected/s", "retried/s", "failed/s", "new/s", "delayed", "success/s", "rate",
 )  # fmt: skip
-"""Which of them are left out last."""
+"""Columns by importance: the last ones are dropped first."""
 
 
-def _fetcher(head: str, width: int, sort: str, place: int) -> Cells[FetcherView]:
-    return Cells(head, width, sort, lambda view, speeds: Text(tables.fetcher_cells(view)[place]))
+def _fetcher(head: str, width: int, sort: str, place: int) -> Column[FetcherView]:
+    return Column(head, width, sort, lambda view, speeds: Text(tables.fetcher_cells(view)[place]))
 
 
 FETCHER_CELLS: Final = (
@@ -124,21 +124,21 @@ FETCHER_FIRST: Final = ("holds", "oldest", "failed", "silent", "done", "address"
 
 
 def rows_that_fit(height: int) -> int:
-    """Of the list that is looked at, on a screen of so many lines."""
+    """Rows of the list on a screen of ``height`` lines."""
     return max(1, height - AROUND)
 
 
-def drawn(url: str, seen: Seen, view: View, width: int, height: int) -> RenderableType:
+def render_screen(url: str, snapshot: Snapshot, view: View, width: int, height: int) -> RenderableType:
     """The whole screen."""
-    parts = [*_head(url, seen), Text("")]
+    parts = [*_head(url, snapshot), Text("")]
     used = 4
     if view.fetchers_seen:
-        parts.append(_fetchers(seen.fetchers.fetchers, view.fetchers, width))
-        used += 1 + len(seen.fetchers.fetchers)
+        parts.append(_fetchers(snapshot.fetchers.fetchers, view.fetchers, width))
+        used += 1 + len(snapshot.fetchers.fetchers)
     else:
-        parts.append(_projects(seen, view.projects, width))
-        used += 1 + len(seen.status.projects)
-        parts += _below(seen, view, width, height - used - 2)
+        parts.append(_projects(snapshot, view.projects, width))
+        used += 1 + len(snapshot.status.projects)
+        parts += _below(snapshot, view, width, height - used - 2)
         used += sum(_lines(part) for part in parts[5:])
     parts += [Text("")] * max(0, height - used - 1)
     return Group(*parts, _foot(view))
@@ -148,61 +148,61 @@ def _lines(part: RenderableType) -> int:
     return 1 + part.row_count if isinstance(part, Table) else 1
 
 
-def _head(url: str, seen: Seen) -> list[RenderableType]:
-    status, fetchers = seen.status, seen.fetchers
+def _head(url: str, snapshot: Snapshot) -> list[RenderableType]:
+    status, fetchers = snapshot.status, snapshot.fetchers
     first = _line(f"{url}  taskqueue {status.version}, up {duration_text(status.uptime_seconds)}, epoch {status.epoch}")
-    if seen.silent:
-        first = _line(f"{url}  {seen.silent}", "red")
+    if snapshot.silent:
+        first = _line(f"{url}  {snapshot.silent}", "red")
     counts = ", ".join(f"{count(getattr(status.counts, state))} {state}" for state in tables.LIVE)
     who = "1 fetcher holds" if fetchers.found == 1 else f"{fetchers.found:,} fetchers hold"
     second = _line(f"{counts}; {who} {count(fetchers.holds)} of {count(fetchers.capacity)}")
-    speeds = seen.speeds.get(ALL)
+    speeds = snapshot.speeds.get(ALL)
     third = "  ".join(f"{name} {getattr(speeds, name):,.1f}/s" for name in Speeds.__struct_fields__) if speeds else ""
     return [first, second, _line(third)]
 
 
-def _projects(seen: Seen, rows: Rows[ProjectSort], width: int) -> RenderableType:
-    if not seen.status.projects:
+def _projects(snapshot: Snapshot, rows: ListView[ProjectSort], width: int) -> RenderableType:
+    if not snapshot.status.projects:
         return _line("No project is named so." if rows.part else "No projects yet.")
-    named = [(view.name, view, seen.speeds.get(view.name)) for view in seen.status.projects]
+    named = [(view.name, view, snapshot.speeds.get(view.name)) for view in snapshot.status.projects]
     return _table("project", named, _chosen(PROJECT_CELLS, PROJECT_FIRST, rows.sort), rows.sort, width)
 
 
-def _fetchers(views: Sequence[FetcherView], rows: Rows[FetcherSort], width: int) -> RenderableType:
+def _fetchers(views: Sequence[FetcherView], rows: ListView[FetcherSort], width: int) -> RenderableType:
     if not views:
         return _line("No fetcher is named so." if rows.part else "No fetchers.")
     named = [(view.name or view.session, view, None) for view in views]
     return _table("fetcher", named, _chosen(FETCHER_CELLS, FETCHER_FIRST, rows.sort), rows.sort, width)
 
 
-def _below(seen: Seen, view: View, width: int, left: int) -> list[RenderableType]:
-    """Why projects have paused themselves, and the first fetchers, in so many lines."""
+def _below(snapshot: Snapshot, view: View, width: int, left: int) -> list[RenderableType]:
+    """Why projects have paused themselves, and the first fetchers, in ``left`` lines."""
     parts: list[RenderableType] = []
-    reasons = [f"{each.name}: {each.reason}" for each in seen.status.projects if each.reason]
+    reasons = [f"{each.name}: {each.reason}" for each in snapshot.status.projects if each.reason]
     for reason in reasons[: max(0, left - 1)]:
         parts.append(_line(reason, "yellow"))
         left -= 1
-    if left >= 3 and seen.fetchers.fetchers:
-        parts += [Text(""), _fetchers(seen.fetchers.fetchers[: left - 2], view.fetchers, width)]
+    if left >= 3 and snapshot.fetchers.fetchers:
+        parts += [Text(""), _fetchers(snapshot.fetchers.fetchers[: left - 2], view.fetchers, width)]
     return parts
 
 
-def _chosen(cells: Iterable[Cells[T]], first: Sequence[str], sort: str) -> list[tuple[int, Cells[T]]]:
-    """Columns, each with how soon it is left out; the one that is sorted by is the last."""
+def _chosen(cells: Iterable[Column[T]], first: Sequence[str], sort: str) -> list[tuple[int, Column[T]]]:
+    """Columns by importance; the one that is sorted by is never dropped."""
     return [(-1 if sort and cell.sort == sort else first.index(cell.head), cell) for cell in cells]
 
 
 def _table(
     head: str,
     rows: Sequence[tuple[str, T, Speeds | None]],
-    ranked: Iterable[tuple[int, Cells[T]]],
+    ranked: Iterable[tuple[int, Column[T]]],
     sort: str,
     width: int,
 ) -> Table:
-    """One line a row, whatever there is in it."""
+    """A table with one line per row, and as many columns as fit."""
     name_width = max(NAME_LEAST, min(NAME_MOST, max(len(name) for name, _, _ in rows)))
     left = width - name_width
-    fitting: list[Cells[T]] = []
+    fitting: list[Column[T]] = []
     ranked = list(ranked)
     for _, cell in sorted(ranked, key=lambda each: each[0]):
         if left > cell.width:
@@ -222,7 +222,7 @@ def _table(
 
 
 def _line(text: str, style: str = "") -> Text:
-    """Cut where the screen ends."""
+    """A line that is cut at the edge of the screen."""
     return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 

@@ -1,4 +1,4 @@
-"""How fast projects go, by totals that are looked at now and then."""
+"""Speeds of projects, computed from totals that are sampled now and then."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import msgspec
 from taskqueue.protocol.views import Totals
 
 SHORTEST_SECONDS: Final = 0.5
-"""Between two looks that tell a speed; what is looked at more often keeps the speed that it had."""
+"""Between two samples that give a new speed; with more frequent samples the speed stays."""
 
 LOOKED_AT_MOST: Final = 1000
-"""Projects that are remembered besides those of the last look."""
+"""Projects that are remembered besides those of the last sample."""
 
 
 class Speeds(msgspec.Struct, frozen=True):
@@ -26,32 +26,32 @@ class Speeds(msgspec.Struct, frozen=True):
     failed: float
 
 
-class Look(NamedTuple):
-    """When something was looked at (seconds of any clock), how its totals stood then, and how fast it went before."""
+class Sample(NamedTuple):
+    """Totals at a time (seconds of any clock), and the speeds up to it."""
 
     at: float
     totals: Totals
     speeds: Speeds | None
 
 
-class Watch:
-    """Remembers the last looks, by name."""
+class SpeedMeter:
+    """Remembers the last sample of each project."""
 
     def __init__(self) -> None:
-        self._looks: dict[str, Look] = {}
+        self._looks: dict[str, Sample] = {}
 
     def look(self, at: float, totals: Mapping[str, Totals]) -> dict[str, Speeds]:
-        """Speeds since each was looked at before; those that are seen for the first time have none."""
-        seen = {name: _look(self._looks.get(name), at, now) for name, now in totals.items()}
+        """Speeds since each project's last sample; a project that is new has none."""
+        seen = {name: _next_sample(self._looks.get(name), at, now) for name, now in totals.items()}
         self._looks = ({} if len(self._looks) > LOOKED_AT_MOST else self._looks) | seen
         return {name: look.speeds for name, look in seen.items() if look.speeds is not None}
 
 
-def _look(before: Look | None, at: float, totals: Totals) -> Look:
+def _next_sample(before: Sample | None, at: float, totals: Totals) -> Sample:
     if before is None:
-        return Look(at, totals, None)
+        return Sample(at, totals, None)
     if at - before.at < SHORTEST_SECONDS:
         return before
     # Totals shrink when a project is deleted and made again; that is no speed.
     gained = (max(0, getattr(totals, name) - getattr(before.totals, name)) for name in Speeds.__struct_fields__)
-    return Look(at, totals, Speeds(*(count / (at - before.at) for count in gained)))
+    return Sample(at, totals, Speeds(*(count / (at - before.at) for count in gained)))

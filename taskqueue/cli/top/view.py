@@ -1,4 +1,4 @@
-"""What ``taskqueue top`` is looking at, and how keys change it."""
+"""The state of ``taskqueue top``: which list is shown, in which order, and how keys change that."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ FETCHER_SORTS: Final[tuple[FetcherSort, ...]] = (
 )  # fmt: skip
 
 PART_CHARS: Final = 64
-"""Of a filter."""
+"""The longest filter."""
 
 HELP: Final = "q quit  s sort  / filter  f {other}  j k scroll"
 
 Sort = TypeVar("Sort", bound=str)
 
 
-class Rows(Generic[Sort]):
-    """A list that is looked at: in which order, which part of it.
+class ListView(Generic[Sort]):
+    """The visible part of a list, and its order.
 
     Attributes:
-        sorts: the orders that it can have; ``sort`` is the one that it has.
-        part: of the names that it is about.
-        skip: rows above the first one that is seen.
+        sorts: the possible orders; ``sort`` is the current one.
+        part: filter: names contain it.
+        skip: rows above the first visible one.
         seen: rows that fit on the screen.
-        found: rows that there are.
+        found: rows of the whole list.
     """
 
     def __init__(self, sorts: tuple[Sort, ...], sort: Sort, part: str) -> None:
@@ -41,44 +41,44 @@ class Rows(Generic[Sort]):
         self.found = 0
 
     def turn(self, by: int) -> None:
-        """Take the order that is so many further, from the first row on."""
+        """Switch to the order ``by`` places further, and go to the first row."""
         at = self.sorts.index(self.sort) if self.sort in self.sorts else -by
         self.sort = self.sorts[(at + by) % len(self.sorts)]
         self.skip = 0
 
     def scroll(self, by: int) -> None:
-        """Go so many rows down, as far as there are any."""
+        """Scroll down by ``by`` rows, within the list."""
         self.skip = max(0, min(self.skip + by, self.found - self.seen))
 
     def narrow(self, part: str) -> None:
-        """Be about other names, from the first row on."""
+        """Change the filter, and go to the first row."""
         self.part = part[:PART_CHARS]
         self.skip = 0
 
 
 class View:
-    """Both lists, and which one is seen.
+    """The two lists, and which one is visible.
 
     Attributes:
-        fetchers_seen: it is that of the fetchers.
-        typing: keys are those of a filter.
-        ended: it has been looked at for long enough.
+        fetchers_seen: the visible list is that of the fetchers.
+        typing: keys edit the filter.
+        ended: the user has quit.
     """
 
     def __init__(self, sort: ProjectSort, part: str) -> None:
-        self.projects: Rows[ProjectSort] = Rows(PROJECT_SORTS, sort, part)
-        self.fetchers: Rows[FetcherSort] = Rows(FETCHER_SORTS, "oldest", "")
+        self.projects: ListView[ProjectSort] = ListView(PROJECT_SORTS, sort, part)
+        self.fetchers: ListView[FetcherSort] = ListView(FETCHER_SORTS, "oldest", "")
         self.fetchers_seen = False
         self.typing = False
         self.ended = False
 
     @property
-    def rows(self) -> Rows[ProjectSort] | Rows[FetcherSort]:
-        """The list that is seen."""
+    def rows(self) -> ListView[ProjectSort] | ListView[FetcherSort]:
+        """The visible list."""
         return self.fetchers if self.fetchers_seen else self.projects
 
     def press(self, key: str) -> None:
-        """Do what a key says; one that says nothing changes nothing."""
+        """Apply a key; a key without meaning changes nothing."""
         if self.typing:
             self._type(key)
         elif key == "q":
@@ -106,7 +106,7 @@ class View:
             rows.narrow(rows.part + key)
 
     def _rows_of(self, key: str) -> int:
-        """By how many rows a key goes down."""
+        """Rows that a key scrolls down."""
         rows = self.rows
         match key:
             case "down" | "j":

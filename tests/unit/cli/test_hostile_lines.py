@@ -17,7 +17,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from taskqueue.cli.input.task_lines import Lines
+from taskqueue.cli.input.task_lines import TaskLines
 from taskqueue.cli.main import main
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.requests import NewTasks
@@ -71,7 +71,7 @@ def test_any_change_of_a_task_is_a_task_or_a_complaint(packed: bool) -> None:
         )
         defaults: dict[str, Any] = chance.choice([{}, {"priority": 1}, {"save": {"q": 1}}, {"body": [1]}])
 
-        read = Lines("tasks:", source, defaults, complaints.append)
+        read = TaskLines("tasks:", source, defaults, complaints.append)
 
         for task in read:
             encode(NewTasks(session="s", n=1, project="news", tasks=[task]))
@@ -80,14 +80,16 @@ def test_any_change_of_a_task_is_a_task_or_a_complaint(packed: bool) -> None:
 
 def test_a_line_without_an_end_is_one_complaint_after_the_tasks_before_it() -> None:
     complaints: list[str] = []
-    read = Lines("tasks:", lines(io.StringIO("http://s/a\n" + "x" * 100), 50), {}, complaints.append)
+    read = TaskLines("tasks:", lines(io.StringIO("http://s/a\n" + "x" * 100), 50), {}, complaints.append)
 
     assert [task.url for task in read] == ["http://s/a"]
     assert complaints == ["tasks: line 2 is longer than 50"]
 
 
 def test_the_places_of_a_million_empty_lines_take_no_memory() -> None:
-    read = Lines("tasks:", chain(repeat("\n", 1_000_000), ["http://s/a", "", "http://s/b"]), {}, lambda problem: None)
+    read = TaskLines(
+        "tasks:", chain(repeat("\n", 1_000_000), ["http://s/a", "", "http://s/b"]), {}, lambda problem: None
+    )
 
     assert len(list(read)) == 2
     assert (read.where(0), read.where(1)) == ("tasks:1000001", "tasks:1000003")

@@ -8,7 +8,7 @@ import pytest
 
 from taskqueue import Drop, Retry, Task
 from taskqueue.demo.crawler import ARCHIVE_SECONDS, crawl
-from taskqueue.demo.page import Page, Site, Tell, not_found, quiet
+from taskqueue.demo.page import Page, Progress, Site, no_progress, not_found
 from taskqueue.protocol.fields import Assignment, Token
 
 PAGES = {
@@ -28,7 +28,7 @@ class Pages:
     def page(self, target: str) -> Page:
         return PAGES.get(target) or not_found(target)
 
-    def expected(self, tell: Tell = quiet) -> Mapping[str, int]:
+    def expected(self, tell: Progress = no_progress) -> Mapping[str, int]:
         return {}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.demo.pace import Window
-from taskqueue.demo.verdict import Evidence, judge
+from taskqueue.demo.pace_check import Window
+from taskqueue.demo.verdict import Evidence, check_claims
 from taskqueue.protocol.views import Counts
 
 EXPECTED = {"/": 200, "/a": 200, "/old": 301, "/gone": 404}
@@ -22,7 +22,7 @@ GOOD = Evidence(
 
 def broken(evidence: Evidence) -> list[tuple[str, str]]:
     """Name and text of the claims that don't hold."""
-    return [(claim.name, claim.text) for claim in judge(evidence) if not claim.holds]
+    return [(claim.name, claim.text) for claim in check_claims(evidence) if not claim.holds]
 
 
 def test_a_good_crawl_has_only_claims_that_hold() -> None:
@@ -30,7 +30,7 @@ def test_a_good_crawl_has_only_claims_that_hold() -> None:
 
 
 def test_the_kinds_of_pages_are_counted() -> None:
-    text = judge(GOOD)[0].text
+    text = check_claims(GOOD)[0].text
 
     assert text == "all 4 fetched, each exactly once: 2 × 200, 1 × 404, 1 redirect"
 
@@ -53,8 +53,8 @@ def test_after_an_interruption_a_page_may_have_been_fetched_again_but_not_be_los
 
     again = interrupted._replace(fetched=dict.fromkeys(EXPECTED, 1) | {"/a": 2})
     assert broken(again) == []
-    assert "each at least once, 1 again since it was interrupted" in judge(again)[0].text
-    assert "each exactly once, although it was interrupted" in judge(interrupted)[0].text
+    assert "each at least once, 1 again since it was interrupted" in check_claims(again)[0].text
+    assert "each exactly once, although it was interrupted" in check_claims(interrupted)[0].text
     assert broken(interrupted._replace(fetched={"/": 1}))[0][0] == "pages"
 
 

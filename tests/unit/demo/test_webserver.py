@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from taskqueue.demo.bundled_site import BundledSite
 from taskqueue.demo.page import Site
-from taskqueue.demo.site import Magazine
 from taskqueue.demo.webserver import AGENT, read_access
 
 
 @pytest.fixture
 def port(serve: Callable[[Site], int]) -> int:
-    return serve(Magazine())
+    return serve(BundledSite())
 
 
 def get(port: int, target: str, agent: str = AGENT) -> tuple[int, str, bytes]:
@@ -29,7 +29,7 @@ def get(port: int, target: str, agent: str = AGENT) -> tuple[int, str, bytes]:
 
 
 def test_pages_redirects_and_missing_pages_are_answered(port: int) -> None:
-    site = Magazine()
+    site = BundledSite()
 
     assert get(port, "/") == (200, "", site.page("/").body)
     assert get(port, "/moved/0") == (301, "/moved/1", b"")

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from taskqueue.cli.top.keys import keys
-from taskqueue.cli.top.screen import ALL, Seen, count, drawn, rows_that_fit
-from taskqueue.cli.top.speeds import Speeds, Watch
+from taskqueue.cli.top.screen import ALL, Snapshot, count, render_screen, rows_that_fit
+from taskqueue.cli.top.speeds import SpeedMeter, Speeds
 from taskqueue.cli.top.view import PROJECT_SORTS, View
 from taskqueue.protocol.replies import FetchersReply, StatusReply
 from taskqueue.protocol.views import Counts, FetcherView, ProjectView, Totals
@@ -74,7 +74,7 @@ def test_fetchers_have_an_order_a_filter_and_a_place_of_their_own() -> None:
 
 
 def test_a_speed_is_what_was_gained_since_the_last_look() -> None:
-    watch = Watch()
+    watch = SpeedMeter()
 
     assert watch.look(10.0, {"a": Totals(new=5)}) == {}
     assert watch.look(12.0, {"a": Totals(new=9, failed=1), "b": Totals()}) == {"a": Speeds(2.0, 0, 0, 0, 0.5)}
@@ -83,7 +83,7 @@ def test_a_speed_is_what_was_gained_since_the_last_look() -> None:
 
 
 def test_a_speed_is_known_again_after_a_look_at_others() -> None:
-    watch = Watch()
+    watch = SpeedMeter()
     watch.look(1.0, {"a": Totals(new=5)})
     watch.look(2.0, {"b": Totals()})
 
@@ -115,10 +115,10 @@ def screen(projects: list[ProjectView], fetchers: list[FetcherView], view: View,
     )  # fmt: skip
     those = FetchersReply(n=1, fetchers=fetchers[:rows], more=False, found=len(fetchers), capacity=10**6, holds=10**6)
     speeds = Speeds(12_345.6, 12_345.6, 12_345.6, 12_345.6, 12_345.6)
-    seen = Seen(status, those, {ALL: speeds} | {each.name: speeds for each in projects})
+    seen = Snapshot(status, those, {ALL: speeds} | {each.name: speeds for each in projects})
     file = io.StringIO()
     Console(file=file, width=width, height=height, color_system=None).print(
-        drawn("tcp://127.0.0.1:7400", seen, view, width, height)
+        render_screen("tcp://127.0.0.1:7400", seen, view, width, height)
     )
     return file.getvalue().splitlines()
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskqueue.cli.input.packed_tasks import plain_task
-from taskqueue.cli.input.task_lines import Lines, parse
+from taskqueue.cli.input.task_lines import TaskLines, parse
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.protocol.value_stream import values
 
@@ -102,7 +102,7 @@ def test_what_is_no_task_is_said(value: Any, says: str) -> None:
 def test_a_file_that_is_cut_off_gives_what_comes_before() -> None:
     told: list[str] = []
     content = msgpack.packb(URL) + msgpack.packb(7) + msgpack.packb({"url": "http://site/b"}) + b"\x81\xa3ur"
-    lines = Lines("a.msgpack: task ", values(io.BytesIO(content)), {}, told.append)
+    lines = TaskLines("a.msgpack: task ", values(io.BytesIO(content)), {}, told.append)
 
     assert [task.url for task in lines] == ["http://site/", "http://site/b"]
 

@@ -6,15 +6,15 @@ import pytest
 
 from taskqueue.cli.output.history_chart import (
     CELLS,
-    Compared,
-    Happened,
+    Comparison,
+    EventCount,
+    ProjectHistory,
     Span,
-    Told,
     bars,
     cells,
     change,
     earlier,
-    of_history,
+    history_table,
 )
 from taskqueue.protocol.views import Point
 from taskqueue.terminal.screen import Screen
@@ -25,16 +25,16 @@ DAY = 86_400.0
 def test_what_happened_in_a_time_is_spread_evenly_over_its_parts() -> None:
     span = Span(100.0, 140.0)
 
-    assert cells([Happened(Span(100.0, 120.0), 6)], span, 4) == [3, 3, 0, 0]
-    assert cells([Happened(Span(105.0, 125.0), 4)], span, 4) == [1, 2, 1, 0]
+    assert cells([EventCount(Span(100.0, 120.0), 6)], span, 4) == [3, 3, 0, 0]
+    assert cells([EventCount(Span(105.0, 125.0), 4)], span, 4) == [1, 2, 1, 0]
 
 
 def test_of_what_began_before_or_ends_after_only_the_part_inside_counts() -> None:
     span = Span(100.0, 140.0)
 
-    assert cells([Happened(Span(90.0, 110.0), 4)], span, 4) == [2, 0, 0, 0]
-    assert cells([Happened(Span(130.0, 150.0), 4)], span, 4) == [0, 0, 0, 2]
-    assert cells([Happened(Span(10.0, 50.0), 4), Happened(Span(150.0, 170.0), 4)], span, 4) == [0, 0, 0, 0]
+    assert cells([EventCount(Span(90.0, 110.0), 4)], span, 4) == [2, 0, 0, 0]
+    assert cells([EventCount(Span(130.0, 150.0), 4)], span, 4) == [0, 0, 0, 2]
+    assert cells([EventCount(Span(10.0, 50.0), 4), EventCount(Span(150.0, 170.0), 4)], span, 4) == [0, 0, 0, 0]
 
 
 def test_the_highest_bar_is_for_the_most_and_nothing_stands_where_nothing_was() -> None:
@@ -51,11 +51,13 @@ def test_a_day_beside_the_day_before_fits_into_80_columns() -> None:
     span = Span(now - DAY, now)
     minutes = [Point(span.start + 60 * n, new=2000, success=1900, failed=20) for n in range(1440)]
     hours = [Point(earlier(span).start + 3600 * n, new=60_000, success=100_000) for n in range(24)]
-    compared = Compared(Told("a-project-with-a-name", "minute", minutes), Told(None, "hour", hours))
+    compared = Comparison(
+        ProjectHistory("a-project-with-a-name", "minute", minutes), ProjectHistory(None, "hour", hours)
+    )
 
     terminal = Screen()
     with terminal.capture() as captured:
-        terminal.print(of_history(compared, span))
+        terminal.print(history_table(compared, span))
     lines = captured.get().splitlines()
 
     assert max(len(line.rstrip()) for line in lines) <= 80
@@ -68,10 +70,10 @@ def test_a_day_beside_the_day_before_fits_into_80_columns() -> None:
 
 def test_an_hour_that_is_not_over_counts_for_the_time_that_it_has_lasted() -> None:
     span = Span(0.0, 5400.0)
-    told = Told(None, "hour", [Point(3600.0, new=900)])
+    told = ProjectHistory(None, "hour", [Point(3600.0, new=900)])
 
     terminal = Screen()
     with terminal.capture() as captured:
-        terminal.print(of_history(Compared(told, Told(None, "hour", [])), span))
+        terminal.print(history_table(Comparison(told, ProjectHistory(None, "hour", [])), span))
 
     assert "900" in captured.get()

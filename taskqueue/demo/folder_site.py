@@ -13,14 +13,14 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from taskqueue.demo.links import leads_to
-from taskqueue.demo.page import Page, Site, Tell, not_found, quiet
+from taskqueue.demo.page import Page, Progress, Site, no_progress, not_found
 
 ANYWHERE = "http://folder"
 """Base of urls while nothing is served yet."""
 
 
-class Folder:
-    """A site of files.
+class FolderSite:
+    """A site made of HTML files.
 
     Args:
         root: an existing folder with an index.html.
@@ -44,18 +44,18 @@ class Folder:
         return _file_page(file / "index.html") if path.endswith("/") else Page(301, location=f"{path}/")
 
     def _file(self, path: str) -> Path:
-        """The file that a path means.
+        """The file of a path.
 
         Raises:
-            ValueError: it leads out of the folder.
+            FileNotFoundError: there is none inside of the root.
         """
         parts = PurePosixPath(unquote(path).lstrip("/")).parts
         if ".." in parts:
             raise ValueError(path)
         return self._root.joinpath(*parts)
 
-    def expected(self, tell: Tell = quiet) -> Mapping[str, int]:
-        self._reached = self._reached or walk(self, tell)
+    def expected(self, progress: Progress = no_progress) -> Mapping[str, int]:
+        self._reached = self._reached or walk(self, progress)
         return self._reached
 
 
@@ -64,8 +64,8 @@ def _file_page(file: Path) -> Page:
     return Page(200, file.read_bytes(), f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
 
 
-def walk(site: Site, tell: Tell = quiet) -> dict[str, int]:
-    """Status by target of every page that links and redirects reach from ``/``; tells how far it is after each."""
+def walk(site: Site, progress: Progress = no_progress) -> dict[str, int]:
+    """Status by target of every page reachable from ``/``; reports progress after each."""
     found = {"/": 0}
     waiting = ["/"]
     while waiting:
@@ -76,5 +76,5 @@ def walk(site: Site, tell: Tell = quiet) -> dict[str, int]:
             if (next_target := url.removeprefix(ANYWHERE)) not in found:
                 found[next_target] = 0
                 waiting.append(next_target)
-        tell(len(found) - len(waiting), len(waiting))
+        progress(len(found) - len(waiting), len(waiting))
     return found

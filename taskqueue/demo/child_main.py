@@ -3,7 +3,7 @@
 The demo holds the other end of this process's standard input. When the demo is gone, however it went, kill -9
 included, reading ends, and so does this process, at once: no orphan keeps the store, the port or the terminal.
 
-    python -m taskqueue.demo.leash MODULE:FUNCTION ARGUMENT...
+    python -m taskqueue.demo.child_main MODULE:FUNCTION ARGUMENT...
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib import import_module
 
 
 def main() -> object:
-    """Call the named function as the main function of a program, on the leash."""
+    """Call a function named on the command line as a program's main function; the process dies with its parent."""
     target, *arguments = sys.argv[1:]
     module, _, function = target.partition(":")
     threading.Thread(target=_die_with_starter, name="leash", daemon=True).start()

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from urllib.parse import parse_qsl, urlsplit
 
-from taskqueue.demo.page import Page, Tell, not_found, quiet
+from taskqueue.demo.page import Page, Progress, no_progress, not_found
 
 ARTICLES = 440
 TOPICS = 20
@@ -38,7 +38,7 @@ Link = tuple[str, str]
 """(href, text)"""
 
 
-class Magazine:
+class BundledSite:
     """The bundled site, in memory."""
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ class Magazine:
     def page(self, target: str) -> Page:
         return self._pages.get(_key(target)) or not_found(target)
 
-    def expected(self, tell: Tell = quiet) -> Mapping[str, int]:
+    def expected(self, progress: Progress = no_progress) -> Mapping[str, int]:
         return self._expected
 
 
 def _key(target: str) -> tuple[str, frozenset[Link]]:
-    """What a target means to the site: no matter the order of its parameters, nor who advertised it."""
+    """A target without what the site ignores: the order of its parameters, and the referrer in them."""
     split = urlsplit(target)
     pairs = parse_qsl(split.query, keep_blank_values=True)
     return split.path, frozenset(pair for pair in pairs if not pair[0].startswith("utm_"))
@@ -107,7 +107,7 @@ def _article_links(n: int) -> Iterator[Link]:
 
 
 def _article_ring(n: int) -> Iterator[Link]:
-    """Four articles, far and near, each linked to in its own way."""
+    """Four articles, far and near, each linked in another form of url."""
     yield f"/article/{(n + 1) % ARTICLES}", "Next"
     yield f"/article/{(n - 1) % ARTICLES}#comments", "Previous"
     yield f"/article/{(7 * n + 3) % ARTICLES}?utm_source=related&utm_medium=web", "Related"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from taskqueue.demo import run as runs
-from taskqueue.demo.run import Run
+from taskqueue.demo import crawl_run as runs
+from taskqueue.demo.crawl_run import Run
 from taskqueue.errors import ConfigError
 
 RUN = Run(number=3, site="/pages", port=7480, starts=2)

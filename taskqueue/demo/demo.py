@@ -1,8 +1,8 @@
-"""The demo as a story: which crawl is this, set the stage, watch, judge, stop.
+"""The demo from start to end: choose the crawl, start the processes, watch, check the result, stop.
 
-no crawl yet, or the last one finished   a new one: the project is deleted and made again, the start page pushed
-the last one unfinished                  goes on where it was, whatever ended it
-unfinished, but of another site          a new one, and it says so
+no crawl yet, or the last one finished   a new one: the project is deleted and created again, the start page pushed
+the last one unfinished                  continues where it was, whatever ended it
+unfinished, but of another site          a new one, and the output says so
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ import msgspec
 from rich.console import Console
 
 from taskqueue import Client
-from taskqueue.demo import run as runs
-from taskqueue.demo import stage
+from taskqueue.demo import crawl_run as runs
+from taskqueue.demo import services
+from taskqueue.demo.crawl_run import Run
 from taskqueue.demo.evidence import gather
-from taskqueue.demo.following import following
-from taskqueue.demo.live import screen
+from taskqueue.demo.monitor import CrawlMonitor, over
 from taskqueue.demo.page import Site
 from taskqueue.demo.processes import Processes, locked
-from taskqueue.demo.run import Run
-from taskqueue.demo.verdict import Claim, judge
-from taskqueue.demo.watch import Watcher, over
+from taskqueue.demo.progress_display import open_display
+from taskqueue.demo.verdict import Claim, check_claims
+from taskqueue.demo.walk_progress import show_walk
 from taskqueue.demo.webserver import site_of
 from taskqueue.errors import ConfigError, TaskQueueError
 from taskqueue.terminal.screen import Text
 
 INTERRUPTED = 130
-"""Exit status, as of a program that Ctrl-C ended."""
+"""Exit status of a program ended by Ctrl-C."""
 
 Part = str | tuple[str, str]
-"""A piece of text, or one with a style."""
+"""A piece of text, with or without a style."""
 
 
 class Options(NamedTuple):
-    """What to show.
+    """Options of the demo.
 
     Attributes:
-        once: end with the crawl.
-        folder: of HTML pages to serve; None is the bundled site.
+        once: exit when the crawl is finished.
+        folder: of HTML pages to serve; None: the bundled site.
         data: folder for the store, logs and the like.
-        rate: pages handed out a second.
+        rate: pages per second.
     """
 
     once: bool
@@ -59,22 +59,23 @@ class Options(NamedTuple):
     rate: float
 
 
-def show(options: Options, console: Console) -> int:
-    """Run the demo until it is interrupted or, once, until the crawl is finished.
+def run_demo(options: Options, console: Console) -> int:
+    """Run the demo until it is interrupted or, with ``once``, until the crawl is finished.
 
     Returns:
-        Exit status: 0, or 1 if a claim about the crawl doesn't hold, or 130 if it was to finish and was interrupted.
+        Exit status: 0; 1 if a claim about the crawl doesn't hold; 130 if it was interrupted before its end with
+            ``once``.
 
     Raises:
-        TaskQueueError: it can't be shown; the message says why.
+        TaskQueueError: the demo can't run; the message says why.
     """
     site = _site(options.folder)
     options.data.mkdir(parents=True, exist_ok=True)
     with locked(options.data) as lock, _interruptible():
-        return _Show(options, console, site, Processes(options.data, lock)).run()
+        return _Demo(options, console, site, Processes(options.data, lock)).run()
 
 
-class _Show:
+class _Demo:
     def __init__(self, options: Options, console: Console, site: Site, processes: Processes) -> None:
         self._options = options
         self._console = console
@@ -97,17 +98,17 @@ class _Show:
         run = self._next_run(before)
         self._count_pages()
         site_url = self._start_site(run)
-        with closing(stage.start_scheduler(self._processes, self._options.data, self._options.rate)) as client:
+        with closing(services.start_scheduler(self._processes, self._options.data, self._options.rate)) as client:
             self._begin(client, run, site_url)
-            watcher = Watcher(client, self._processes, self._console, self._pages)
-            watcher.look()
-            stage.start_fetchers(self._processes, client.url)
-            self._introduce(before, run, site_url, client.url, over(watcher.counts))
-            return self._watch(watcher, client, run, site_url)
+            monitor = CrawlMonitor(client, self._processes, self._console, self._pages)
+            monitor.look()
+            services.start_fetchers(self._processes, client.url)
+            self._introduce(before, run, site_url, client.url, over(monitor.counts))
+            return self._watch(monitor, client, run, site_url)
 
     def _count_pages(self) -> None:
         if self._options.folder:
-            with following(self._console, self._options.folder) as tell:
+            with show_walk(self._console, self._options.folder) as tell:
                 self._site.expected(tell)
             self._say()
         self._pages = len(self._site.expected())
@@ -115,7 +116,7 @@ class _Show:
     def _next_run(self, before: Run | None) -> Run:
         if before and not before.is_finished and before.site == self._site_name():
             return msgspec.structs.replace(before, starts=before.starts + 1)
-        return Run((before.number if before else 0) + 1, self._site_name(), stage.free_port(stage.SITE_PORT))
+        return Run((before.number if before else 0) + 1, self._site_name(), services.free_port(services.SITE_PORT))
 
     def _site_name(self) -> str:
         return str(self._options.folder.resolve()) if self._options.folder else ""
@@ -124,34 +125,34 @@ class _Show:
         data = self._options.data
         if run.starts == 1:
             runs.forget_access(data)
-        elif stage.free_port(run.port) != run.port:
+        elif services.free_port(run.port) != run.port:
             raise TaskQueueError(
                 f"port {run.port}, where the pages of the unfinished crawl are served, is taken; "
                 f"free it, or remove {data} to start over"
             )
-        return stage.start_site(self._processes, run.port, runs.access_log(data, run.starts), self._options.folder)
+        return services.start_site(self._processes, run.port, runs.access_log(data, run.starts), self._options.folder)
 
     def _begin(self, client: Client, run: Run, site_url: str) -> None:
-        """Make the scheduler's state that of this crawl; what goes on is there already."""
+        """Prepare the scheduler for a new crawl; an unfinished one is there already."""
         if run.starts == 1:
-            client.projects.delete(stage.PROJECT)
-            client.projects.start(stage.PROJECT)
-            client.push(stage.PROJECT, site_url)
+            client.projects.delete(services.PROJECT)
+            client.projects.start(services.PROJECT)
+            client.push(services.PROJECT, site_url)
         runs.save(self._options.data, run)
 
-    def _watch(self, watcher: Watcher, client: Client, run: Run, site_url: str) -> int:
+    def _watch(self, monitor: CrawlMonitor, client: Client, run: Run, site_url: str) -> int:
         hint = "Ctrl-C stops it; started again, it goes on. Try kill -9 with any pid, too."
-        before = over(watcher.counts)
-        with screen(self._console, hint) as live:
-            watcher.until_finished(live)
-        seconds = time.monotonic() - watcher.started_at
-        evidence = gather(watcher, client, self._site, site_url, run, self._options.data)
+        before = over(monitor.counts)
+        with open_display(self._console, hint) as live:
+            monitor.until_finished(live)
+        seconds = time.monotonic() - monitor.started_at
+        evidence = gather(monitor, client, self._site, site_url, run, self._options.data)
         runs.save(self._options.data, msgspec.structs.replace(run, finished_at=time.time()))
         self._next_time = "a new crawl begins"
-        claims = judge(evidence)
-        self._conclude(run, over(watcher.counts) - before, seconds, claims)
+        claims = check_claims(evidence)
+        self._conclude(run, over(monitor.counts) - before, seconds, claims)
         if not self._options.once:
-            self._stay(watcher, client, site_url)
+            self._stay(monitor, client, site_url)
         return 0 if all(claim.holds for claim in claims) else 1
 
     # ---------------------------------------------------------------------------------------- what is said
@@ -164,10 +165,10 @@ class _Show:
         previously = _previously(before, run, done)
         self._say((f"Crawl {run.number}", "bold"), f": {name}, {self._pages} pages{previously}\n")
         self._say(f"  site        {site_url}")
-        pids = [f"pid {self._processes.pid(name)}" for name in ("scheduler", *stage.FETCHERS)]
+        pids = [f"pid {self._processes.pid(name)}" for name in ("scheduler", *services.FETCHERS)]
         self._say(f"  scheduler   {url}, {pids[0]}")
-        self._say(f"  fetchers    {', '.join(pids[1:])}; {stage.CONCURRENCY} pages at once each")
-        self._say(f"  pace        {stage.BURST} pages at once, then {self._options.rate:g} a second")
+        self._say(f"  fetchers    {', '.join(pids[1:])}; {services.CONCURRENCY} pages at once each")
+        self._say(f"  pace        {services.BURST} pages at once, then {self._options.rate:g} a second")
         self._say(f"  data        {self._options.data}: store, config, logs\n")
 
     def _conclude(self, run: Run, pages: int, seconds: float, claims: list[Claim]) -> None:
@@ -178,19 +179,19 @@ class _Show:
             mark = ("✓", "green") if claim.holds else ("✗", "bold red")
             self._say("  ", mark, f" {claim.name:10} {claim.text}")
 
-    def _stay(self, watcher: Watcher, client: Client, site_url: str) -> None:
+    def _stay(self, monitor: CrawlMonitor, client: Client, site_url: str) -> None:
         self._say("\nThe scheduler and the fetchers stay until Ctrl-C. In another terminal, try:\n")
-        flag = "" if client.url.endswith(f":{stage.SCHEDULER_PORT}") else f" --url {client.url}"
+        flag = "" if client.url.endswith(f":{services.SCHEDULER_PORT}") else f" --url {client.url}"
         self._say(f"  {_command()} status{flag}")
-        self._say(f"  {_command()} task show {stage.PROJECT} {site_url}{flag}")
-        self._say(f"  {_command()} push {stage.PROJECT} {site_url} --force-update{flag}\n")
-        with screen(self._console, f"Ctrl-C stops everything; started again, {self._next_time}.") as live:
-            watcher.forever(live)
+        self._say(f"  {_command()} task show {services.PROJECT} {site_url}{flag}")
+        self._say(f"  {_command()} push {services.PROJECT} {site_url} --force-update{flag}\n")
+        with open_display(self._console, f"Ctrl-C stops everything; started again, {self._next_time}.") as live:
+            monitor.forever(live)
 
     def _stop(self) -> None:
-        """Fetchers first, so that they can hand back what they have; a second Ctrl-C ends everything at once."""
+        """Stop fetchers first, so that they can hand back their tasks; a second Ctrl-C kills everything."""
         try:
-            self._processes.stop(stage.FETCHERS)
+            self._processes.stop(services.FETCHERS)
             self._processes.stop_all()
         except KeyboardInterrupt:
             self._processes.kill_all()
@@ -222,7 +223,7 @@ def _site(folder: Path | None) -> Site:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal stop the demo as cleanly as Ctrl-C."""
+    """Make SIGTERM and a closed terminal stop the demo as cleanly as Ctrl-C."""
     before = {name: signal.signal(name, _interrupt) for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     try:
         yield

@@ -1,4 +1,4 @@
-"""Sets the stage: the site, the scheduler and the fetchers, each a process of its own, and the client that watches.
+"""Starts the demo's services, each in a process of its own: site, scheduler, fetchers; and a client that watches.
 
     site        python http.server, loopback
     scheduler   taskqueue scheduler -c data/demo/taskqueue.toml
@@ -54,7 +54,7 @@ retry_delay = [2, 10, 60]
 
 
 class Addresses(NamedTuple):
-    """Where things are: the scheduler, by ZeroMQ, and the site, by HTTP."""
+    """Addresses of the scheduler (ZeroMQ) and the site (HTTP)."""
 
     scheduler: str
     site: str
@@ -71,10 +71,10 @@ def free_port(wanted: int) -> int:
 
 
 def start_site(processes: Processes, port: int, log: Path, folder: Path | None) -> str:
-    """Serve the site; return its start page's url.
+    """Serve the site; returns the url of its start page.
 
     Raises:
-        TaskQueueError: the port is taken, or the like.
+        TaskQueueError: it did not start.
     """
     arguments = ["--port", str(port), "--log", str(log), *(["--folder", str(folder)] if folder else [])]
     processes.start("site", "taskqueue.demo.webserver:main", *arguments)
@@ -83,10 +83,10 @@ def start_site(processes: Processes, port: int, log: Path, folder: Path | None) 
 
 
 def start_scheduler(processes: Processes, folder: Path, rate: float) -> Client:
-    """Start the daemon; return a client of it when it answers.
+    """Start the daemon; returns a client once it answers.
 
     Raises:
-        TaskQueueError: it doesn't start; the message is its last word.
+        TaskQueueError: it did not start.
     """
     url = f"tcp://{LOOPBACK}:{free_port(SCHEDULER_PORT)}"
     config = folder / "taskqueue.toml"
@@ -102,7 +102,7 @@ def start_scheduler(processes: Processes, folder: Path, rate: float) -> Client:
 
 
 def start_fetchers(processes: Processes, url: str) -> None:
-    """Start two of them at the scheduler's address."""
+    """Start two fetchers at the scheduler's address."""
     for name in FETCHERS:
         arguments = ("taskqueue.demo.crawler:crawl", "-p", PROJECT, "-j", str(CONCURRENCY), "--url", url)
         processes.start(name, COMMAND, "work", *arguments)

@@ -1,4 +1,4 @@
-"""Watches a crawl: looks at the scheduler a few times a second, shows what it sees, starts again what died."""
+"""Monitors a crawl: samples the scheduler a few times a second, displays it, restarts processes that died."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from taskqueue import Client
-from taskqueue.demo.live import Scene, Screen, Speed
-from taskqueue.demo.pace import Look
+from taskqueue.demo.pace_check import Sample
 from taskqueue.demo.processes import Processes
-from taskqueue.demo.stage import PROJECT
+from taskqueue.demo.progress_display import Display, Scene, Speed
+from taskqueue.demo.services import PROJECT
 from taskqueue.errors import RequestTimeout
 from taskqueue.protocol.views import Counts, ProjectView
 
 LOOK_SECONDS = 0.1
 
 
-class Watcher:
-    """One start of the demo, as it is seen from outside.
+class CrawlMonitor:
+    """Monitors one start of the demo, from outside.
 
     Args:
-        pages: how many the site has.
+        pages: number of pages of the site.
 
     Attributes:
-        looks: for the judgement of the pace; none are added once the crawl is finished.
+        samples: for the check of the pace; none are added once the crawl is finished.
     """
 
     def __init__(self, client: Client, processes: Processes, console: Console, pages: int) -> None:
@@ -34,17 +34,17 @@ class Watcher:
         self._console = console
         self._pages = pages
         self._speeds: dict[str, Speed] = {}
-        self.looks: list[Look] = []
+        self.samples: list[Sample] = []
         self.counts = Counts()
         self.started_at = time.monotonic()
 
     @property
     def was_interrupted(self) -> bool:
-        """A process died on the way."""
+        """Whether a process died on the way."""
         return self._processes.restarts > 0
 
     def look(self) -> list[ProjectView]:
-        """Ask once; [] if the scheduler doesn't answer."""
+        """Sample once; [] if the scheduler doesn't answer."""
         asked_at = time.monotonic()
         try:
             views = list(self._client.status().projects)
@@ -55,18 +55,18 @@ class Watcher:
                 self._note(asked_at, view)
         return views
 
-    def until_finished(self, screen: Screen) -> None:
-        """Watch until no page is left to fetch."""
+    def until_finished(self, screen: Display) -> None:
+        """Monitor until no page is left to fetch."""
         for _ in self._moments(screen, self._pages):
             if is_finished(self.counts):
                 return
 
-    def forever(self, screen: Screen) -> None:
-        """Watch until somebody interrupts."""
+    def forever(self, screen: Display) -> None:
+        """Monitor until interrupted."""
         for _ in self._moments(screen, 0):
-            self.looks.clear()
+            self.samples.clear()
 
-    def _moments(self, screen: Screen, pages: int) -> Iterator[None]:
+    def _moments(self, screen: Display, pages: int) -> Iterator[None]:
         while True:
             self._revive()
             if views := self.look():
@@ -77,7 +77,7 @@ class Watcher:
     def _note(self, asked_at: float, view: ProjectView) -> None:
         settings = view.settings
         rate, burst = float(settings["rate"]), float(settings["burst"])  # type: ignore[arg-type]
-        self.looks.append(Look(asked_at, view.totals.selected, rate, burst))
+        self.samples.append(Sample(asked_at, view.totals.selected, rate, burst))
         self.counts = view.counts
 
     def _scene(self, views: list[ProjectView], pages: int) -> Scene:
@@ -97,11 +97,13 @@ class Watcher:
 
 
 def over(counts: Counts) -> int:
-    """Pages that need no more work."""
+    """Number of finished pages."""
     return counts.success + counts.failed + counts.cancelled
 
 
 def is_finished(counts: Counts) -> bool:
-    """There was something to do and nothing is left. New tasks are kept in the commit that ends the task that
-    they came out of, so this can't be true between a page and its links."""
+    """Whether all tasks are finished, and there were some. New tasks are committed together with the end of the task
+    that
+    found them, so this can't be true between a page and its links.
+    """
     return over(counts) > 0 and counts.ready + counts.delayed + counts.processing == 0

@@ -24,11 +24,11 @@ FILE = "run.json"
 
 
 class Run(Struct, frozen=True):
-    """A crawl.
+    """A crawl, as stored between starts of the demo.
 
     Attributes:
         number: counts the crawls of this data folder, from 1.
-        site: the folder that is served; "" is the bundled site.
+        site: the folder that is served; empty: the bundled site.
         port: of the site.
         starts: how often the demo was started for it; each start has an access log of its own.
         finished_at: unix seconds, or 0.
@@ -61,18 +61,18 @@ def load(folder: Path) -> Run | None:
 
 
 def save(folder: Path, run: Run) -> None:
-    """Remember the crawl, as a whole or not at all."""
+    """Store the crawl atomically."""
     fresh = folder / f"{FILE}.new"
     fresh.write_bytes(msgspec.json.format(msgspec.json.encode(run)) + b"\n")
     os.replace(fresh, folder / FILE)
 
 
 def access_log(folder: Path, start: int) -> Path:
-    """Where the site writes down the GETs of a start of the demo, counted from 1."""
+    """The site's access log for one start of the demo, counted from 1."""
     return folder / f"access-{start}.log"
 
 
 def forget_access(folder: Path) -> None:
-    """Remove the access logs of the crawl before."""
+    """Delete the access logs of the previous crawl."""
     for log in folder.glob("access-*.log"):
         log.unlink()

@@ -1,6 +1,6 @@
-"""What the demo shows while it runs: a live table on a terminal, a plain line a second elsewhere.
+"""The demo's display: a live table on a terminal, elsewhere a plain line a second.
 
-It only shows; what it shows is handed to it as a ``Scene``.
+It only displays ``Scene`` values that it is given.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ STYLES = {"running": "green", "paused": "yellow", "stopped": "red"}
 
 
 class Scene(NamedTuple):
-    """A moment of the crawl.
+    """The state of a crawl at one moment.
 
     Attributes:
         seconds: since this start of the demo began to fetch.
         projects: with their pages per second.
-        done: pages that are over, of ``pages``.
-        pages: how many the site has; 0 if nobody waits for an end.
+        done: number of finished pages, of ``pages``.
+        pages: number of pages of the site; 0 if the crawl is not expected to end.
     """
 
     seconds: float
@@ -41,21 +41,21 @@ class Scene(NamedTuple):
     pages: int
 
 
-class Screen(Protocol):
-    """Where scenes are shown."""
+class Display(Protocol):
+    """Displays scenes."""
 
     def show(self, scene: Scene) -> None:
-        """Show the scene, now or when it is time."""
+        """Display the scene, at once or when the next line is due."""
 
 
 class Speed:
-    """Pages per second, from counts that are told now and then."""
+    """Pages per second, from counts that are sampled now and then."""
 
     def __init__(self) -> None:
         self._told: deque[tuple[float, int]] = deque()
 
     def tell(self, at: float, count: int) -> float:
-        """Remember the count; return the mean speed of the last seconds."""
+        """Add a sample; returns the mean speed of the last seconds."""
         self._told.append((at, count))
         while at - self._told[0][0] > SPEED_SECONDS:
             self._told.popleft()
@@ -64,8 +64,8 @@ class Speed:
 
 
 @contextmanager
-def screen(console: Console, hint: str) -> Iterator[Screen]:
-    """The screen that suits the console; ``hint`` stands below the live table."""
+def open_display(console: Console, hint: str) -> Iterator[Display]:
+    """The display that suits the console; ``hint`` stands below the live table."""
     if not console.is_terminal:
         yield _Lines(console)
         return
@@ -109,12 +109,12 @@ def line(view: ProjectView, speed: float) -> str:
 
 
 def _pace(view: ProjectView) -> str:
-    """What the scheduler hands out at most; for seconds more than that may end: a burst, or what took longer."""
+    """The highest rate at which the scheduler hands out; more pages than that may end in a second, after a burst."""
     return f"handed out: at most {view.settings['burst']:g} at once, then {view.settings['rate']:g}/s"
 
 
 def table(scene: Scene) -> Table:
-    """All projects, a row each; fits into a terminal of 80 columns."""
+    """A row per project; fits into 80 columns."""
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("project", "state"):
         drawn.add_column(name)

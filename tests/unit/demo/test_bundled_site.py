@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from taskqueue.demo.folder import ANYWHERE, walk
-from taskqueue.demo.site import Magazine
+from taskqueue.demo.bundled_site import BundledSite
+from taskqueue.demo.folder_site import ANYWHERE, walk
 
-SITE = Magazine()
+SITE = BundledSite()
 
 
 def hrefs() -> str:
@@ -29,7 +29,7 @@ def test_following_its_links_finds_exactly_the_listed_pages() -> None:
 
 
 def test_it_is_the_same_each_time() -> None:
-    again = Magazine()
+    again = BundledSite()
 
     assert [again.page(target) for target in SITE.expected()] == [SITE.page(target) for target in SITE.expected()]
 

@@ -7,7 +7,7 @@ import re
 
 from rich.console import Console
 
-from taskqueue.demo.live import Scene, Speed, screen, table
+from taskqueue.demo.progress_display import Scene, Speed, open_display, table
 from taskqueue.protocol.views import Counts, ProjectView, Totals
 
 VIEW = ProjectView(
@@ -25,7 +25,7 @@ def shown(scenes: list[Scene], is_terminal: bool, width: int = 100) -> str:
     console = Console(
         file=io.StringIO(), width=width, force_terminal=is_terminal, color_system=None, legacy_windows=False
     )
-    with screen(console, "Ctrl-C stops it") as it:
+    with open_display(console, "Ctrl-C stops it") as it:
         for scene in scenes:
             it.show(scene)
     file = console.file

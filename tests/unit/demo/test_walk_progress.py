@@ -7,15 +7,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from taskqueue.demo.folder import Folder
-from taskqueue.demo.following import following
+from taskqueue.demo.folder_site import FolderSite
+from taskqueue.demo.walk_progress import show_walk
 
 
 def shown(moments: list[float], *, is_terminal: bool) -> str:
     """Of a folder of which a page is read at each of these moments; the first one is the beginning."""
     file = io.StringIO()
     console = Console(file=file, width=100, force_terminal=is_terminal, color_system=None, legacy_windows=False)
-    with following(console, Path("my [pages]"), iter(moments).__next__) as tell:
+    with show_walk(console, Path("my [pages]"), iter(moments).__next__) as tell:
         for read in range(1, len(moments)):
             tell(1000 * read, 7)
     return file.getvalue()
@@ -39,7 +39,7 @@ def test_each_page_that_is_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "b.html").write_text("")
     told: list[tuple[int, int]] = []
 
-    pages = Folder(tmp_path).expected(lambda read, waiting: told.append((read, waiting)))
+    pages = FolderSite(tmp_path).expected(lambda read, waiting: told.append((read, waiting)))
 
     assert len(pages) == 4
     assert told == [(1, 2), (2, 1), (3, 1), (4, 0)]

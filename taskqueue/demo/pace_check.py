@@ -23,11 +23,11 @@ from math import isinf
 from typing import NamedTuple
 
 
-class Look(NamedTuple):
-    """What the scheduler said.
+class Sample(NamedTuple):
+    """A project's figures as the scheduler reported them.
 
     Attributes:
-        asked_at: monotonic seconds before the question was sent.
+        asked_at: monotonic seconds before the request was sent.
         handed_out: tasks of the project handed out so far.
         rate, burst: of the project.
     """
@@ -39,7 +39,7 @@ class Look(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A stretch of time, how many tasks were handed out in it, and the pace of the project."""
+    """A time window, the tasks handed out in it, and the project's pace."""
 
     seconds: float
     tasks: int
@@ -48,29 +48,29 @@ class Window(NamedTuple):
 
     @property
     def allowed(self) -> float:
-        """How many tasks the project could be handed in it."""
+        """Tasks that the pace allows in the window."""
         return self.burst + self.rate * self.seconds
 
     @property
     def is_within(self) -> bool:
-        """Up to rounding: the times have microseconds."""
+        """Whether the pace was kept, up to rounding: the times have microseconds."""
         return self.tasks <= self.allowed + 1e-3
 
 
-def fastest(looks: Sequence[Look], arrivals: Iterable[float]) -> Window | None:
+def fastest(samples: Sequence[Sample], arrivals: Iterable[float]) -> Window | None:
     """The window that used most of the burst; None if nothing arrived or the rate is unlimited.
 
     If the rate or the burst was changed on the way, the highest counts.
 
     Args:
-        looks: in the order of time; the first one before anything that ``arrivals`` tell of was handed out.
+        samples: in the order of time; the first one before any of the arrivals was handed out.
         arrivals: monotonic seconds, in order.
     """
-    rate = max((look.rate for look in looks), default=0.0)
+    rate = max((look.rate for look in samples), default=0.0)
     if isinf(rate):
         return None
-    burst = max((look.burst for look in looks), default=0.0)
-    windows = _steepest(looks, arrivals, rate)
+    burst = max((look.burst for look in samples), default=0.0)
+    windows = _steepest(samples, arrivals, rate)
     return max(
         (Window(end - start.asked_at, count, rate, burst) for start, end, count in windows),
         key=lambda window: window.tasks - window.allowed,
@@ -78,13 +78,13 @@ def fastest(looks: Sequence[Look], arrivals: Iterable[float]) -> Window | None:
     )
 
 
-def _steepest(looks: Sequence[Look], arrivals: Iterable[float], rate: float) -> Iterable[tuple[Look, float, int]]:
-    """Per arrival: the look that makes the fastest window with it, its time, and the count between them."""
-    start = looks[0] if looks else None
+def _steepest(samples: Sequence[Sample], arrivals: Iterable[float], rate: float) -> Iterable[tuple[Sample, float, int]]:
+    """Per arrival: the sample that begins its fastest window, the arrival's time, and the tasks between them."""
+    start = samples[0] if samples else None
     upcoming = 1
     for arrived, at in enumerate(arrivals, 1):
-        while upcoming < len(looks) and looks[upcoming].asked_at < at:
-            start = min(start or looks[0], looks[upcoming], key=lambda look: look.handed_out - rate * look.asked_at)
+        while upcoming < len(samples) and samples[upcoming].asked_at < at:
+            start = min(start or samples[0], samples[upcoming], key=lambda look: look.handed_out - rate * look.asked_at)
             upcoming += 1
         if start:
-            yield start, at, looks[0].handed_out + arrived - start.handed_out
+            yield start, at, samples[0].handed_out + arrived - start.handed_out
