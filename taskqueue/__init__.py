@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from taskqueue.client.tasks.new_task import new_task
     from taskqueue.client.tasks.push_many import Pushed
     from taskqueue.client.tasks.push_options import PushOptions
-    from taskqueue.client.tasks.reports import Finish
+    from taskqueue.client.tasks.reports import Reported
     from taskqueue.client.tasks.task import Task
     from taskqueue.client.worker.middleware import Middleware
     from taskqueue.client.worker.outcome import Drop, PassedOn, Retry
@@ -37,13 +37,13 @@ __all__ = [
     "ClientError",
     "Closed",
     "Drop",
-    "Finish",
     "MessageTooLarge",
     "Middleware",
     "NewTask",
     "PassedOn",
     "PushOptions",
     "Pushed",
+    "Reported",
     "RequestRejected",
     "RequestTimeout",
     "Retry",
@@ -60,7 +60,7 @@ _HOMES = {
     "AsyncClient": "client.asynchronous.client",
     "Client": "client.blocking.client",
     "Drop": "client.worker.outcome",
-    "Finish": "client.tasks.reports",
+    "Reported": "client.tasks.reports",
     "Middleware": "client.worker.middleware",
     "NewTask": "protocol.fields",
     "PassedOn": "client.worker.outcome",

@@ -36,7 +36,7 @@ PARTS: Final = {
 }
 """Parts of the asynchronous client that have a twin for threads."""
 
-LEFT_OUT: Final = {"intake", "close"}
+LEFT_OUT: Final = {"supply", "close"}
 """Methods of which there is no copy: only workers, which are asynchronous, take tasks in; OPENING closes."""
 
 ANNOTATIONS: Final = {

@@ -10,7 +10,7 @@ from taskqueue.client.tasks.identity import canonical_url, default_taskid
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import Pushed
 from taskqueue.client.tasks.push_options import PushOptions
-from taskqueue.client.tasks.reports import Finish
+from taskqueue.client.tasks.reports import Reported
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.middleware import Middleware
 from taskqueue.client.worker.outcome import Drop, PassedOn, Retry
@@ -20,11 +20,11 @@ __all__ = [
     "AsyncClient",
     "Client",
     "Drop",
-    "Finish",
     "Middleware",
     "PassedOn",
     "PushOptions",
     "Pushed",
+    "Reported",
     "Retry",
     "Task",
     "Worker",

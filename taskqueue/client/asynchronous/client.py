@@ -15,8 +15,6 @@ from collections.abc import (
     AsyncIterable,
     Callable,
     Iterable,
-    Iterator,
-    Sequence,
 )
 from contextlib import suppress
 from math import inf
@@ -34,8 +32,10 @@ from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.exchange import Exchange, limit
 from taskqueue.client.connection.hold_open import Holding
 from taskqueue.client.connection.long_poll import LongPoll
-from taskqueue.client.connection.session import HandedOut, Session
+from taskqueue.client.connection.session import Session
+from taskqueue.client.connection.session_events import HandedOut
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
+from taskqueue.client.fetcher.leases import Leases
 from taskqueue.client.fetcher.relay import Relay
 from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.new_task import new_task
@@ -43,19 +43,16 @@ from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
 from taskqueue.client.tasks.push_one import push_of, single_pushes
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.push_window import BatchSender
-from taskqueue.client.tasks.reports import Finish, failure_of, single_reports, success_of
+from taskqueue.client.tasks.reports import Reported, failure_of, single_reports, success_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.choices import ProjectSort
-from taskqueue.protocol.fields import MAX_BATCH
 from taskqueue.protocol.replies import (
     NewOutcome,
-    OperationsReply,
     StatusReply,
-    TokensReply,
     VerifyReply,
     WhyReply,
 )
-from taskqueue.protocol.requests import Extend, LeaseRef, OperationList, Release, Status, Verify, Why
+from taskqueue.protocol.requests import Status, Verify, Why
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
@@ -82,6 +79,7 @@ class AsyncClient:
     Attributes:
         projects, groups, tasks, cron, operations: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
+        single_pushes, single_reports, batch_sender: what callers of other threads and workers take part in.
     """
 
     def __init__(
@@ -96,14 +94,13 @@ class AsyncClient:
         self.timeout = timeout
         session = Session(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
         exchange = self._exchange = Exchange(self.url, session, timeout, self._arrive, connect_timeout)
-        self.reach = exchange.reach
-        """Whether the daemon can be reached."""
-        self._fetching = FetchBuffer(session, exchange.pump, self._release_quietly)
+        self.reachability = exchange.reachability
+        self._leases = Leases(exchange)
+        self._fetching = FetchBuffer(session, exchange.pump, self._leases.release_soon)
         self._relay = Relay(session, exchange.pump)
         self.single_pushes = single_pushes(exchange)
         self.single_reports = single_reports(exchange, self._fetching.finished)
         self.batch_sender = BatchSender(exchange)
-        """What the blocking client, whose callers are in other threads, and workers take part in."""
         self._holding = Holding(exchange)
         long_poll = LongPoll(exchange)
         self.projects = AsyncProjects(exchange, long_poll, self._holding)
@@ -213,20 +210,11 @@ class AsyncClient:
         await self._exchange.ready()
         patience = self.timeout if timeout is None else timeout
         if patience <= 0:
-            return await self._fetching.select(n, projects, self._have_handed_out)
+            return await self._fetching.select(n, projects, self._leases.handed_out)
         with suppress(TimeoutError):
             async with asyncio.timeout(limit(patience)):
                 return await self._fetching.select(n, projects)
         return []
-
-    async def _have_handed_out(self) -> None:
-        """Wait until the daemon has handed out what it has ready for the wish that was stated last.
-
-        It hands out at the end of the turn in which it hears the wish, or of the next one if the queue has to be read
-        from its store first, and answers questions at the start of a turn. So the answer to the third one comes later.
-        """
-        for _ in range(3):
-            await self._exchange.ask(OperationList(session="", n=0), OperationsReply)
 
     async def stream(self, projects: Iterable[str] | None = None, *, capacity: int = 16) -> AsyncGenerator[Task, None]:
         """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
@@ -245,12 +233,12 @@ class AsyncClient:
         finally:
             self._fetching.leave(consumer)
 
-    async def intake(self, projects: Iterable[str] | None, slots: int, prefetch: int | None = None) -> TaskSupply:
+    async def supply(self, projects: Iterable[str] | None, slots: int, prefetch: int | None = None) -> TaskSupply:
         """What a Worker takes its tasks from; see there."""
         await self._exchange.ready()
         return TaskSupply(self._fetching, projects, slots, prefetch)
 
-    async def done(self, task: Task, new: Iterable[Item] = ()) -> Finish:
+    async def done(self, task: Task, new: Iterable[Item] = ()) -> Reported:
         """Say that a task succeeded, and which tasks came out of it; both are kept together or not at all.
 
         Args:
@@ -268,7 +256,7 @@ class AsyncClient:
         *,
         retry_after: float | None = None,
         retry: bool = True,
-    ) -> Finish:
+    ) -> Reported:
         """Say that a task failed.
 
         Args:
@@ -282,11 +270,7 @@ class AsyncClient:
     async def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""
         self._fetching.finished(task.token for task in tasks)
-        counted = 0
-        for leases in _chunks(tasks):
-            reply = await self._exchange.ask(Release(session="", n=0, leases=leases), TokensReply)
-            counted += reply.counted
-        return counted
+        return await self._leases.release(tasks)
 
     async def pass_on(self, *tasks: Task) -> None:
         """Say that another process has these tasks now, and reports them with a client of its own.
@@ -300,8 +284,7 @@ class AsyncClient:
 
     async def extend(self, task: Task, seconds: float | None = None) -> bool:
         """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""
-        request = Extend(session="", n=0, leases=[_ref(task)], seconds=seconds)
-        return (await self._exchange.ask(request, TokensReply)).counted == 1
+        return await self._leases.extend(task, seconds)
 
     # ------------------------------------------------------------------------------------ how things are
 
@@ -352,21 +335,7 @@ class AsyncClient:
     def _arrive(self, handed: HandedOut, now: float) -> None:
         self._fetching.arrive(handed.tasks, handed.fetch, now)
 
-    def _release_quietly(self, tasks: list[Task]) -> None:
-        """Hand back what nobody here wants any more; nobody waits for the answer."""
-        for leases in _chunks(tasks):
-            self._exchange.post(Release(session="", n=0, leases=leases))
-
 
 def _new_session() -> str:
     """The id of a session: 128 random bits, because whoever knows it can speak in it."""
     return secrets.token_hex(16)
-
-
-def _chunks(tasks: Sequence[Task]) -> Iterator[list[LeaseRef]]:
-    for start in range(0, len(tasks), MAX_BATCH):
-        yield [_ref(task) for task in tasks[start : start + MAX_BATCH]]
-
-
-def _ref(task: Task) -> LeaseRef:
-    return LeaseRef(task.project, task.taskid, task.token)

@@ -25,7 +25,7 @@ from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
 from taskqueue.client.tasks.push_one import push_of
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.push_window import BlockingBatchSender
-from taskqueue.client.tasks.reports import Finish, failure_of, success_of
+from taskqueue.client.tasks.reports import Reported, failure_of, success_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.replies import NewOutcome, StatusReply
@@ -54,6 +54,7 @@ class Client:
     Attributes:
         projects, groups, tasks, cron, operations: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
+        single_pushes, single_reports, batch_sender: what callers of other threads and workers take part in.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class Client:
         """
         return self._background.iterate(self._client.stream(projects, capacity=capacity))
 
-    def done(self, task: Task, new: Iterable[Item] = ()) -> Finish:
+    def done(self, task: Task, new: Iterable[Item] = ()) -> Reported:
         """Say that a task succeeded, and which tasks came out of it; both are kept together or not at all.
 
         Args:
@@ -174,7 +175,7 @@ class Client:
         """
         return self.single_reports.ask(success_of(task, new))
 
-    def failed(self, task: Task, error: str = "", *, retry_after: float | None = None, retry: bool = True) -> Finish:
+    def failed(self, task: Task, error: str = "", *, retry_after: float | None = None, retry: bool = True) -> Reported:
         """Say that a task failed.
 
         Args:

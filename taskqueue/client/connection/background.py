@@ -73,7 +73,7 @@ class Outcome(Generic[T]):
         self._done = True
 
 
-class Running(Generic[T]):
+class BackgroundCall(Generic[T]):
     """A coroutine that runs in the loop.
 
     Args:
@@ -131,7 +131,7 @@ class Background:
         self._thread = threading.Thread(target=self._live, name="taskqueue-client", daemon=True)
         self._thread.start()
 
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> Running[T]:
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> BackgroundCall[T]:
         """Run it, and wait for nothing.
 
         Raises:
@@ -140,7 +140,7 @@ class Background:
         if not self._is_ours():
             coroutine.close()
             raise self._forked()
-        running = Running(coroutine, self._post)
+        running = BackgroundCall(coroutine, self._post)
         # What is posted is begun, and ended: the loop looks once more after the last coroutine.
         with self._closing:
             if not self._closed:
@@ -195,7 +195,7 @@ class Background:
         if not self._is_ours():
             last.close()
             return
-        closing = Running(last, self._post)
+        closing = BackgroundCall(last, self._post)
         with self._closing:
             closed, self._closed = self._closed, True
         if closed:

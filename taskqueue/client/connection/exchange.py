@@ -21,15 +21,15 @@ from typing import Any, Final, TypeVar
 
 from taskqueue.client.connection.connect_attempts import MUTE
 from taskqueue.client.connection.connection import Connection
-from taskqueue.client.connection.reach import Reach
-from taskqueue.client.connection.session import (
+from taskqueue.client.connection.reachability import Reachability
+from taskqueue.client.connection.session import Session
+from taskqueue.client.connection.session_events import (
     Answered,
     Event,
     Gap,
     HandedOut,
     Refused,
     Renewed,
-    Session,
     Unreadable,
     Welcomed,
 )
@@ -58,7 +58,7 @@ class Exchange:
 
     Attributes:
         patience: as it was given.
-        reach: whether the daemon can be reached.
+        reachability: whether the daemon can be reached.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Exchange:
         self._url = url
         self._session = session
         self.patience = patience
-        self.reach = Reach()
+        self.reachability = Reachability()
         self._on_tasks = on_tasks
         self._connection: Connection | None = None
         self._closed = False
@@ -201,7 +201,9 @@ class Exchange:
         """
         self._check_open()
         if self._connection is None:
-            self._connection = Connection(self._url, self._on_frames, self._on_connected, self.reach.disconnected)
+            self._connection = Connection(
+                self._url, self._on_frames, self._on_connected, self.reachability.disconnected
+            )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -287,7 +289,7 @@ class Exchange:
             case HandedOut():
                 self._on_tasks(event, now)
             case Welcomed(welcome, restarted):
-                self.reach.welcomed(welcome.version)
+                self.reachability.welcomed(welcome.version)
                 self._welcome(restarted)
             case Refused(error):
                 self._refuse(error)

@@ -32,16 +32,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress
 from math import inf
-from typing import Final, NamedTuple
-
-from msgspec import Raw
+from typing import Final
 
 from taskqueue.client.connection.calls import Call, call_of
-from taskqueue.client.connection.patience import silence, unavailable
+from taskqueue.client.connection.resend_delays import silence, unavailable
+from taskqueue.client.connection.session_events import (
+    Answered,
+    Event,
+    Gap,
+    HandedOut,
+    Refused,
+    Renewed,
+    Unreadable,
+    Welcomed,
+)
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
-from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Change, Hello
 
@@ -53,55 +60,6 @@ IN_COMPANY: Final = ("too-old", "too-far")
 
 HEARTBEATS: Final = 3
 """Hellos per ``fetcher_timeout``."""
-
-
-class Answered(NamedTuple):
-    """Request ``n`` has its answer."""
-
-    n: int
-    reply: AnyReply
-
-
-class HandedOut(NamedTuple):
-    """Tasks for this fetcher; none if the message only filled a gap. ``fetch``: what their projects say of it."""
-
-    tasks: list[Assignment]
-    fetch: dict[str, Raw]
-
-
-class Welcomed(NamedTuple):
-    """A hello was answered; ``restarted``: by a scheduler that has started since the last time."""
-
-    welcome: Welcome
-    restarted: bool
-
-
-class Gap(NamedTuple):
-    """A ``select`` came that is not the next: the missing ones are asked for."""
-
-    expected: int
-    number: int
-
-
-class Refused(NamedTuple):
-    """The daemon could not take something that it can't name (``n`` 0), or a hello, or anything at the moment."""
-
-    error: ErrorReply
-
-
-class Renewed(NamedTuple):
-    """A hello was refused because somebody else speaks in the session, so another session has taken its place."""
-
-    error: ErrorReply
-
-
-class Unreadable(NamedTuple):
-    """A frame that is no message of this protocol."""
-
-    reason: str
-
-
-Event = Answered | HandedOut | Welcomed | Gap | Refused | Renewed | Unreadable
 
 
 class Session:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from taskqueue.client.connection.background import Background, Running
+from taskqueue.client.connection.background import Background, BackgroundCall
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_many import Batch, Pushed
 from taskqueue.errors import MessageTooLarge
@@ -114,7 +114,7 @@ class BlockingWindow:
         self._most = most
         self._pushed = pushed
         self._progress = progress
-        self._sending: deque[Running[Pushed]] = deque()
+        self._sending: deque[BackgroundCall[Pushed]] = deque()
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,7 @@ from taskqueue.protocol.replies import DoneOutcome, DoneReply, NewOutcome
 from taskqueue.protocol.requests import Done
 
 
-class Finish(NamedTuple):
+class Reported(NamedTuple):
     """What the daemon made of a report about a task.
 
     Attributes:
@@ -31,14 +31,14 @@ class Finish(NamedTuple):
     reasons: dict[int, str]
 
 
-def single_reports(exchange: Exchange, leaving: Callable[[list[int]], None]) -> Batching[TaskReport, Finish]:
+def single_reports(exchange: Exchange, leaving: Callable[[list[int]], None]) -> Batching[TaskReport, Reported]:
     """The reports of one client, which leave through this exchange.
 
     Args:
         leaving: told the tokens of the tasks that a message is about, before it is sent.
     """
 
-    async def send(reports: list[TaskReport]) -> list[Finish | Exception]:
+    async def send(reports: list[TaskReport]) -> list[Reported | Exception]:
         await exchange.ready(inf)
         leaving([report.token for report in reports])
         reply = await exchange.ask(Done(session="", n=0, tasks=list(reports)), DoneReply, inf)
@@ -68,10 +68,10 @@ def _size_of(item: TaskReport) -> int:
     return 256 + len(item.error) + sum(size_of(task) for task in item.new if task is not None)
 
 
-def _part(reply: DoneReply, index: int) -> Finish | Exception:
+def _part(reply: DoneReply, index: int) -> Reported | Exception:
     outcome = reply.outcomes[index]
     if outcome == "rejected":
         reason = next((e.reason for e in reply.errors if e.parent is None and e.index == index), "rejected")
         return RequestRejected("rejected", reason)
     reasons = {error.index: error.reason for error in reply.errors if error.parent == index}
-    return Finish(outcome, reply.new[index] if reply.new else [], reasons)
+    return Reported(outcome, reply.new[index] if reply.new else [], reasons)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.fetcher.task_supply import TaskSupply
-from taskqueue.client.tasks.reports import Finish, failure_of, success_of
+from taskqueue.client.tasks.reports import Reported, failure_of, success_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.handler import Handler, traceback_of
 from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, is_failure
@@ -35,7 +35,7 @@ class Running(Struct):
     outcome: str = "failed"
 
 
-class ConnectAttempts(Struct, frozen=True):
+class Attempts(Struct, frozen=True):
     """All of a worker while it serves.
 
     Attributes:
@@ -45,7 +45,7 @@ class ConnectAttempts(Struct, frozen=True):
 
     client: AsyncClient
     handler: Handler
-    intake: TaskSupply
+    supply: TaskSupply
     slots: asyncio.Semaphore
     log: WorkerLog
     extend: bool
@@ -71,7 +71,7 @@ class ConnectAttempts(Struct, frozen=True):
     def _running(self, task: Task) -> Iterator[Running]:
         loop = asyncio.get_running_loop()
         began_at = loop.time()
-        self.intake.start(task)
+        self.supply.start(task)
         extending = asyncio.ensure_future(_extend(self.client, task)) if self.extend else None
         running = Running()
         try:
@@ -80,7 +80,7 @@ class ConnectAttempts(Struct, frozen=True):
             if extending is not None:
                 extending.cancel()
             now = loop.time()
-            self.intake.stop(task, now - began_at, now)
+            self.supply.stop(task, now - began_at, now)
             self.log.ran(task, running.outcome, now - began_at, now)
             self.slots.release()
 
@@ -114,7 +114,7 @@ class ConnectAttempts(Struct, frozen=True):
         except ClientError as error:
             warn_unreported(task, error)
 
-    def _tell(self, task: Task, finish: Finish) -> None:
+    def _tell(self, task: Task, finish: Reported) -> None:
         if finish.outcome == "stale":
             self.log.stale(task)
         for index, reason in finish.reasons.items():

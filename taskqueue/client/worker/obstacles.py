@@ -23,7 +23,7 @@ log = logging.getLogger("taskqueue.worker")
 
 async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, slots: int) -> None:
     """Say whenever the daemon can't be reached and, when it can, what this worker wants of it; until cancelled."""
-    reach = client.reach
+    reach = client.reachability
     wanted = "any" if projects is None else ",".join(projects)
     while True:
         await reach.known(SILENCE_SECONDS)

@@ -19,7 +19,7 @@ from typing import Final
 
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.tasks.task import Task
-from taskqueue.client.worker.attempt import ConnectAttempts, warn_unreported
+from taskqueue.client.worker.attempt import Attempts, warn_unreported
 from taskqueue.client.worker.handler import Handle, Handler
 from taskqueue.client.worker.middleware import Chain, Middleware, OnError, OnErrorOnly
 from taskqueue.client.worker.obstacles import tell_reach, tell_unknown
@@ -162,17 +162,17 @@ class Worker:
     async def _fetch(self, client: AsyncClient, handler: Handler) -> None:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
         slots = asyncio.Semaphore(self._concurrency)
-        with await client.intake(self._projects, self._concurrency, self._prefetch) as intake:
-            attempts = ConnectAttempts(client, handler, intake, slots, self._log, self._extend)
+        with await client.supply(self._projects, self._concurrency, self._prefetch) as supply:
+            attempts = Attempts(client, handler, supply, slots, self._log, self._extend)
             while await slots.acquire() and not self._stopping.is_set():
                 while len(self._running) >= self._concurrency + UNANSWERED_MOST:
                     await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-                task = await intake.take()
+                task = await supply.take()
                 running = asyncio.ensure_future(self._run(attempts, task))
                 self._running[running] = task
                 running.add_done_callback(self._running.pop)
 
-    async def _run(self, attempts: ConnectAttempts, task: Task) -> None:
+    async def _run(self, attempts: Attempts, task: Task) -> None:
         try:
             await attempts.run(task)
         except KeyboardInterrupt as interrupt:

@@ -9,16 +9,8 @@ from math import inf
 import pytest
 from msgspec import Raw
 
-from taskqueue.client.connection.session import (
-    Answered,
-    Gap,
-    HandedOut,
-    Refused,
-    Renewed,
-    Session,
-    Unreadable,
-    Welcomed,
-)
+from taskqueue.client.connection.session import Session
+from taskqueue.client.connection.session_events import Answered, Gap, HandedOut, Refused, Renewed, Unreadable, Welcomed
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge
 from taskqueue.protocol.codec import decode_request, encode

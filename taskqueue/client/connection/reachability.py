@@ -10,7 +10,7 @@ import asyncio
 from asyncio import Event
 
 
-class Reach:
+class Reachability:
     """Told by the client's connection; waited for by whoever wants to know.
 
     Attributes:

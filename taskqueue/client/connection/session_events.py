@@ -1,0 +1,59 @@
+"""What a session makes of the frames that it receives: the events that its client acts on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from taskqueue.protocol.fields import Assignment
+from taskqueue.protocol.replies import AnyReply, ErrorReply, Welcome
+
+
+class Answered(NamedTuple):
+    """Request ``n`` has its answer."""
+
+    n: int
+    reply: AnyReply
+
+
+class HandedOut(NamedTuple):
+    """Tasks for this fetcher; none if the message only filled a gap. ``fetch``: what their projects say of it."""
+
+    tasks: list[Assignment]
+    fetch: dict[str, Raw]
+
+
+class Welcomed(NamedTuple):
+    """A hello was answered; ``restarted``: by a scheduler that has started since the last time."""
+
+    welcome: Welcome
+    restarted: bool
+
+
+class Gap(NamedTuple):
+    """A ``select`` came that is not the next: the missing ones are asked for."""
+
+    expected: int
+    number: int
+
+
+class Refused(NamedTuple):
+    """The daemon could not take something that it can't name (``n`` 0), or a hello, or anything at the moment."""
+
+    error: ErrorReply
+
+
+class Renewed(NamedTuple):
+    """A hello was refused because somebody else speaks in the session, so another session has taken its place."""
+
+    error: ErrorReply
+
+
+class Unreadable(NamedTuple):
+    """A frame that is no message of this protocol."""
+
+    reason: str
+
+
+Event = Answered | HandedOut | Welcomed | Gap | Refused | Renewed | Unreadable

@@ -1,0 +1,57 @@
+"""Leases of one client: given back, prolonged, and known to have been handed out.
+
+What a lease is, and when it ends by itself, is the daemon's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.tasks.task import Task
+from taskqueue.protocol.fields import MAX_BATCH
+from taskqueue.protocol.replies import OperationsReply, TokensReply
+from taskqueue.protocol.requests import Extend, LeaseRef, OperationList, Release
+
+
+class Leases:
+    """What is asked about them, through an exchange."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def release(self, tasks: Sequence[Task]) -> int:
+        """Hand tasks back; returns how many of their leases were in force."""
+        counted = 0
+        for leases in _chunks(tasks):
+            reply = await self._exchange.ask(Release(session="", n=0, leases=leases), TokensReply)
+            counted += reply.counted
+        return counted
+
+    def release_soon(self, tasks: Sequence[Task]) -> None:
+        """Hand tasks back; nobody waits for the answer."""
+        for leases in _chunks(tasks):
+            self._exchange.post(Release(session="", n=0, leases=leases))
+
+    async def extend(self, task: Task, seconds: float | None) -> bool:
+        """Give a lease ``seconds`` from now; None: the task's own timeout. False: it is not in force any more."""
+        request = Extend(session="", n=0, leases=[_ref(task)], seconds=seconds)
+        return (await self._exchange.ask(request, TokensReply)).counted == 1
+
+    async def handed_out(self) -> None:
+        """Wait until the daemon has handed out what it has ready for the wish that was stated last.
+
+        It hands out at the end of the turn in which it hears the wish, or of the next one if the queue has to be read
+        from its store first, and answers questions at the start of a turn. So the answer to the third one comes later.
+        """
+        for _ in range(3):
+            await self._exchange.ask(OperationList(session="", n=0), OperationsReply)
+
+
+def _chunks(tasks: Sequence[Task]) -> Iterator[list[LeaseRef]]:
+    for start in range(0, len(tasks), MAX_BATCH):
+        yield [_ref(task) for task in tasks[start : start + MAX_BATCH]]
+
+
+def _ref(task: Task) -> LeaseRef:
+    return LeaseRef(task.project, task.taskid, task.token)
