@@ -12,8 +12,8 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint client types unit contract properties simulation integration mutants hooks attack chaos \
-        bench bench-full clean
+.PHONY: help setup run test lint client types unit contract properties simulation integration lowest \
+        mutants hooks attack chaos bench bench-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,13 @@ contract: ## what every store promises; the protocol, byte for byte
 properties: ## the real thing beside a naive model
 simulation: ## hours of faults from one seed, 200 seeds
 integration: ## real sockets, processes and disk
+
+# Which versions these are is setup.cfg's to say. pip is told by the environment, since `setup` calls it in the other make.
+LOWEST := .venv-lowest
+lowest: ## everything that must hold, with the lowest versions that setup.cfg allows, in a venv of their own
+	@mkdir -p $(LOWEST)
+	@$(PYTHON) .ci/lowest.py > $(LOWEST)/constraints.txt
+	PIP_CONSTRAINT=$(CURDIR)/$(LOWEST)/constraints.txt $(MAKE) --no-print-directory VENV=$(LOWEST) test
 
 mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation or a test must notice
 	@$(BIN)/python -m tests.simulation.mutants
@@ -106,4 +113,4 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).report
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
