@@ -5,6 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+COVER_STAMP := $(VENV)/.installed-cover
 BENCH  := $(BIN)/python -m benchmarks
 # A process a core; one that has nothing left takes tests from the other.
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
@@ -12,7 +13,7 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint client types unit contract properties simulation integration lowest \
+.PHONY: help setup run test lint client types unit contract properties simulation integration lowest cover \
         mutants hooks attack chaos bench bench-full clean
 
 help: ## list the targets
@@ -67,6 +68,15 @@ lowest: ## everything that must hold, with the lowest versions that setup.cfg al
 	@$(PYTHON) .ci/lowest.py > $(LOWEST)/constraints.txt
 	PIP_CONSTRAINT=$(CURDIR)/$(LOWEST)/constraints.txt $(MAKE) --no-print-directory VENV=$(LOWEST) test
 
+$(COVER_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[cover]'
+	@touch $@
+
+cover: $(COVER_STAMP) ## how many branches the tests take that start no processes, the core by itself; what is not taken
+	$(PYTEST) --cov --cov-report= tests/unit tests/contract tests/properties
+	@$(BIN)/coverage report --skip-covered --show-missing
+	@$(BIN)/python .ci/cover.py
+
 mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation or a test must notice
 	@$(BIN)/python -m tests.simulation.mutants
 	@$(BIN)/python -m tests.mutants
@@ -113,4 +123,5 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).report
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(LOWEST) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+          .coverage*

@@ -1,0 +1,43 @@
+"""Say how much of the code the tests took that ran last, and end with exit status 1 if that is less than promised.
+
+Reads `.coverage`, which `make cover` leaves. Of lines nearly all are easily taken; what tells is the branches: each
+condition true at one time and false at another.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from coverage import Coverage
+
+LEAST_PERCENT = {"taskqueue": 85.0, "taskqueue/core": 97.0, "taskqueue/protocol": 97.0}
+"""Of the branches in these folders. What tests start as processes of their own is not counted."""
+
+
+def figures(folder: str) -> tuple[float, float]:
+    """Of a folder: how many lines and how many branches were taken, in percent."""
+    measured = Coverage()
+    measured.load()
+    with TemporaryDirectory() as place:
+        report = Path(place, "report.json")
+        measured.json_report(outfile=str(report), include=[f"{folder}/*"])
+        totals = json.loads(report.read_text())["totals"]
+    lines = totals["covered_lines"] / totals["num_statements"]
+    return 100 * lines, 100 * totals["covered_branches"] / totals["num_branches"]
+
+
+def main() -> int:
+    """Print a line for each folder; 1 if one is below its promise."""
+    short = 0
+    for folder, least in LEAST_PERCENT.items():
+        lines, branches = figures(folder)
+        print(f"{folder:20} {lines:5.1f} % of lines, {branches:5.1f} % of branches, {least:.0f} % are promised")
+        short += branches < least
+    return min(short, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
