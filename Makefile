@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 COVER_STAMP := $(VENV)/.installed-cover
+DOCS_STAMP := $(VENV)/.installed-docs
 BENCH  := $(BIN)/python -m benchmarks
 # A process a core; one that has nothing left takes tests from the other.
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
@@ -14,7 +15,7 @@ SITE   ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint client types unit contract properties simulation integration lowest cover \
-        mutants hooks attack chaos bench bench-full clean
+        mutants docs hooks attack chaos bench bench-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -80,6 +81,13 @@ cover: $(COVER_STAMP) ## how many branches the tests take that start no processe
 mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation or a test must notice
 	@$(BIN)/python -m tests.simulation.mutants
 	@$(BIN)/python -m tests.mutants
+
+$(DOCS_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS_STAMP) ## the documents and the reference of public names as HTML, in build/docs; fails on broken links
+	@$(BIN)/python docs/build.py build/docs
 
 hooks: $(STAMP) ## let git check style and imports before each commit, types before each push
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[hooks]'
