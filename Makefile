@@ -66,7 +66,7 @@ integration: ## real sockets, processes and disk
 LOWEST := .venv-lowest
 lowest: ## everything that must hold, with the lowest versions that setup.cfg allows, in a venv of their own
 	@mkdir -p $(LOWEST)
-	@$(PYTHON) .ci/lowest.py > $(LOWEST)/constraints.txt
+	@$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt
 	PIP_CONSTRAINT=$(CURDIR)/$(LOWEST)/constraints.txt $(MAKE) --no-print-directory VENV=$(LOWEST) test
 
 $(COVER_STAMP): $(STAMP)
@@ -76,7 +76,7 @@ $(COVER_STAMP): $(STAMP)
 cover: $(COVER_STAMP) ## how many branches the tests take that start no processes, the core by itself; what is not taken
 	$(PYTEST) --cov --cov-report= tests/unit tests/contract tests/properties
 	@$(BIN)/coverage report --skip-covered --show-missing
-	@$(BIN)/python .ci/cover.py
+	@$(BIN)/python tools/cover.py
 
 mutants: $(STAMP) ## bugs planted in the real code, each of which the simulation or a test must notice
 	@$(BIN)/python -m tests.simulation.mutants
@@ -87,7 +87,7 @@ $(DOCS_STAMP): $(STAMP)
 	@touch $@
 
 docs: $(DOCS_STAMP) ## the documents and the reference of public names as HTML, in build/docs; fails on broken links
-	@$(BIN)/python docs/build.py build/docs
+	@$(BIN)/python tools/site.py build/docs
 
 hooks: $(STAMP) ## let git check style and imports before each commit, types before each push
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[hooks]'

@@ -1,4 +1,4 @@
-"""Make HTML of the documents and of the docstrings of all public names: ``python docs/build.py FOLDER``.
+"""Make HTML of the documents and of the docstrings of all public names: ``python tools/site.py FOLDER``.
 
     README.md           index.html
     docs/protocol.md    docs/protocol.html
