@@ -99,6 +99,81 @@ def target_names(target: ast.expr) -> set[str]:
     return {target.attr} if isinstance(target, ast.Attribute) else set()
 
 
+CONTAINERS = {"dict", "list", "set", "deque", "OrderedDict"}
+CHANGING = {
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "move_to_end", "pop", "popitem", "popleft",
+    "remove", "reverse", "setdefault", "sort", "update",
+}  # fmt: skip
+"""Methods of containers."""
+
+FORMS = {PACKAGE / "core/tasks/needs.py", PACKAGE / "core/tasks/records.py"}
+"""What crosses to the store and back: whoever has something to ask or to write fills it in."""
+
+WRITTEN_ELSEWHERE_MOST = 19
+
+
+def is_own(expression: ast.expr) -> bool:
+    return isinstance(expression, ast.Name) and expression.id == "self"
+
+
+def attributes(made: ast.ClassDef) -> dict[str, bool]:
+    """Of what a class makes, and whether they are containers that have no methods of ours."""
+    found: dict[str, bool] = {}
+    for node in ast.walk(made):
+        if isinstance(node, ast.AnnAssign):
+            is_container = ast.unparse(node.annotation).partition("[")[0] in CONTAINERS
+            if isinstance(node.target, ast.Attribute) and is_own(node.target.value):
+                found[node.target.attr] = is_container
+            elif isinstance(node.target, ast.Name) and node in made.body:
+                found[node.target.id] = is_container
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_own(node.value):
+            found.setdefault(node.attr, False)
+    return found
+
+
+def written(path: Path) -> tuple[set[str], set[str]]:
+    """Names of attributes of other objects that a file assigns to; and of those of which it changes the contents."""
+    assigned: set[str] = set()
+    changed: set[str] = set()
+    for node in nodes(path):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) and not is_own(node.value):
+            assigned.add(node.attr)
+        inside = None
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            inside = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
+            inside = node.func.value
+        if isinstance(inside, ast.Attribute) and not is_own(inside.value):
+            changed.add(inside.attr)
+    return assigned, changed
+
+
+def test_no_class_of_the_core_has_many_attributes_that_others_write() -> None:
+    """By their names alone, so that there may be fewer."""
+    by_file = {path: written(path) for path in CORE}
+
+    found: dict[str, list[str]] = {}
+    for path in (path for path in CORE if path not in FORMS):
+        assigned = {name for other, (names, _) in by_file.items() if other != path for name in names}
+        changed = {name for other, (_, names) in by_file.items() if other != path for name in names}
+        for made in (node for node in nodes(path) if isinstance(node, ast.ClassDef)):
+            found[made.name] = [
+                name
+                for name, is_container in attributes(made).items()
+                if name in assigned or (is_container and name in changed)
+            ]
+    assert {name: names for name, names in found.items() if len(names) > WRITTEN_ELSEWHERE_MOST} == {}
+
+
+def test_nothing_that_lives_for_a_turn_is_in_the_state() -> None:
+    state, turn = (
+        {name for node in nodes(PACKAGE / "core" / file) if isinstance(node, ast.ClassDef) for name in attributes(node)}
+        for file in ("state.py", "turn_state.py")
+    )
+
+    assert state & turn == set()
+
+
 def test_the_core_can_be_imported_without_sockets_a_store_or_an_event_loop() -> None:
     script = "import sys, taskqueue.core.scheduler; print(*{'zmq', 'rocksdict', 'asyncio', 'click'} & set(sys.modules))"
 

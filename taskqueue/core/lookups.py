@@ -10,7 +10,6 @@ Known tasks are found in memory first. A task that is processing always is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import Final
 
 from taskqueue.core.admin import change_log, failure_counts, operations, task_list
@@ -76,7 +75,7 @@ def absorb(turn: TurnState) -> None:
     """Take in what was found, before anything of the turn is decided."""
     state, found = turn.state, turn.found
     for order in found.orders:
-        project = state.numbered.get(order.ref.project)
+        project = state.projects.by_number.get(order.ref.project)
         if project is None:
             raise Corrupt(f"an order of project number {order.ref.project} was read, which is not known")
         state.low.pop(project.number, None)
@@ -84,18 +83,19 @@ def absorb(turn: TurnState) -> None:
         turn.touch(project)
     if state.swept:
         turn.changes.outdate(state.swept)
-    turn.asked.update((ref, state.wanted.pop(ref)) for ref in found.later)
+    turn.asked.update(state.hollow.take(found.later))
     turn.fill(found.specs)
 
 
 def _wanted(turn: TurnState) -> list[SpecRef]:
     """Of hollow tasks that are wanted, those that come next; what is so no more is forgotten."""
     state = turn.state
-    coming = list(islice(state.wanted, SPECS_A_TURN))
+    wanted = state.hollow.to_read
+    coming = state.hollow.first(SPECS_A_TURN)
     for ref in coming:
-        if ref in turn.asked or not state.is_hollow(ref, state.wanted[ref]):
-            del state.wanted[ref]
-    return [ref for ref in coming if ref in state.wanted]
+        if ref in turn.asked or not state.is_hollow(ref, wanted[ref]):
+            state.hollow.forget(ref)
+    return [ref for ref in coming if ref in wanted]
 
 
 def note_low(state: State, project: Project) -> None:
@@ -109,7 +109,7 @@ def _need_low(state: State, wanted: Needs) -> None:
     for number in list(state.low):
         if len(wanted.orders) >= REFILLS_A_TURN:
             break
-        orders = _low_orders(state, state.numbered[number])
+        orders = _low_orders(state, state.projects.by_number[number])
         wanted.orders += orders
         if not orders:
             del state.low[number]
@@ -162,11 +162,11 @@ def _clears(heard: Incoming) -> bool:
 
 
 def _need_tasks(state: State, name: str, items: Iterable[NewTask | None], wanted: Needs) -> None:
-    default = state.projects.get(name)
+    default = state.projects.by_name.get(name)
     for item in items:
         if item is None:
             continue
-        project = state.projects.get(item.project) if item.project else default
+        project = state.projects.by_name.get(item.project) if item.project else default
         if project is not None and item.taskid not in project.queue.tasks:
             wanted.tasks.append(TaskRef(project.number, item.taskid))
 
@@ -174,7 +174,7 @@ def _need_tasks(state: State, name: str, items: Iterable[NewTask | None], wanted
 def _need_done(turn: TurnState, request: Done, wanted: Needs) -> None:
     state = turn.state
     for item in request.tasks:
-        project = state.projects.get(item.project) if item else None
+        project = state.projects.by_name.get(item.project) if item else None
         if item is None or project is None:
             continue
         task = project.queue.tasks.get(item.taskid)
@@ -188,7 +188,7 @@ def _need_done(turn: TurnState, request: Done, wanted: Needs) -> None:
 
 def _need_shown(turn: TurnState, name: str, taskid: str, wanted: Needs) -> None:
     """A task with everything that is known of it."""
-    project = turn.state.projects.get(name)
+    project = turn.state.projects.by_name.get(name)
     if project is not None:
         ref = TaskRef(project.number, taskid)
         if (held := project.queue.tasks.get(taskid)) is not None:
@@ -200,7 +200,7 @@ def _need_shown(turn: TurnState, name: str, taskid: str, wanted: Needs) -> None:
 def _need_named(turn: TurnState, request: TaskRetry | TaskCancel, wanted: Needs) -> None:
     """A task that is made live in a cleared project is written anew, with its spec."""
     state = turn.state
-    project = state.projects.get(request.project)
+    project = state.projects.by_name.get(request.project)
     if project is not None:
         refs = [TaskRef(project.number, taskid) for taskid in request.taskids]
         is_swept = project.number in state.swept or turn.clears
@@ -210,7 +210,7 @@ def _need_named(turn: TurnState, request: TaskRetry | TaskCancel, wanted: Needs)
 def _need_extended(turn: TurnState, request: Extend) -> None:
     """A lease may be as long as its task's own schedule says."""
     for ref in () if request.seconds is not None else request.leases:
-        project = turn.state.projects.get(ref.project)
+        project = turn.state.projects.by_name.get(ref.project)
         task = project.queue.tasks.get(ref.taskid) if project is not None else None
         if task is not None and task.token == ref.token:
             turn.ask(task)

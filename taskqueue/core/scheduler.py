@@ -58,7 +58,7 @@ class Scheduler:
     def last_words(self) -> WriteSet:
         """What is to be kept before an orderly end: windows that have changed since they were saved, and points."""
         turn = self._started or TurnState(self._state, self._state.before)
-        for project in self._state.projects.values():
+        for project in self._state.projects.by_name.values():
             statistics.save(turn, project)
         event_history.write_all(turn)
         return turn.changes.take()
@@ -66,7 +66,7 @@ class Scheduler:
     def next_event_at(self, now: Now) -> float:
         """When the next turn is due even if nothing is heard, in boot-clock seconds; inf: never."""
         state = self._state
-        if state.more or state.low or state.wanted or put_back(state.before, now):
+        if state.left_undone or state.low or state.hollow.to_read or put_back(state.before, now):
             return now.boot
         due_in = min(state.wall.next_at(), state.crons.next_at(), state.history.due_at) - now.wall
         return max(now.boot, min(state.boot.next_at(), now.boot + due_in))

@@ -36,7 +36,7 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
     _load_shared(turn, loaded)
     _load_projects(turn, loaded)
     _load_leases(turn, loaded)
-    _load_operations(state, loaded)
+    state.operations.load(Operation(each, loaded.members.get(each.progress.id, [])) for each in loaded.operations)
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
         state.session(record.session, now).saved_at = record.heard_at
     state.wall.note(("failures", 0), state.failures.old_at)
@@ -58,7 +58,7 @@ def _load_projects(turn: TurnState, loaded: Loaded) -> None:
         if not loaded.same_boot:
             turn.touch(project)
     for name in state.config.projects:
-        if name not in state.projects:
+        if name not in state.projects.by_name:
             make_project(turn, name)
 
 
@@ -75,16 +75,6 @@ def _load_shared(turn: TurnState, loaded: Loaded) -> None:
         state.shared[record.name] = shared
         if not loaded.same_boot:
             turn.drawn[record.name] = shared
-
-
-def _load_operations(state: State, loaded: Loaded) -> None:
-    for record in loaded.operations:
-        operation = Operation(record, loaded.members.get(record.progress.id, []))
-        state.operations[record.progress.id] = operation
-        if operation.running:
-            state.operations_running[record.progress.id] = operation
-    ended = [record.progress for record in loaded.operations if record.progress.ended_at]
-    state.operations_ended.extend(each.id for each in sorted(ended, key=lambda each: each.ended_at))
 
 
 def _plan(turn: TurnState, project: Project) -> None:
@@ -116,7 +106,7 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
     state, now = turn.state, turn.now
     for task in sorted(loaded.leased, key=partial(_number, loaded)):
         lease = task.lease
-        project = state.numbered.get(task.project)
+        project = state.projects.by_number.get(task.project)
         if lease is None or project is None:
             raise Corrupt(f"the store has a lease of task {task.taskid!r} that belongs to nothing")
         if not loaded.same_boot:
@@ -128,10 +118,9 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
         session.leases[task.token] = task
         if task.crashes:
             session.suspects[task.token] = task.crashes
-        task.kept_deferred = lease.deferred is not None
+        task.restore(lease)
         if lease.deferred is not None:
             state.memory.deferred += deferred_bytes(lease.deferred)
-        task.unlisted = True  # it may be
         if lease.check and lease.check == project.pause.record.phase:
             project.pause.out += 1
         project.queue.restore(task, lease)
@@ -174,12 +163,12 @@ def configure(turn: TurnState, config: CoreConfig) -> None:
     for session in state.sessions.values():
         state.boot.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
         state.boot.note(("forget", session.id), session.heard_at + config.session_timeout)
-    for project in state.projects.values():
+    for project in state.projects.by_name.values():
         layers = state.layers(project.name)
         if layers != project.layers or not (same_paces or project.shared is None):
             use_settings(turn, project, layers, project.overrides)
     for name in config.projects:
-        if name not in state.projects:
+        if name not in state.projects.by_name:
             make_project(turn, name)
 
 

@@ -6,7 +6,7 @@ here is a rule that only one of them needs.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final
@@ -17,8 +17,9 @@ from taskqueue.core.projects.connections import Connections
 from taskqueue.core.projects.failure_groups import FailureCount
 from taskqueue.core.projects.fair_queue import FairQueue
 from taskqueue.core.projects.grand_totals import GrandTotals
-from taskqueue.core.projects.operation import Operation
+from taskqueue.core.projects.operation_table import OperationTable
 from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.project_table import ProjectTable
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waits
@@ -26,6 +27,7 @@ from taskqueue.core.projects.wishes import NOTHING, Wishes
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.tasks.failure_log import FailureLog
+from taskqueue.core.tasks.hollow_tasks import HollowTasks
 from taskqueue.core.tasks.memory_usage import MemoryUsage
 from taskqueue.core.tasks.needs import SpecRef
 from taskqueue.core.tasks.records import Loaded
@@ -34,7 +36,6 @@ from taskqueue.core.tasks.task import (
     TASK_BYTES,
     Task,
 )
-from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Now, Token
 
 NO_PACE: Final = Pace(rate=0.0)
@@ -51,26 +52,20 @@ WallKey = tuple[str, str | int]
 
 
 class State:
-    """The scheduler's state.
+    """What outlives a turn. What lives for one is in ``turn_state``.
 
     Attributes:
-        projects, numbered: by name, and by number; ``names`` are in order.
-        said_bytes: that what was said of their settings takes, of all together.
         secret: the key of the pseudonyms of sessions, and of the masks of their tokens.
         sessions: by id, the one that was silent for longest first.
         low: numbers of projects that have an order to be read further.
-        wanted: hollow tasks whose specs must be read, some in each turn.
         memory: what all of them take in memory.
-        heavy: tasks whose bodies are not to be held from the next turn on.
-        awaited: by project number, its first task, if its body was missing when it was to go out: ``memory_limits``.
-        silent: those that have fallen silent, and hold tasks still of which the specs are being read.
+        silent: sessions that have fallen silent, and hold tasks still of which the specs are being read.
         barred: by number, projects whose first tasks none of the fetchers that waited may take: see ``suspects``.
         crons: when which project's next cron job is due.
         before: the time of the turn before.
-        more: the turn before left work undone because it was long enough.
+        left_undone: the turn before left something undone because it was long enough.
         finishing: projects that had nothing left to do at the end of the turn before.
         shared: buckets that several projects share, by name.
-        operations: by id, the oldest first; ``operations_running`` by their turns, ``operations_ended`` (ids) by ends.
         swept: by project number, up to which seq what the store has of live tasks was dropped by ``clear``; in the
             order of their turns.
         old: numbers of projects in which something is too old, in the order of their turns.
@@ -89,32 +84,24 @@ class State:
         self.fair_queue = FairQueue()
         self.wishes = Wishes()
         self.connections = Connections()
-        self.projects: dict[str, Project] = {}
-        self.numbered: dict[int, Project] = {}
-        self.names: list[str] = []
-        self.said_bytes = 0
+        self.projects = ProjectTable(loaded.next_project)
         self.grand_totals = GrandTotals()
-        self.next_project = loaded.next_project
         self.next_log = loaded.next_log
         self.history = History(loaded.history)
         self.sessions: OrderedDict[str, Session] = OrderedDict()
         self.boot: TimerHeap[BootKey] = TimerHeap(self._boot_due_at)
         self.wall: TimerHeap[WallKey] = TimerHeap(self._wall_due_at)
         self.low: dict[int, None] = {}
-        self.wanted: dict[SpecRef, Task] = {}
         self.memory = MemoryUsage()
-        self.heavy: list[Task] = []
-        self.awaited: OrderedDict[int, Task] = OrderedDict()
+        self.hollow = HollowTasks()
         self.silent: dict[str, Session] = {}
         self.barred: dict[int, Project] = {}
         self.crons: TimerHeap[int] = TimerHeap(self._cron_due_at)
         self.before = Now(0.0, 0.0)
-        self.more = True
+        self.left_undone = True
         self.finishing: dict[int, Project] = {}
         self.shared: dict[str, SharedBucket] = {}
-        self.operations: dict[int, Operation] = {}
-        self.operations_running: OrderedDict[int, Operation] = OrderedDict()
-        self.operations_ended: deque[int] = deque()
+        self.operations = OperationTable()
         self.swept: dict[int, int] = {}
         self.old: dict[int, None] = {}
         self.failures = FailureLog(loaded.first_failure, loaded.last_failure)
@@ -132,18 +119,6 @@ class State:
     def layers(self, name: str) -> tuple[Layer, ...]:
         """What the config says of a project."""
         return self.config.defaults, self.config.projects.get(name, {})
-
-    def project(self, name: str) -> Project:
-        """The project of that name.
-
-        Raises:
-            Rejected: it is unknown.
-        """
-        project = self.projects.get(name)
-        if project is None:
-            hint = f"make it with: taskqueue project start {name}"
-            raise Rejected("unknown-project", f'project: "{name}" is unknown; {hint}')
-        return project
 
     # ------------------------------------------------------------------------------------ sessions
 
@@ -165,24 +140,18 @@ class State:
 
     # ------------------------------------------------------------------------------------ tasks
 
-    def want(self, task: Task) -> None:
-        """Have the task's spec read for one of the next turns, if it is hollow."""
-        if task.spec is None:
-            self.wanted[SpecRef(task.project, task.seq)] = task
-
     def want_held(self, project: Project, task: Task) -> None:
-        """The same for a task that may be held in memory or not."""
+        """Have the spec of a hollow task read for one of the next turns, if the task is held in memory."""
         if task.taskid in project.queue.tasks:
-            self.want(task)
+            self.hollow.want(task)
 
     def shed(self) -> None:
         """Let go of bodies that are not to be held; if they are needed again, they are in the store."""
-        for task in self.heavy:
-            project = self.numbered.get(task.project)
+        for task in self.hollow.take_heavy():
+            project = self.projects.by_number.get(task.project)
             if project is not None and not task.spec_changed and project.queue.tasks.get(task.taskid) is task:
                 task.spec = None
                 self.resize(project, task, TASK_BYTES)
-        self.heavy.clear()
 
     def resize(self, project: Project, task: Task, size: int) -> None:
         """The task, which is held, takes so many bytes from now on."""
@@ -196,7 +165,7 @@ class State:
 
     def is_hollow(self, ref: SpecRef, task: Task) -> bool:
         """The task is still held, is still what the ref says, and still lacks its spec."""
-        project = self.numbered.get(ref.project)
+        project = self.projects.by_number.get(ref.project)
         if project is None or task.spec is not None or task.seq != ref.seq:
             return False
         return project.queue.tasks.get(task.taskid) is task
@@ -208,10 +177,10 @@ class State:
         if kind == "shared":
             return self.shared[str(name)].token_at()
         if kind == "watch":
-            operation = self.operations.get(int(name))
+            operation = self.operations.by_id.get(int(name))
             return inf if operation is None else operation.waiters.next_at()
         if kind in OF_PROJECTS:
-            project = self.numbered.get(int(name))
+            project = self.projects.by_number.get(int(name))
             return inf if project is None else OF_PROJECTS[kind](project)
         session = self.sessions.get(str(name))
         if session is None:
@@ -226,11 +195,11 @@ class State:
         kind, number = key
         if kind == "failures":
             return self.failures.old_at
-        project = self.numbered.get(int(number))
+        project = self.projects.by_number.get(int(number))
         return inf if project is None else OF_PROJECTS[kind](project)
 
     def _cron_due_at(self, number: int) -> float:
-        project = self.numbered.get(number)
+        project = self.projects.by_number.get(number)
         return inf if project is None else min(project.ticks.values(), default=inf)
 
 

@@ -40,20 +40,20 @@ def _keep_boot(turn: TurnState, key: tuple[str, str | int], budget: int) -> int:
     state, now = turn.state, turn.now
     kind, name = key
     if kind == "lease":
-        return _expire(turn, state.numbered[int(name)], budget)
+        return _expire(turn, state.projects.by_number[int(name)], budget)
     if kind == "bucket":
-        offer(turn, state.numbered[int(name)])
+        offer(turn, state.projects.by_number[int(name)])
         return 1
     if kind == "wait":
-        project = state.numbered[int(name)]
+        project = state.projects.by_number[int(name)]
         completion.answer(turn, project, now.boot)
         state.boot.note(key, project.waiters.next_at())
         return 1
     if kind == "counters":
-        statistics.save(turn, state.numbered[int(name)])
+        statistics.save(turn, state.projects.by_number[int(name)])
         return SAVE_COST
     if kind == "watch":
-        operation = state.operations[int(name)]
+        operation = state.operations.by_id[int(name)]
         operations.answer(turn, operation, now.boot)
         state.boot.note(key, operation.waiters.next_at())
         return 1
@@ -79,7 +79,7 @@ def _keep_wall(turn: TurnState, key: tuple[str, str | int], budget: int) -> int:
     kind, number = key
     if kind == "failures":
         return 1  # they were looked up for this turn
-    project = state.numbered[int(number)]
+    project = state.projects.by_number[int(number)]
     if kind == "due":
         return _promote(turn, project, budget)
     if kind == "old":
@@ -126,7 +126,7 @@ def _want_expired(turn: TurnState, project: Project) -> None:
     """What a lease's end leads to is in its spec: have it read for all that have run out, not for one a turn."""
     for task in project.queue.processing.leased.values():
         if task.lease is not None and task.lease.deadline <= turn.now.boot:
-            turn.state.want(task)
+            turn.state.hollow.want(task)
 
 
 def _promote(turn: TurnState, project: Project, budget: int) -> int:

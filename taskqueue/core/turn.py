@@ -148,4 +148,4 @@ def _settle(turn: TurnState) -> None:
     memory_limits.relieve(state)
     operations.list_leases(turn)
     writes.buckets += [shared.record() for shared in turn.drawn.values()]
-    state.more = turn.more or bool(state.waits.late)
+    state.left_undone = turn.more or bool(state.waits.late)

@@ -1,6 +1,6 @@
 """What lives for one turn: made when it begins, gone when it has been decided. So nothing has to be reset.
 
-    begin ──► what is looked up, and for whom        asked, ticking, sweeping, ridding, paging, counted, …
+    begin ──► what is looked up, and for whom        due, asked, lists
     decide ─► what it touches, and what comes of it  dirty, freed, drawn, entered; changes, outgoing, events, more
 
 The rules are functions over it. What they know of the turns before is ``state``, which is written as they decide: a
@@ -40,6 +40,30 @@ from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import AnyOutgoing, Outgoing
 
 
+class DueWork:
+    """What takes a step in a turn, taken up when the turn begins so that its part of the store is looked up.
+
+    Attributes:
+        ticking: by number, projects with cron jobs that are due.
+        sweeping: by project number, up to which seq it is swept, and the page that this is done with.
+        ridding: numbers of projects in which something is too old.
+        paging, page: the operation that takes a step, and the page of tasks that it goes through, if any.
+        old_failures: the page of failures that are old.
+        counted: the request for failures that a page is counted for.
+    """
+
+    __slots__ = ("counted", "old_failures", "page", "paging", "ridding", "sweeping", "ticking")
+
+    def __init__(self) -> None:
+        self.ticking: dict[int, Project] = {}
+        self.sweeping: dict[int, tuple[int, PageRef]] = {}
+        self.ridding: list[int] = []
+        self.paging: Operation | None = None
+        self.page: PageRef | None = None
+        self.old_failures: FailuresRef | None = None
+        self.counted: FailureCount | None = None
+
+
 class TurnState:
     """See the module.
 
@@ -50,12 +74,7 @@ class TurnState:
         changes: what it has done to tasks, and all that is to be written.
         asked: hollow tasks whose specs are looked up.
         lists: parts of orders to be shown, as asked for, and as looked up.
-        ticking: projects with cron jobs that are due.
-        sweeping: by project number, up to which seq it is swept, and the page that this is done with.
-        ridding: numbers of projects in which something is too old.
-        paging, page: the operation that takes a step, and the page of tasks that it goes through, if any.
-        old_failures: the page of failures that are old.
-        counted: the request for failures that a page is counted for.
+        due: what takes a step in it by itself.
         clears: a project may be cleared.
         dirty: projects that it touched, by number.
         freed: sessions that may have got free slots.
@@ -67,8 +86,8 @@ class TurnState:
     """
 
     __slots__ = (
-        "asked", "changes", "clears", "counted", "dirty", "drawn", "entered", "events", "found", "freed", "lists",
-        "more", "now", "old_failures", "outgoing", "page", "paging", "ridding", "state", "sweeping", "ticking", "told",
+        "asked", "changes", "clears", "dirty", "drawn", "due", "entered", "events", "found", "freed", "lists", "more",
+        "now", "outgoing", "state", "told",
     )  # fmt: skip
 
     def __init__(self, state: State, now: Now) -> None:
@@ -78,13 +97,7 @@ class TurnState:
         self.changes = Changes()
         self.asked: dict[SpecRef, Task] = {}
         self.lists: dict[ListRef, ListRef] = {}
-        self.ticking: dict[int, Project] = {}
-        self.sweeping: dict[int, tuple[int, PageRef]] = {}
-        self.ridding: list[int] = []
-        self.paging: Operation | None = None
-        self.page: PageRef | None = None
-        self.old_failures: FailuresRef | None = None
-        self.counted: FailureCount | None = None
+        self.due = DueWork()
         self.clears = False
         self.dirty: dict[int, Project] = {}
         self.freed: dict[str, Session] = {}
@@ -103,10 +116,10 @@ class TurnState:
 
     def new_project_number(self) -> int:
         """The number of a project that is made now."""
-        state = self.state
-        state.next_project += 1
-        self.changes.writes.next_project = state.next_project
-        return state.next_project - 1
+        projects = self.state.projects
+        number = projects.take_number()
+        self.changes.writes.next_project = projects.next_number
+        return number
 
     def tell(self, kind: EventKind, project: Project, reason: str) -> None:
         """Tell whoever minds the daemon."""
@@ -163,13 +176,13 @@ class TurnState:
         for ref, task in self.asked.items():
             if not state.is_hollow(ref, task):
                 continue
-            project = state.numbered[ref.project]
+            project = state.projects.by_number[ref.project]
             if ref not in specs:
                 raise Corrupt(f"project {project.name!r}: the store has no spec of task {task.taskid!r}")
             task.spec = specs[ref]
             state.resize(project, task, size_of(task.spec))
             if task.state == PROCESSING:
-                state.heavy.append(task)  # it was wanted for this turn only
+                state.hollow.let_go(task)  # it was wanted for this turn only
             self.touch(project)
 
     def unlease(self, task: Task) -> Session:
@@ -190,7 +203,7 @@ class TurnState:
             state.memory.deferred -= deferred_bytes(lease.deferred)
         self.freed[session.id] = session
         if lease.check:
-            state.numbered[task.project].pause.leave(lease.check)
+            state.projects.by_number[task.project].pause.leave(lease.check)
         return session
 
     def revoke(self, task: Task) -> Session:

@@ -35,7 +35,7 @@ def _leases_in_force_not_counted(replace: Replace) -> None:
 
 def _late_success_keeps_its_token(replace: Replace) -> None:
     def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
-        project = turn.state.projects.get(item.project)
+        project = turn.state.projects.by_name.get(item.project)
         task = turn.find(project, item.taskid) if project else None
         was_late = task is not None and task.state != PROCESSING
         outcome: DoneOutcome = original(turn, session, item)

@@ -288,7 +288,7 @@ class HeadsBesideList(RuleBasedStateMachine):
     def check_bounds(self) -> None:
         """What is held is within its bounds, but for one task of each order."""
         config = self.world.config
-        queues = [project.queue for project in self.world.scheduler._state.projects.values()]
+        queues = [project.queue for project in self.world.scheduler._state.projects.by_name.values()]
         heads = [head for queue in queues for head in (queue.ready, queue.delayed) if len(head)]
         for head in heads:
             assert len(head) <= config.head_tasks

@@ -614,7 +614,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     def take_over_levels(self) -> None:
         """What a bucket gained after it was last written is lost when the clock starts again; not more than that."""
         state = self.world.scheduler._state
-        real = [(self.model.projects[name].bucket, project.bucket) for name, project in state.projects.items()]
+        real = [(self.model.projects[name].bucket, project.bucket) for name, project in state.projects.by_name.items()]
         real += [(self.model.shared[name], shared.bucket) for name, shared in state.shared.items()]
         for bucket, loaded in real:
             assert loaded.level <= bucket.level or bucket.rate == inf
@@ -624,7 +624,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         """Let the model do what the last turn did of itself."""
         self.model.pass_time()
         self.model.step()
-        numbers = {project.number: project.name for project in self.world.scheduler._state.projects.values()}
+        numbers = {project.number: project.name for project in self.world.scheduler._state.projects.by_name.values()}
         for old in self.world.kept.old:
             self.model.drop(numbers[old.task.project], old.task.taskid, is_bare=old.task.bare)
         given: list[tuple[int, str, int, Assignment]] = []
@@ -655,7 +655,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         for name, project in self.model.projects.items():
             for each in project.in_state("ready"):
                 if self.model.has_expired(each):
-                    ref = TaskRef(state.projects[name].number, each.new.taskid)
+                    ref = TaskRef(state.projects.by_name[name].number, each.new.taskid)
                     if self.world.ledger.find(Needs(tasks=[ref])).tasks[ref].state == CANCELLED:
                         self.model.let_expire(each)
 

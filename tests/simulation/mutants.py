@@ -108,7 +108,7 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
 
 def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
     def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
-        project = turn.state.projects.get(item.project)
+        project = turn.state.projects.by_name.get(item.project)
         task = turn.find(project, item.taskid) if project else None
         if task is not None and task.state == PROCESSING:
             item = replace(item, token=task.token)
@@ -120,7 +120,7 @@ def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
 def _an_answer_counts_twice(replace_: Replace) -> None:
     def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
         outcome: DoneOutcome = original(turn, session, item)
-        project = turn.state.projects.get(item.project)
+        project = turn.state.projects.by_name.get(item.project)
         task = turn.find(project, item.taskid) if project else None
         if outcome == "done" and task is not None:
             task.token = Token(item.token)
@@ -173,7 +173,7 @@ def _numbers_restart_at_0(replace_: Replace) -> None:
 def _forget_who_holds_what(replace_: Replace) -> None:
     def load(*args: Any) -> TurnState:
         turn: TurnState = original(*args)
-        for project in turn.state.projects.values():
+        for project in turn.state.projects.by_name.values():
             for task in list(project.queue.processing.leased.values()):
                 lease_end.give_back(turn, project, task)
         return turn
@@ -278,7 +278,7 @@ def _head_filled_a_turn_late(replace_: Replace) -> None:
     def absorb(turn: TurnState) -> None:
         state, found = turn.state, turn.found
         orders, late[state] = late.get(state, []), found.orders
-        found.orders = [order for order in orders if order.ref.project in state.numbered]
+        found.orders = [order for order in orders if order.ref.project in state.projects.by_number]
         original(turn)
 
     original = replace_(lookups, "absorb", absorb)

@@ -29,7 +29,7 @@ REFILLS: Final = 100
 
 def compare_with_store(core: Scheduler, ledger: Ledger) -> None:
     """The heads hold exactly the stored entries below their floors, and the counts are those of the store."""
-    for project in core._state.projects.values():
+    for project in core._state.projects.by_name.values():
         for state, order in ((READY, project.queue.ready), (DELAYED, project.queue.delayed)):
             ref = OrderRef(project.number, state, 0, EVERYTHING, EVERYTHING)
             stored = ledger.find(Needs(orders=[ref])).orders[0].tasks
@@ -50,7 +50,7 @@ def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now)
         ledger.commit(turn.decide(ledger.find(turn.needs)).writes)
         if fresh.next_event_at(now) > now.boot:
             break
-    running, loaded = core._state.projects, fresh._state.projects
+    running, loaded = core._state.projects.by_name, fresh._state.projects.by_name
     missing = [name for name in loaded if name not in running and name not in config.projects]
     if missing or any(name not in loaded for name in running):
         raise Violation("S8", "", f"projects: {sorted(running)} are loaded as {sorted(loaded)}")

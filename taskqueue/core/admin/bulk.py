@@ -67,7 +67,7 @@ def page_ref(state: State, operation: Operation) -> PageRef:
 
 def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
     """Do what the operation does to the tasks of a page; after the last one of a project, go on to the next."""
-    project = turn.state.numbered.get(page.ref.project)
+    project = turn.state.projects.by_number.get(page.ref.project)
     if project is not None and not _meet_all(turn, project, operation.record, page):
         return
     _note(turn, project, operation.record)
@@ -106,7 +106,7 @@ def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: 
 def _skip_empty(turn: TurnState, operation: Operation) -> None:
     """Nothing is to be read of projects that have no tasks."""
     for _ in range(SKIPPED_MOST):
-        project = turn.state.numbered.get(operation.project) if operation.running else None
+        project = turn.state.projects.by_number.get(operation.project) if operation.running else None
         if not operation.running or (project is not None and project.queue.known):
             return
         operation.go_on(turn.now)

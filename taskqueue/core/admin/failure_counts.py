@@ -40,7 +40,7 @@ def begin(turn: TurnState, session: Session, request: Failures) -> None:
         Rejected: the project is unknown, or too many requests are under way.
     """
     state = turn.state
-    project = state.project(request.project).number if request.project is not None else 0
+    project = state.projects.named(request.project).number if request.project is not None else 0
     at = session.id, request.n
     if at in state.failure_counts:
         return
@@ -54,18 +54,18 @@ def begin(turn: TurnState, session: Session, request: Failures) -> None:
 
 def need(turn: TurnState, wanted: Needs) -> None:
     """Have the next page read of the one whose turn it is."""
-    turn.counted = next(iter(turn.state.failure_counts.values()), None)
-    if turn.counted is not None:
-        wanted.failures.append(_page_ref(turn.counted))
+    turn.due.counted = next(iter(turn.state.failure_counts.values()), None)
+    if turn.due.counted is not None:
+        wanted.failures.append(_page_ref(turn.due.counted))
 
 
 def step(turn: TurnState) -> None:
     """Count what is on the page, and answer if it was the last one."""
     state = turn.state
-    count = turn.counted
+    count = turn.due.counted
     if count is not None:
         page = turn.found.failures[_page_ref(count)]
-        count.groups.add(page.failures, state.numbered if not count.project else (count.project,))
+        count.groups.add(page.failures, state.projects.by_number if not count.project else (count.project,))
         count.start = page.next
         at = count.session.id, count.n
         if page.next:
@@ -95,7 +95,7 @@ def _reply(state: State, count: FailureCount) -> FailuresReply:
 def _view(state: State, name: str | int, group: Group) -> FailureGroup | None:
     """None: its project has gone meanwhile."""
     key, failure = group.last
-    project = state.numbered.get(failure.project)
+    project = state.projects.by_number.get(failure.project)
     if project is None:
         return None
     return FailureGroup(

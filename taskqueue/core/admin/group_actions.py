@@ -33,7 +33,7 @@ def take_step(turn: TurnState, operation: Operation) -> None:
     """Do it with the next projects."""
     progress = operation.record.progress
     for _ in range(step_size(progress.action)):
-        project = turn.state.numbered.get(operation.project)
+        project = turn.state.projects.by_number.get(operation.project)
         progress.seen += 1
         progress.matched += project is not None and _made_sense(turn, operation.record, project)
         operation.go_on(turn.now)

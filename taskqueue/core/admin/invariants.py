@@ -20,9 +20,9 @@ def check(turn: TurnState) -> list[str]:
     """Everything that is wrong, in a turn or between two of them; an empty list if nothing is."""
     state = turn.state
     problems: list[str] = []
-    if state.names != sorted(state.projects):
+    if state.projects.names != sorted(state.projects.by_name):
         problems.append("the names of the projects are not in order")
-    for project in state.projects.values():
+    for project in state.projects.by_name.values():
         problems += [f"project {project.name}: {problem}" for problem in _check_project(turn, project)]
     for session in state.sessions.values():
         problems += [f"session {session.label}: {problem}" for problem in _check_session(state, session)]
@@ -30,7 +30,7 @@ def check(turn: TurnState) -> list[str]:
 
 
 def _check_memory(state: State) -> Iterator[str]:
-    projects = state.projects.values()
+    projects = state.projects.by_name.values()
     leased = [task.size for project in projects for task in project.queue.processing.leased.values()]
     if (state.memory.leases, state.memory.leased) != (len(leased), sum(leased)):
         counted = f"{state.memory.leases} of {state.memory.leased} bytes"
@@ -44,9 +44,9 @@ def _check_memory(state: State) -> Iterator[str]:
 
 
 def _check_said(state: State) -> Iterator[str]:
-    said = sum(project.said_bytes for project in state.projects.values())
-    if state.said_bytes != said:
-        yield f"what was said of projects takes {said} bytes, {state.said_bytes} are counted"
+    said = sum(project.said_bytes for project in state.projects.by_name.values())
+    if state.projects.said_bytes != said:
+        yield f"what was said of projects takes {said} bytes, {state.projects.said_bytes} are counted"
 
 
 def _check_wishes(state: State) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _check_connections(state: State) -> Iterator[str]:
 
 def _check_project(turn: TurnState, project: Project) -> Iterator[str]:
     state, queue = turn.state, project.queue
-    if state.numbered.get(project.number) is not project:
+    if state.projects.by_number.get(project.number) is not project:
         yield "is not known by its number"
     if project.bucket.level > project.bucket.burst + SLACK:
         yield f"bucket holds {project.bucket.level} tokens, burst is {project.bucket.burst}"
@@ -153,5 +153,5 @@ def _check_session(state: State, session: Session) -> Iterator[str]:
             yield f"holds task {task.taskid!r} by a token that is no lease"
         elif task.lease.session != session.id:
             yield f"holds task {task.taskid!r} by the lease of another session"
-        if task.project not in state.numbered:
+        if task.project not in state.projects.by_number:
             yield f"holds task {task.taskid!r} of a project that is not known"

@@ -40,7 +40,6 @@ from taskqueue.protocol.replies import OperationReply, OperationsReply
 from taskqueue.protocol.requests import Action, Bulk, BulkAction, GroupDo, OperationList, OperationShow
 from taskqueue.protocol.views import OperationView
 
-ENDED_KEPT: Final = 100
 RUNNING_MOST: Final = 100
 NAMES_SHOWN: Final = 20
 """Projects of an operation that are named."""
@@ -57,7 +56,7 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     state, now = turn.state, turn.now
     if (request.project is None) == (not request.group):
         raise Rejected("malformed", "project: give either a project or a group")
-    projects = in_group(state, request.group) if request.group else [state.project(request.project or "")]
+    projects = in_group(state, request.group) if request.group else [state.projects.named(request.project or "")]
     foreign = [name for name in request.filter.states if STATE_NAMES.index(name) not in bulk.SENSIBLE[request.action]]
     if foreign:
         reason = f"there is nothing to {request.action} in tasks that are {foreign[0]}"
@@ -104,7 +103,7 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
 def show(turn: TurnState, session: Session, request: OperationShow) -> OperationReply | None:
     """How far an operation is; later, if it has not ended and the request can wait."""
     state, now = turn.state, turn.now
-    operation = state.operations.get(request.id)
+    operation = state.operations.by_id.get(request.id)
     if operation is None:
         raise Rejected("unknown-operation", f"id: there is no operation {request.id}, or it was forgotten")
     if request.seconds and operation.running:
@@ -119,7 +118,7 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
     state = turn.state
     reply = OperationsReply(n=request.n, operations=[])
     room = state.config.max_message
-    for operation in reversed(state.operations.values()):
+    for operation in reversed(state.operations.by_id.values()):
         progress = operation.record.progress
         room -= (
             VIEW_BYTES
@@ -166,26 +165,26 @@ def _exetime(request: Bulk, now: Now) -> float:
 def need(turn: TurnState, wanted: Needs) -> None:
     """Have the next page read of the operation whose turn it is."""
     state = turn.state
-    running = state.operations_running.values()
-    turn.paging = next((operation for operation in running if not _waits(state, operation)), None)
-    if turn.paging is not None and turn.paging.is_bulk:
-        turn.page = bulk.page_ref(state, turn.paging)
-        wanted.pages.append(turn.page)
+    running = state.operations.running.values()
+    turn.due.paging = next((operation for operation in running if not _waits(state, operation)), None)
+    if turn.due.paging is not None and turn.due.paging.is_bulk:
+        turn.due.page = bulk.page_ref(state, turn.due.paging)
+        wanted.pages.append(turn.due.page)
 
 
 def step(turn: TurnState) -> None:
     """Take the step whose page was read."""
-    operation = turn.paging
+    operation = turn.due.paging
     if operation is not None:
         _take_step(turn, operation)
         _pass_on(turn, operation)
-    turn.more |= bool(turn.state.operations_running)
+    turn.more |= bool(turn.state.operations.running)
 
 
 def list_leases(turn: TurnState) -> None:
     """Pages have what the store knows by its taskid: let that be all there is of the projects that were come to."""
     for number in turn.entered:
-        project = turn.state.numbered.get(number)
+        project = turn.state.projects.by_number.get(number)
         if project is not None:
             project.queue.list_leases(turn.changes)
 
@@ -200,9 +199,9 @@ def _take_step(turn: TurnState, operation: Operation) -> None:
     if not operation.is_bulk:
         group_actions.take_step(turn, operation)
     # The project may have been cleared in this very turn, and the page be of before.
-    elif turn.page is not None and not _waits(turn.state, operation):
+    elif turn.due.page is not None and not _waits(turn.state, operation):
         before = operation.record.position
-        bulk.take_page(turn, operation, turn.found.pages[turn.page])
+        bulk.take_page(turn, operation, turn.found.pages[turn.due.page])
         if operation.record.position != before:
             _enter(turn, operation)
 
@@ -214,20 +213,18 @@ def _waits(state: State, operation: Operation) -> bool:
 
 def _pass_on(turn: TurnState, operation: Operation) -> None:
     """The next one has its turn."""
-    state = turn.state
-    record = operation.record
-    turn.changes.writes.operations.append(record)
+    writes = turn.changes.writes
+    writes.operations.append(operation.record)
     if operation.running:
-        state.operations_running.move_to_end(record.progress.id)
+        turn.state.operations.pass_on(operation)
         return
-    del state.operations_running[record.progress.id]
-    turn.changes.writes.members[record.progress.id] = []
+    writes.members[operation.id] = []
     answer(turn, operation, inf)
-    _remember(turn, operation)
+    _forget(turn, turn.state.operations.end(operation))
 
 
 def _see_room(state: State) -> None:
-    if len(state.operations_running) >= RUNNING_MOST:
+    if len(state.operations.running) >= RUNNING_MOST:
         raise Rejected("full", f"there are {RUNNING_MOST} operations under way already; wait for one to end")
 
 
@@ -245,23 +242,15 @@ def _begun(number: int, action: BulkAction | Action, projects: Sequence[Project]
 
 
 def _add(turn: TurnState, operation: Operation) -> None:
-    state = turn.state
-    record = operation.record
-    state.operations[record.progress.id] = operation
-    turn.changes.writes.operations.append(record)
-    if not operation.running:
-        _remember(turn, operation)
-        return
-    state.operations_running[record.progress.id] = operation
-    turn.changes.writes.members[record.progress.id] = operation.members
-    _enter(turn, operation)
+    writes = turn.changes.writes
+    writes.operations.append(operation.record)
+    _forget(turn, turn.state.operations.add(operation))
+    if operation.running:
+        writes.members[operation.id] = operation.members
+        _enter(turn, operation)
 
 
-def _remember(turn: TurnState, operation: Operation) -> None:
-    """It has ended; the one whose end is the longest ago may have to be forgotten for it."""
-    state = turn.state
-    state.operations_ended.append(operation.record.progress.id)
-    if len(state.operations_ended) > ENDED_KEPT:
-        oldest = state.operations_ended.popleft()
-        del state.operations[oldest]
-        turn.changes.writes.dropped_operations.append(oldest)
+def _forget(turn: TurnState, ended: int | None) -> None:
+    """One that ended long ago, if there is one, had to make room."""
+    if ended is not None:
+        turn.changes.writes.dropped_operations.append(ended)

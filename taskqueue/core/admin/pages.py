@@ -67,10 +67,10 @@ def of_projects(turn: TurnState, message: Status) -> ProjectPage:
     end = message.skip + message.limit
     more = end < len(names)
     if message.sort == "name":
-        return ProjectPage([state.projects[name] for name in names[message.skip : end]], found, more)
+        return ProjectPage([state.projects.by_name[name] for name in names[message.skip : end]], found, more)
     number = _number_of_project(turn, message.sort)
     page = nlargest(end, names, number)[message.skip :]
-    return ProjectPage([state.projects[name] for name in page], found, more, [number(name) for name in page])
+    return ProjectPage([state.projects.by_name[name] for name in page], found, more, [number(name) for name in page])
 
 
 def of_stats(state: State, message: Stats) -> ProjectPage:
@@ -78,7 +78,7 @@ def of_stats(state: State, message: Stats) -> ProjectPage:
     names = _names(state, message.group)
     first = bisect_right(names, message.after)
     page = names[first : first + message.limit]
-    return ProjectPage([state.projects[name] for name in page], len(names), first + message.limit < len(names))
+    return ProjectPage([state.projects.by_name[name] for name in page], len(names), first + message.limit < len(names))
 
 
 def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
@@ -111,12 +111,12 @@ def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
 def _names(state: State, group: str) -> list[str]:
     """Of the projects of a group, or of all, in order."""
     if not group:
-        return state.names
-    return [name for name in state.names if state.projects[name].settings.group == group]
+        return state.projects.names
+    return [project.name for project in state.projects.in_group(group)]
 
 
 def _number_of_project(turn: TurnState, sort: ProjectSort) -> Callable[[str], int]:
-    projects = turn.state.projects
+    projects = turn.state.projects.by_name
     if sort.endswith(LATELY):
         event = EventTotals.__struct_fields__.index(sort.removesuffix(LATELY))
         return lambda name: projects[name].counters.lately(event, turn.now.wall)

@@ -97,7 +97,7 @@ def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
     """A page of fetchers, and what all that are meant have in sum."""
     state = turn.state
     if message.project:
-        state.project(message.project)
+        state.projects.named(message.project)
     page = of_fetchers(turn, message)
     room = state.config.max_message - ENVELOPE_BYTES
     shown = that_fit(state, (session.view(turn.now.boot) for session in page.sessions), room)
@@ -114,7 +114,7 @@ def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
 def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
     """One project, and who said its settings."""
     state = turn.state
-    project = state.project(message.project)
+    project = state.projects.named(message.project)
     view = project.view(turn.now)
     view.configured = _configured(state, project)
     return ProjectReply(n=message.n, project=view)
@@ -137,7 +137,7 @@ def _configured(state: State, project: Project) -> dict[str, list[ConfigLayer]]:
 def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
     """Override settings of a project; nothing changes if one of them doesn't fit."""
     state = turn.state
-    project = state.projects.get(message.project)
+    project = state.projects.by_name.get(message.project)
     overrides = dict(project.overrides) if project else {}
     overlay(overrides, message.settings)
     check_settings(state, message.project, overrides)
@@ -152,7 +152,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
 
 def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectReply:
     """Forget overrides."""
-    project = turn.state.project(message.project)
+    project = turn.state.projects.named(message.project)
     kept = dict(project.overrides) if message.keys else {}
     for key in message.keys:
         _unset(project, kept, key)
@@ -166,10 +166,10 @@ def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectRep
 def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply:
     """Pause, resume, stop, start, clear, reset or delete."""
     state = turn.state
-    is_new = message.action == "start" and message.project not in state.projects
+    is_new = message.action == "start" and message.project not in state.projects.by_name
     if is_new:
         make_another(turn, message.project)
-    project = act(turn, by, state.project(message.project), message.action, detail="made" if is_new else "")
+    project = act(turn, by, state.projects.named(message.project), message.action, detail="made" if is_new else "")
     return ProjectReply(n=message.n, project=project.view(turn.now) if project else None)
 
 
@@ -211,7 +211,7 @@ def _act(turn: TurnState, project: Project, action: Action) -> Project | None:
 def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
     """One task with its body."""
     state = turn.state
-    project = state.project(message.project)
+    project = state.projects.named(message.project)
     task = turn.find(project, message.taskid)
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
@@ -286,7 +286,7 @@ def _change_each(
     change: Callable[[Project, Task], None],
 ) -> TasksReply:
     """Change the tasks that the message names, but for those in a state in which there is nothing to change."""
-    project = turn.state.project(message.project)
+    project = turn.state.projects.named(message.project)
     reply = TasksReply(n=message.n, outcomes=[])
     for taskid in message.taskids:
         task = turn.find(project, taskid)

@@ -60,7 +60,7 @@ WAITING: Final = ("ready", "delayed")
 
 def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
     """Have the page read."""
-    project = turn.state.projects.get(request.project)
+    project = turn.state.projects.by_name.get(request.project)
     after = _after(request)
     if project is None or after is None or _refusal(request):
         return
@@ -76,7 +76,7 @@ def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
 def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
     """A page of a project's tasks in one state."""
     state = turn.state
-    project = state.project(request.project)
+    project = state.projects.named(request.project)
     after = _after(request)
     refusal = _refusal(request)
     if after is None or refusal:
@@ -189,7 +189,7 @@ def _ask_hollow(turn: TurnState, project: Project, ref: ListRef) -> None:
     hollow = (task for task in _being_run(project, ref) if task.spec is None)
     for task in islice(hollow, HOLLOW_LOOKED_AT):
         turn.ask(task)
-        turn.state.heavy.append(task)
+        turn.state.hollow.let_go(task)
 
 
 def _row(turn: TurnState, task: Task, spec: Spec, attempt: AttemptRecord | None) -> TaskRow:

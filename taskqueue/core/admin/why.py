@@ -38,7 +38,7 @@ ERROR_CHARS: Final = 200
 
 def why(turn: TurnState, request: Why) -> WhyReply:
     """The first reason that applies."""
-    project = turn.state.project(request.project)
+    project = turn.state.projects.named(request.project)
     if request.taskid is None:
         sentence = f'project "{project.name}" {_of_project(turn, project)}'
     else:

@@ -27,6 +27,11 @@ class Operation:
         self.waiters = Waiters()
 
     @property
+    def id(self) -> int:
+        """Its number, which people call it by."""
+        return self.record.progress.id
+
+    @property
     def running(self) -> bool:
         """It has not ended."""
         return not self.record.progress.ended_at

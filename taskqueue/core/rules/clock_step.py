@@ -35,7 +35,7 @@ def follow(turn: TurnState) -> None:
     state, now = turn.state, turn.now
     before, state.before = state.before, now
     if put_back(before, now):
-        for project in state.projects.values():
+        for project in state.projects.by_name.values():
             _follow(turn, project, now.wall - (now.boot - before.boot), _step(before, now))
 
 

@@ -59,7 +59,7 @@ def finish(turn: TurnState) -> None:
     """End what has finished with the turn before."""
     state = turn.state
     for project in state.finishing.values():
-        if project.number in state.numbered and project.armed and project.is_done(turn.now.wall):
+        if project.number in state.projects.by_number and project.armed and project.is_done(turn.now.wall):
             _finish(turn, project)
     state.finishing.clear()
 
@@ -67,7 +67,7 @@ def finish(turn: TurnState) -> None:
 def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectReply:
     """Hold the project open for the session, or let go."""
     state, now = turn.state, turn.now
-    project = state.project(request.project)
+    project = state.projects.named(request.project)
     if request.seconds:
         if len(project.holds) >= HOLDS_MOST and session.id not in project.holds:
             raise Rejected("full", f'project "{project.name}" is held open by {HOLDS_MOST} sessions already')
@@ -82,7 +82,7 @@ def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectRepl
 def wait(turn: TurnState, session: Session, request: ProjectWait) -> WaitReply | None:
     """Answer at once if there is nothing to wait for; else later."""
     state, now = turn.state, turn.now
-    project = state.project(request.project)
+    project = state.projects.named(request.project)
     if request.seconds and (project.armed or not project.is_done(now.wall)):
         state.waits.add(project.waiters, Waiter(session, request.n, now.boot + request.seconds))
         state.boot.note(("wait", project.number), now.boot + request.seconds)

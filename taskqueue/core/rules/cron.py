@@ -35,7 +35,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
     state, now = turn.state, turn.now
     budget = JOBS_A_TURN
     while budget > 0 and (number := state.crons.pop_due(now.wall)) is not None:
-        project = turn.ticking[number] = state.numbered[number]
+        project = turn.due.ticking[number] = state.projects.by_number[number]
         for name, job in _due(project, now):
             taskids = (project.cron[name].taskid, taskid_of(name, job.task, project.ticks[name]))
             wanted.tasks += [
@@ -47,8 +47,8 @@ def need(turn: TurnState, wanted: Needs) -> None:
 def tick(turn: TurnState) -> None:
     """Run the jobs whose tasks have been looked up."""
     state = turn.state
-    for project in turn.ticking.values():
-        if project.number in state.numbered:
+    for project in turn.due.ticking.values():
+        if project.number in state.projects.by_number:
             for name, job in _due(project, turn.now):
                 _run(turn, project, name, job)
             state.crons.note(project.number, next_at(project))

@@ -67,7 +67,7 @@ def recall(turn: TurnState) -> None:
     for shared in state.shared.values():
         while shared.waiting and shared.bucket.available(turn.now.boot):
             number = shared.next_waiting()
-            project = None if number is None else state.numbered.get(number)
+            project = None if number is None else state.projects.by_number.get(number)
             if project is not None and may_give(turn, project) and state.fair_queue.offer(project):
                 break
         # Whoever took the last token may want no more, so that nobody but this asks for the next one.

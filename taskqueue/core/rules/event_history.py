@@ -58,7 +58,7 @@ def _write(turn: TurnState, most: int) -> None:
     state = turn.state
     history, kept = state.history, turn.changes.writes
     for number in list(islice(history.due, most)):
-        project = state.numbered.get(number)
+        project = state.projects.by_number.get(number)
         gained = history.gained(number, project.counters.counted if project else None)
         for series in history.series.values():
             series.count(gained)
@@ -85,7 +85,7 @@ def write_all(turn: TurnState) -> None:
 
 def need(state: State, request: StatsHistory, wanted: Needs) -> None:
     """Have the points of a page read."""
-    project = state.projects.get(request.project) if request.project else None
+    project = state.projects.by_name.get(request.project) if request.project else None
     if request.project and project is None:
         return
     seconds = SECONDS[request.every]
@@ -103,7 +103,7 @@ def need(state: State, request: StatsHistory, wanted: Needs) -> None:
 def show(turn: TurnState, session: Session, request: StatsHistory) -> HistoryReply:
     """A page of the history."""
     if request.project:
-        turn.state.project(request.project)
+        turn.state.projects.named(request.project)
     seconds = SECONDS[request.every]
     reply = HistoryReply(n=request.n, points=[])
     found = turn.found.points.get((request.session, request.n))

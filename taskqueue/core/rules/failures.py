@@ -35,14 +35,14 @@ def need(turn: TurnState, wanted: Needs) -> None:
     """Have the first ones read if some of them are old."""
     state = turn.state
     if state.failures.is_over(turn.now.wall):
-        turn.old_failures = FailuresRef(state.failures.low, _END, OLD_FAILURES)
-        wanted.failures.append(turn.old_failures)
+        turn.due.old_failures = FailuresRef(state.failures.low, _END, OLD_FAILURES)
+        wanted.failures.append(turn.due.old_failures)
 
 
 def step(turn: TurnState) -> None:
     """Drop what is old of what was read."""
-    if turn.old_failures is not None:
-        _drop_old(turn, turn.found.failures[turn.old_failures])
+    if turn.due.old_failures is not None:
+        _drop_old(turn, turn.found.failures[turn.due.old_failures])
 
 
 def _drop_old(turn: TurnState, page: FoundFailures) -> None:

@@ -107,7 +107,7 @@ def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Proje
     in_force: list[tuple[Project, Task]] = []
     stale: list[int] = []
     for ref in dict.fromkeys(message.leases):
-        project = state.projects.get(ref.project)
+        project = state.projects.by_name.get(ref.project)
         task = project.queue.tasks.get(ref.taskid) if project is not None else None
         if project is None or task is None or task.state != PROCESSING or task.token != ref.token:
             stale.append(ref.token)
@@ -136,7 +136,7 @@ def fall_silent(turn: TurnState, session: Session) -> None:
         else:
             lose(turn, _project(state, task), task)
     for task in session.leases.values():
-        state.want(task)
+        state.hollow.want(task)
         state.silent[session.id] = session
 
 
@@ -211,7 +211,7 @@ def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
     room = state.config.max_message - ENVELOPE_BYTES - sum(map(_handed_bytes, tasks))
     fetch: dict[str, Raw] = {}
     for name in dict.fromkeys(task.project for task in tasks):
-        packed = state.projects[name].fetch
+        packed = state.projects.by_name[name].fetch
         if packed is not None and len(packed) + FETCH_BYTES <= room:
             room -= len(packed) + FETCH_BYTES
             fetch[name] = packed
@@ -238,12 +238,12 @@ def _enrol(turn: TurnState, session: Session, names: Sequence[str] | None) -> No
 
 def _wanted_by(state: State, names: Sequence[str] | None) -> Iterable[Project]:
     if names is None:
-        return state.projects.values()
-    return [state.projects[name] for name in sorted(name for name in names if name in state.projects)]
+        return state.projects.by_name.values()
+    return [state.projects.by_name[name] for name in sorted(name for name in names if name in state.projects.by_name)]
 
 
 def _project(state: State, task: Task) -> Project:
-    return state.numbered[task.project]
+    return state.projects.by_number[task.project]
 
 
 def _lease(task: Task) -> Lease:

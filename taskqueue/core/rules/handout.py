@@ -214,7 +214,7 @@ class HandOut:
             message.fetch[project.name] = project.fetch
         self._state.memory.leased += task.size
         if task.size > self._heavy_bytes:
-            self._state.heavy.append(task)
+            self._state.hollow.let_go(task)
 
     def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:
         """The longest message has room for both; not for a body that was taken when the project's fetch was shorter."""

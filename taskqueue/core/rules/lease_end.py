@@ -62,7 +62,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
     if session.ended and session.ended.pop(item.token, None) is not None:
         state.memory.ended -= 1
         turn.freed[session.id] = session
-    project = state.projects.get(item.project)
+    project = state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
     if project is None or task is None or not item.token or task.token != item.token:
         return "stale"
@@ -146,7 +146,7 @@ def lose(turn: TurnState, project: Project, task: Task) -> None:
 
 def _wait_again(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
     project.queue.put_ready(turn.changes, task)
-    turn.state.want(task)
+    turn.state.hollow.want(task)
     if lease.deferred is not None:
         apply_deferred(turn, project, task, lease.deferred)
 
@@ -281,6 +281,6 @@ def _hold_back(turn: TurnState, project: Project, task: Task, until: float) -> N
 
 def _depth_below(turn: TurnState, item: TaskReport) -> int:
     """Of the follow-ups of a task that was handed out."""
-    project = turn.state.projects.get(item.project)
+    project = turn.state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
     return task.spec.depth + 1 if task is not None and task.spec is not None else 0

@@ -62,8 +62,7 @@ def await_body(state: State, project: Project) -> bool:
     first = project.queue.ready.first()
     if first is None or first.spec is not None:
         return False
-    state.want(first)
-    state.awaited[project.number] = first
+    state.hollow.await_body(first)
     return True
 
 
@@ -75,28 +74,28 @@ def settle(state: State, project: Project) -> None:
 
 def relieve(state: State) -> None:
     """If all heads together hold too much, cut down those that were longest left alone."""
-    if state.awaited:
+    if state.hollow.awaited:
         _give_up_awaited(state)
     memory, most = state.memory, state.config.memory_bytes
     if memory.heads <= most:
         return
     for number, which in memory.longest_untouched(RELIEVED_A_TURN):
         if memory.heads > most:
-            _trim(state, state.numbered[number], which)
+            _trim(state, state.projects.by_number[number], which)
 
 
 def _give_up_awaited(state: State) -> None:
     """Await no more than there is room for, and nothing that is not next any more; the oldest goes first."""
-    awaited = state.awaited
+    awaited = state.hollow.awaited
     for number, task in list(awaited.items()):
-        project = state.numbered.get(number)
+        project = state.projects.by_number.get(number)
         if project is None or project.queue.ready.first() is not task:
-            del awaited[number]
+            state.hollow.stop_awaiting(number)
     over = sum(task.size for task in awaited.values()) - state.config.memory_bytes // AWAITED_PART
     while over > 0 and len(awaited) > 1:
-        _, task = awaited.popitem(last=False)
+        task = state.hollow.stop_awaiting(next(iter(awaited)))
         over -= task.size
-        state.heavy.append(task)
+        state.hollow.let_go(task)
 
 
 def _trim(state: State, project: Project, which: int) -> None:
@@ -105,5 +104,5 @@ def _trim(state: State, project: Project, which: int) -> None:
     head = project.queue.head(which)
     state.memory.note(project.number, which, head.bytes)
     first = head.first()
-    if head.bytes > most and first is not None and first.spec and state.awaited.get(project.number) is not first:
-        state.heavy.append(first)
+    if head.bytes > most and first is not None and first.spec and state.hollow.awaited.get(project.number) is not first:
+        state.hollow.let_go(first)

@@ -16,7 +16,7 @@ from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
 from taskqueue.core.tasks.recrawl import decide, due_at, hurries
 from taskqueue.core.tasks.retry import recurring
-from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, deferred_bytes, size_of
+from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import NewTask, Now, Schedule
@@ -71,7 +71,7 @@ def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool
         Rejected: with the reason.
     """
     state = turn.state
-    project = state.projects.get(name) or project_for_push(turn, name)
+    project = state.projects.by_name.get(name) or project_for_push(turn, name)
     task = turn.find(project, item.taskid)
     outcome = decide(task, item.schedule, turn.now.wall)
     if outcome == "ignored" or (depth and depth > project.settings.max_depth):
@@ -127,24 +127,21 @@ def queue_up(turn: TurnState, project: Project, task: Task) -> None:
 
     While an operation goes through tasks it keeps the one that it has: one with a newer seq would not be met.
     """
-    if not turn.state.operations_running:
+    if not turn.state.operations.running:
         _renumber(turn, project, task)
     project.queue.put_ready(turn.changes, task)
 
 
 def _renumber(turn: TurnState, project: Project, task: Task) -> None:
     """Give a task a new seq, under which its spec is written anew."""
-    task.spec = turn.spec_of(task)
-    task.spec_changed = True
+    task.write_anew(turn.spec_of(task))
     _give_seq(turn, project, task)
 
 
 def _give_seq(turn: TurnState, project: Project, task: Task) -> None:
     """Give a task a new seq; it is nowhere then."""
-    if task.kept_state and not task.kept_seq:
-        task.kept_seq = task.seq
     project.queue.withdraw(turn.changes, task)
-    task.seq = turn.state.next_number()
+    task.renumber(turn.state.next_number())
 
 
 def _carry_out(
@@ -192,7 +189,7 @@ def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> None:
         turn.changes.forget_stale(project.number, item.taskid)
     task = Task(project.number, item.taskid, 0, 0, turn.state.next_number())
     project.totals.new += 1
-    _describe(project, task, item, depth)
+    task.describe(_spec(item, depth), apart=task.taskid == project.finisher)
     _wait(turn, project, task, due_at(item.schedule, turn.now.wall))
 
 
@@ -215,7 +212,7 @@ def _replace(turn: TurnState, project: Project, task: Task, item: NewTask, depth
     # It has run, and is told what to bring along when it runs again: it waits for that as it would have by itself.
     put_off = task.state != 0 and task.apart and recurring(item.schedule) and until > 0
     project.queue.withdraw(turn.changes, task)
-    _describe(project, task, item, depth)
+    task.describe(_spec(item, depth), apart=task.taskid == project.finisher)
     task.held_back = put_off
     task.apart = task.apart or put_off
     _wait(turn, project, task, until)
@@ -252,17 +249,9 @@ _CHANGES: Final[Mapping[NewOutcome, _Change]] = {
 """How each outcome changes a task that is known."""
 
 
-def _describe(project: Project, task: Task, item: NewTask, depth: int) -> None:
-    """The task, which is nowhere now, is as the message says from now on."""
-    schedule = item.schedule
+def _spec(item: NewTask, depth: int) -> Spec:
     # A Raw keeps the whole frame that it came in alive, so the body is copied out, once.
-    task.spec = spec = Spec(item.url, schedule, item.body.copy(), depth)
-    task.bare = False
-    task.apart = task.taskid == project.finisher
-    task.size = size_of(spec)
-    task.priority = schedule.priority
-    task.itag = schedule.itag or ""
-    task.spec_changed = True
+    return Spec(item.url, item.schedule, item.body.copy(), depth)
 
 
 def _kept_until_later(item: NewTask, now: Now) -> NewTask:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -33,9 +32,9 @@ def project_for_push(turn: TurnState, name: str) -> Project:
         Rejected: it is unknown.
     """
     state = turn.state
-    if name not in state.projects and state.config.auto_create:
+    if name not in state.projects.by_name and state.config.auto_create:
         return make_another(turn, name)
-    return state.project(name)
+    return state.projects.named(name)
 
 
 def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) -> Project:
@@ -45,10 +44,10 @@ def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) ->
         Rejected: there are ``max_projects`` already.
     """
     state = turn.state
-    most = state.config.max_projects
-    if len(state.projects) >= most:
+    most, known = state.config.max_projects, len(state.projects.by_name)
+    if known >= most:
         hint = "delete some with: taskqueue project delete NAME"
-        raise Rejected("full", f"project: there are {len(state.projects)}, and limits.max_projects is {most}; {hint}")
+        raise Rejected("full", f"project: there are {known}, and limits.max_projects is {most}; {hint}")
     return make_project(turn, name, overrides)
 
 
@@ -73,14 +72,14 @@ def check_settings(state: State, name: str, overrides: Layer) -> None:
     """
     check_memory(overrides)
     settings = merge(*state.layers(name), overrides)
-    project = state.projects.get(name)
+    project = state.projects.by_name.get(name)
     check(settings, state.environment, project.settings.cron if project else NO_JOBS)
     check_size(overrides, state.environment)
     before = project.said_bytes if project is not None else 0
-    if before < (said := memory_bytes(overrides)) and state.said_bytes - before + said > SAID_MOST:
+    if before < (said := memory_bytes(overrides)) and state.projects.said_bytes - before + said > SAID_MOST:
         raise Rejected(
             "full",
-            f"settings: what was said of all projects takes {state.said_bytes} bytes in memory, "
+            f"settings: what was said of all projects takes {state.projects.said_bytes} bytes in memory, "
             f"this would take {said}, and {SAID_MOST} are the most; unset some",
         )
     if settings.bucket and settings.bucket not in state.config.buckets:
@@ -93,7 +92,7 @@ def in_group(state: State, group: str) -> list[Project]:
     Raises:
         Rejected: there are none.
     """
-    members = [state.projects[name] for name in state.names if state.projects[name].settings.group == group]
+    members = state.projects.in_group(group)
     if not group or not members:
         raise Rejected("unknown-group", f'group: no project belongs to a group "{group}"')
     return members
@@ -102,10 +101,7 @@ def in_group(state: State, group: str) -> list[Project]:
 def add_project(turn: TurnState, project: Project) -> None:
     """Know a project."""
     state = turn.state
-    state.projects[project.name] = project
-    state.numbered[project.number] = project
-    state.said_bytes += project.said_bytes
-    insort(state.names, project.name)
+    state.projects.add(project)
     state.grand_totals.note(project)
     if project.cleared:
         state.swept[project.number] = project.cleared
@@ -121,9 +117,9 @@ def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], ove
     """
     state, now = turn.state, turn.now
     before = project.settings.cron
-    state.said_bytes -= project.said_bytes
+    said_before = project.said_bytes
     project.apply(layers, overrides, now.boot)
-    state.said_bytes += project.said_bytes
+    state.projects.note_said(said_before, project)
     if project.cap_wait(now.wall):
         state.wall.note(("check", project.number), project.check_at())
     _adopt(turn, project)
@@ -143,10 +139,7 @@ def remove_project(turn: TurnState, project: Project) -> None:
     state = turn.state
     for task in list(project.queue.processing.leased.values()):
         turn.revoke(task)
-    del state.projects[project.name]
-    del state.numbered[project.number]
-    state.said_bytes -= project.said_bytes
-    del state.names[bisect_left(state.names, project.name)]
+    state.projects.remove(project)
     turn.dirty.pop(project.number, None)
     state.low.pop(project.number, None)
     state.swept.pop(project.number, None)

@@ -35,8 +35,8 @@ OLD_AT_ONCE: Final = 8
 def need(turn: TurnState, wanted: Needs) -> None:
     """Have what is old read of the projects whose turn it is."""
     state = turn.state
-    turn.ridding = list(islice(state.old, OLD_AT_ONCE))
-    parts = [ref for number in turn.ridding for ref in _old_in(state.numbered[number], turn.now)]
+    turn.due.ridding = list(islice(state.old, OLD_AT_ONCE))
+    parts = [ref for number in turn.due.ridding for ref in _old_in(state.projects.by_number[number], turn.now)]
     limit = max(1, min(OLD_TASKS, state.config.turn_tasks) // max(1, len(parts)))
     wanted.old += [ref._replace(limit=limit) for ref in parts]
 
@@ -45,12 +45,12 @@ def step(turn: TurnState) -> None:
     """Drop what was read, and say when there will be something again."""
     state = turn.state
     for page in turn.found.old.values():
-        project = state.numbered.get(page.ref.project)
+        project = state.projects.by_number.get(page.ref.project)
         if project is not None:
             _drop_page(turn, project, page)
-    for number in turn.ridding:
+    for number in turn.due.ridding:
         if number in state.old:
-            _plan(turn, state.numbered[number])
+            _plan(turn, state.projects.by_number[number])
     turn.more |= bool(state.old)
 
 
@@ -96,6 +96,5 @@ def _drop(turn: TurnState, project: Project, old: Old) -> None:
     if project.settings.forget:
         project.queue.counts[task.state] -= 1
     else:
-        task.bare = True
-        task.exetime = turn.now.wall
+        task.drop_body(turn.now.wall)
     turn.changes.writes.old.append(old)

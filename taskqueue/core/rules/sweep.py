@@ -30,18 +30,18 @@ def need(turn: TurnState, wanted: Needs) -> None:
     some = dict(islice(state.swept.items(), SWEPT_AT_ONCE))
     for number, bound in some.items():
         limit = max(1, min(SWEPT_TASKS, state.config.turn_tasks) // len(some))
-        ref = PageRef(number, state.numbered[number].swept_to, limit, whole=False, errors=False)
-        turn.sweeping[number] = bound, ref
+        ref = PageRef(number, state.projects.by_number[number].swept_to, limit, whole=False, errors=False)
+        turn.due.sweeping[number] = bound, ref
         wanted.pages.append(ref)
 
 
 def step(turn: TurnState) -> None:
     """Forget what is on the pages that were read."""
     state = turn.state
-    for number, (bound, ref) in turn.sweeping.items():
+    for number, (bound, ref) in turn.due.sweeping.items():
         # It may have been cleared once more in this very turn, or be gone.
         if state.swept.get(number) == bound:
-            _take_page(turn, state.numbered[number], turn.found.pages[ref])
+            _take_page(turn, state.projects.by_number[number], turn.found.pages[ref])
     turn.more |= bool(state.swept)
 
 

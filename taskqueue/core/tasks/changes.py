@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Move, Task, size_of
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Task, size_of
 
 
 class Changes:
@@ -82,7 +82,7 @@ class Changes:
             elif task.kept_state:
                 self.stale[ref] = task
         for _, task in gone:
-            task.touched = task.spec_changed = False
+            task.stay_as_kept()
         self._touched = [task for task in self._touched if task.touched]
         refs = {ref for ref, _ in gone}
         attempts = self.writes.attempts
@@ -92,7 +92,7 @@ class Changes:
         """End the turn: everything that it changed, each task once."""
         writes = self.writes
         retired = set(writes.dropped_projects)
-        writes.moves = [_move(task) for task in self._touched if task.project not in retired]
+        writes.moves = [task.as_move() for task in self._touched if task.project not in retired]
         if retired:
             writes.attempts = [attempt for attempt in writes.attempts if attempt.project not in retired]
         return writes
@@ -103,23 +103,3 @@ class Changes:
         if known is not None and known.spec is not None and known.seq == task.seq:
             task.spec = known.spec
             task.size = size_of(known.spec)
-
-
-def _move(task: Task) -> Move:
-    """The task's change since the store last had it; from now on the store is taken to have it as it is."""
-    move = (
-        task,
-        task.kept_state,
-        task.kept_key,
-        task.kept_seq or task.seq,
-        task.spec_changed,
-        task.kept_deferred,
-    )
-    lease = task.lease
-    task.kept_state = task.state
-    task.kept_key = task.key
-    task.kept_seq = 0
-    task.kept_deferred = lease is not None and lease.deferred is not None
-    task.spec_changed = False
-    task.touched = False
-    return move

@@ -154,6 +154,61 @@ class Task(Struct, gc=False, eq=False):
     bare: bool = False
     crashes: int = 0
 
+    def describe(self, spec: Spec, *, apart: bool) -> None:
+        """The task, which is nowhere now, is as this spec says from now on."""
+        schedule = spec.schedule
+        self.spec = spec
+        self.bare = False
+        self.apart = apart
+        self.size = size_of(spec)
+        self.priority = schedule.priority
+        self.itag = schedule.itag or ""
+        self.spec_changed = True
+
+    def write_anew(self, spec: Spec) -> None:
+        """Have the store keep the spec, which is the task's, once more."""
+        self.spec = spec
+        self.spec_changed = True
+
+    def renumber(self, seq: int) -> None:
+        """The task, which is nowhere now, has another seq."""
+        if self.kept_state and not self.kept_seq:
+            self.kept_seq = self.seq
+        self.seq = seq
+
+    def restore(self, lease: Lease) -> None:
+        """The store says that it is being run; by its taskid it may not be there."""
+        self.kept_deferred = lease.deferred is not None
+        self.unlisted = True
+
+    def drop_body(self, now: float) -> None:
+        """All that is left of it is what tells that it was (unix seconds)."""
+        self.bare = True
+        self.exetime = now
+
+    def stay_as_kept(self) -> None:
+        """What this turn did to it is not to be written."""
+        self.touched = self.spec_changed = False
+
+    def as_move(self) -> Move:
+        """Its change since the store last had it; from now on the store is taken to have it as it is."""
+        move = (
+            self,
+            self.kept_state,
+            self.kept_key,
+            self.kept_seq or self.seq,
+            self.spec_changed,
+            self.kept_deferred,
+        )
+        lease = self.lease
+        self.kept_state = self.state
+        self.kept_key = self.key
+        self.kept_seq = 0
+        self.kept_deferred = lease is not None and lease.deferred is not None
+        self.spec_changed = False
+        self.touched = False
+        return move
+
 
 Move = tuple[Task, int, int, int, bool, bool]
 """A change of one task in one turn: the store deletes the old place and writes the new one. A plain tuple, because

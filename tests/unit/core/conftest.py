@@ -279,7 +279,7 @@ class World:
     def tasks_in_memory(self) -> int:
         """How many tasks that wait the scheduler holds, of all projects; the one look inside it."""
         state = self.scheduler._state
-        return sum(len(each.queue.ready) + len(each.queue.delayed) for each in state.projects.values())
+        return sum(len(each.queue.ready) + len(each.queue.delayed) for each in state.projects.by_name.values())
 
     def configure(self, config: CoreConfig) -> None:
         """Let a new config be in force."""

@@ -413,7 +413,7 @@ def test_a_time_of_zero_drops_within_a_second(world: World) -> None:
 def test_a_project_from_before_there_was_retention_drops_what_it_has(world: World) -> None:
     """Its record does not say where its orders begin."""
     finish_many(world, 3)
-    project = world.scheduler._state.projects["news"]
+    project = world.scheduler._state.projects.by_name["news"]
     project.queue.over_low[:] = [0] * len(project.queue.over_low)
     world.set(weight=2)
     world.restart()

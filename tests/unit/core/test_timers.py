@@ -128,7 +128,7 @@ def test_a_turn_promotes_no_more_than_turn_tasks(make_world: MakeWorld) -> None:
     ready = []
     for _ in range(3):
         world.turn()
-        ready.append(world.scheduler._state.projects["news"].queue.counts[1])
+        ready.append(world.scheduler._state.projects.by_name["news"].queue.counts[1])
 
     assert ready == [10, 20, 25]
 

@@ -35,7 +35,7 @@ def wrong(state: State) -> list[str]:
 
 
 def news(state: State) -> Project:
-    return state.projects["news"]
+    return state.projects.by_name["news"]
 
 
 def one(state: State, taskid: str) -> Task:
@@ -59,15 +59,15 @@ def pretend(thing: object, **attributes: object) -> None:
 
 
 DAMAGES: list[tuple[str, Callable[[State], object]]] = [
-    ("the names of the projects are not in order", lambda state: state.names.reverse()),
+    ("the names of the projects are not in order", lambda state: state.projects.names.reverse()),
     ("1 tasks of ", lambda state: pretend(state.memory, leases=2)),
     ("updates that wait for leases take 0 bytes, 7 are", lambda state: pretend(state.memory, deferred=7)),
     ("0 leases have ended that still take room, 3 are", lambda state: pretend(state.memory, ended=3)),
-    ("what was said of projects takes ", lambda state: pretend(state, said_bytes=-1)),
+    ("what was said of projects takes ", lambda state: pretend(state.projects, said_bytes=-1)),
     ("fetchers name 0 projects, 4 are counted", lambda state: pretend(state.wishes, names=4)),
     ("is not known at its connection", disconnect),
     ("connections hold 0 leases, their sessions 1", disconnect),
-    ("project news: is not known by its number", lambda state: state.numbered.pop(news(state).number)),
+    ("project news: is not known by its number", lambda state: state.projects.by_number.pop(news(state).number)),
     ("bucket holds 9 tokens, burst is 1", lambda state: pretend(news(state).bucket, level=9, burst=1)),
     ("its head of ready tasks holds ", lambda state: state.memory.note(news(state).number, READY, 1)),
     ("1 tasks are leased, 5 are counted", lambda state: news(state).queue.counts.__setitem__(PROCESSING, 5)),
@@ -91,7 +91,7 @@ DAMAGES: list[tuple[str, Callable[[State], object]]] = [
     ("task 'run' (processing) is not in its place", lambda state: news(state).queue.processing.leased.clear()),
     ("holds task 'run' by a token that is no lease", lambda state: pretend(one(state, "run"), token=Token(1))),
     ("holds task 'run' by the lease of another session", lambda state: pretend(one(state, "run").lease, session="x")),
-    ("holds task 'run' of a project that is not known", lambda state: state.numbered.clear()),
+    ("holds task 'run' of a project that is not known", lambda state: state.projects.by_number.clear()),
 ]
 
 
@@ -118,7 +118,7 @@ def test_a_check_that_nobody_runs_is_said(make_world: MakeWorld) -> None:
 
 
 def test_a_scheduler_that_finds_something_wrong_is_corrupt(world: World) -> None:
-    world.scheduler._state.said_bytes += 1
+    world.scheduler._state.projects.said_bytes += 1
 
     with pytest.raises(Corrupt, match="what was said of projects takes"):
         world.scheduler.verify()

@@ -157,7 +157,7 @@ def test_heavy_tasks_that_are_being_run_are_listed_and_not_kept_in_memory(world:
     assert names(world, "processing") == ids
     world.turn()
     state = world.scheduler._state
-    held = [each.spec for each in state.projects["news"].queue.processing.leased.values()]
+    held = [each.spec for each in state.projects.by_name["news"].queue.processing.leased.values()]
     assert held == [None] * len(ids)
     world.restart()
     assert names(world, "processing") == ids

@@ -285,7 +285,7 @@ def test_asking_changes_nothing(make_world: MakeWorld) -> None:
     world.fetcher()
     world.settle()
     wakes_at, before = world.next_wake(), deepcopy(world.disk.families["projects"].values)
-    bucket = world.scheduler._state.projects["news"].bucket
+    bucket = world.scheduler._state.projects.by_name["news"].bucket
     level = (bucket.level, bucket.at)
     world.elapsed += 0.5
 

@@ -269,7 +269,7 @@ def test_the_points_of_a_minute_are_on_the_disk_with_the_time_of_its_beginning(w
     world.advance(60)
 
     kinds = [layout.point_of(key) for key in world.disk.families[layout.POINTS].keys]
-    number = world.scheduler._state.projects["news"].number
+    number = world.scheduler._state.projects.by_name["news"].number
     assert sorted(kinds) == [
         ("hour", int(HOUR // 3600), 0),
         ("hour", int(HOUR // 3600), number),

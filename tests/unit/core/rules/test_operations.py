@@ -8,7 +8,8 @@ import pytest
 
 from taskqueue.core.admin.bulk import PAGE_TASKS
 from taskqueue.core.admin.group_actions import LOST_A_STEP, PROJECTS_A_STEP
-from taskqueue.core.admin.operations import ENDED_KEPT, RUNNING_MOST
+from taskqueue.core.admin.operations import RUNNING_MOST
+from taskqueue.core.projects.operation_table import ENDED_KEPT
 from taskqueue.protocol.replies import (
     DoneReply,
     ErrorReply,

@@ -27,7 +27,8 @@ def world(**config: Any) -> World:
 
 def held(world: World) -> int:
     """Bytes of all heads; a look inside."""
-    return sum(each.queue.ready.bytes + each.queue.delayed.bytes for each in world.scheduler._state.projects.values())
+    queues = [project.queue for project in world.scheduler._state.projects.by_name.values()]
+    return sum(queue.ready.bytes + queue.delayed.bytes for queue in queues)
 
 
 def fill(world: World, each: int, body: int) -> None:
@@ -50,12 +51,12 @@ def test_the_heads_of_all_projects_together_stay_within_memory_bytes_and_every_t
 def test_a_project_that_is_alone_may_hold_more_and_gives_it_back_when_others_come() -> None:
     it = world(head_bytes=MEMORY)
     it.push("p00", *[task(f"a{number}") for number in range(300)])
-    alone = it.scheduler._state.projects["p00"].queue.ready.bytes
+    alone = it.scheduler._state.projects.by_name["p00"].queue.ready.bytes
     assert alone > MEMORY // 4
 
     fill(it, 40, 300)
     assert held(it) <= MEMORY
-    assert it.scheduler._state.projects["p00"].queue.ready.bytes <= MEMORY // 10
+    assert it.scheduler._state.projects.by_name["p00"].queue.ready.bytes <= MEMORY // 10
 
 
 @pytest.mark.parametrize("rate", [inf, 10.0])
@@ -149,7 +150,7 @@ def test_what_is_counted_is_what_is_held() -> None:
     memory = it.scheduler._state.memory
     assert memory.heads == held(it)
     assert memory.leases == len(fetcher.held) == 50
-    assert it.scheduler._state.numbered[1].queue.head(READY).bytes > 0
+    assert it.scheduler._state.projects.by_number[1].queue.head(READY).bytes > 0
 
 
 def test_a_task_larger_than_its_share_has_its_turn_beside_others_when_fetchers_are_full() -> None:
@@ -231,10 +232,10 @@ def test_what_has_had_its_turn_is_awaited_no_more(ends: str) -> None:
     it.push("large", task("large", body="x" * 30_000))
     it.push("small", *[task(f"small-{number}") for number in range(20)])
     fetcher = it.fetcher(capacity=1)
-    assert it.scheduler._state.awaited
+    assert it.scheduler._state.hollow.awaited
 
     if ends == "handed out":
         fetcher.finish_all()
     else:
         it.do("delete", "large")
-    assert not it.scheduler._state.awaited
+    assert not it.scheduler._state.hollow.awaited
