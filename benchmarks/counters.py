@@ -27,10 +27,11 @@ from msgspec.msgpack import Decoder, encode
 from taskqueue.core.admin.window_views import windows_of
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.windows import PERIOD_SECONDS, Counters, CountersRecord
+from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.replies import StatsReply
 from taskqueue.protocol.views import ProjectStats, Totals
 
-NOW: Final = 1_700_000_005.0
+NOW: Final = Wall(1_700_000_005.0)
 DAY: Final = 86_400
 REPEATS: Final = 9
 PAGE: Final = 100
@@ -59,7 +60,7 @@ class Made:
         totals.success += count - count // 10
         totals.failed += count // 20
         totals.retried += count // 10 - count // 20
-        self.counters.note(totals, at)
+        self.counters.note(totals, Wall(at))
 
 
 def aged(project: Made, a_second: int) -> float:
@@ -68,7 +69,7 @@ def aged(project: Made, a_second: int) -> float:
         at = NOW + turn * PERIOD_SECONDS
         project.turn(at, a_second * PERIOD_SECONDS + turn % 9)
         for seconds in SECONDS[: a_second * PERIOD_SECONDS]:
-            project.counters.took(seconds * (1 + turn % 5), at)
+            project.counters.took(seconds * (1 + turn % 5), Wall(at))
     return at
 
 
@@ -152,17 +153,17 @@ def time_figures(projects: int) -> Figures:
     def turns(at: float) -> int:
         for project in made:
             project.totals.new += 1
-            project.counters.note(project.totals, at)
+            project.counters.note(project.totals, Wall(at))
         return projects
 
     def attempts(at: float) -> int:
         for project in made:
-            project.counters.took(1.7, at)
+            project.counters.took(1.7, Wall(at))
         return projects
 
     def page(at: float) -> int:
         rows = [
-            ProjectStats("a-project", Totals(*structs.astuple(p.totals)), windows_of(p.counters, at))
+            ProjectStats("a-project", Totals(*structs.astuple(p.totals)), windows_of(p.counters, Wall(at)))
             for p in made[:PAGE]
         ]
         encode(StatsReply(n=1, projects=rows, more=True))
@@ -170,7 +171,7 @@ def time_figures(projects: int) -> Figures:
 
     def failing(at: float) -> int:
         for project in made:
-            project.counters.failing(at)
+            project.counters.failing(Wall(at))
         return projects
 
     return {
@@ -204,7 +205,7 @@ def record_figures(projects: int) -> Figures:
 
 def stats_of(counters: Counters, totals: EventTotals, at: float) -> ProjectStats:
     """What a page says of one project."""
-    return ProjectStats("a-project", Totals(*structs.astuple(totals)), windows_of(counters, at))
+    return ProjectStats("a-project", Totals(*structs.astuple(totals)), windows_of(counters, Wall(at)))
 
 
 def start_ms(record: bytes, totals: EventTotals, at: float, projects: int) -> float:
@@ -213,7 +214,7 @@ def start_ms(record: bytes, totals: EventTotals, at: float, projects: int) -> fl
     decode = Decoder(CountersRecord).decode
 
     def start(_: int) -> int:
-        loaded = [Counters.load(decode(record), totals, at) for record in records]
+        loaded = [Counters.load(decode(record), totals, Wall(at)) for record in records]
         return len(loaded) // projects
 
     return median_us(start) / 1000
@@ -223,9 +224,10 @@ def first_page_ms(record: CountersRecord, totals: EventTotals, at: float) -> flo
     """Like ``page``, of projects in which nothing has been counted since they were loaded."""
 
     def page(_: int) -> int:
-        loaded = [Counters.load(record, totals, at) for _ in range(PAGE)]
+        loaded = [Counters.load(record, totals, Wall(at)) for _ in range(PAGE)]
         rows = [
-            ProjectStats("a-project", Totals(*structs.astuple(totals)), windows_of(counters, at)) for counters in loaded
+            ProjectStats("a-project", Totals(*structs.astuple(totals)), windows_of(counters, Wall(at)))
+            for counters in loaded
         ]
         encode(StatsReply(n=1, projects=rows, more=True))
         return 1

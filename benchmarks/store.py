@@ -36,7 +36,7 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Needs, OrderRef, TaskRef
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, SUCCESS, Lease, Move, Spec, Task, ready_key, time_key
-from taskqueue.protocol.fields import Schedule, Token
+from taskqueue.protocol.fields import Boot, Schedule, Token
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
@@ -87,7 +87,7 @@ def made_up(n: int) -> Task:
 
 def hand_out(task: Task) -> None:
     task.state, task.key, task.token = PROCESSING, task.seq, Token(task.seq)
-    task.lease = Lease(SESSION, task.seq, 1000.5, 400.25)
+    task.lease = Lease(SESSION, task.seq, Boot(1000.5), Boot(400.25))
 
 
 def finish(task: Task) -> None:

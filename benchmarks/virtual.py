@@ -16,14 +16,14 @@ from typing import Final
 from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.fields import NIL, Assignment, NewTask, Now, Peer, Schedule, TaskReport
+from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Now, Peer, Schedule, TaskReport, Wall
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 
-WALL: Final = 1_700_000_000.0
-BOOT: Final = 1_000.0
+WALL: Final = Wall(1_700_000_000.0)
+BOOT: Final = Boot(1_000.0)
 BATCH: Final = 1_000
 FETCHER: Final = "fetcher"
 

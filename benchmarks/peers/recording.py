@@ -21,7 +21,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
-from taskqueue.protocol.fields import Now, Peer
+from taskqueue.protocol.fields import Boot, Now, Peer, Wall
 from taskqueue.protocol.replies import AnyOutgoing, DoneReply, NewTasksReply, Select
 from taskqueue.protocol.requests import AnyRequest, Incoming
 from taskqueue.store.contract import Batch
@@ -30,7 +30,7 @@ from taskqueue.store.memory_store import Disk, MemoryStore
 
 TURN_FRAMES: Final = 4
 TURN_SECONDS: Final = 0.03
-WALL: Final = 1_700_000_000.0
+WALL: Final = Wall(1_700_000_000.0)
 
 
 class Turn(Struct):
@@ -116,4 +116,4 @@ class Recording:
     @property
     def _now(self) -> Now:
         elapsed = len(self.turns) * TURN_SECONDS
-        return Now(wall=WALL + elapsed, boot=elapsed)
+        return Now(wall=WALL + elapsed, boot=Boot(elapsed))

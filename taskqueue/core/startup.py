@@ -25,7 +25,7 @@ from taskqueue.core.tasks.records import Loaded, ProjectRecord
 from taskqueue.core.tasks.task import Lease, Task, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected, StoreError
-from taskqueue.protocol.fields import Now
+from taskqueue.protocol.fields import Boot, Now
 
 
 def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> TurnState:
@@ -69,7 +69,7 @@ def _load_shared(turn: TurnState, loaded: Loaded) -> None:
         pace = state.config.buckets.get(record.name)
         if pace is None:
             continue
-        at = min(record.at, now.boot) if loaded.same_boot else now.boot
+        at = Boot(min(record.at, now.boot)) if loaded.same_boot else now.boot
         level = record.level if loaded.same_boot or loaded.clean else 0.0
         shared = SharedBucket(record.name, Bucket(pace.rate, pace.burst, level, at))
         state.shared[record.name] = shared
@@ -144,7 +144,7 @@ def _restart_clock(lease: Lease, now: Now) -> None:
     lease.selected_at = now.boot
 
 
-def _loaded_deadline(turn: TurnState, lease: Lease) -> float:
+def _loaded_deadline(turn: TurnState, lease: Lease) -> Boot:
     """Not later than the lease is long; and its fetcher gets time to be heard."""
     now = turn.now
     latest = now.boot + (lease.deadline - lease.selected_at)

@@ -36,7 +36,7 @@ from taskqueue.core.tasks.task import (
     TASK_BYTES,
     Task,
 )
-from taskqueue.protocol.fields import Now, Token
+from taskqueue.protocol.fields import Boot, Now, Token, Wall
 
 NO_PACE: Final = Pace(rate=0.0)
 """Of a shared bucket that the config does not have any more: nothing is better than too much."""
@@ -97,7 +97,7 @@ class State:
         self.silent: dict[str, Session] = {}
         self.barred: dict[int, Project] = {}
         self.crons: TimerHeap[int] = TimerHeap(self._cron_due_at)
-        self.before = Now(0.0, 0.0)
+        self.before = Now(Wall(0.0), Boot(0.0))
         self.left_undone = True
         self.finishing: dict[int, Project] = {}
         self.shared: dict[str, SharedBucket] = {}

@@ -16,7 +16,7 @@ What must never come in here: behaviour, and anything that knows how these value
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, NewType
+from typing import TYPE_CHECKING, Annotated, Any, Final, NewType, overload
 
 from msgspec import Meta, Raw, Struct
 
@@ -161,13 +161,38 @@ Setting = bool | int | float | str | list[Any] | dict[str, Any] | None
 """What the value of a setting can be; ``settings.merge`` looks closer."""
 
 
+if TYPE_CHECKING:
+
+    class Wall(float):
+        """Unix seconds; exetime, ages and cron run on them. A time more or less seconds is a time of the same clock.
+
+        To mypy it is a type of its own, so that no time of the one clock gets where one of the other is expected. When
+        the program runs it is ``float``: a NewType would have to be called for each deadline that is computed.
+        """
+
+        def __add__(self, seconds: float, /) -> Wall: ...
+        @overload
+        def __sub__(self, since: Wall, /) -> float: ...  # type: ignore[overload-overlap]
+        @overload
+        def __sub__(self, seconds: float, /) -> Wall: ...
+        def __sub__(self, other: float, /) -> float: ...
+
+    class Boot(float):
+        """Seconds on a clock that never steps; deadlines and buckets run on them. See ``Wall``."""
+
+        def __add__(self, seconds: float, /) -> Boot: ...
+        @overload
+        def __sub__(self, since: Boot, /) -> float: ...  # type: ignore[overload-overlap]
+        @overload
+        def __sub__(self, seconds: float, /) -> Boot: ...
+        def __sub__(self, other: float, /) -> float: ...
+
+else:
+    Wall = Boot = float
+
+
 class Now(Struct, frozen=True, gc=False):
-    """The time, as an argument.
+    """The time, as an argument: on both clocks."""
 
-    Attributes:
-        wall: unix seconds; exetime, ages and cron run on it.
-        boot: seconds on a clock that never steps; deadlines and buckets run on it.
-    """
-
-    wall: float
-    boot: float
+    wall: Wall
+    boot: Boot

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from taskqueue.protocol.fields import Now
+from taskqueue.protocol.fields import Boot, Now, Wall
 
 SMALL_STEP_SECONDS: Final = 60.0
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -39,7 +39,7 @@ class Clock:
     def now(self) -> Now:
         """The time now, on both clocks."""
         self._wall = self._follow(time.time())
-        return Now(wall=self._wall, boot=boot_seconds())
+        return Now(wall=Wall(self._wall), boot=Boot(boot_seconds()))
 
     def uptime(self) -> float:
         """Seconds since this clock was created."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskqueue.core.parts.bucket import Bucket
+from taskqueue.protocol.fields import Boot
 
 STEP = Fraction(1, 64)
 """Seconds between two looks of the naive bucket."""
@@ -47,7 +48,7 @@ class NaiveBucket:
 def test_it_gives_what_a_bucket_gives_that_is_filled_step_by_step(
     rate: float, burst: float, booted: int, acts: list[tuple[str, int, int | tuple[float, float]]]
 ) -> None:
-    bucket, naive = Bucket(rate, burst, burst, at=booted), NaiveBucket(rate, burst)
+    bucket, naive = Bucket(rate, burst, burst, at=Boot(booted)), NaiveBucket(rate, burst)
     now = Fraction(booted)
     for _, wait, what in acts:
         now += wait * STEP
@@ -55,12 +56,12 @@ def test_it_gives_what_a_bucket_gives_that_is_filled_step_by_step(
             naive.step()
         if isinstance(what, tuple):
             naive.change(*what)
-            bucket.change(*what, now=float(now))
+            bucket.change(*what, now=Boot(float(now)))
         else:
-            taken = min(what, int(bucket.available(float(now))))
-            bucket.take(taken, float(now))
+            taken = min(what, int(bucket.available(Boot(float(now)))))
+            bucket.take(taken, Boot(float(now)))
             assert taken == naive.take(what)
-        assert abs(bucket.level_at(float(now)) - naive.level) < 1e-5
+        assert abs(bucket.level_at(Boot(float(now))) - naive.level) < 1e-5
 
 
 @settings(max_examples=300)
@@ -73,16 +74,16 @@ def test_it_gives_what_a_bucket_gives_that_is_filled_step_by_step(
 def test_whoever_wakes_when_told_finds_a_token_soon_and_never_too_many(
     rate: float, burst: float, booted: float, waits: list[float]
 ) -> None:
-    bucket = Bucket(rate, burst, burst, at=booted)
+    bucket = Bucket(rate, burst, burst, at=Boot(booted))
     total, worst = 0, -inf
     for wait in waits:
         now = max(bucket.at + wait, bucket.token_at())
         looks = 0
-        while not (count := int(bucket.available(now))):
+        while not (count := int(bucket.available(Boot(now)))):
             told = bucket.token_at()
             assert told > now
             now, looks = told, looks + 1
-        bucket.take(count, now)
+        bucket.take(count, Boot(now))
         assert looks <= 3
         worst = max(worst, rate * (now - booted) - total)
         total += count

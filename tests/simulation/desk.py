@@ -13,7 +13,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
-from taskqueue.protocol.fields import Now, Peer, Setting
+from taskqueue.protocol.fields import Boot, Now, Peer, Setting, Wall
 from taskqueue.protocol.requests import Incoming
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
@@ -91,7 +91,7 @@ class Desk:
         return self.request(fetcher, "done", tasks=[{**lease_of(task), **outcome}])
 
     def _now(self) -> Now:
-        return Now(wall=BEGINNING + self.at, boot=self.at - self._booted_at)
+        return Now(wall=Wall(BEGINNING + self.at), boot=Boot(self.at - self._booted_at))
 
     def _hear(self, message: Message) -> Incoming:
         request, flaws = decode_request(msgpack.packb(message))

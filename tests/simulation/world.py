@@ -19,7 +19,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from taskqueue.core.parts.pseudonyms import SECRET_BYTES
-from taskqueue.protocol.fields import Now
+from taskqueue.protocol.fields import Boot, Now, Wall
 
 BEGINNING: Final = 1_700_000_000.0
 """Wall time at which every world begins, in unix seconds."""
@@ -85,7 +85,7 @@ class Machine:
 
     def now(self) -> Now:
         """What the daemon is told."""
-        return Now(wall=self._clock.now + self.wall_offset, boot=self._clock.now - self._booted_at)
+        return Now(wall=Wall(self._clock.now + self.wall_offset), boot=Boot(self._clock.now - self._booted_at))
 
     def when(self, boot: float) -> float:
         """True time at which the boot clock shows ``boot``."""

@@ -15,7 +15,6 @@ What a step does: ``bulk`` (tasks), ``group_actions`` (projects).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Final
 
 from msgspec.structs import astuple
@@ -25,7 +24,7 @@ from taskqueue.core.admin.change_log import Who
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
-from taskqueue.core.projects.waiters import Waiter
+from taskqueue.core.projects.waiters import FOR_EVER, Waiter
 from taskqueue.core.rules import answer_waiters
 from taskqueue.core.rules.push import UTF8_MOST
 from taskqueue.core.rules.registry import in_group
@@ -35,7 +34,7 @@ from taskqueue.core.tasks.records import OperationProgress, OperationRecord
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Now
+from taskqueue.protocol.fields import Boot, Now
 from taskqueue.protocol.replies import OperationReply, OperationsReply
 from taskqueue.protocol.requests import Action, Bulk, BulkAction, GroupDo, OperationList, OperationShow
 from taskqueue.protocol.views import OperationView
@@ -131,7 +130,7 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
     return reply
 
 
-def answer(turn: TurnState, operation: Operation, until: float) -> None:
+def answer(turn: TurnState, operation: Operation, until: Boot) -> None:
     """Tell those who wait no longer than ``until`` (boot-clock seconds)."""
     progress = operation.record.progress
     answer_waiters.answer(turn, operation.waiters, lambda n: OperationReply(n=n, operation=_view(progress)), until)
@@ -219,7 +218,7 @@ def _pass_on(turn: TurnState, operation: Operation) -> None:
         turn.state.operations.pass_on(operation)
         return
     writes.members[operation.id] = []
-    answer(turn, operation, inf)
+    answer(turn, operation, FOR_EVER)
     _forget(turn, turn.state.operations.end(operation))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from taskqueue.core.parts.windows import Counters, WindowSums
+from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.views import QUIET, Window, Windows
 
 
-def windows_of(counters: Counters, now_wall: float) -> Windows:
+def windows_of(counters: Counters, now_wall: Wall) -> Windows:
     """The windows that end now (unix seconds)."""
     return Windows(*map(_window, counters.sums(now_wall)))
 

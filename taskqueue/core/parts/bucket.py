@@ -18,6 +18,8 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
+from taskqueue.protocol.fields import Boot
+
 SLACK: Final = 1e-6
 """Tokens forgiven: a level that ought to be 1 is off by the rounding of the clock times the rate."""
 
@@ -30,13 +32,13 @@ class Bucket:
 
     __slots__ = ("at", "burst", "level", "rate")
 
-    def __init__(self, rate: float, burst: float, level: float, at: float) -> None:
+    def __init__(self, rate: float, burst: float, level: float, at: Boot) -> None:
         self.rate = rate
         self.burst = burst
         self.level = min(level, burst)
         self.at = at
 
-    def available(self, now: float) -> float:
+    def available(self, now: Boot) -> float:
         """Whole tokens that may be taken now; inf if the rate is."""
         if self.rate == inf:
             return inf
@@ -45,12 +47,12 @@ class Bucket:
         self._settle(now)
         return self.level + SLACK if self.level + SLACK >= 1 else 0
 
-    def level_at(self, now: float) -> float:
+    def level_at(self, now: Boot) -> float:
         """Tokens there are, parts of one included; inf if the rate is."""
         self._settle(now)
         return inf if self.rate == inf else self.level
 
-    def take(self, count: int, now: float) -> None:
+    def take(self, count: int, now: Boot) -> None:
         """Spend ``count`` tokens, which ``available`` has just offered."""
         self._settle(now)
         if self.rate != inf:
@@ -64,14 +66,14 @@ class Bucket:
             return self.at
         return self.at + max(SHORTEST_WAIT, (1 - self.level) / self.rate)
 
-    def change(self, rate: float, burst: float, now: float) -> None:
+    def change(self, rate: float, burst: float, now: Boot) -> None:
         """Use another rate and burst from now on; what was gained until now stays, up to the new burst."""
         self._settle(now)
         self.rate = rate
         self.burst = burst
         self.level = min(self.level, burst)
 
-    def _settle(self, now: float) -> None:
+    def _settle(self, now: Boot) -> None:
         if now <= self.at:
             return
         if self.rate == inf:

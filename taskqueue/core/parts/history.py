@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.fields import Wall
 
 Row = tuple[int, ...]
 """How many events of each kind, in the order of the fields of EventTotals."""
@@ -185,7 +186,7 @@ class History:
         """When the minute has ended in which something has happened (unix seconds); inf: nothing has."""
         return (self.minute + 1) * 60 if self.moved else inf
 
-    def note(self, project: int, before: Row, now_wall: float) -> None:
+    def note(self, project: int, before: Row, now_wall: Wall) -> None:
         """Something has happened to the project, whose totals were so before; the first time in a minute counts."""
         if not self.moved:
             self.minute = int(now_wall // 60)

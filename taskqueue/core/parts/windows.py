@@ -41,6 +41,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.period_ring import MASK_32, Columns, Layout, PeriodRing
+from taskqueue.protocol.fields import Wall
 
 PERIOD_SECONDS: Final = 10
 """The shortest period; those of all rings are multiples of it."""
@@ -122,7 +123,7 @@ class Counters:
         self._bins = _NO_BINS
         self._saved: CountersRecord | None = None  # until something is counted, instead of rows
 
-    def note(self, totals: EventTotals, now_wall: float) -> bool:
+    def note(self, totals: EventTotals, now_wall: Wall) -> bool:
         """A turn has ended: what the totals gained in it happened now; False if nothing. EventTotals never shrink."""
         counted = (totals.new, totals.selected, totals.success, totals.failed, totals.retried, totals.timeout)
         if counted == self._counted:
@@ -132,7 +133,7 @@ class Counters:
         self._counted = counted
         return True
 
-    def took(self, seconds: float, now_wall: float) -> None:
+    def took(self, seconds: float, now_wall: Wall) -> None:
         """An attempt has ended, done, failed or timed out, after so many seconds of processing."""
         if not self._start <= now_wall < self._end:
             self._begin_period(now_wall)
@@ -144,7 +145,7 @@ class Counters:
         bins = self._bins
         bins[size] = bins[size] + 1 & MASK_32
 
-    def sums(self, now_wall: float) -> list[WindowSums | None]:
+    def sums(self, now_wall: Wall) -> list[WindowSums | None]:
         """Of the last five minutes, hour and day; None: nothing happened. Costs the same however much has."""
         gained = list(self._gained(self._period_at(now_wall)))
         return list(map(_sums, gained[: len(_EVENT_RINGS)], gained[len(_EVENT_RINGS) :]))
@@ -160,12 +161,12 @@ class Counters:
         # A timeout is also counted as failed or as retried, so those two are all there is.
         return self._counted[_FAILED] + self._counted[_RETRIED]
 
-    def failing(self, now_wall: float) -> int:
+    def failing(self, now_wall: Wall) -> int:
         """Attempts that failed in the last five minutes, the timeouts among them, each counted once."""
         gained = next(self._gained(self._period_at(now_wall)))
         return gained[_FAILED] + gained[_RETRIED] if gained else 0
 
-    def lately(self, event: int, now_wall: float) -> int:
+    def lately(self, event: int, now_wall: Wall) -> int:
         """How often one kind of event, a place among the fields of EventTotals, was in the last five minutes."""
         period = max(int(now_wall // PERIOD_SECONDS) + self._shift, self._period)
         if _MINUTES.is_over(self._period, period):
@@ -188,7 +189,7 @@ class Counters:
         return record
 
     @classmethod
-    def load(cls, record: CountersRecord | None, totals: EventTotals, now_wall: float) -> Counters:
+    def load(cls, record: CountersRecord | None, totals: EventTotals, now_wall: Wall) -> Counters:
         """Windows as they were saved (None: never), and what the totals gained since as if it happened now.
 
         Costs next to nothing if they gained nothing.
@@ -211,7 +212,7 @@ class Counters:
         for ring, now, columns in zip(_RINGS, nows, _decode(record.rings), strict=True):
             ring.restore(self._rows, record.period, now, columns)
 
-    def _begin_period(self, now_wall: float) -> None:
+    def _begin_period(self, now_wall: Wall) -> None:
         """Comes before the first thing that is counted, because the present period is an empty one until then."""
         if self._saved is not None:
             self._restore(self._saved)
@@ -241,7 +242,7 @@ class Counters:
         self._period = period - 2 * _LONGEST  # so that every ring is written all round
         self._advance(period)
 
-    def _period_at(self, now_wall: float) -> int:
+    def _period_at(self, now_wall: Wall) -> int:
         return max(_ticks(now_wall) + self._shift, self._period)
 
     def _times(self) -> list[int]:
@@ -268,7 +269,7 @@ def _sums(counts: list[int] | None, times: list[int] | None) -> WindowSums | Non
     return WindowSums(counts, _mean_and_p95(times) if times else None) if counts else None
 
 
-def _ticks(now_wall: float) -> int:
+def _ticks(now_wall: Wall) -> int:
     return int(now_wall // PERIOD_SECONDS)
 
 

@@ -18,7 +18,7 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.tasks.records import CronRecord
-from taskqueue.protocol.fields import Now
+from taskqueue.protocol.fields import Now, Wall
 from taskqueue.units import parse_duration
 
 MISSED_SECONDS: Final = 60.0
@@ -68,7 +68,7 @@ def next_at(project: Project) -> float:
     return min(project.ticks.values(), default=inf)
 
 
-def _heeded_until(job: CronJob, record: CronRecord, now: float) -> float:
+def _heeded_until(job: CronJob, record: CronRecord, now: Wall) -> float:
     """Up to when nothing has been missed, or what has been is left out (unix seconds)."""
     since = record.last_at if job.missed == "once" else max(record.last_at, now - MISSED_SECONDS)
     return min(since, now)

@@ -31,7 +31,7 @@ from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, SUCCESS
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.fields import Now, Setting
+from taskqueue.protocol.fields import Boot, Now, Setting, Wall
 from taskqueue.protocol.requests import Action
 from taskqueue.protocol.views import Counts, CronView, ProjectView, Totals
 
@@ -85,7 +85,7 @@ class Project:
         "said_bytes", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
-    def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: float) -> None:
+    def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
         self.number = record.number
         self.name = record.name
         self.state: ProjectState = record.state
@@ -97,7 +97,8 @@ class Project:
         self.counters = Counters(self.totals)
         self.save_at = inf
         self.bursting = False
-        self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, min(record.bucket_at, now))
+        bucket_at = Boot(min(record.bucket_at, now))
+        self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, bucket_at)
         low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
         self.queue = TaskQueue(record.counts, record.unfinished, *low, lows_of(record))
         self.pause = Pause(record.pause)
@@ -120,7 +121,7 @@ class Project:
 
     # ------------------------------------------------------------------------------------ settings
 
-    def apply(self, layers: Sequence[Layer], overrides: Mapping[str, Setting], now: float) -> None:
+    def apply(self, layers: Sequence[Layer], overrides: Mapping[str, Setting], now: Boot) -> None:
         """Use other settings from now on; no task and no token is lost.
 
         Raises:
@@ -132,7 +133,7 @@ class Project:
         self.said_bytes = memory_bytes(self.overrides)
         self._use(settings, now)
 
-    def _use(self, settings: Settings, now: float) -> None:
+    def _use(self, settings: Settings, now: Boot) -> None:
         self.settings = settings
         self.finisher = _finisher(settings)
         self.has_limits = _has_limits(settings)
@@ -170,7 +171,7 @@ class Project:
         self.state = "paused"
         self.pause.begin_wait(now.wall + self.settings.pause_time, reason)
 
-    def cap_wait(self, now: float) -> bool:
+    def cap_wait(self, now: Wall) -> bool:
         """Pause no longer than ``pause_time`` from now (unix seconds); True: it would have."""
         latest = now + self.settings.pause_time
         is_longer = self.pause.record.check_at > latest
@@ -192,7 +193,7 @@ class Project:
         """When the checks begin (unix seconds); inf: it has not paused itself."""
         return self.pause.record.check_at if self.state == "paused" and self.pause.record.check_at else inf
 
-    def room(self, now: float, environment: Environment) -> float:
+    def room(self, now: Wall, environment: Environment) -> float:
         """Tasks that it might be given now (unix seconds) if it had the tokens; inf: as many as there are."""
         if now >= self.hours.until:
             self.hours = environment.hours(self.settings.active, now)
@@ -206,11 +207,11 @@ class Project:
         """When something that is over will have been kept for long enough (unix seconds), or a little later."""
         return min(map(old_at, self.queue.over_low[SUCCESS:], self.keeps), default=inf)
 
-    def is_held(self, now: float) -> bool:
+    def is_held(self, now: Wall) -> bool:
         """A producer holds it open (unix seconds)."""
         return any(until > now for until in self.holds.values())
 
-    def is_done(self, now: float) -> bool:
+    def is_done(self, now: Wall) -> bool:
         """Nothing is left that it would have to wait for (unix seconds)."""
         return not self.queue.unfinished and not self.is_held(now)
 
@@ -283,7 +284,7 @@ class Project:
         return CronView(job, 0.0 if next_at == inf else next_at, last_at, record.runs, record.skipped)
 
 
-def new_record(number: int, name: str, settings: Settings, now: float) -> ProjectRecord:
+def new_record(number: int, name: str, settings: Settings, now: Boot) -> ProjectRecord:
     """The record of a project that is made now (boot-clock seconds): running, with a full bucket."""
     return ProjectRecord(number=number, name=name, bucket_level=settings.burst, bucket_at=now)
 

@@ -24,7 +24,7 @@ from typing import Final
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.core.tasks.task import Task
-from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.fields import Boot, Peer
 from taskqueue.protocol.requests import Hello
 from taskqueue.protocol.views import SHOWN_WISHES, FetcherView
 
@@ -105,7 +105,7 @@ class Session:
         "waits",
     )  # fmt: skip
 
-    def __init__(self, session: str, heard_at: float, secret: bytes) -> None:
+    def __init__(self, session: str, heard_at: Boot, secret: bytes) -> None:
         self.id = session
         self.pseudonym, self.mask = derive(secret, session)
         self.peer = Peer(b"")
@@ -185,7 +185,7 @@ class Session:
         self._state_ended(hello)
         self.select_number = max(self.select_number, hello.seen)
 
-    def hand_back(self, count: int, now: float) -> float:
+    def hand_back(self, count: int, now: Boot) -> float:
         """It has handed back tasks unstarted; return when it may have some again (boot-clock seconds; 0: at once).
 
         One that lowers its capacity before has said the truth about its room all the time. One that doesn't would be
@@ -226,7 +226,7 @@ class Session:
         if len(self.ended) > max(0, most):
             self.ended = dict(islice(self.ended.items(), max(0, most)))  # one that shrinks keeps its room
 
-    def view(self, now: float) -> FetcherView:
+    def view(self, now: Boot) -> FetcherView:
         """The fetcher as people see it."""
         return FetcherView(
             session=self.pseudonym,
@@ -241,7 +241,7 @@ class Session:
             failed=self.failed,
         )
 
-    def oldest_seconds(self, now: float) -> float:
+    def oldest_seconds(self, now: Boot) -> float:
         """How long it has held the oldest of its leases; 0 if it holds none."""
         oldest = next(iter(self.leases.values()), None)
         return max(0.0, now - oldest.lease.selected_at) if oldest is not None and oldest.lease is not None else 0.0

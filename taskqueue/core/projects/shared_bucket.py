@@ -18,6 +18,7 @@ from math import inf
 
 from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.tasks.records import BucketRecord
+from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.views import SharedView
 
 
@@ -38,7 +39,7 @@ class SharedBucket:
         self._heap: list[tuple[float, int]] = []
         self._now = 0.0
 
-    def available(self, virtual: float, weight: float, now: float) -> float:
+    def available(self, virtual: float, weight: float, now: Boot) -> float:
         """Whole tokens that a project which does not wait may take now, before it is the turn of one that waits."""
         tokens = self.bucket.available(now)
         first = self._first()
@@ -65,7 +66,7 @@ class SharedBucket:
         """The project is no more, or has another bucket."""
         self.waiting.pop(project, None)
 
-    def take(self, count: int, virtual: float, weight: float, now: float) -> float:
+    def take(self, count: int, virtual: float, weight: float, now: Boot) -> float:
         """Spend tokens that are there; returns the virtual time that the project has then."""
         self.bucket.take(count, now)
         self._now = max(self._now, virtual)
@@ -84,7 +85,7 @@ class SharedBucket:
         """When somebody who waits will find a token (boot-clock seconds); inf: nobody waits."""
         return self.bucket.token_at() if self.waiting else inf
 
-    def view(self, now: float) -> SharedView:
+    def view(self, now: Boot) -> SharedView:
         """The bucket as people see it."""
         return SharedView(self.name, self.bucket.rate, self.bucket.burst, self.bucket.level_at(now))
 

@@ -14,10 +14,14 @@ from typing import Final, NamedTuple
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects.session import Session
 from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.replies import AnyOutgoing
 
 WAITS_MOST: Final = 10_000
 """Requests that wait, of all sessions together."""
+
+FOR_EVER: Final = Boot(inf)
+"""Later than anybody wants to wait."""
 
 WAITS_OF_SESSION: Final = 1000
 """Of one session."""
@@ -28,7 +32,7 @@ class Waiter(NamedTuple):
 
     session: Session
     n: int
-    until: float
+    until: Boot
 
 
 class Waiters:
@@ -53,7 +57,7 @@ class Waiters:
         """When the first of them wants to wait no longer; inf: nobody waits."""
         return self._ends.next_at()
 
-    def take(self, until: float = inf) -> Iterator[Waiter]:
+    def take(self, until: Boot = FOR_EVER) -> Iterator[Waiter]:
         """Take out those who wait no longer than ``until``, the first to go first."""
         while self._by_session and (session := self._ends.pop_due(until)) is not None:
             yield self._by_session.pop(session)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Final
 
-from taskqueue.core.projects.waiters import Waiters
+from taskqueue.core.projects.waiters import FOR_EVER, Waiters
 from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.replies import AnyReply
 
 TOLD_A_TURN: Final = 512
 """Answers to requests that waited, in one turn: about 5 ms, with their way through the socket."""
 
 
-def answer(turn: TurnState, waiters: Waiters, reply: Callable[[int], AnyReply], until: float = inf) -> None:
+def answer(turn: TurnState, waiters: Waiters, reply: Callable[[int], AnyReply], until: Boot = FOR_EVER) -> None:
     """Tell those who wait no longer than ``until`` (boot-clock seconds) how it stands now.
 
     Args:

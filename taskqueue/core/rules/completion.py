@@ -17,14 +17,14 @@ from typing import Final
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
-from taskqueue.core.projects.waiters import Waiter
+from taskqueue.core.projects.waiters import FOR_EVER, Waiter
 from taskqueue.core.rules import answer_waiters
 from taskqueue.core.rules.push import push
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Now
+from taskqueue.protocol.fields import Boot, Now
 from taskqueue.protocol.replies import ProjectReply, WaitReply
 from taskqueue.protocol.requests import ProjectHold, ProjectWait
 
@@ -90,7 +90,7 @@ def wait(turn: TurnState, session: Session, request: ProjectWait) -> WaitReply |
     return reply(project, request.n, now)
 
 
-def answer(turn: TurnState, project: Project, until: float = inf) -> None:
+def answer(turn: TurnState, project: Project, until: Boot = FOR_EVER) -> None:
     """Tell those who wait, no longer than ``until`` (boot-clock seconds)."""
     answer_waiters.answer(turn, project.waiters, lambda n: reply(project, n, turn.now), until)
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from taskqueue.core.tasks.failure import KeptFailure
 from taskqueue.core.tasks.task import SEQ_BITS, key_time, time_key
+from taskqueue.protocol.fields import Wall
 
 FAILURES_MOST: Final = 1_000_000
 FAILURES_SECONDS: Final = 7 * 86_400.0
@@ -63,11 +64,11 @@ class FailureLog:
             self.begin_with(key)
         return key
 
-    def is_over(self, now: float) -> bool:
+    def is_over(self, now: Wall) -> bool:
         """It is worth while to look for what is old."""
         return self.count > FAILURES_MOST or self.old_at <= now
 
-    def old_of(self, page: Sequence[KeptFailure], now: float) -> int:
+    def old_of(self, page: Sequence[KeptFailure], now: Wall) -> int:
         """How many of the first failures, as they were read, are to go when one is too many or too old."""
         too_early = now - FAILURES_SECONDS + SPARE_SECONDS
         too_low = self._next - FAILURES_MOST + SPARE_FAILURES

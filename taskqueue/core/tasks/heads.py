@@ -23,6 +23,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.tasks.task import NO_FLOOR, Task
+from taskqueue.protocol.fields import Boot
 
 SWEEP_AT_LEAST: Final = 64
 """Tombstones below this number are not worth sweeping."""
@@ -143,12 +144,12 @@ class Processing:
     def __len__(self) -> int:
         return len(self.leased)
 
-    def add(self, task: Task, deadline: float) -> None:
+    def add(self, task: Task, deadline: Boot) -> None:
         """Run the task's lease until ``deadline`` (boot-clock seconds)."""
         self.leased[task.token] = task
         heappush(self.heap, (deadline, task.token))
 
-    def extend(self, task: Task, deadline: float) -> None:
+    def extend(self, task: Task, deadline: Boot) -> None:
         """Move the deadline of a lease that is here."""
         heappush(self.heap, (deadline, task.token))
         if len(self.heap) > 2 * len(self.leased) + SWEEP_AT_LEAST:

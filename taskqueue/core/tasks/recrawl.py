@@ -13,11 +13,11 @@ Whether a merge or a restart is due, see below.
 from __future__ import annotations
 
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, PROCESSING, READY, Task
-from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.fields import Schedule, Wall
 from taskqueue.protocol.replies import NewOutcome
 
 
-def decide(task: Task | None, schedule: Schedule, now: float) -> NewOutcome:
+def decide(task: Task | None, schedule: Schedule, now: Wall) -> NewOutcome:
     """What becomes of a well-formed new-task of a known project; ``now`` in unix seconds."""
     if schedule.cancel:
         return _decide_cancel(task, schedule)
@@ -32,20 +32,20 @@ def decide(task: Task | None, schedule: Schedule, now: float) -> NewOutcome:
     return "restarted" if restarts(task, schedule, now) else "ignored"
 
 
-def due_at(schedule: Schedule, now: float) -> float:
+def due_at(schedule: Schedule, now: Wall) -> float:
     """When the task may first run, in unix seconds; 0 is at once."""
     at = schedule.exetime if schedule.delay is None else now + schedule.delay
     return at if at > now else 0.0
 
 
-def merges(task: Task, schedule: Schedule, now: float) -> bool:
+def merges(task: Task, schedule: Schedule, now: Wall) -> bool:
     """A link to a waiting task changes it: raises its priority, or hurries one that was merely scheduled."""
     if schedule.priority > task.priority:
         return True
     return hurries(task, schedule, now)
 
 
-def hurries(task: Task, schedule: Schedule, now: float) -> bool:
+def hurries(task: Task, schedule: Schedule, now: Wall) -> bool:
     """The message wants a delayed task earlier, and it is not held back by a retry or a recrawl.
 
     Pages link to each other all the time: if a link cancelled a back-off, each failing page would be hammered.
@@ -53,7 +53,7 @@ def hurries(task: Task, schedule: Schedule, now: float) -> bool:
     return task.state == DELAYED and not task.held_back and due_at(schedule, now) < task.exetime
 
 
-def restarts(task: Task, schedule: Schedule, now: float) -> bool:
+def restarts(task: Task, schedule: Schedule, now: Wall) -> bool:
     """A task that is over is to run again: forced, with a new itag, or because its age has passed."""
     if schedule.force_update:
         return True

@@ -13,6 +13,7 @@ from typing import Final
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, SEQ_BITS, SUCCESS, key_time
+from taskqueue.protocol.fields import Wall
 
 NOTHING: Final = NO_FLOOR - 1
 """The lower bound of an order that is empty; above every key that a task can have."""
@@ -30,7 +31,7 @@ def keeps_of(settings: Settings) -> tuple[float, ...]:
     return () if all(keep == inf for keep in keeps) else keeps
 
 
-def old_below(keep: float, now: float) -> int:
+def old_below(keep: float, now: Wall) -> int:
     """The key below which is old what is kept for ``keep`` seconds; ``now`` in unix seconds."""
     return 0 if keep > now else (floor((now - keep) * 1e6) + 1) << SEQ_BITS
 

@@ -31,7 +31,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.protocol.fields import NIL, PLAIN, NewTask, Schedule, Token
+from taskqueue.protocol.fields import NIL, PLAIN, Boot, NewTask, Schedule, Token
 
 READY: Final = 1
 DELAYED: Final = 2
@@ -92,8 +92,8 @@ class Lease(Struct, gc=False):
 
     session: str
     number: int
-    deadline: float
-    selected_at: float
+    deadline: Boot
+    selected_at: Boot
     deferred: NewTask | None = None
     check: int = 0
 

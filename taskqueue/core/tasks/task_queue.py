@@ -30,7 +30,7 @@ from taskqueue.core.tasks.task import (
     time_key,
 )
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.fields import Token
+from taskqueue.protocol.fields import Boot, Token, Wall
 
 
 class TaskQueue:
@@ -77,7 +77,7 @@ class TaskQueue:
         first = self.delayed.first()
         return inf if first is None else key_time(first.key)
 
-    def first_due(self, now: float) -> Task | None:
+    def first_due(self, now: Wall) -> Task | None:
         """The first delayed task if it is due at ``now`` (unix seconds)."""
         first = self.delayed.first()
         return first if first is not None and key_time(first.key) <= now else None
@@ -138,7 +138,7 @@ class TaskQueue:
                 task.unlisted = False
                 changes.touch(task)
 
-    def extend(self, changes: Changes, task: Task, deadline: float) -> None:
+    def extend(self, changes: Changes, task: Task, deadline: Boot) -> None:
         """Move the deadline (boot-clock seconds) of the task's lease."""
         if task.lease is None:
             raise Corrupt(f"task {task.taskid} is extended but not leased")
@@ -152,11 +152,11 @@ class TaskQueue:
         task.ended = attempt
         task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
 
-    def finish(self, changes: Changes, task: Task, state: int, now: float) -> None:
-        """End the task as ``state`` at ``now`` (unix seconds)."""
+    def finish(self, changes: Changes, task: Task, state: int, at: float) -> None:
+        """End the task as ``state`` at ``at`` (unix seconds)."""
         self._leave(changes, task)
         task.state = state
-        task.key = time_key(now, task.seq)
+        task.key = time_key(at, task.seq)
         task.exetime = 0.0
         self.counts[state] += 1
         if task.key < self.over_low[state]:

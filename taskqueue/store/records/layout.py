@@ -70,7 +70,7 @@ from taskqueue.core.tasks.task import (
     size_of,
 )  # fmt: skip
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.fields import NewTask, Schedule
+from taskqueue.protocol.fields import Boot, NewTask, Schedule
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
 
@@ -333,8 +333,8 @@ class _LeaseValue(Struct, array_like=True, gc=False):
     taskid: str
     session: str
     number: int
-    deadline: float
-    selected_at: float
+    deadline: Boot
+    selected_at: Boot
     check: int = 0
 
 

@@ -31,7 +31,7 @@ from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.retention_keys import lows_of
 from taskqueue.core.tasks.task import PROCESSING, SUCCESS, Task
 from taskqueue.protocol.codec import decode_outgoing
-from taskqueue.protocol.fields import Assignment, NewTask, Now, Peer, Schedule, TaskReport, Token
+from taskqueue.protocol.fields import Assignment, Boot, NewTask, Now, Peer, Schedule, TaskReport, Token, Wall
 from taskqueue.protocol.replies import (
     AnyOutgoing,
     AnyReply,
@@ -68,7 +68,7 @@ from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 
-WALL = 1_700_000_000.0
+WALL = Wall(1_700_000_000.0)
 """Unix seconds at which every world begins."""
 
 BOOT = 1_000.0
@@ -140,7 +140,7 @@ class World:
 
     @property
     def now(self) -> Now:
-        return Now(wall=WALL + self.elapsed + self.wall_step, boot=self.elapsed - self._booted_at)
+        return Now(wall=WALL + self.elapsed + self.wall_step, boot=Boot(self.elapsed - self._booted_at))
 
     def advance(self, seconds: float) -> None:
         """Let so much time pass; the scheduler sleeps through it as far as it can."""

@@ -14,6 +14,7 @@ from taskqueue.core.tasks.needs import Found
 from taskqueue.core.tasks.retention_keys import LATE_AT_MOST, NOTHING, old_at, old_below
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, time_key
 from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.replies import (
     NewTasksReply,
     OperationReply,
@@ -492,11 +493,11 @@ def test_what_it_is_woken_for_is_old_then(keep: float) -> None:
     for micro in range(1000):
         ended_at = 1_700_000_000.1 + micro / 1e6
         low = time_key(ended_at, 77)
-        assert low < old_below(keep, old_at(low, keep))
-        assert old_below(keep, ended_at + keep - 2e-6) <= low
+        assert low < old_below(keep, Wall(old_at(low, keep)))
+        assert old_below(keep, Wall(ended_at + keep - 2e-6)) <= low
 
 
 def test_what_is_kept_for_ever_is_never_old() -> None:
-    assert old_below(inf, 1.7e9) == 0
+    assert old_below(inf, Wall(1.7e9)) == 0
     assert old_at(time_key(1.7e9, 1), inf) == old_at(NOTHING, 60) == inf
     assert Found().old == {}

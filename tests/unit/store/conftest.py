@@ -26,7 +26,7 @@ from taskqueue.core.tasks.task import (
     ready_key,
     time_key,
 )
-from taskqueue.protocol.fields import NewTask, Schedule, Token
+from taskqueue.protocol.fields import Boot, NewTask, Schedule, Token
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
@@ -161,7 +161,7 @@ def _fill(path: Path) -> None:
         }
         leased, unlisted, ended, failed = (tasks[taskid] for taskid in ("leased", "unlisted", "ended", "failed"))
         unlisted.token = Token(301)
-        unlisted.lease = Lease("fetcher", 1, 1000.0, 400.0)
+        unlisted.lease = Lease("fetcher", 1, Boot(1000.0), Boot(400.0))
         ended.ended = AttemptRecord(1.5e9, "success", "fetcher", 0.5)
         ended.attempts = failed.attempts = 1
         ended.lastcrawltime = failed.lastcrawltime = 1.5e9
@@ -178,7 +178,9 @@ def _fill(path: Path) -> None:
             )
         )
         leased.token = Token(300)
-        leased.lease = Lease("fetcher", 1, 1000.0, 400.0, NewTask("leased", "http://site/other", Schedule(priority=9)))
+        leased.lease = Lease(
+            "fetcher", 1, Boot(1000.0), Boot(400.0), NewTask("leased", "http://site/other", Schedule(priority=9))
+        )
         move = (leased, READY, leased.key, leased.seq, False, False)
         leased.state, leased.key = PROCESSING, leased.seq
         ledger.commit(WriteSet(moves=[move]))

@@ -43,7 +43,7 @@ from taskqueue.core.tasks.task import (
     time_key,
 )  # fmt: skip
 from taskqueue.errors import Corrupt, Fenced
-from taskqueue.protocol.fields import NIL, NewTask, Schedule, Token
+from taskqueue.protocol.fields import NIL, Boot, NewTask, Schedule, Token, Wall
 from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.store.contract import Batch, Store
@@ -82,7 +82,7 @@ def moved(task: Task, state: int, key: int, had_deferred: bool = False) -> Move:
 
 
 def handed_out(task: Task, deferred: NewTask | None = None) -> Move:
-    task.lease = Lease("fetcher", 3, 1000.5, 400.25, deferred)
+    task.lease = Lease("fetcher", 3, Boot(1000.5), Boot(400.25), deferred)
     task.token = Token(99)
     return moved(task, PROCESSING, task.seq)
 
@@ -283,7 +283,7 @@ def test_the_depth_of_a_task_is_kept(ledger: Ledger, depth: int) -> None:
 
 def test_what_is_usually_nothing_takes_no_room() -> None:
     assert encode_spec("a", spec()) == encode(("a", "http://site/1", Schedule(), BODY))
-    assert encode_lease(b"r", "a", Lease("s", 3, 2.5, 1.5)) == encode((b"r", "a", "s", 3, 2.5, 1.5))
+    assert encode_lease(b"r", "a", Lease("s", 3, Boot(2.5), Boot(1.5))) == encode((b"r", "a", "s", 3, 2.5, 1.5))
 
 
 def test_a_task_asked_for_by_taskid_comes_without_its_spec(ledger: Ledger) -> None:
@@ -363,7 +363,7 @@ def test_a_task_restarted_and_handed_out_in_one_turn_is_known_by_its_new_seq(led
     keep_new(ledger, task)
     ledger.commit(WriteSet(moves=[moved(task, SUCCESS, time_key(60, 1))]))
 
-    task.seq, task.spec, task.lease = 2, spec("http://site/new"), Lease("fetcher", 1, 2.0, 1.0)
+    task.seq, task.spec, task.lease = 2, spec("http://site/new"), Lease("fetcher", 1, Boot(2.0), Boot(1.0))
     task.state, task.key = PROCESSING, 2
     ledger.commit(WriteSet(moves=[(task, SUCCESS, time_key(60, 1), 1, True, False)]))
 
@@ -575,8 +575,8 @@ def test_leases_are_loaded_at_start_with_what_is_deferred(ground: Ground, ledger
     a, b = ground.open().begin("boot-1").leased
 
     assert (a.taskid, b.taskid) == ("a", "b")
-    assert a.lease == Lease("fetcher", 3, 1000.5, 400.25, deferred)
-    assert b.lease == Lease("fetcher", 3, 1000.5, 400.25)
+    assert a.lease == Lease("fetcher", 3, Boot(1000.5), Boot(400.25), deferred)
+    assert b.lease == Lease("fetcher", 3, Boot(1000.5), Boot(400.25))
     assert (b.priority, b.token, b.seq, b.spec) == (8, 99, 2, None)
     assert (b.state, b.kept_state, b.kept_key) == (PROCESSING, PROCESSING, 2)
     assert (a.kept_deferred, b.kept_deferred) == (True, False)
@@ -586,7 +586,7 @@ def test_the_check_phase_of_a_lease_is_kept(ground: Ground, ledger: Ledger) -> N
     task = ready("a", 1)
     keep_new(ledger, task)
     move = handed_out(task)
-    task.lease = Lease("fetcher", 3, 1000.5, 400.25, check=12)
+    task.lease = Lease("fetcher", 3, Boot(1000.5), Boot(400.25), check=12)
 
     ledger.commit(WriteSet(moves=[move]))
 
@@ -597,7 +597,7 @@ def test_the_check_phase_of_a_lease_is_kept(ground: Ground, ledger: Ledger) -> N
 def test_many_leases_of_many_projects_are_loaded(ground: Ground, ledger: Ledger) -> None:
     tasks = [Task(seq % 5, str(seq), PROCESSING, seq, seq, spec=spec()) for seq in range(9000)]
     for task in tasks:
-        task.lease = Lease("fetcher", 1, 2.0, 1.0)
+        task.lease = Lease("fetcher", 1, Boot(2.0), Boot(1.0))
     keep_new(ledger, *tasks)
 
     leased = ground.open().begin("boot-1").leased
@@ -662,8 +662,8 @@ def test_a_project_of_an_earlier_version_has_nothing_of_what_came_later() -> Non
 
 def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: Ground, ledger: Ledger) -> None:
     counters, totals = Counters(EventTotals()), EventTotals(new=3, failed=1)
-    counters.took(2.0, 1e9)
-    counters.note(totals, 1e9)
+    counters.took(2.0, Wall(1e9))
+    counters.note(totals, Wall(1e9))
     buckets = [BucketRecord("site", 2.5, 70.25), BucketRecord("étoile", 0.0, 0.0)]
     view = OperationProgress(2**62, "retry", ["news"], False, known=9, seen=4, matched=2, began_at=1e9)
     view.filter = TaskFilter(url="*.html", before=5.0)
@@ -675,7 +675,7 @@ def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: G
 
     loaded = ground.open().begin("boot-1")
     assert loaded.counters == {P: counters.saved()}
-    assert Counters.load(loaded.counters[P], totals, 1e9).sums(1e9) == counters.sums(1e9)
+    assert Counters.load(loaded.counters[P], totals, Wall(1e9)).sums(Wall(1e9)) == counters.sums(Wall(1e9))
     assert (loaded.buckets, loaded.operations) == (buckets, operations)
     assert loaded.members == {2**62: [P, P + 1]}
 

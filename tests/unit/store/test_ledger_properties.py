@@ -28,7 +28,7 @@ from taskqueue.core.tasks.task import (
     ready_key,
     time_key,
 )
-from taskqueue.protocol.fields import NewTask, Schedule, Token
+from taskqueue.protocol.fields import Boot, NewTask, Schedule, Token
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
@@ -115,7 +115,7 @@ def _place(task: Task, state: int, dice: int) -> None:
     task.held_back, task.itag, task.lastcrawltime = dice % 2 == 0, "i" * (dice % 3), 1 + dice / 8
     keys = {READY: ready_key(task.priority, task.seq), PROCESSING: task.seq}
     task.key = keys.get(state) or time_key(dice / 16, task.seq)
-    task.lease = Lease(f"s{dice}", dice, dice + 0.5, dice + 0.25) if state == PROCESSING else None
+    task.lease = Lease(f"s{dice}", dice, Boot(dice + 0.5), Boot(dice + 0.25)) if state == PROCESSING else None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from math import inf, nextafter
 import pytest
 
 from taskqueue.core.parts.bucket import Bucket
+from taskqueue.protocol.fields import Boot
 
 HOUR = 3600.0
 PACES = [(0.001, 1.0), (0.1, 1.0), (1 / 3, 3.0), (1.0, 1.0), (7.3, 20.0), (100.0, 1.0), (997.0, 50.0)]
@@ -22,28 +23,28 @@ def run(bucket: Bucket, until: float) -> Iterator[tuple[float, int]]:
             yield now, count
         at = bucket.token_at()
         assert at > now, "it has not slept"
-        now = at
+        now = Boot(at)
 
 
 def test_a_full_bucket_gives_its_burst_at_once_and_no_more() -> None:
-    bucket = Bucket(rate=1, burst=5, level=5, at=0)
+    bucket = Bucket(rate=1, burst=5, level=5, at=Boot(0))
 
-    assert int(bucket.available(0)) == 5
-    bucket.take(5, 0)
-    assert bucket.available(0) == 0
-    assert bucket.available(0.999) == 0
-    assert int(bucket.available(1)) == 1
+    assert int(bucket.available(Boot(0))) == 5
+    bucket.take(5, Boot(0))
+    assert bucket.available(Boot(0)) == 0
+    assert bucket.available(Boot(0.999)) == 0
+    assert int(bucket.available(Boot(1))) == 1
 
 
 def test_a_bucket_fills_up_to_its_burst_and_not_above() -> None:
-    bucket = Bucket(rate=10, burst=3, level=0, at=0)
+    bucket = Bucket(rate=10, burst=3, level=0, at=Boot(0))
 
-    assert bucket.available(1e6) == pytest.approx(3)
+    assert bucket.available(Boot(1e6)) == pytest.approx(3)
 
 
 @pytest.mark.parametrize(("rate", "burst"), PACES)
 def test_in_an_hour_it_gives_burst_and_rate_times_the_hour(rate: float, burst: float) -> None:
-    bucket = Bucket(rate, burst, burst, at=0)
+    bucket = Bucket(rate, burst, burst, at=Boot(0))
 
     given = sum(count for _, count in run(bucket, HOUR))
     assert burst + rate * HOUR - 1.001 <= given <= burst + rate * HOUR + 1e-6
@@ -52,7 +53,7 @@ def test_in_an_hour_it_gives_burst_and_rate_times_the_hour(rate: float, burst: f
 @pytest.mark.parametrize("booted", [0.0, 1e6, 1e8])
 @pytest.mark.parametrize(("rate", "burst"), PACES)
 def test_no_window_sees_more_than_burst_and_rate_times_its_length(rate: float, burst: float, booted: float) -> None:
-    given = list(run(Bucket(rate, burst, burst, at=booted), booted + min(HOUR, 2000 / rate)))
+    given = list(run(Bucket(rate, burst, burst, at=Boot(booted)), booted + min(HOUR, 2000 / rate)))
 
     total = 0
     worst = -inf
@@ -65,77 +66,77 @@ def test_no_window_sees_more_than_burst_and_rate_times_its_length(rate: float, b
 @pytest.mark.parametrize("rate", [1.0, 1e3, 1e6])
 @pytest.mark.parametrize("booted", [1e6, 1e8])
 def test_large_boot_clocks_and_high_rates_make_no_busy_loop(rate: float, booted: float) -> None:
-    bucket = Bucket(rate, 1, 1, at=booted)
+    bucket = Bucket(rate, 1, 1, at=Boot(booted))
 
     turns = sum(1 for _ in run(bucket, booted + 1000 / rate))
     assert turns <= 1001
 
 
 def test_it_gives_fractions_their_time() -> None:
-    bucket = Bucket(rate=1 / 3, burst=1, level=1, at=0)
-    bucket.take(1, 0)
+    bucket = Bucket(rate=1 / 3, burst=1, level=1, at=Boot(0))
+    bucket.take(1, Boot(0))
 
     assert bucket.token_at() == pytest.approx(3)
-    assert bucket.available(nextafter(bucket.token_at(), inf)) >= 1
+    assert bucket.available(Boot(nextafter(bucket.token_at(), inf))) >= 1
 
 
 def test_looking_often_does_not_change_the_pace() -> None:
-    often, seldom = Bucket(0.7, 4, 0, at=0), Bucket(0.7, 4, 0, at=0)
+    often, seldom = Bucket(0.7, 4, 0, at=Boot(0)), Bucket(0.7, 4, 0, at=Boot(0))
 
     for i in range(5000):
-        often.available(i / 1000)
-    assert often.available(5) == pytest.approx(seldom.available(5))
+        often.available(Boot(i / 1000))
+    assert often.available(Boot(5)) == pytest.approx(seldom.available(Boot(5)))
 
 
 def test_a_rate_of_inf_is_unlimited() -> None:
-    bucket = Bucket(inf, 2, 0, at=0)
+    bucket = Bucket(inf, 2, 0, at=Boot(0))
 
     for _ in range(3):
-        assert bucket.available(1) == inf
-        bucket.take(1_000_000, 1)
+        assert bucket.available(Boot(1)) == inf
+        bucket.take(1_000_000, Boot(1))
     assert bucket.token_at() <= 1
 
 
 def test_a_rate_of_zero_gives_nothing_ever() -> None:
-    bucket = Bucket(0, 5, 5, at=0)
+    bucket = Bucket(0, 5, 5, at=Boot(0))
 
-    assert bucket.available(1e9) == 0
+    assert bucket.available(Boot(1e9)) == 0
     assert bucket.token_at() == inf
 
 
 def test_a_new_rate_applies_from_that_moment_on() -> None:
-    bucket = Bucket(rate=0.1, burst=100, level=0, at=0)
+    bucket = Bucket(rate=0.1, burst=100, level=0, at=Boot(0))
 
-    bucket.change(10, 100, now=50)
-    assert bucket.available(50) == pytest.approx(5)
-    assert bucket.available(51) == pytest.approx(15)
+    bucket.change(10, 100, now=Boot(50))
+    assert bucket.available(Boot(50)) == pytest.approx(5)
+    assert bucket.available(Boot(51)) == pytest.approx(15)
 
 
 def test_a_smaller_burst_takes_what_is_above_it_and_a_larger_one_gives_nothing() -> None:
-    bucket = Bucket(rate=1, burst=10, level=10, at=0)
+    bucket = Bucket(rate=1, burst=10, level=10, at=Boot(0))
 
-    bucket.change(1, 4, now=0)
-    assert bucket.level_at(0) == 4
-    bucket.change(1, 10, now=0)
-    assert bucket.level_at(0) == 4
+    bucket.change(1, 4, now=Boot(0))
+    assert bucket.level_at(Boot(0)) == 4
+    bucket.change(1, 10, now=Boot(0))
+    assert bucket.level_at(Boot(0)) == 4
 
 
 def test_zero_and_back_keeps_what_was_there() -> None:
-    bucket = Bucket(rate=1, burst=10, level=2, at=0)
+    bucket = Bucket(rate=1, burst=10, level=2, at=Boot(0))
 
-    bucket.change(0, 10, now=3)
-    assert bucket.level_at(100) == 5
-    bucket.change(1, 10, now=100)
-    assert bucket.available(102) == pytest.approx(7)
+    bucket.change(0, 10, now=Boot(3))
+    assert bucket.level_at(Boot(100)) == 5
+    bucket.change(1, 10, now=Boot(100))
+    assert bucket.available(Boot(102)) == pytest.approx(7)
 
 
 def test_a_level_above_the_burst_is_not_believed() -> None:
-    assert int(Bucket(rate=1, burst=2, level=50, at=0).available(0)) == 2
+    assert int(Bucket(rate=1, burst=2, level=50, at=Boot(0)).available(Boot(0))) == 2
 
 
 def test_a_clock_that_stands_still_or_steps_back_gives_nothing() -> None:
-    bucket = Bucket(rate=1, burst=5, level=0, at=100)
+    bucket = Bucket(rate=1, burst=5, level=0, at=Boot(100))
 
-    assert bucket.available(100) == 0
-    assert bucket.available(50) == 0
-    assert int(bucket.available(101)) == 1
+    assert bucket.available(Boot(100)) == 0
+    assert bucket.available(Boot(50)) == 0
+    assert int(bucket.available(Boot(101))) == 1

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from taskqueue.core.admin.window_views import windows_of
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.windows import Counters, CountersRecord
+from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.views import Window, Windows
 
-NOW: Final = 1_700_000_005.0
+NOW: Final = Wall(1_700_000_005.0)
 MINUTE: Final = 60.0
 HOUR: Final = 3600.0
 DAY: Final = 86_400.0
@@ -31,7 +32,7 @@ def note(counters: Counters, totals: EventTotals, at: float, **gained: int) -> N
     """A turn at ``at`` in which these events happened."""
     for kind, count in gained.items():
         setattr(totals, kind, getattr(totals, kind) + count)
-    counters.note(totals, at)
+    counters.note(totals, Wall(at))
 
 
 def sums(window: Window) -> dict[str, int]:
@@ -48,7 +49,7 @@ def stored(record: CountersRecord) -> CountersRecord:
 
 
 def started_again(counters: Counters, totals: EventTotals, at: float) -> Counters:
-    return Counters.load(stored(counters.saved()), totals, at)
+    return Counters.load(stored(counters.saved()), totals, Wall(at))
 
 
 # ------------------------------------------------------------------------------------------------ windows
@@ -88,9 +89,9 @@ def test_a_window_becomes_empty_with_the_period_after_its_last() -> None:
     counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(100):
         note(counters, totals, NOW + 10 * turn, new=1)
-    last = NOW + 990
+    ends = [NOW + 990 + later for later in (0, 280, 290, 300, 310)]
 
-    assert [windows_of(counters, last + later).minutes.new for later in (0, 280, 290, 300, 310)] == [30, 2, 1, 0, 0]
+    assert [windows_of(counters, end).minutes.new for end in ends] == [30, 2, 1, 0, 0]
 
 
 def test_what_was_counted_before_the_project_was_loaded_is_in_no_window() -> None:
@@ -139,7 +140,7 @@ def test_a_window_has_all_that_is_newer_than_its_periods_but_one_and_nothing_old
         happened.append((at, kind, count))
 
     at += rest
-    view = windows_of(counters, at)
+    view = windows_of(counters, Wall(at))
     for name, (periods, ticks) in RINGS.items():
         length = periods * ticks * 10
         for kind in KINDS:
@@ -181,11 +182,11 @@ TURNS = st.tuples(STEPS, st.sampled_from(KINDS), st.integers(1, 1000), st.sample
 
 
 def shows(counters: Counters, naive: Naive, at: float) -> bool:
-    view = windows_of(counters, at)
+    view = windows_of(counters, Wall(at))
     failing = naive.sums("minutes", at)
     return (
         all(sums(getattr(view, name)) == naive.sums(name, at) for name in RINGS)
-        and counters.failing(at) == failing["failed"] + failing["retried"]
+        and counters.failing(Wall(at)) == failing["failed"] + failing["retried"]
     )
 
 
@@ -200,7 +201,7 @@ def test_it_counts_as_a_list_of_all_events_does_whatever_the_clock_does(
     for step, kind, count, between in turns:
         at += step
         if between == "read":
-            windows_of(counters, at + 7200)
+            windows_of(counters, Wall(at + 7200))
         elif between == "start":
             counters = started_again(counters, totals, at)
             assert shows(counters, naive, at + 100)
@@ -226,8 +227,8 @@ def test_a_reader_whose_clock_is_behind_sees_what_there_was_at_last() -> None:
         note(counters, totals, NOW + 10 * turn, new=1)
     at = NOW + 1990
 
-    assert windows_of(counters, at - 70) == windows_of(counters, at - DAY) == windows_of(counters, at)
-    assert counters.failing(at - 70) == counters.failing(at)
+    assert windows_of(counters, Wall(at - 70)) == windows_of(counters, at - DAY) == windows_of(counters, at)
+    assert counters.failing(Wall(at - 70)) == counters.failing(at)
 
 
 def test_reading_changes_nothing_and_gives_the_same_twice() -> None:
@@ -236,14 +237,14 @@ def test_reading_changes_nothing_and_gives_the_same_twice() -> None:
         note(counters, totals, NOW + 7 * turn, success=1)
         counters.took(1.5, NOW + 7 * turn)
     at = NOW + 700
-    before, saved = windows_of(counters, at), counters.saved()
+    before, saved = windows_of(counters, Wall(at)), counters.saved()
 
     for other in (at, at + DAY, at - DAY, at + 365 * DAY):
-        windows_of(counters, other)
-        counters.failing(other)
+        windows_of(counters, Wall(other))
+        counters.failing(Wall(other))
         counters.saved()
 
-    assert windows_of(counters, at) == before
+    assert windows_of(counters, Wall(at)) == before
     assert counters.saved() == saved
 
 
@@ -322,7 +323,7 @@ def test_windows_survive_a_restart_and_a_reboot() -> None:
     loaded = started_again(counters, totals, at)
 
     for later in (0.0, MINUTE, 20 * MINUTE, 5 * HOUR, 23 * HOUR):
-        assert windows_of(loaded, at + later) == windows_of(counters, at + later)
+        assert windows_of(loaded, Wall(at + later)) == windows_of(counters, at + later)
     assert loaded.saved() == counters.saved()
 
 
@@ -334,7 +335,7 @@ def test_a_restart_however_late_shows_what_no_restart_would_show(later: float) -
         counters.took(0.5, NOW + 11 * turn)
     at = NOW + 1100 + later
 
-    assert windows_of(started_again(counters, totals, at), at) == windows_of(counters, at)
+    assert windows_of(started_again(counters, totals, at), Wall(at)) == windows_of(counters, at)
 
 
 def test_after_a_step_back_of_the_clock_and_a_restart_what_was_counted_grows_older_too() -> None:

@@ -6,13 +6,14 @@ from math import inf
 
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.waiters import Waiter, Waiters
+from taskqueue.protocol.fields import Boot
 
 
 def waiting(*untils: float) -> Waiters:
     """So many sessions, each of which waits until then."""
     waiters = Waiters()
     for number, until in enumerate(untils):
-        waiters.add(Waiter(Session(f"s{number}", 0.0, b""), number, until))
+        waiters.add(Waiter(Session(f"s{number}", Boot(0.0), b""), number, Boot(until)))
     return waiters
 
 
@@ -20,7 +21,7 @@ def test_the_first_to_go_is_known_and_leaves_alone() -> None:
     waiters = waiting(30.0, 10.0, 20.0)
     assert waiters.next_at() == 10
 
-    assert [waiter.n for waiter in waiters.take(10.0)] == [1]
+    assert [waiter.n for waiter in waiters.take(Boot(10.0))] == [1]
     assert waiters.next_at() == 20
 
 
@@ -34,10 +35,10 @@ def test_all_leave_when_it_has_happened() -> None:
 
 def test_a_newer_request_of_a_session_takes_the_place_of_the_older_one() -> None:
     waiters = Waiters()
-    session = Session("s", 0.0, b"")
+    session = Session("s", Boot(0.0), b"")
     for n, until in enumerate((20.0, 10.0, 30.0)):
-        waiters.add(Waiter(session, n, until))
+        waiters.add(Waiter(session, n, Boot(until)))
 
-    assert list(waiters.take(20.0)) == []
+    assert list(waiters.take(Boot(20.0))) == []
     assert waiters.next_at() == 30
-    assert [waiter.n for waiter in waiters.take(30.0)] == [2]
+    assert [waiter.n for waiter in waiters.take(Boot(30.0))] == [2]

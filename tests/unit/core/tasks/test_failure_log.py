@@ -7,8 +7,9 @@ from math import inf
 from taskqueue.core.tasks.failure import Failure, KeptFailure, host_of, short_error
 from taskqueue.core.tasks.failure_log import FAILURES_MOST, FAILURES_SECONDS, SPARE_FAILURES, SPARE_SECONDS, FailureLog
 from taskqueue.core.tasks.task import SEQ_BITS, key_time, time_key
+from taskqueue.protocol.fields import Wall
 
-NOW = 1.7e9
+NOW = Wall(1.7e9)
 ONE = Failure(1, "a", "a.org", "me", "no title")
 
 
@@ -65,10 +66,10 @@ def test_what_is_a_week_old_is_old_and_what_soon_will_be_goes_with_it() -> None:
     page = kept(time_key(NOW, 1), time_key(NOW + SPARE_SECONDS - 1, 2), time_key(NOW + 100, 3))
 
     assert log.old_at == NOW + FAILURES_SECONDS
-    assert not log.is_over(log.old_at - 1)
-    assert log.is_over(log.old_at)
-    assert log.old_of(page, log.old_at) == 2
-    assert log.old_of(page, log.old_at + 100) == 3
+    assert not log.is_over(Wall(log.old_at - 1))
+    assert log.is_over(Wall(log.old_at))
+    assert log.old_of(page, Wall(log.old_at)) == 2
+    assert log.old_of(page, Wall(log.old_at + 100)) == 3
 
 
 def test_when_there_is_one_too_many_some_of_the_first_ones_go() -> None:

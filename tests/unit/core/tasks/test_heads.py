@@ -9,7 +9,7 @@ from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.task import NO_FLOOR, PROCESSING, READY, Lease, Task, ready_key
 from taskqueue.core.tasks.task_queue import TaskQueue
-from taskqueue.protocol.fields import Token
+from taskqueue.protocol.fields import Boot, Token, Wall
 
 
 def ready(seq: int, priority: int = 0, size: int = 100) -> Task:
@@ -17,7 +17,9 @@ def ready(seq: int, priority: int = 0, size: int = 100) -> Task:
 
 
 def leased(token: int, deadline: float) -> Task:
-    return Task(1, f"t{token}", PROCESSING, token, token, token=Token(token), lease=Lease("f", 1, deadline, 0.0))
+    return Task(
+        1, f"t{token}", PROCESSING, token, token, token=Token(token), lease=Lease("f", 1, Boot(deadline), Boot(0.0))
+    )
 
 
 def drain(queue: Head) -> list[int]:
@@ -132,8 +134,8 @@ def test_a_queue_knows_when_its_first_delayed_task_is_due() -> None:
 
     queue = delayed(30.5, 10.25, 20.0)
     assert queue.due_at() == 10.25
-    assert queue.first_due(10.2) is None
-    first = queue.first_due(10.25)
+    assert queue.first_due(Wall(10.2)) is None
+    first = queue.first_due(Wall(10.25))
     assert first is not None
     assert first.seq == 1
 
@@ -141,8 +143,8 @@ def test_a_queue_knows_when_its_first_delayed_task_is_due() -> None:
 def test_a_time_is_rounded_so_that_nothing_is_early() -> None:
     queue = delayed(10.0000001)
 
-    assert queue.first_due(10.0) is None
-    assert queue.first_due(10.000001) is not None
+    assert queue.first_due(Wall(10.0)) is None
+    assert queue.first_due(Wall(10.000001)) is not None
 
 
 def test_leases_run_out_in_the_order_of_their_deadlines() -> None:
@@ -164,11 +166,11 @@ def test_a_lease_that_is_extended_again_and_again_takes_no_more_memory() -> None
     processing = Processing()
     steady, extended = leased(1, 10.0), leased(2, 20.0)
     for task in (steady, extended):
-        processing.add(task, 10.0)
+        processing.add(task, Boot(10.0))
 
     assert extended.lease is not None
     for deadline in range(100, 5100):
-        extended.lease.deadline = float(deadline)
-        processing.extend(extended, float(deadline))
+        extended.lease.deadline = Boot(float(deadline))
+        processing.extend(extended, Boot(float(deadline)))
     assert processing.first() is steady
     assert len(processing.heap) < 200

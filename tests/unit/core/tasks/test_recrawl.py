@@ -10,9 +10,9 @@ from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.recrawl import decide, due_at
 from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, recurring
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
-from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.fields import Schedule, Wall
 
-NOW = 1_000_000.0
+NOW = Wall(1_000_000.0)
 FORCE: dict[str, Any] = {"force_update": True}
 CANCEL: dict[str, Any] = {"force_update": True, "cancel": True}
 

@@ -14,7 +14,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import TaskQueueError
-from taskqueue.protocol.fields import Now
+from taskqueue.protocol.fields import Boot, Now, Wall
 from taskqueue.store.contract import Batch, Family, StoreReader
 from taskqueue.store.files.log_records import record_bytes
 from taskqueue.store.files.manifest import read_manifest
@@ -164,7 +164,7 @@ def test_a_daemon_starts_on_a_changed_record_or_names_it(records: Records) -> No
         new = (changed(key, chance) or b"z", value) if chance.random() < 0.2 else (key, changed(value, chance))
         store = store_of(records | {family: [*records[family][:place], new, *records[family][place + 1 :]]})
         try:
-            Scheduler(Ledger(store).begin("boot-2"), CoreConfig(), Calendar(), Now(1.8e9, 100.0))
+            Scheduler(Ledger(store).begin("boot-2"), CoreConfig(), Calendar(), Now(Wall(1.8e9), Boot(100.0)))
         except TaskQueueError:
             pass
         except Exception as error:
