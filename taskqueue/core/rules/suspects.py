@@ -37,9 +37,7 @@ def blame(session: Session) -> dict[int, bool]:
 
 
 def may_try(session: Session, task: Task) -> bool:
-    """The fetcher may have the task beside the suspects that it has already."""
-    if not task.crashes:
-        return True
+    """The fetcher may have the suspect beside those that it has already."""
     crashes = session.suspects.values()
     if task.crashes > 1:
         return all(others <= 1 for others in crashes)

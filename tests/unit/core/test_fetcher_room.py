@@ -7,8 +7,9 @@ from sys import getsizeof
 
 import pytest
 
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.replies import DoneReply, TokensReply, Welcome
-from taskqueue.protocol.requests import Done, Extend, Hello, Release
+from taskqueue.protocol.requests import Done, Extend, Hello, LeaseRef, Release
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 TIMEOUT = 5.0
@@ -273,3 +274,10 @@ def test_leases_that_run_out_beyond_that_take_no_room(make_world: MakeWorld) -> 
 
     assert world.scheduler._state.memory.ended == 4
     assert len(fetcher.taken) == 3
+
+
+def test_who_hands_back_what_has_ended_has_room_at_once(world: World, busy: Fetcher) -> None:
+    lease = LeaseRef("news", "a", Token(busy.working[0]))
+    world.ask(TokensReply, Release(session=busy.session, n=world.n(), leases=[lease]))
+
+    assert len(busy.taken) == 2

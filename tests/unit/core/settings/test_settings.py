@@ -87,6 +87,7 @@ def reason(layer: Layer) -> str:
     ("layer", "expected"),
     [
         ({"rate": -1}, "rate must be a number of at least 0 or inf, not -1"),
+        ({"rate": None}, "rate must be a number of at least 0 or inf, not null"),
         ({"rate": "fast" * 100}, f'rate must be a number of at least 0 or inf, not "{("fast" * 100)[:99]} …'),
         (
             {"retry_delay": [1, -1]},
