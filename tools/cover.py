@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from coverage import Coverage
 
 LEAST_PERCENT = {"taskqueue": 85.0, "taskqueue/core": 97.0, "taskqueue/protocol": 97.0}
-"""Of the branches in these folders. What tests start as processes of their own is not counted."""
+"""Of the branches in these folders. What tests run in processes of their own is not counted."""
 
 
 def figures(folder: str) -> tuple[float, float]:
