@@ -127,23 +127,23 @@ MUTANTS: Final = (
     Mutant(
         "a late success does not use up its token",
         _late_success_keeps_its_token,
-        ("unit/core/test_lease_end.py::test_a_late_success_uses_up_its_token",),
+        ("unit/core/rules/details/test_lease_end.py::test_a_late_success_uses_up_its_token",),
     ),
     Mutant(
         "a body is not copied out of its frame",
         _body_not_copied,
         (
-            "unit/core/test_frames.py::test_a_task_that_waits_does_not_keep_the_frame_that_brought_it",
-            "unit/core/test_frames.py::test_a_task_that_was_replaced_does_not_keep_the_frame_that_brought_it",
-            "unit/core/test_frames.py::test_follow_ups_do_not_keep_the_frame_that_brought_them",
-            "unit/core/test_frames.py::test_good_tasks_beside_a_malformed_one_do_not_keep_the_frame_that_brought_them",
+            "unit/core/test_frame_memory.py::test_a_task_that_waits_does_not_keep_the_frame_that_brought_it",
+            "unit/core/test_frame_memory.py::test_a_task_that_was_replaced_does_not_keep_the_frame_that_brought_it",
+            "unit/core/test_frame_memory.py::test_follow_ups_do_not_keep_the_frame_that_brought_them",
+            "unit/core/test_frame_memory.py::test_good_tasks_beside_a_malformed_one_do_not_keep_the_frame_that_brought_them",
         ),
     ),
     Mutant(
         "a deferred body is not copied out of its frame",
         _deferred_body_not_copied,
         (
-            "unit/core/test_frames.py::"
+            "unit/core/test_frame_memory.py::"
             "test_an_update_that_waits_for_the_end_of_a_lease_does_not_keep_the_frame_that_brought_it",
         ),
     ),
@@ -174,7 +174,9 @@ MUTANTS: Final = (
     Mutant(
         "all outcomes are kept on a full disk",
         _all_outcomes_kept_on_a_full_disk,
-        ("unit/core/test_room.py::test_a_repeat_is_answered_if_it_ended_a_lease_and_else_done_again",),
+        (
+            "unit/core/rules/details/test_disk_full.py::test_a_repeat_is_answered_if_it_ended_a_lease_and_else_done_again",
+        ),
     ),
     Mutant(
         "it is said of each malformed item what is wrong",
@@ -186,7 +188,9 @@ MUTANTS: Final = (
     Mutant(
         "a fetcher that was heard is still taken for silent",
         _heard_but_taken_for_silent,
-        ("unit/core/test_fetchers.py::test_what_a_silent_fetcher_has_extended_before_it_could_be_taken_is_its_own",),
+        (
+            "unit/core/rules/details/test_fetchers.py::test_what_a_silent_fetcher_has_extended_before_it_could_be_taken_is_its_own",
+        ),
     ),
     Mutant(
         "a pause goes on though pause_time is shorter",
