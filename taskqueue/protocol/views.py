@@ -42,7 +42,7 @@ class Window(Struct, frozen=True, omit_defaults=True, gc=False):
 
     Attributes:
         mean_seconds: that attempts took which ended then, from hand-out to answer or timeout.
-        p95_seconds: what 19 of 20 of them took at most; wrong by less than a factor of two, and 140 minutes at most.
+        p95_seconds: what 19 of 20 of them took at most; within 18 % from 16 ms to 49 minutes, 78 minutes at most.
     """
 
     new: int = 0

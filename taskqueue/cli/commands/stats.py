@@ -59,7 +59,7 @@ def stats(
     """Show what happened to projects in the last 5 minutes, hour or day, or since they were made.
 
     `selected` tasks were handed out. An attempt that ran out of time is also among failed or retried. `mean` and `p95`
-    are seconds from hand-out to answer: on average, and what 19 of 20 attempts took at most (within a factor of two).
+    are seconds from hand-out to answer: on average, and what 19 of 20 attempts took at most (within 18 %).
 
     With --history, of all projects together unless some are named: known are the minutes of the last day, and the hours
     of the last 90 days. A minute is known when it is over.

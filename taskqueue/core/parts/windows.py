@@ -22,12 +22,9 @@ Rules:
 6. What was loaded stays as it was saved until something is counted: of ten thousand projects few are busy at once. It
    can be shown as it is.
 
-Seconds fall into bins that double in width, from 1 ms to 140 minutes, so that an estimate from them is wrong by less
-than a factor of two (C. Masson, J. Rim, H. Lee, "DDSketch: a fast and fully-mergeable quantile sketch with
-relative-error guarantees", 2019, has the principle and finer bins). A ring of bins costs more than one of events, so
-it has fewer periods.
+Seconds fall into bins, see ``duration_bins``. A ring of bins costs more than one of events, so it has fewer periods.
 
-A project with rings takes about 5 kB. Counts are kept modulo 2**32: totals may be more, a window holds fewer of a kind.
+A project with rings takes about 6 kB. Counts are kept modulo 2**32: totals may be more, a window holds fewer of a kind.
 """
 
 from __future__ import annotations
@@ -40,14 +37,12 @@ from msgspec import Raw, Struct, field
 from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.parts.counts import EventTotals
+from taskqueue.core.parts.duration_bins import BINS, HALVES_FROM, HALVES_OFFSET, LAST, OCTAVES, mean_and_p95, of_octaves
 from taskqueue.core.parts.period_ring import MASK_32, Columns, Layout, PeriodRing
 from taskqueue.protocol.fields import Wall
 
 PERIOD_SECONDS: Final = 10
 """The shortest period; those of all rings are multiples of it."""
-
-BINS: Final = 24
-"""Attempts by the bit length of their milliseconds: < 1, 1, 2-3, 4-7, …; the last one has all from 70 minutes on."""
 
 _FAILED: Final = EventTotals.__struct_fields__.index("failed")
 _RETRIED: Final = EventTotals.__struct_fields__.index("retried")
@@ -63,8 +58,9 @@ class CountersRecord(Struct, array_like=True):
         period: the present one when it was made, counted as the rings do.
         shift: ``period`` less the number of PERIOD_SECONDS since 1970: what the wall clock has stepped back.
         totals: at that time, in the order of the fields of EventTotals.
-        times: milliseconds of all attempts, and attempts by bin; empty if there are no rings.
-        rings: the Columns of each, encoded: lists of numbers would take up to 25 kB.
+        times: milliseconds of all attempts, and attempts by bin, without zeros at the end; empty if there are no rings.
+        rings: the Columns of each, without empty ones at the end, encoded: lists of numbers would take up to 25 kB.
+        bins: how many there were; in stores from before there were BINS, OCTAVES.
     """
 
     period: int
@@ -72,6 +68,7 @@ class CountersRecord(Struct, array_like=True):
     totals: tuple[int, ...]
     times: list[int] = field(default_factory=list)
     rings: Raw = Raw(b"\x90")
+    bins: int = OCTAVES
 
 
 _EVENTS: Final = Layout(0, 6)
@@ -124,7 +121,7 @@ class Counters:
         self._saved: CountersRecord | None = None  # until something is counted, instead of rows
 
     def note(self, totals: EventTotals, now_wall: Wall) -> bool:
-        """A turn has ended: what the totals gained in it happened now; False if nothing. EventTotals never shrink."""
+        """A turn has ended: what the totals gained in it happened now; False if nothing. Totals never shrink."""
         counted = (totals.new, totals.selected, totals.success, totals.failed, totals.retried, totals.timeout)
         if counted == self._counted:
             return False
@@ -138,12 +135,16 @@ class Counters:
         if not self._start <= now_wall < self._end:
             self._begin_period(now_wall)
         milliseconds = int(seconds * 1000 + 0.5) if seconds > 0 else 0
-        size = milliseconds.bit_length()
-        if size >= BINS:
-            size = BINS - 1
+        # As ``bin_of`` has it, without a call for each attempt.
+        if milliseconds < HALVES_FROM:
+            place = (milliseconds | 1).bit_length() - 1
+        else:
+            place = (milliseconds * milliseconds).bit_length() - HALVES_OFFSET
+            if place > LAST:
+                place = LAST
         self._milliseconds += milliseconds
         bins = self._bins
-        bins[size] = bins[size] + 1 & MASK_32
+        bins[place] = bins[place] + 1 & MASK_32
 
     def sums(self, now_wall: Wall) -> list[WindowSums | None]:
         """Of the last five minutes, hour and day; None: nothing happened. Costs the same however much has."""
@@ -180,13 +181,14 @@ class Counters:
         """What the store is to keep; it goes into a batch that has the project's totals too."""
         if self._saved is not None:
             return self._saved
-        record = CountersRecord(self._period, self._shift, self._counted)
-        if self._rows:
-            record.times = self._times()
-            columns = [ring.columns(self._rows, self._period, self._counted) for ring in _EVENT_RINGS]
-            columns += [ring.columns(self._rows, self._period, record.times) for ring in _TIME_RINGS]
-            record.rings = Raw(_encode(columns))
-        return record
+        if not self._rows:
+            return CountersRecord(self._period, self._shift, self._counted, bins=BINS)
+        times = self._times()
+        columns = [ring.columns(self._rows, self._period, self._counted) for ring in _EVENT_RINGS]
+        columns += [_trimmed(ring.columns(self._rows, self._period, times)) for ring in _TIME_RINGS]
+        while len(times) > 1 and not times[-1]:
+            times.pop()
+        return CountersRecord(self._period, self._shift, self._counted, times, Raw(_encode(columns)), BINS)
 
     @classmethod
     def load(cls, record: CountersRecord | None, totals: EventTotals, now_wall: Wall) -> Counters:
@@ -205,12 +207,13 @@ class Counters:
 
     def _restore(self, record: CountersRecord) -> None:
         self._saved = None
-        self._milliseconds = record.times[0]
-        self._bins = array("I", record.times[1:])
+        times, columns = _times_of(record)
+        self._milliseconds = times[0]
+        self._bins = array("I", [count & MASK_32 for count in times[1:]])
         self._rows = bytearray(_DAY_TIMES.end)
-        nows = [record.totals] * len(_EVENT_RINGS) + [record.times] * len(_TIME_RINGS)
-        for ring, now, columns in zip(_RINGS, nows, _decode(record.rings), strict=True):
-            ring.restore(self._rows, record.period, now, columns)
+        nows = [record.totals] * len(_EVENT_RINGS) + [times] * len(_TIME_RINGS)
+        for ring, now, added in zip(_RINGS, nows, columns, strict=True):
+            ring.restore(self._rows, record.period, now, added)
 
     def _begin_period(self, now_wall: Wall) -> None:
         """Comes before the first thing that is counted, because the present period is an empty one until then."""
@@ -251,7 +254,7 @@ class Counters:
     def _gained(self, period: int) -> Iterator[list[int] | None]:
         """In the window of each of _RINGS; None: nothing."""
         if self._saved is not None:
-            rings = zip(_RINGS, _decode(self._saved.rings), strict=True)
+            rings = zip(_RINGS, _times_of(self._saved)[1], strict=True)
             yield from (ring.told(columns, self._period, period) for ring, columns in rings)
         elif not self._rows:
             yield from [None] * len(_RINGS)
@@ -266,30 +269,29 @@ def _row_of(totals: EventTotals) -> tuple[int, ...]:
 
 
 def _sums(counts: list[int] | None, times: list[int] | None) -> WindowSums | None:
-    return WindowSums(counts, _mean_and_p95(times) if times else None) if counts else None
+    return WindowSums(counts, mean_and_p95(times[0], times[1:]) if times else None) if counts else None
 
 
 def _ticks(now_wall: Wall) -> int:
     return int(now_wall // PERIOD_SECONDS)
 
 
-def _mean_and_p95(times: list[int]) -> tuple[float, float] | None:
-    """Seconds, of milliseconds in all and attempts by bin."""
-    milliseconds, *bins = times
-    count = sum(bins)
-    if not count:
-        return None
-    return milliseconds / count / 1000, _p95(bins, count // 20) / 1000
+def _trimmed(columns: Columns) -> Columns:
+    """Without the empty ones at the end."""
+    return columns[: max((n + 1 for n, added in enumerate(columns) if added), default=0)]
 
 
-def _p95(bins: list[int], longer: int) -> float:
-    """Milliseconds of the attempt than which ``longer`` others took longer: a place within the right bin.
+def _times_of(record: CountersRecord) -> tuple[list[int], list[Columns]]:
+    """Milliseconds and attempts by bin, and the columns of all rings, as they were before they were saved."""
+    columns = _decode(record.rings)
+    rings = [_all_bins(ring, record.bins) for ring in columns[len(_EVENT_RINGS) :]]
+    times = [sum(added) for added in _all_bins([[count] for count in record.times], record.bins)]
+    return times, [*columns[: len(_EVENT_RINGS)], *rings]
 
-    The attempts of a bin are taken as spread evenly over it, on the logarithmic scale.
-    """
-    size = BINS - 1
-    while longer >= bins[size]:
-        longer -= bins[size]
-        size -= 1
-    part = 1 - (longer + 0.5) / bins[size]
-    return 2.0 ** (size - 1 + part) if size else part
+
+def _all_bins(columns: Columns, bins: int) -> Columns:
+    """The column of the milliseconds, and those of the bins of now, of columns that were saved with so many bins."""
+    milliseconds, *saved = columns or [[]]
+    if bins == OCTAVES:
+        saved = of_octaves(saved)
+    return [milliseconds, *saved, *([] for _ in range(BINS - len(saved)))]

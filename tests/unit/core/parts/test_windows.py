@@ -275,6 +275,27 @@ def test_the_95th_percentile_is_wrong_by_less_than_a_factor_of_two(seconds: list
         assert window.mean_seconds == pytest.approx(sum(seconds) / len(seconds), abs=0.001)
 
 
+@given(st.lists(st.one_of(st.integers(16, 2000), st.integers(16, 2_900_000)), min_size=1, max_size=200))
+def test_from_16_milliseconds_on_the_95th_percentile_is_within_18_percent(milliseconds: list[int]) -> None:
+    counters = Counters(EventTotals())
+    for one in milliseconds:
+        counters.took(one / 1000, NOW)
+
+    exact = sorted(milliseconds)[ceil(len(milliseconds) * 0.95) - 1] / 1000
+    assert windows_of(counters, NOW).minutes.p95_seconds == pytest.approx(exact, rel=0.18)
+
+
+@given(st.integers(0, 2_900_000), st.integers(1, 50))
+def test_the_95th_percentile_of_equal_attempts_is_not_below_their_mean(milliseconds: int, attempts: int) -> None:
+    counters = Counters(EventTotals())
+    for _ in range(attempts):
+        counters.took(milliseconds / 1000, NOW)
+
+    window = windows_of(counters, NOW).minutes
+    assert window.p95_seconds >= window.mean_seconds
+    assert attempts > 1 or window.p95_seconds == window.mean_seconds == milliseconds / 1000
+
+
 @pytest.mark.parametrize("seconds", [9000.0, 3600.0 * 24, 1e9])
 def test_attempts_of_a_day_are_shown_as_of_an_hour_or_two_and_their_mean_is_right(seconds: float) -> None:
     counters = Counters(EventTotals())
