@@ -9,35 +9,22 @@ Known tasks are found in memory first. A task that is processing always is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from taskqueue.core.admin import change_log, failure_counts, operations, task_list
+from taskqueue.core.admin import failure_counts, operations
 from taskqueue.core.projects.project import Project
-from taskqueue.core.projects.session import Session
-from taskqueue.core.rules import clock_step, completion, cron, event_history, failures, memory_limits, retention, sweep
-from taskqueue.core.rules.fetchers import RESENT_MOST
+from taskqueue.core.request_rules import RULES
+from taskqueue.core.rules import clock_step, completion, cron, failures, memory_limits, retention, sweep
 from taskqueue.core.state import State
-from taskqueue.core.tasks.needs import LeaseAnswer, Needs, OrderRef, SpecRef, TaskRef
+from taskqueue.core.tasks.needs import Needs, OrderRef, SpecRef
 from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, READY
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.requests import (
-    Done,
-    Extend,
     GroupDo,
-    Hello,
     Incoming,
-    Log,
-    NewTasks,
     ProjectDo,
-    StatsHistory,
-    TaskCancel,
-    TaskList,
-    TaskRetry,
-    TaskShow,
-    Why,
 )
 
 REFILLS_A_TURN: Final = 32
@@ -134,90 +121,10 @@ def _need_for(turn: TurnState, heard: Incoming, wanted: Needs) -> None:
     # Of one that is unknown the store has nothing: all that it has are loaded, and forgotten here and there at once.
     if session is not None and (session.kept_requests is None or session.has_done(request.n)):
         wanted.sessions.append(request.session)
-    match request:
-        case NewTasks():
-            _need_tasks(state, request.project, request.tasks, wanted)
-        case Done():
-            _need_done(turn, request, wanted)
-        case TaskShow():
-            _need_shown(turn, request.project, request.taskid, wanted)
-        case Why(taskid=str(taskid)):
-            _need_shown(turn, request.project, taskid, wanted)
-        case TaskList():
-            task_list.need(turn, request, wanted)
-        case Log():
-            wanted.log.append(change_log.need(state, request))
-        case StatsHistory():
-            event_history.need(state, request, wanted)
-        case TaskRetry() | TaskCancel():
-            _need_named(turn, request, wanted)
-        case Hello() if session is not None:
-            _need_unseen(turn, session, request.seen)
-        case Extend():
-            _need_extended(turn, request)
+    need = RULES[type(request)].need
+    if need is not None:
+        need(turn, request, wanted)
 
 
 def _clears(heard: Incoming) -> bool:
     return isinstance(heard.request, ProjectDo | GroupDo) and heard.request.action == "clear"
-
-
-def _need_tasks(state: State, name: str, items: Iterable[NewTask | None], wanted: Needs) -> None:
-    default = state.projects.by_name.get(name)
-    for item in items:
-        if item is None:
-            continue
-        project = state.projects.by_name.get(item.project) if item.project else default
-        if project is not None and item.taskid not in project.queue.tasks:
-            wanted.tasks.append(TaskRef(project.number, item.taskid))
-
-
-def _need_done(turn: TurnState, request: Done, wanted: Needs) -> None:
-    state = turn.state
-    for item in request.tasks:
-        project = state.projects.by_name.get(item.project) if item else None
-        if item is None or project is None:
-            continue
-        task = project.queue.tasks.get(item.taskid)
-        if task is None:
-            wanted.answered.append(LeaseAnswer(project.number, item.taskid, item.token))
-        elif task.spec is None and task.token == item.token:
-            turn.ask(task)
-        if item.new:
-            _need_tasks(state, item.project, item.new, wanted)
-
-
-def _need_shown(turn: TurnState, name: str, taskid: str, wanted: Needs) -> None:
-    """A task with everything that is known of it."""
-    project = turn.state.projects.by_name.get(name)
-    if project is not None:
-        ref = TaskRef(project.number, taskid)
-        if (held := project.queue.tasks.get(taskid)) is not None:
-            turn.ask(held)
-        wanted.whole.append(ref)
-        wanted.histories.append(ref)
-
-
-def _need_named(turn: TurnState, request: TaskRetry | TaskCancel, wanted: Needs) -> None:
-    """A task that is made live in a cleared project is written anew, with its spec."""
-    state = turn.state
-    project = state.projects.by_name.get(request.project)
-    if project is not None:
-        refs = [TaskRef(project.number, taskid) for taskid in request.taskids]
-        is_swept = project.number in state.swept or turn.clears
-        (wanted.whole if is_swept and isinstance(request, TaskRetry) else wanted.tasks).extend(refs)
-
-
-def _need_extended(turn: TurnState, request: Extend) -> None:
-    """A lease may be as long as its task's own schedule says."""
-    for ref in () if request.seconds is not None else request.leases:
-        project = turn.state.projects.by_name.get(ref.project)
-        task = project.queue.tasks.get(ref.taskid) if project is not None else None
-        if task is not None and task.token == ref.token:
-            turn.ask(task)
-
-
-def _need_unseen(turn: TurnState, session: Session, seen: int) -> None:
-    """What has not arrived will be sent again, for which its specs are needed."""
-    for task in session.leases.values():
-        if task.lease is not None and seen < task.lease.number <= seen + RESENT_MOST:
-            turn.ask(task)

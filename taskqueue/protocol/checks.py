@@ -6,15 +6,21 @@ ids that could be too many bytes are looked at twice, so that the check costs ab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, get_args
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, NewTask, TaskId, TaskReport
-from taskqueue.protocol.requests import AnyRequest, Done, Flaws, NewTasks, TaskCancel, TaskRetry, TaskShow, Why
+from taskqueue.protocol.requests import AnyRequest, Done, Flaws, NewTasks
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
 """So many characters are never too many bytes."""
+
+
+_NAMING: Final[Mapping[type, str]] = {
+    kind: field for kind in get_args(AnyRequest) for field in ("taskid", "taskids") if field in kind.__struct_fields__
+}
+"""By type of request, its field that names tasks."""
 
 
 def flaws_of(request: AnyRequest) -> Flaws:
@@ -28,10 +34,8 @@ def flaws_of(request: AnyRequest) -> Flaws:
         _check_new(request.tasks, (), flaws)
     elif isinstance(request, Done):
         _check_all_finished(request.tasks, flaws)
-    elif isinstance(request, TaskShow | Why):
-        _refuse_long([request.taskid or ""], "taskid")
-    elif isinstance(request, TaskRetry | TaskCancel):
-        _refuse_long(request.taskids, "taskids")
+    elif (field := _NAMING.get(type(request))) is not None:
+        _refuse_long(getattr(request, field), field)
     return flaws
 
 
@@ -75,7 +79,8 @@ def check_total(new: int) -> None:
         raise Rejected("too-large", f"tasks: more than {MAX_FOLLOWERS} new tasks in one message")
 
 
-def _refuse_long(taskids: Sequence[TaskId], field: str) -> None:
+def _refuse_long(named: Sequence[TaskId] | TaskId | None, field: str) -> None:
+    taskids = [named] if isinstance(named, str) else named or ()
     if any(is_too_long(taskid) for taskid in taskids):
         raise Rejected("malformed", long_reason(field))
 

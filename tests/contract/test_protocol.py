@@ -19,7 +19,7 @@ import pytest
 from msgspec import NODEFAULT, Struct
 
 from taskqueue import canonical_url, default_taskid
-from taskqueue.core.answers import READS
+from taskqueue.core.request_rules import RULES
 from taskqueue.protocol import choices, fields, replies, requests, views
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
 from taskqueue.protocol.fields import NIL, Assignment, NewTask, Schedule, TaskReport
@@ -260,7 +260,8 @@ def test_what_may_be_repeated_for_ever_is_named_and_nothing_else_is() -> None:
     named = re.search(r"requests that only read \((.*?)\)", SECTIONS["Numbers"], flags=re.S)
 
     assert named is not None
-    assert {"hello", *re.findall(r"`([a-z-]+)`", named[1])} == {tag_of(kind) for kind in READS}
+    reads = {tag_of(kind) for kind, rule in RULES.items() if not rule.keeps}
+    assert {"hello", *re.findall(r"`([a-z-]+)`", named[1])} == reads
 
 
 def test_what_waits_is_named_with_the_most_that_it_waits() -> None:

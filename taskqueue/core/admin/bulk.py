@@ -12,6 +12,7 @@ from taskqueue.core.admin import change_log
 from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
+from taskqueue.core.request_rule import Who
 from taskqueue.core.rules.push import cancel, revive
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import FoundPage, PageRef
@@ -80,7 +81,7 @@ def _note(turn: TurnState, project: Project | None, record: OperationRecord) -> 
     progress = record.progress
     count, record.told = progress.matched - record.told, progress.matched
     if count and project is not None and not progress.dry_run:
-        by, what = change_log.Who(record.name, record.address), f"task {progress.action}"
+        by, what = Who(record.name, record.address), f"task {progress.action}"
         detail = f"operation {progress.id}"
         change_log.note(turn, by, what, project=project.name, group=progress.group, count=count, detail=detail)
 

@@ -14,19 +14,19 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import astuple
 
 from taskqueue.core.parts.change_record import ChangeRecord
-from taskqueue.core.projects.session import Session
+from taskqueue.core.request_rule import RequestRule, Who, asked
 from taskqueue.core.rules.push import ENVELOPE_BYTES
 from taskqueue.core.state import State
-from taskqueue.core.tasks.needs import LOG_MOST, LogRef
+from taskqueue.core.tasks.needs import LOG_MOST, LogRef, Needs
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import LogReply
-from taskqueue.protocol.requests import Change, Incoming, Log
+from taskqueue.protocol.requests import Log
 from taskqueue.protocol.views import LogEntry
 
 LOOKED_AT: Final = 1000
@@ -35,21 +35,8 @@ LOOKED_AT: Final = 1000
 DETAIL_CHARS: Final = 400
 
 
-class Who(NamedTuple):
-    """Who changes something: name, address."""
-
-    name: str
-    address: str
-
-
 RELOADER: Final = Who("SIGHUP", "")
 """Whoever told the daemon to read its config file again: the signal does not say who sent it."""
-
-
-def who(session: Session, heard: Incoming) -> Who:
-    """Who has sent a request."""
-    said = heard.request.name if isinstance(heard.request, Change) else ""
-    return Who(said or session.label, heard.address)
 
 
 def note(
@@ -96,10 +83,15 @@ def _setting(key: str, value: Setting) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------ reading
 
 
-def need(state: State, request: Log) -> LogRef:
+def _page(state: State, request: Log) -> LogRef:
     """What a page looks at."""
     end = min(request.before or state.next_log, state.next_log)
     return LogRef(max(end - LOOKED_AT, _oldest(state)), end)
+
+
+def need(turn: TurnState, request: Log, wanted: Needs) -> None:
+    """Have a page read."""
+    wanted.log.append(_page(turn.state, request))
 
 
 def show(turn: TurnState, request: Log) -> LogReply:
@@ -107,7 +99,7 @@ def show(turn: TurnState, request: Log) -> LogReply:
     state = turn.state
     reply = LogReply(n=request.n, entries=[])
     found = {entry.number: entry for entry in turn.changes.writes.log} | turn.found.log
-    first, end = need(state, request)
+    first, end = _page(state, request)
     room = state.config.max_message - ENVELOPE_BYTES
     for number in range(end - 1, first - 1, -1):
         entry = found.get(number)
@@ -128,3 +120,6 @@ def show(turn: TurnState, request: Log) -> LogReply:
 
 def _oldest(state: State) -> int:
     return max(1, state.next_log - LOG_MOST)
+
+
+REQUESTS: Final = (RequestRule(Log, asked(show), need, keeps=False, slow_ms=5.0),)

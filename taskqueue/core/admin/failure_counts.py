@@ -16,6 +16,7 @@ from typing import Final
 from taskqueue.core.admin.pages import that_fit
 from taskqueue.core.projects.failure_groups import FailureCount, FailureGroups, Group
 from taskqueue.core.projects.session import Session
+from taskqueue.core.request_rule import RequestRule, asked_by
 from taskqueue.core.state import State
 from taskqueue.core.tasks.failure import FailuresRef
 from taskqueue.core.tasks.needs import Needs
@@ -109,3 +110,6 @@ def _view(state: State, name: str | int, group: Group) -> FailureGroup | None:
         fetcher=failure.fetcher,
         error=failure.error,
     )
+
+
+REQUESTS: Final = (RequestRule(Failures, asked_by(begin), keeps=False),)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from taskqueue.core.admin.change_log import Who
 from taskqueue.core.admin.project_requests import act
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
+from taskqueue.core.request_rule import Who
 from taskqueue.core.tasks.records import OperationRecord
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected

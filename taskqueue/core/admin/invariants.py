@@ -6,14 +6,21 @@ Each function looks at one thing and says, in words, what is wrong with it; noth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from taskqueue.core.parts.bucket import SLACK
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
+from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.state import State
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, PROCESSING, READY, STATE_NAMES, Task, deferred_bytes, ready_key
 from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.replies import VerifyReply
+from taskqueue.protocol.requests import Verify
+
+PROBLEMS_SHOWN: Final = 100
+"""In one verify reply: one broken invariant may show in every task."""
 
 
 def check(turn: TurnState) -> list[str]:
@@ -155,3 +162,10 @@ def _check_session(state: State, session: Session) -> Iterator[str]:
             yield f"holds task {task.taskid!r} by the lease of another session"
         if task.project not in state.projects.by_number:
             yield f"holds task {task.taskid!r} of a project that is not known"
+
+
+def _verify(turn: TurnState, request: Verify) -> VerifyReply:
+    return VerifyReply(n=request.n, problems=check(turn)[:PROBLEMS_SHOWN])
+
+
+REQUESTS: Final = (RequestRule(Verify, asked(_verify), keeps=False, slow_ms=SLOW_MS),)

@@ -20,11 +20,11 @@ from typing import Final
 from msgspec.structs import astuple
 
 from taskqueue.core.admin import bulk, change_log, group_actions
-from taskqueue.core.admin.change_log import Who
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.waiters import FOR_EVER, Waiter
+from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked_for_change
 from taskqueue.core.rules import answer_waiters
 from taskqueue.core.rules.push import UTF8_MOST
 from taskqueue.core.rules.registry import in_group
@@ -253,3 +253,11 @@ def _forget(turn: TurnState, ended: int | None) -> None:
     """One that ended long ago, if there is one, had to make room."""
     if ended is not None:
         turn.changes.writes.dropped_operations.append(ended)
+
+
+REQUESTS: Final = (
+    RequestRule(Bulk, asked_for_change(begin), grows=True, slow_ms=3.0),
+    RequestRule(GroupDo, asked_for_change(begin_group), slow_ms=3.0),
+    RequestRule(OperationShow, asked_by(show), keeps=False),
+    RequestRule(OperationList, asked(list_all), keeps=False, slow_ms=1.0),
+)

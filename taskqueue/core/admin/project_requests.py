@@ -1,43 +1,27 @@
-"""What people ask for: the state of things, settings, projects, single tasks."""
+"""What people ask for: the state of things, settings, projects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import Final
 
 from msgspec.structs import astuple
 
 from taskqueue.core.admin import change_log
-from taskqueue.core.admin.change_log import Who
 from taskqueue.core.admin.pages import of_fetchers, of_projects, of_stats, that_fit
 from taskqueue.core.admin.window_views import windows_of
 from taskqueue.core.projects.project import Project
+from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_for_change
 from taskqueue.core.rules import clear
-from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST, cancel, revive
+from taskqueue.core.rules.push import ENVELOPE_BYTES
 from taskqueue.core.rules.registry import check_settings, make_another, remove_project, use_settings
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.settings import Settings, overlay
 from taskqueue.core.state import State
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.needs import TaskRef
-from taskqueue.core.tasks.task import (
-    ATTEMPTS_KEPT,
-    CANCELLED,
-    DELAYED,
-    FAILED,
-    NO_SPEC,
-    PROCESSING,
-    READY,
-    STATE_NAMES,
-    SUCCESS,
-    Spec,
-    Task,
-    key_time,
-)
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import FetchersReply, ProjectReply, StatsReply, StatusReply, TaskReply, TasksReply
+from taskqueue.protocol.replies import FetchersReply, ProjectReply, StatsReply, StatusReply
 from taskqueue.protocol.requests import (
     Action,
     Fetchers,
@@ -47,17 +31,8 @@ from taskqueue.protocol.requests import (
     ProjectUnset,
     Stats,
     Status,
-    TaskCancel,
-    TaskRetry,
-    TaskShow,
 )
-from taskqueue.protocol.views import Attempt, ConfigLayer, Counts, ProjectStats, Totals
-
-TASKIDS_LOGGED = 5
-"""Of the tasks that one request changes."""
-
-ATTEMPT_BYTES = 64
-"""Of an attempt in a message, besides its error and its fetcher."""
+from taskqueue.protocol.views import ConfigLayer, Counts, ProjectStats, Totals
 
 
 def status(turn: TurnState, message: Status) -> StatusReply:
@@ -208,100 +183,6 @@ def _act(turn: TurnState, project: Project, action: Action) -> Project | None:
     return project
 
 
-def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
-    """One task with its body."""
-    state = turn.state
-    project = state.projects.named(message.project)
-    task = turn.find(project, message.taskid)
-    if task is None:
-        raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
-    spec = NO_SPEC if task.bare else spec_of(turn, project, task)
-    fetcher = state.sessions[task.lease.session].label if task.lease else ""
-    room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(spec.url) - len(spec.body)
-    reply = TaskReply(
-        n=message.n,
-        project=project.name,
-        taskid=task.taskid,
-        url=spec.url,
-        state=STATE_NAMES[task.state],
-        schedule=spec.schedule,
-        priority=task.priority,
-        retried=task.retried,
-        lastcrawltime=task.lastcrawltime,
-        body=spec.body,
-        depth=spec.depth,
-        history=_that_fit(history_of(turn, project, task), room - len(fetcher.encode())),
-        fetcher=fetcher,
-    )
-    _tell_state(turn, task, reply)
-    return reply
-
-
-def spec_of(turn: TurnState, project: Project, task: Task) -> Spec:
-    """The spec of a task that was looked up whole for this turn, wherever the task is now."""
-    return task.spec or turn.spec_of(turn.changes.beyond.get((project.number, task.taskid)) or task)
-
-
-def history_of(turn: TurnState, project: Project, task: Task) -> list[AttemptRecord]:
-    """The last attempts of a task whose history was looked up for this turn, the newest first; this turn's included."""
-    # The store may have the history of a task of that name that is no more.
-    looked_up = turn.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
-    by_slot = dict(looked_up)
-    for kept in turn.changes.writes.attempts:
-        if (kept.project, kept.taskid) == (project.number, task.taskid):
-            by_slot[kept.slot] = kept.attempt
-    if task.ended is not None:
-        by_slot[(task.attempts - 1) % ATTEMPTS_KEPT] = task.ended
-    slots = [(task.attempts - age) % ATTEMPTS_KEPT for age in range(1, ATTEMPTS_KEPT + 1)]
-    return [by_slot[slot] for slot in slots if slot in by_slot]
-
-
-def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
-    """Make tasks ready now, with all their retries."""
-    reply = _change_each(turn, message, (READY, PROCESSING), lambda project, task: revive(turn, project, task))
-    _note_tasks(turn, by, "task retry", message, reply)
-    return reply
-
-
-def cancel_tasks(turn: TurnState, by: Who, message: TaskCancel) -> TasksReply:
-    """End tasks that are not over."""
-    over = (SUCCESS, FAILED, CANCELLED)
-    reply = _change_each(turn, message, over, lambda project, task: cancel(turn, project, task))
-    _note_tasks(turn, by, "task cancel", message, reply)
-    return reply
-
-
-def _note_tasks(turn: TurnState, by: Who, what: str, message: TaskRetry | TaskCancel, reply: TasksReply) -> None:
-    outcomes = zip(message.taskids, reply.outcomes, strict=True)
-    changed = [taskid for taskid, outcome in outcomes if outcome == "done"]
-    if changed:
-        detail = " ".join(changed[:TASKIDS_LOGGED])
-        change_log.note(turn, by, what, project=message.project, count=len(changed), detail=detail)
-
-
-def _change_each(
-    turn: TurnState,
-    message: TaskRetry | TaskCancel,
-    ignored: tuple[int, ...],
-    change: Callable[[Project, Task], None],
-) -> TasksReply:
-    """Change the tasks that the message names, but for those in a state in which there is nothing to change."""
-    project = turn.state.projects.named(message.project)
-    reply = TasksReply(n=message.n, outcomes=[])
-    for taskid in message.taskids:
-        task = turn.find(project, taskid)
-        if task is None:
-            reply.outcomes.append("unknown")
-        elif task.state in ignored:
-            reply.outcomes.append("ignored")
-        elif task.bare:
-            reply.outcomes.append("bare")
-        else:
-            change(project, task)
-            reply.outcomes.append("done")
-    return reply
-
-
 def _unset(project: Project, overrides: dict[str, Setting], key: str) -> None:
     """Take one override out: a setting, or (``cron.JOB``) one key of a table."""
     name, dot, part = key.partition(".")
@@ -329,27 +210,17 @@ def _why_kept(project: Project, key: str) -> str:
     return f"{key}: stands in the config file; remove it there, or switch it off with: {off}"
 
 
-def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
-    """The first of the attempts, as many as fit into so many bytes; the error of the very first is told twice."""
-    fitting: list[Attempt] = []
-    for attempt in attempts:
-        error = len(attempt.error.encode())
-        room -= ATTEMPT_BYTES + len(attempt.fetcher.encode()) + (error if fitting else 2 * error)
-        if room < 0:
-            break
-        fitting.append(Attempt(*astuple(attempt)))
-    return fitting
+def _status_ms(request: Status) -> float:
+    """By name it costs what its rows do; any other order looks at all."""
+    return 5.0 if request.sort == "name" else SLOW_MS
 
 
-def _tell_state(turn: TurnState, task: Task, reply: TaskReply) -> None:
-    reply.crashes = task.crashes
-    if task.state == DELAYED:
-        reply.exetime = task.exetime
-    elif task.lease is not None:
-        reply.lease_seconds = max(0.0, task.lease.deadline - turn.now.boot)
-        reply.session = turn.state.sessions[task.lease.session].pseudonym
-    elif task.state in (FAILED, SUCCESS, CANCELLED):
-        reply.finished_at = key_time(task.key)
-        reply.bare_since = task.exetime
-    if task.state != SUCCESS and reply.history:
-        reply.error = reply.history[0].error
+REQUESTS: Final = (
+    RequestRule(Status, asked(status), keeps=False, slow_ms_of=_status_ms),
+    RequestRule(Fetchers, asked(fetchers), keeps=False, slow_ms=SLOW_MS),
+    RequestRule(Stats, asked(stats), keeps=False, slow_ms=2.0),
+    RequestRule(ProjectShow, asked(show_project), keeps=False),
+    RequestRule(ProjectSet, asked_for_change(set_project), grows=True, slow_ms=SLOW_MS / 2),
+    RequestRule(ProjectUnset, asked_for_change(unset_project)),
+    RequestRule(ProjectDo, asked_for_change(act_on_project), slow_ms=0.2),
+)

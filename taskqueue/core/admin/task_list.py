@@ -19,6 +19,7 @@ from typing import Final
 
 from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.projects.project import Project
+from taskqueue.core.request_rule import RequestRule, asked
 from taskqueue.core.rules.push import UTF8_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundList, ListRef, Needs, page_with
@@ -210,3 +211,6 @@ def _row(turn: TurnState, task: Task, spec: Spec, attempt: AttemptRecord | None)
     if attempt is not None:
         row.fetcher, row.error = attempt.fetcher, attempt.error
     return row
+
+
+REQUESTS: Final = (RequestRule(TaskList, asked(list_tasks), need, keeps=False, slow_ms=5.0),)

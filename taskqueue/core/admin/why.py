@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import Final
 
-from taskqueue.core.admin.project_requests import history_of, spec_of
+from taskqueue.core.admin.task_requests import history_of, need_shown, spec_of
 from taskqueue.core.projects.connections import most_at_one
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.request_rule import RequestRule, asked
+from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.retry import recurring
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, PROCESSING, READY, SUCCESS, Task, key_time
 from taskqueue.core.turn_state import TurnState
@@ -287,3 +289,11 @@ def _quoted(error: str) -> str:
         return "an error without a reason"
     line = " ".join(error.split())
     return f'"{line if len(line) <= ERROR_CHARS else line[:ERROR_CHARS] + "…"}"'
+
+
+def _need(turn: TurnState, request: Why, wanted: Needs) -> None:
+    if request.taskid is not None:
+        need_shown(turn, request.project, request.taskid, wanted)
+
+
+REQUESTS: Final = (RequestRule(Why, asked(why), _need, keeps=False),)

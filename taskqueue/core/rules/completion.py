@@ -18,6 +18,7 @@ from typing import Final
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.waiters import FOR_EVER, Waiter
+from taskqueue.core.request_rule import RequestRule, asked_by
 from taskqueue.core.rules import answer_waiters
 from taskqueue.core.rules.push import push
 from taskqueue.core.state import State
@@ -113,3 +114,9 @@ def _finish(turn: TurnState, project: Project) -> None:
     if template is not None:
         url = template.url or f"data:,{project.finisher}"
         push(turn, project, project.finisher, url, template)
+
+
+REQUESTS: Final = (
+    RequestRule(ProjectWait, asked_by(wait), keeps=False),
+    RequestRule(ProjectHold, asked_by(hold), grows=True),
+)

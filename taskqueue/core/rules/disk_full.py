@@ -9,24 +9,20 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Final
+from typing import NoReturn
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.replies import AnyReply, DoneReply, OperationReply, TokensReply
-from taskqueue.protocol.requests import AnyRequest, Bulk, NewTasks, ProjectHold, ProjectSet, TaskRetry
-
-GROWS: Final = (NewTasks, ProjectSet, ProjectHold, TaskRetry, Bulk)
 
 
-def refuse(request: AnyRequest) -> None:
-    """Rule 1.
+def refuse() -> NoReturn:
+    """Rule 1, of a request that lets the store grow (``RequestRule.grows``).
 
     Raises:
-        Rejected: the request lets the store grow.
+        Rejected: it does.
     """
-    if isinstance(request, GROWS):
-        reason = "the disk of the store is nearly full: make room, or lower store.min_free, and ask again"
-        raise Rejected("disk-full", reason)
+    reason = "the disk of the store is nearly full: make room, or lower store.min_free, and ask again"
+    raise Rejected("disk-full", reason)
 
 
 def is_kept(reply: AnyReply) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 
 from taskqueue.core.parts.history import ALL, SECONDS, PointsRef, Row
 from taskqueue.core.projects.session import Session
-from taskqueue.core.state import State
+from taskqueue.core.request_rule import RequestRule, asked_by
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.replies import HistoryReply
@@ -83,8 +83,9 @@ def write_all(turn: TurnState) -> None:
 # ------------------------------------------------------------------------------------------------ reading
 
 
-def need(state: State, request: StatsHistory, wanted: Needs) -> None:
+def need(turn: TurnState, request: StatsHistory, wanted: Needs) -> None:
     """Have the points of a page read."""
+    state = turn.state
     project = state.projects.by_name.get(request.project) if request.project else None
     if request.project and project is None:
         return
@@ -116,3 +117,6 @@ def show(turn: TurnState, session: Session, request: StatsHistory) -> HistoryRep
 
 def _point(at: int, row: Row) -> Point:
     return Point(float(at), *row)
+
+
+REQUESTS: Final = (RequestRule(StatsHistory, asked_by(show), need, keeps=False, slow_ms=5.0),)

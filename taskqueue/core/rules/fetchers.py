@@ -17,12 +17,14 @@ from msgspec import Raw
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
+from taskqueue.core.request_rule import RequestRule, asked_by
 from taskqueue.core.rules import suspects
 from taskqueue.core.rules.eligibility import may_give
 from taskqueue.core.rules.handout import as_assignment
 from taskqueue.core.rules.lease_end import crash, give_back, lose, take_back
 from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Lease, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
@@ -250,3 +252,27 @@ def _lease(task: Task) -> Lease:
     if task.lease is None:
         raise Corrupt(f"task {task.taskid!r} is held without a lease")
     return task.lease
+
+
+def _need_unseen(turn: TurnState, request: Hello, wanted: Needs) -> None:
+    """What has not arrived will be sent again, for which its specs are needed."""
+    session = turn.state.sessions.get(request.session)
+    for task in session.leases.values() if session is not None else ():
+        if task.lease is not None and request.seen < task.lease.number <= request.seen + RESENT_MOST:
+            turn.ask(task)
+
+
+def _need_extended(turn: TurnState, request: Extend, wanted: Needs) -> None:
+    """A lease may be as long as its task's own schedule says."""
+    for ref in () if request.seconds is not None else request.leases:
+        project = turn.state.projects.by_name.get(ref.project)
+        task = project.queue.tasks.get(ref.taskid) if project is not None else None
+        if task is not None and task.token == ref.token:
+            turn.ask(task)
+
+
+REQUESTS: Final = (
+    RequestRule(Hello, asked_by(hello), _need_unseen, keeps=False),
+    RequestRule(Extend, asked_by(extend), _need_extended, by_fetchers=True),
+    RequestRule(Release, asked_by(release), by_fetchers=True),
+)

@@ -17,10 +17,12 @@ from typing import Final
 from taskqueue.core.projects.pause import CHECKS
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
+from taskqueue.core.request_rule import RequestRule
 from taskqueue.core.rules import failures
-from taskqueue.core.rules.push import apply_deferred, queue_up, take_batch
+from taskqueue.core.rules.push import apply_deferred, need_tasks, queue_up, take_batch
 from taskqueue.core.settings.settings import CRASHES_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.needs import LeaseAnswer, Needs
 from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, gives_up, recurring
 from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
 from taskqueue.core.turn_state import TurnState
@@ -28,7 +30,7 @@ from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import AttemptOutcome
 from taskqueue.protocol.fields import Now, TaskReport
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
-from taskqueue.protocol.requests import Done, Flaws
+from taskqueue.protocol.requests import Done, Flaws, Incoming
 
 CRASHED: Final = "its fetcher fell silent while it ran"
 
@@ -284,3 +286,26 @@ def _depth_below(turn: TurnState, item: TaskReport) -> int:
     project = turn.state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
     return task.spec.depth + 1 if task is not None and task.spec is not None else 0
+
+
+def _need(turn: TurnState, request: Done, wanted: Needs) -> None:
+    for item in request.tasks:
+        project = turn.state.projects.by_name.get(item.project) if item else None
+        if item is None or project is None:
+            continue
+        task = project.queue.tasks.get(item.taskid)
+        if task is None:
+            wanted.answered.append(LeaseAnswer(project.number, item.taskid, item.token))
+        elif task.spec is None and task.token == item.token:
+            turn.ask(task)
+        if item.new:
+            need_tasks(turn, item.project, item.new, wanted)
+
+
+def _answer(turn: TurnState, session: Session, incoming: Incoming) -> DoneReply:
+    request = incoming.request
+    assert isinstance(request, Done)
+    return finish_batch(turn, session, request, incoming.flaws)
+
+
+REQUESTS: Final = (RequestRule(Done, _answer, _need, by_fetchers=True),)

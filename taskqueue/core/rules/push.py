@@ -11,17 +11,20 @@ from typing import Final
 from msgspec.structs import replace
 
 from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.request_rule import RequestRule
 from taskqueue.core.rules.registry import project_for_push
 from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.recrawl import decide, due_at, hurries
 from taskqueue.core.tasks.retry import recurring
 from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import NewTask, Now, Schedule
-from taskqueue.protocol.replies import ItemError, NewOutcome
-from taskqueue.protocol.requests import Flaws
+from taskqueue.protocol.replies import ItemError, NewOutcome, NewTasksReply
+from taskqueue.protocol.requests import Flaws, Incoming, NewTasks
 
 ENVELOPE_BYTES: Final = 1024
 """More than anything around a url and a body takes in a message."""
@@ -62,6 +65,18 @@ def take_batch(
             outcomes.append("rejected")
             errors.append(ItemError(index, rejected.reason, parent[0] if parent else None))
     return outcomes, errors
+
+
+def need_tasks(turn: TurnState, name: str, items: Iterable[NewTask | None], wanted: Needs) -> None:
+    """Have those of the items looked up that are not in memory; ``name``: of the project of those that name none."""
+    projects = turn.state.projects.by_name
+    default = projects.get(name)
+    for item in items:
+        if item is None:
+            continue
+        project = projects.get(item.project) if item.project else default
+        if project is not None and item.taskid not in project.queue.tasks:
+            wanted.tasks.append(TaskRef(project.number, item.taskid))
 
 
 def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool) -> NewOutcome:
@@ -267,3 +282,17 @@ def _wait(turn: TurnState, project: Project, task: Task, until: float) -> None:
         project.queue.put_delayed(turn.changes, task, until)
     else:
         project.queue.put_ready(turn.changes, task)
+
+
+def _need(turn: TurnState, request: NewTasks, wanted: Needs) -> None:
+    need_tasks(turn, request.project, request.tasks, wanted)
+
+
+def _answer(turn: TurnState, session: Session, incoming: Incoming) -> NewTasksReply:
+    request = incoming.request
+    assert isinstance(request, NewTasks)
+    outcomes, errors = take_batch(turn, request.project, request.tasks, incoming.flaws)
+    return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors)
+
+
+REQUESTS: Final = (RequestRule(NewTasks, _answer, _need, grows=True),)

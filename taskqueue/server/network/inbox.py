@@ -21,6 +21,8 @@ import logging
 from math import inf
 from typing import Final
 
+from taskqueue.core.request_rule import SLOW_MS
+from taskqueue.core.request_rules import slow_ms
 from taskqueue.errors import Rejected
 from taskqueue.protocol.codec import request_number
 from taskqueue.protocol.fields import Peer
@@ -29,7 +31,7 @@ from taskqueue.protocol.requests import Incoming, Verify
 from taskqueue.server.clock import ticks
 from taskqueue.server.log import quoted
 from taskqueue.server.meters import Meters
-from taskqueue.server.network.decoding import FRAME_MS, SLOW_MS, cost, decode_frame, refusal, slowness
+from taskqueue.server.network.decoding import FRAME_MS, cost, decode_frame, refusal
 from taskqueue.server.network.frame_queue import FrameQueue
 from taskqueue.server.network.router import Frame, Router
 
@@ -88,7 +90,7 @@ class Inbox:
                         self._queue.put_back(frame, self._verify_at)
                         continue
                     self._has_verify = True
-                if (slow := slowness(one.request)) and not self._router.reaches(frame.peer):
+                if (slow := slow_ms(one.request)) and not self._router.reaches(frame.peer):
                     self._meters.undelivered += 1
                 else:
                     slow_left -= slow

@@ -1,0 +1,84 @@
+"""What there is to say of one type of request: a row beside the rule that answers it.
+
+    REQUESTS: Final = (RequestRule(ProjectSet, asked_for_change(set_project), grows=True, slow_ms=5.0), …)
+
+Each module of ``rules`` and ``admin`` that answers requests has such a tuple; ``request_rules`` puts them together, and
+whoever treats requests apart, in the core or in the server, reads it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from taskqueue.core.projects.session import Session
+from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.replies import AnyReply
+from taskqueue.protocol.requests import Change, Incoming
+
+Answer = Callable[[TurnState, Session, Incoming], AnyReply | None]
+"""Does what is asked; None: it will be answered when there is something to say.
+
+Raises:
+    Rejected: it can't be done; nothing has changed.
+"""
+
+Need = Callable[[TurnState, Any, Needs], None]
+"""Has looked up what the request is about."""
+
+
+SLOW_MS: Final = 10.0
+"""Milliseconds that the slow requests of a turn may take together; the rest is left to the next one."""
+
+
+class Who(NamedTuple):
+    """Who changes something: name, address."""
+
+    name: str
+    address: str
+
+
+class RequestRule(NamedTuple):
+    """One type of request.
+
+    Attributes:
+        kind: the type.
+        answer: see ``Answer``.
+        need: see ``Need``; None: nothing has to be looked up.
+        keeps: its outcome is kept with what it changed, so that a repeat is answered with it; if not, it only reads,
+            and a repeat may well get another answer.
+        grows: it lets the store grow and ends nothing, so it is refused while the disk is nearly full.
+        by_fetchers: only fetchers say it, and those to whom they have passed tasks on.
+        slow_ms: milliseconds that it takes beyond what every small one does, at ten thousand projects, at its worst.
+        slow_ms_of: the same, if it depends on what it asks for.
+    """
+
+    kind: type
+    answer: Answer
+    need: Need | None = None
+    keeps: bool = True
+    grows: bool = False
+    by_fetchers: bool = False
+    slow_ms: float = 0.0
+    slow_ms_of: Callable[[Any], float] | None = None
+
+
+def asked(answer: Callable[[TurnState, Any], AnyReply | None]) -> Answer:
+    """It is all the same who asks."""
+    return lambda turn, session, incoming: answer(turn, incoming.request)
+
+
+def asked_by(answer: Callable[[TurnState, Session, Any], AnyReply | None]) -> Answer:
+    """It depends on whose session asks."""
+    return lambda turn, session, incoming: answer(turn, session, incoming.request)
+
+
+def asked_for_change(answer: Callable[[TurnState, Who, Any], AnyReply | None]) -> Answer:
+    """The log is to tell who asked."""
+    return lambda turn, session, incoming: answer(turn, _who(session, incoming), incoming.request)
+
+
+def _who(session: Session, incoming: Incoming) -> Who:
+    said = incoming.request.name if isinstance(incoming.request, Change) else ""
+    return Who(said or session.label, incoming.address)

@@ -1,0 +1,35 @@
+"""All types of requests: one row each, from the modules that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from taskqueue.core.admin import (
+    change_log,
+    failure_counts,
+    invariants,
+    operations,
+    project_requests,
+    task_list,
+    task_requests,
+    why,
+)
+from taskqueue.core.request_rule import RequestRule
+from taskqueue.core.rules import completion, event_history, fetchers, lease_end, push
+from taskqueue.protocol.requests import AnyRequest
+
+_MODULES: Final = (
+    push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_list, why, operations,
+    failure_counts, change_log, invariants,
+)  # fmt: skip
+
+ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)
+RULES: Final[Mapping[type, RequestRule]] = {rule.kind: rule for rule in ROWS}
+"""By type."""
+
+
+def slow_ms(request: AnyRequest) -> float:
+    """Milliseconds that a request may take beyond what every small one does."""
+    rule = RULES[type(request)]
+    return rule.slow_ms if rule.slow_ms_of is None else rule.slow_ms_of(request)
