@@ -13,7 +13,7 @@ from msgspec import Meta, Raw
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
-from taskqueue.protocol.checks import check_finished, check_total, is_too_long, item_name, long_reason
+from taskqueue.protocol.checks import check_follow_ups, check_report, is_too_long, item_name, long_reason
 from taskqueue.protocol.fields import MAX_BATCH, NewTask, ProjectName, TaskReport
 from taskqueue.protocol.reasons import MALFORMED, reason_of
 from taskqueue.protocol.requests import Done, Flaws, NewTasks, Request
@@ -33,22 +33,22 @@ NO_ITEMS: Final = Raw(b"\x90")
 """MessagePack's empty array."""
 
 
-class NewTasksApart(Request, tag="new-task"):
-    """A ``new-task`` whose items are still to be decoded."""
+class UndecodedNewTasks(Request, tag="new-task"):
+    """A ``new-task`` whose items are not decoded yet."""
 
     project: ProjectName
     tasks: Items
 
 
-class DoneApart(Request, tag="done"):
-    """A ``done`` whose items are still to be decoded."""
+class UndecodedDone(Request, tag="done"):
+    """A ``done`` whose items are not decoded yet."""
 
     tasks: Items
 
 
 _encoder = Encoder()
-_new_tasks: Decoder[NewTasksApart] = Decoder(NewTasksApart)
-_done: Decoder[DoneApart] = Decoder(DoneApart)
+_new_tasks: Decoder[UndecodedNewTasks] = Decoder(UndecodedNewTasks)
+_done: Decoder[UndecodedDone] = Decoder(UndecodedDone)
 _new_task: Decoder[NewTask] = Decoder(NewTask)
 _finished: Decoder[TaskReport] = Decoder(TaskReport)
 _fields: Decoder[dict[str, Raw]] = Decoder(dict[str, Raw])
@@ -56,7 +56,7 @@ _items: Decoder[list[Raw]] = Decoder(Items)
 
 
 def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:
-    """Decode a ``new-task``; raises one of MALFORMED if more than items of it is wrong."""
+    """Decode a ``new-task`` item by item; raises one of MALFORMED if anything but items is wrong."""
     apart = _new_tasks.decode(frame)
     flaws: Flaws = {}
     tasks = _decode_new(apart.tasks, (), flaws)
@@ -64,11 +64,11 @@ def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:
 
 
 def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list[NewTask | None]:
-    """Decode each item; a malformed one is None and a flaw."""
+    """Decode each item; a malformed one becomes None, with a flaw."""
     tasks: list[NewTask | None] = []
     for index, item in enumerate(items):
         if len(flaws) >= MALFORMED_MOST:
-            return tasks + _unread(len(items), index, parent, flaws)
+            return tasks + _not_decoded(len(items), index, parent, flaws)
         task: NewTask | None = None
         try:
             task = _new_task.decode(item)
@@ -82,7 +82,7 @@ def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list
 
 
 def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
-    """Decode a ``done``; raises one of MALFORMED if more than items of it is wrong.
+    """Decode a ``done`` item by item; raises one of MALFORMED if anything but items is wrong.
 
     Raises:
         Rejected: it has too many new tasks.
@@ -93,35 +93,35 @@ def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
     new = 0
     for index, item in enumerate(apart.tasks):
         if len(flaws) >= MALFORMED_MOST:
-            items += _unread(len(apart.tasks), index, (), flaws)
+            items += _not_decoded(len(apart.tasks), index, (), flaws)
             break
-        finished = _one_finished(item, index, new, flaws)
+        finished = _decode_report(item, index, new, flaws)
         new += len(finished.new) if finished else 0
-        check_total(new)
+        check_follow_ups(new)
         items.append(finished)
     return Done(session=apart.session, n=apart.n, tasks=items), flaws
 
 
-def _unread(count: int, first: int, parent: tuple[int, ...], flaws: Flaws) -> list[None]:
-    """None for each item from the first on, and a flaw."""
+def _not_decoded(count: int, first: int, parent: tuple[int, ...], flaws: Flaws) -> list[None]:
+    """None for each item from ``first`` on, with a flaw: too many items before them were malformed."""
     flaws.update(((*parent, index), UNREAD_REASON) for index in range(first, count))
     return [None] * (count - first)
 
 
-def _one_finished(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
-    """Decode one outcome; if only follow-ups of it are malformed, only they are refused."""
+def _decode_report(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
+    """Decode one report; if only its follow-ups are malformed, only they are refused."""
     try:
         finished = _finished.decode(item)
     except MALFORMED as error:
         if b"new" in bytes(item):
-            return _one_by_new(item, index, new_before, flaws)
+            return _decode_follow_ups(item, index, new_before, flaws)
         flaws[index,] = _reason(error, (index,), flaws)
         return None
-    return check_finished(finished, index, flaws)
+    return check_report(finished, index, flaws)
 
 
-def _one_by_new(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
-    """Decode one outcome without its follow-ups, and these one by one."""
+def _decode_follow_ups(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
+    """Decode one report without its follow-ups, and these one by one."""
     try:
         fields = _fields.decode(item)
         new = fields.pop("new", NO_ITEMS)
@@ -134,8 +134,8 @@ def _one_by_new(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskRep
     except MALFORMED as error:
         flaws[index,] = _reason(error, (index,), flaws, ".new")
         return None
-    check_total(new_before + len(items))
-    if check_finished(finished, index, flaws) is None:
+    check_follow_ups(new_before + len(items))
+    if check_report(finished, index, flaws) is None:
         return None
     return replace(finished, new=_decode_new(items, (index,), flaws))
 

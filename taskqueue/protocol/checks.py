@@ -1,7 +1,7 @@
-"""What the types of ``core.messages`` can't say of a decoded request: bytes of a taskid, a nil among tasks.
+"""Checks of decoded requests that their types can't express: the length of a taskid in bytes, a nil among tasks.
 
-An item with such a flaw becomes None in its batch, as if it had not decoded. msgspec counts characters; only
-ids that could be too many bytes are looked at twice, so that the check costs about 40 ns a task.
+An invalid item becomes None in its batch, as if it had not decoded. msgspec counts characters; only taskids that could
+have too many bytes are encoded to count them, so that the check costs about 40 ns a task.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _NAMING: Final[Mapping[type, str]] = {
 """By type of request, its field that names tasks."""
 
 
-def flaws_of(request: AnyRequest) -> Flaws:
-    """Put None for items whose taskid is too many bytes; a None that the sender wrote is a flaw too.
+def check_taskids(request: AnyRequest) -> Flaws:
+    """Replace items whose taskid has too many bytes by None, with a flaw; a None that the sender wrote is a flaw too.
 
     Raises:
-        Rejected: a request about named tasks names one whose taskid is too long; a ``done`` has too many new tasks.
+        Rejected: a request that names tasks has a taskid that is too long; a ``done`` has too many new tasks.
     """
     flaws: Flaws = {}
     if isinstance(request, NewTasks):
-        _check_new(request.tasks, (), flaws)
+        _check_new_tasks(request.tasks, (), flaws)
     elif isinstance(request, Done):
-        _check_all_finished(request.tasks, flaws)
+        _check_reports(request.tasks, flaws)
     elif (field := _NAMING.get(type(request))) is not None:
         _refuse_long(getattr(request, field), field)
     return flaws
 
 
-def _check_new(tasks: list[NewTask | None], parent: tuple[int, ...], flaws: Flaws) -> None:
+def _check_new_tasks(tasks: list[NewTask | None], parent: tuple[int, ...], flaws: Flaws) -> None:
     for index, task in enumerate(tasks):
         if task is None:
             flaws[*parent, index] = f"{item_name((*parent, index))}: expected map, got nil"
@@ -48,32 +48,32 @@ def _check_new(tasks: list[NewTask | None], parent: tuple[int, ...], flaws: Flaw
             tasks[index] = None
 
 
-def _check_all_finished(items: list[TaskReport | None], flaws: Flaws) -> None:
+def _check_reports(items: list[TaskReport | None], flaws: Flaws) -> None:
     new = 0
     for index, item in enumerate(items):
         if item is None:
             flaws[index,] = f"{item_name((index,))}: expected map, got nil"
         elif item.new or len(item.taskid) > SHORT_TASKID:
             new += len(item.new)
-            check_total(new)
-            items[index] = check_finished(item, index, flaws)
+            check_follow_ups(new)
+            items[index] = check_report(item, index, flaws)
 
 
-def check_finished(item: TaskReport, index: int, flaws: Flaws) -> TaskReport | None:
-    """The outcome, or None and a flaw; what is wrong with a follow-up is a flaw of that one only."""
+def check_report(item: TaskReport, index: int, flaws: Flaws) -> TaskReport | None:
+    """The report, or None with a flaw; what is wrong with a follow-up is a flaw of that one only."""
     if len(item.taskid) > SHORT_TASKID and is_too_long(item.taskid):
         flaws[index,] = long_reason(f"{item_name((index,))}.taskid")
         return None
     if item.new:
-        _check_new(item.new, (index,), flaws)
+        _check_new_tasks(item.new, (index,), flaws)
     return item
 
 
-def check_total(new: int) -> None:
-    """See to it that a ``done`` has not too many new tasks, of all its outcomes together.
+def check_follow_ups(new: int) -> None:
+    """Check the number of new tasks of a ``done``, over all its reports.
 
     Raises:
-        Rejected: it has.
+        Rejected: there are too many.
     """
     if new > MAX_FOLLOWERS:
         raise Rejected("too-large", f"tasks: more than {MAX_FOLLOWERS} new tasks in one message")
@@ -86,12 +86,12 @@ def _refuse_long(named: Sequence[TaskId] | TaskId | None, field: str) -> None:
 
 
 def is_too_long(taskid: str) -> bool:
-    """The taskid has more bytes than one may have; msgspec has counted its characters only."""
+    """Whether the taskid has too many bytes; msgspec has counted its characters only."""
     return len(taskid.encode()) > MAX_TASKID_BYTES
 
 
 def long_reason(field: str) -> str:
-    """What to say of a taskid that is too long."""
+    """The reason for refusing a taskid that is too long."""
     return f"{field}: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
 
 

@@ -1,4 +1,4 @@
-"""Words of which a field has one, in messages and, where they are kept, on disk."""
+"""Enumerated values of fields, in messages and, where they are stored, on disk."""
 
 from __future__ import annotations
 

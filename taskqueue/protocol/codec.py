@@ -26,18 +26,18 @@ from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.batches import done_by_item, new_tasks_by_item
-from taskqueue.protocol.checks import flaws_of
+from taskqueue.protocol.checks import check_taskids
 from taskqueue.protocol.fields import NIL, PROTOCOL, ProjectName, Setting
 from taskqueue.protocol.reasons import MALFORMED, reason_of
 from taskqueue.protocol.replies import AnyOutgoing
 from taskqueue.protocol.requests import AnyRequest, Change, Flaws, ProjectSet
 
 MAX_MESSAGE_BYTES: Final = 8 << 20
-"""Longest message taken unless the daemon's config says another number."""
+"""Default of the longest message that the daemon accepts."""
 
 
 HEADROOM: Final = 200
-"""Levels that whoever reads a body later may be deeper in its stack than the decoder here."""
+"""Nesting levels by which a later reader of a body may be deeper in its stack than the decoder here."""
 
 SHALLOW_BYTES: Final = 300
 """So short a frame can't nest so deep that it matters: each level takes a byte."""
@@ -48,14 +48,14 @@ SETTINGS_BYTES: Final = 128 << 10
 
 
 class Envelope(Struct):
-    """What can be read of any message, whatever else is wrong with it."""
+    """The fields that can be read of any message, whatever else is wrong with it."""
 
     type: Raw = NIL
     v: Raw = NIL
     n: Raw = NIL
 
 
-class ProjectSetAsSent(Change, tag="project-set"):
+class UndecodedProjectSet(Change, tag="project-set"):
     """A ``project-set`` whose settings are not decoded yet."""
 
     project: ProjectName
@@ -63,14 +63,14 @@ class ProjectSetAsSent(Change, tag="project-set"):
 
 
 class Settings(Struct):
-    """What ``project-set`` says."""
+    """The settings of a ``project-set``."""
 
     settings: dict[str, Setting]
 
 
 _encoder = Encoder()
-_request: Decoder[AnyRequest | ProjectSetAsSent] = Decoder(
-    Union[(ProjectSetAsSent, *(kind for kind in get_args(AnyRequest) if kind is not ProjectSet))]
+_request: Decoder[AnyRequest | UndecodedProjectSet] = Decoder(
+    Union[(UndecodedProjectSet, *(kind for kind in get_args(AnyRequest) if kind is not ProjectSet))]
 )
 _settings: Decoder[Settings] = Decoder(Settings)
 _said: Decoder[AnyOutgoing] = Decoder(AnyOutgoing)
@@ -81,15 +81,12 @@ _str: Decoder[str] = Decoder(str)
 
 
 def encode(message: AnyRequest | AnyOutgoing | Raw) -> bytes:
-    """The frame of a message; of an encoded one, itself.
-
-    What a message's fields may hold is not checked here; its receiver does.
-    """
+    """Encode a message. Ranges of its fields are not checked here; its receiver does."""
     return _encoder.encode(message)
 
 
 def decode_outgoing(frame: bytes) -> AnyOutgoing:
-    """What the scheduler said, for its clients. Bodies share the frame's memory.
+    """Decode a message of the scheduler, for its clients. Bodies share the frame's memory.
 
     Raises:
         Rejected: with the code ``malformed``; nothing else.
@@ -101,7 +98,7 @@ def decode_outgoing(frame: bytes) -> AnyOutgoing:
 
 
 def decode_request(frame: bytes, max_message: int = MAX_MESSAGE_BYTES) -> tuple[AnyRequest, Flaws]:
-    """What a client asks, and why items of its batch are None.
+    """Decode a client's request; also returns why items of its batch are None.
 
     Raises:
         Rejected: with the code ``malformed``, ``version`` or ``too-large``; nothing else.
@@ -112,14 +109,14 @@ def decode_request(frame: bytes, max_message: int = MAX_MESSAGE_BYTES) -> tuple[
         _check_depth(frame)
     try:
         request = _request.decode(frame)
-        if isinstance(request, ProjectSetAsSent):
+        if isinstance(request, UndecodedProjectSet):
             return _with_settings(request), {}
     except MALFORMED as error:
-        return _decode_apart(frame, error)
-    return request, flaws_of(request)
+        return _decode_by_item(frame, error)
+    return request, check_taskids(request)
 
 
-def _with_settings(request: ProjectSetAsSent) -> ProjectSet:
+def _with_settings(request: UndecodedProjectSet) -> ProjectSet:
     if len(request.settings) > SETTINGS_BYTES:
         raise Rejected("too-large", f"settings: {len(request.settings)} bytes, at most {SETTINGS_BYTES} are taken")
     said = _settings.decode(b"\x81\xa8settings" + bytes(request.settings))
@@ -135,7 +132,9 @@ def request_number(frame: bytes) -> int:
 
 
 def _check_depth(frame: bytes) -> None:
-    """Skip over the frame, inside HEADROOM arrays; costs 10 to 20 µs for 256 tasks of 300 bytes."""
+    """Skip over the frame inside HEADROOM arrays, which fails if it nests too deep; 10 to 20 µs for 256 tasks of 300
+    bytes.
+    """
     try:
         _anything.decode(b"\x91" * HEADROOM + frame)
     except RecursionError as error:
@@ -144,8 +143,8 @@ def _check_depth(frame: bytes) -> None:
         return  # What is wrong with it is found, and named, when it is decoded.
 
 
-def _decode_apart(frame: bytes, error: Exception) -> tuple[AnyRequest, Flaws]:
-    """Find out what is wrong with a frame; if it is items of a batch, only they are refused."""
+def _decode_by_item(frame: bytes, error: Exception) -> tuple[AnyRequest, Flaws]:
+    """Decode a malformed frame item by item, if it is a batch, so that only malformed items are refused."""
     envelope = _read_envelope(frame)
     version = _read_int(envelope.v)
     if version is not None and version != PROTOCOL:
@@ -162,7 +161,7 @@ def _decode_apart(frame: bytes, error: Exception) -> tuple[AnyRequest, Flaws]:
 
 
 def _read_envelope(frame: bytes) -> Envelope:
-    """An empty one if nothing can be read."""
+    """The envelope; an empty one if nothing can be read."""
     try:
         return _envelope.decode(frame)
     except MALFORMED:

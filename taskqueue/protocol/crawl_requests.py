@@ -1,6 +1,6 @@
-"""What producers and fetchers say: tasks to be run, facts about who runs them, and what became of them.
+"""Requests of producers and fetchers: tasks to run, the state of fetchers, and reports.
 
-What every request carries is here, too. The other requests, those of people, are in ``requests``.
+The base class of all requests is here, too. Requests of people and tools are in ``requests``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taskqueue.protocol.fields import (
 
 
 class Request(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """What every request carries.
+    """Fields of every request.
 
     Attributes:
         v: the protocol's version.
@@ -39,10 +39,10 @@ class Request(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True
 
 
 class Change(Request, kw_only=True):
-    """What a request carries by which a person changes something: for the log.
+    """Fields of a request by which a person changes something, for the change log.
 
     Attributes:
-        name: who asks, such as anna@web1; empty: what the session is called.
+        name: who asks, such as anna@web1; empty: the session's name.
     """
 
     name: Annotated[str, Meta(max_length=128)] = ""
@@ -73,20 +73,20 @@ class Hello(Request, tag="hello"):
 
 
 class NewTasks(Request, tag="new-task"):
-    """Here are tasks for a project. None stands for an item that could not be decoded; see ``Incoming.flaws``."""
+    """New tasks for a project. None replaces an item that could not be decoded; see ``Incoming.flaws``."""
 
     project: ProjectName
     tasks: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)]
 
 
 class Done(Request, tag="done"):
-    """These tasks have been run."""
+    """Reports on tasks that have been run."""
 
     tasks: Annotated[list[TaskReport | None], Meta(max_length=MAX_BATCH)]
 
 
 class LeaseRef(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A lease, as whoever has its task knows it; that need not be the session that it was handed to."""
+    """Identifies a lease; whoever has its task may be another session than the one that it was handed to."""
 
     project: ProjectName
     taskid: TaskId
@@ -94,13 +94,13 @@ class LeaseRef(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Extend(Request, tag="extend"):
-    """Give these leases ``seconds`` from now; None is each task's own timeout again."""
+    """Make these leases end ``seconds`` from now; None: after each task's own timeout."""
 
     leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]
     seconds: TimeoutSeconds | None = None
 
 
 class Release(Request, tag="release"):
-    """These tasks were not started: hand them to somebody else, no retry used up."""
+    """Return tasks that were not started; somebody else gets them, and no retry is used up."""
 
     leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]

@@ -1,17 +1,16 @@
-"""What the messages of protocol 1 are made of, as values without methods. The messages: ``requests``, ``replies``.
+"""Field types of the messages of protocol 1, as values without methods. The messages: ``requests``, ``replies``.
 
-These are the types that the wire decodes frames into and encodes frames from; docs/protocol.md describes the same for
-other languages. Each is a MessagePack map with named fields; ``type`` tells which. A field that has a
-default may be left out.
+Frames are decoded into these types and encoded from them; docs/protocol.md describes the same for other languages. Each
+is a MessagePack map with named fields; ``type`` says which. A field that has a default may be left out.
 
     producer, fetcher, admin ── Request (type, v, session, n, …) ──►  scheduler
                              ◄── Reply   (type, n, …) ──────────────
     fetcher                  ◄── Select  (type, number, tasks) ─────    unasked, as soon as there is work
 
 Numbers: ``n`` counts the requests of a session; a repeat of the same ``n`` is answered, not done again. ``number``
-counts the ``select`` messages to a session. ``token`` names one lease of one task, for ever.
+counts the ``select`` messages to a session. ``token`` identifies one lease of one task, for ever.
 
-What must never come in here: behaviour, and anything that knows how these values are encoded.
+No behaviour here, and nothing that knows how these values are encoded.
 """
 
 from __future__ import annotations
@@ -135,14 +134,14 @@ class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """What became of a task that was handed out.
+    """The outcome of a task that was handed out.
 
     Attributes:
         ok: it succeeded.
         error: why not; shown to people.
         retry_after: not ok: run it again after so many seconds, without using up a retry.
         retry: not ok and False: it has failed for good.
-        new: tasks that came out of it, kept in the same commit.
+        new: tasks that it led to, stored in the same commit.
     """
 
     project: ProjectName

@@ -29,21 +29,21 @@ _WHERE = re.compile(r" - at (?:`(key)` in )?`\$\.?([^`]*)`\Z")
 
 
 def reason_of(error: Exception, name: str = "") -> str:
-    """What is wrong and where.
+    """What is wrong, and where.
 
     Args:
-        error: what decoding raised.
-        name: where the decoded value stands in its message, such as ``tasks[3]``; empty if it is the message.
+        error: raised by the decoder.
+        name: path of the decoded value in its message, such as ``tasks[3]``; empty if it is the message.
     """
-    said = _said(error)
+    said = _message(error)
     where = _WHERE.search(said)
-    what = _plain(said[: where.start()] if where else said)
+    what = _in_plain_words(said[: where.start()] if where else said)
     field = _join(name, where[2] if where else "") or "message"
     kind = "key: " if where and where[1] else ""
     return f"{field}: {kind}{what}"[:MAX_REASON_CHARS]
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     if isinstance(error, UnicodeDecodeError):
@@ -55,7 +55,7 @@ def _join(name: str, field: str) -> str:
     return f"{name}.{field}" if name and field and not field.startswith("[") else name + field
 
 
-def _plain(said: str) -> str:
+def _in_plain_words(said: str) -> str:
     """``Object missing required field `url``` as ``missing required field url``."""
     for theirs, ours in _WORDS:
         said = said.replace(theirs, ours)

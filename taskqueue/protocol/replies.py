@@ -1,4 +1,4 @@
-"""What is said: replies to requests, and ``select``, as values without methods. See ``fields``."""
+"""Messages of the scheduler, replies and ``select``, as values without methods. Field types: ``fields``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DoneOutcome = Literal["done", "stale", "rejected"]
 
 
 class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Why item ``index`` of a batch was rejected; for a follow-up, ``parent`` is its place in ``done``."""
+    """Why item ``index`` of a batch was rejected; for a follow-up, ``parent`` is the index of its report."""
 
     index: int
     reason: str
@@ -34,7 +34,7 @@ class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Reply(Struct, kw_only=True, tag_field="type"):
-    """What every answer carries: the number of the request that it answers."""
+    """Fields of every reply: ``n`` is the number of the request."""
 
     v: int = PROTOCOL
     n: int
@@ -58,17 +58,17 @@ class Welcome(Reply, tag="welcome"):
 
 
 class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
-    """Per task, in order, what became of it."""
+    """The outcome of each task, in order."""
 
     outcomes: list[NewOutcome]
     errors: list[ItemError] = []
 
 
 class DoneReply(Reply, tag="done-reply", omit_defaults=True):
-    """Per item, in order, whether it counted; ``new`` has, per item with follow-ups, what became of them.
+    """Whether each report counted, in order; and the outcomes of follow-ups.
 
     Attributes:
-        new: one list an item, in the order of the items; empty when no item had follow-ups.
+        new: one list per report, in order; empty when no report had follow-ups.
     """
 
     outcomes: list[DoneOutcome]
@@ -84,13 +84,13 @@ class TokensReply(Reply, tag="tokens-reply"):
 
 
 class StatusReply(Reply, tag="status-reply"):
-    """How the daemon is.
+    """The daemon's status.
 
     Attributes:
         projects: a page of them.
         more: there are projects after the last one of this page.
-        found: projects that all pages together have.
-        numbers: what each project of the page is sorted by, in their order; empty: by name.
+        found: number of projects on all pages together.
+        numbers: by what each project of the page is sorted, in order; empty: by name.
         counts: over all projects.
         shell: counters of the process around the core (turns, messages, bytes, malformed, …).
     """
@@ -304,12 +304,11 @@ AnyOutgoing = AnyReply | Select | HelloWanted
 
 
 class Outgoing(Struct, gc=False):
-    """A message and where it goes to.
+    """A message and its destination.
 
     Attributes:
-        message: Raw: an answer as it was sent before, to a repeat.
-        kept: it tells of something that the turn keeps, so it must not leave before that is on disk.
-        session: that it is for; empty: of nobody known.
+        kept: it acknowledges something that the turn stores, so it must not be sent before that is synced.
+        session: the receiving session; empty: unknown.
     """
 
     peer: Peer

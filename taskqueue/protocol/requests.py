@@ -1,5 +1,7 @@
-"""What is heard: the requests of clients, as values without methods. See ``fields``; ``crawl_requests`` has those that
-are said all the time."""
+"""Requests of people and tools, as values without methods. Field types: ``fields``; ``crawl_requests`` has the requests
+of
+producers and fetchers.
+"""
 
 from __future__ import annotations
 
@@ -313,11 +315,11 @@ Flaws = dict[tuple[int, ...], str]
 
 
 class Incoming(Struct):
-    """A request and where its answer goes to.
+    """A request and its sender.
 
     Attributes:
         flaws: reasons for the items that are None in the request's batch.
-        address: of the machine that it came from, for people; empty if nobody knows.
+        address: of the sender's machine, for people; empty if unknown.
     """
 
     peer: Peer

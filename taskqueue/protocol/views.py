@@ -1,7 +1,7 @@
-"""What replies are made of: projects, tasks, fetchers and counts as people see them, as values without methods.
+"""The parts of replies: projects, tasks, fetchers and counts as people see them, as values without methods.
 
-``replies`` are the messages that carry them. Nothing of this is kept: what lies on disk has types of its own, in
-``core``, from which a view is made when somebody asks.
+``replies`` are the messages that contain them. None of these is stored: records on disk have types of their own, in
+``core``, from which a view is made on request.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""One epoch: the core, its ledger and its syncer, from load until the store fails or the daemon stops.
+"""The engine of one epoch: core, ledger and syncer, from loading until the store fails or the daemon stops.
 
-    begin ──► ledger: look up ──► decide ──► ledger: write ──► syncer: on disk
+    begin ──► ledger: look up ──► decide ──► ledger: commit ──► syncer: sync
 
-Nothing of an epoch outlives it: after a StoreError the whole is closed and another one begun from what the
-store has, as after kill -9.
+No part of an engine is used after a StoreError: it is closed, and another one begins from the store, as after kill -9.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ log = logging.getLogger("taskqueue")
 
 
 class Engine:
-    """Begins at once.
+    """Begins an epoch when it is created.
 
     Attributes:
         number: of the epoch.
-        projects: as the store had them when it began.
-        syncer: covers its writes.
+        projects: as the store had them when the epoch began.
+        syncer: syncs its writes.
 
     Raises:
         StoreError: the store could not be read, or the epoch not be written.
@@ -66,16 +65,16 @@ class Engine:
         undelivered: Sequence[Outgoing],
         reloaded: Sequence[str] | None,
     ) -> TurnResult:
-        """Decide and write; what it says may leave when the syncer has covered its last write.
+        """Decide and commit one turn; its replies may be sent when the syncer has synced its last write.
 
         Args:
             config: a new one, or None.
-            undelivered: selects of the turn before that could not be sent.
-            reloaded: settings that a reload of the config changed; None: there was none.
+            undelivered: selects of the previous turn that could not be sent.
+            reloaded: settings changed by a reload of the config; None: there was no reload.
 
         Raises:
-            StoreError: nothing that was said may leave; the epoch is over.
-            Corrupt: the core is broken.
+            StoreError: no reply of the turn may be sent; the epoch is over.
+            Corrupt: an invariant of the core is broken.
         """
         meters = self._meters
         began = ticks()
@@ -94,15 +93,15 @@ class Engine:
         return result
 
     def pseudonym(self, session: str) -> str:
-        """What people are shown in place of the session's id."""
+        """The public name of a session, which does not reveal its id."""
         return self._core.pseudonym(session)
 
     def next_event_at(self, now: Now) -> float:
-        """Boot-clock seconds at which a turn is due even if nothing is heard; inf: never."""
+        """Boot-clock seconds at which a turn is due even without requests; inf: never."""
         return self._core.next_event_at(now)
 
     def finish(self) -> None:
-        """Write what an orderly end keeps, and wait until everything is on disk; there may be no further turn.
+        """Commit what a clean shutdown stores, and wait until everything is synced; no turn may follow.
 
         Raises:
             StoreError: it could not be written or synced.
@@ -112,15 +111,15 @@ class Engine:
         self.syncer.finish()
 
     def stop(self) -> None:
-        """Mark a clean stop; after ``finish``.
+        """Mark a clean stop; call it after ``finish``.
 
         Raises:
-            StoreError: the stop is not clean.
+            StoreError: the mark could not be written, so the stop is not clean.
         """
         self._ledger.stop()
 
     def close(self) -> None:
-        """Let go of the store, whatever state it is in. Nothing happens the second time."""
+        """Release the store, whatever its state; idempotent."""
         if self._closed:
             return
         self._closed = True

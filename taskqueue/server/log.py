@@ -47,7 +47,7 @@ def set_level(level: str) -> None:
 
 
 def turn_lines(
-    heard: Sequence[Incoming], writes: WriteSet, names: Mapping[int, str], pseudonym: Callable[[str], str]
+    incoming: Sequence[Incoming], writes: WriteSet, names: Mapping[int, str], pseudonym: Callable[[str], str]
 ) -> Iterator[str]:
     """Debug lines of a turn: its requests, and the tasks that it changed.
 
@@ -55,7 +55,7 @@ def turn_lines(
         names: of the projects, by number.
         pseudonym: replaces a session id, which must not appear in the log.
     """
-    for message in heard:
+    for message in incoming:
         if isinstance(message.request, Request):
             yield _request_line(message.request, pseudonym(message.request.session))
     errors = {(attempt.project, attempt.taskid): attempt.attempt.error for attempt in writes.attempts}

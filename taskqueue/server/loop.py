@@ -1,18 +1,18 @@
-"""The turn, over and over: hear, decide, keep, reply; or sleep until there is something to do.
+"""The daemon's main loop: receive, take a turn, reply; or sleep until there is something to do.
 
-    ┌─► signals ─► hear ──requests, or something is due──► turn ─► say ─┐
-    │      ▲        └──────neither──► sleep ─┐                          │
-    └──────┴───────────────────────◄─────────┴──────────────────────────┘
+    ┌─► signals ─► receive ──requests, or a timer is due──► turn ─► reply ─┐
+    │      ▲           └─────────neither──► sleep ─┐                       │
+    └──────┴───────────────────────────◄───────────┴───────────────────────┘
 
 Rules:
-1. It never polls. It sleeps until a message, a signal, the syncer's progress, or the next time at which the
-   core or the summary has something to do.
-2. Nothing that a peer sends can raise in here; what can't be taken is answered with an error and counted.
-3. Crash only: after a StoreError the waiting replies are dropped and a new epoch is begun from the store,
-   with a growing pause between attempts, during which requests are answered ``unavailable``. Fenced,
-   FormatError, Damaged and Corrupt end the loop, because no repetition helps.
-4. At a start, too, it waits for a disk that has no room or does not work; any other StoreError ends it, because
-   whoever starts it can mend a wrong path.
+1. It never polls. It sleeps until a message, a signal, progress of the syncer, or the next timer of the core or the
+   summary.
+2. Nothing that a peer sends can raise in here; invalid messages are answered with an error and counted.
+3. Crash only: after a StoreError waiting replies are dropped and a new epoch is loaded from the store, with exponential
+   backoff between attempts, during which requests are answered ``unavailable``. Fenced, FormatError, Damaged and
+   Corrupt end the loop, because no retry helps.
+4. At the start, too, it waits for a disk that is full or fails; any other StoreError ends it, because the operator
+   can correct a wrong path.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Loop:
     """Runs in the main thread.
 
     Args:
-        begin: makes a new epoch.
-        reload: reads the config again; also gives the names of the settings that are others now.
-        tell: tells people of events; must not wait.
-        disk: that of the store.
+        begin: opens the store and begins a new epoch.
+        reload: reads the config again; also returns the names of changed settings. None: it is invalid.
+        notify: sends events to people; must not block.
+        disk: free space of the store's disk.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class Loop:
         self._engine: Engine
 
     def start(self) -> None:
-        """Begin the first epoch, which takes as long as the disk has no room or does not work.
+        """Begin the first epoch, waiting while the disk is full or fails.
 
         Raises:
             StoreError: the store can't be used for another reason, or a stop signal came.
-            Corrupt: a record can't be read.
+            Corrupt: a record can't be decoded.
         """
         try:
             self._engine = self._load()
@@ -106,11 +106,11 @@ class Loop:
         self._wait_for_store(failure, DiskError)
 
     def run(self) -> None:
-        """Turn until a stop signal comes; then everything said has been sent and a clean stop is marked.
+        """Run until a stop signal comes; then send all replies and mark a clean stop.
 
         Raises:
             StoreError: the daemon can't go on, or its stop was not clean.
-            Corrupt: the core is broken.
+            Corrupt: an invariant of the core is broken.
         """
         try:
             while not self._stopping:
@@ -121,7 +121,7 @@ class Loop:
 
     @property
     def epoch(self) -> Engine:
-        """The one that is under way."""
+        """The engine of the current epoch."""
         return self._engine
 
     # ------------------------------------------------------------------------------------------------ a pass
@@ -141,15 +141,15 @@ class Loop:
 
     def _receive_and_turn(self) -> None:
         began = cpu_ticks()
-        heard, refused = self._receive()
+        incoming, refused = self._receive()
         now = self._clock.now()
         due_at = self._engine.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
-        if (heard or min(due_at, self._disk.due_at) <= now.boot) and self._disk.look(now.boot):
+        if (incoming or min(due_at, self._disk.due_at) <= now.boot) and self._disk.look(now.boot):
             self._pass_config(self._config)
-        if heard or self._new_config or self._reloaded is not None or self._undelivered or due_at <= now.boot:
-            self._turn(now, heard)
+        if incoming or self._new_config or self._reloaded is not None or self._undelivered or due_at <= now.boot:
+            self._turn(now, incoming)
         elif not refused:
             wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
             self._sleep(wake_at - now.boot)
@@ -163,17 +163,17 @@ class Loop:
             self._poller.sleep(min(seconds, self._inbox.wait()))
 
     def _receive(self) -> tuple[list[Incoming], list[Outgoing]]:
-        """What came in: requests, and replies to what is none. Nothing while too much waits for the disk."""
+        """Requests, and replies to invalid messages. Nothing while too many replies wait for the disk."""
         return ([], []) if self._outbox.full else self._inbox.next_requests(self._config.max_message)
 
-    def _turn(self, now: Now, heard: Sequence[Incoming]) -> None:
-        result = self._engine.turn(now, heard, self._new_config, self._undelivered, self._reloaded)
+    def _turn(self, now: Now, incoming: Sequence[Incoming]) -> None:
+        result = self._engine.turn(now, incoming, self._new_config, self._undelivered, self._reloaded)
         self._new_config = self._reloaded = None
         self._undelivered = []
         if log.isEnabledFor(logging.INFO):
             self._summary.note(result.writes.projects, now.boot)
         if log.isEnabledFor(logging.DEBUG):
-            for line in turn_lines(heard, result.writes, self._summary.names, self._engine.pseudonym):
+            for line in turn_lines(incoming, result.writes, self._summary.names, self._engine.pseudonym):
                 log.debug("%s", line)
         self._summary.forget(result.writes.dropped_projects)
         if result.writes.failures:
@@ -187,10 +187,10 @@ class Loop:
             self._notify(result.events)
         self._send_replies(result.outgoing)
 
-    def _send_replies(self, said: Sequence[Outgoing]) -> None:
+    def _send_replies(self, outgoing: Sequence[Outgoing]) -> None:
         began = ticks()
         self._release_synced()
-        for message in said:
+        for message in outgoing:
             if type(message.message) is StatusReply:
                 self._complete(message.message)
             ticket = self._engine.syncer.written if message.kept else None
@@ -200,13 +200,13 @@ class Loop:
         self._meters.reply_seconds += ticks() - began
 
     def _complete(self, status: StatusReply) -> None:
-        """Fill in what the core can't know."""
+        """Fill in the fields that the core can't know."""
         status.version = self._config.version
         status.uptime_seconds = self._clock.uptime()
         status.shell = as_map(self._meters)
 
     def _release_synced(self) -> None:
-        """Let go what the syncer has covered."""
+        """Send the replies whose writes are synced."""
         covered = self._engine.syncer.check()
         if covered > self._outbox.released:
             self._outbox.release(covered)
@@ -228,7 +228,7 @@ class Loop:
                 self._pass_config(config)
 
     def _pass_config(self, config: CoreConfig) -> None:
-        """Tell the core with the next turn."""
+        """Give the core this config with the next turn."""
         self._config = self._new_config = replace(config, has_room=self._disk.has_room)
 
     def _shut_down(self) -> None:
@@ -260,7 +260,7 @@ class Loop:
         self._wait_for_store(failure, StoreError)
 
     def _wait_for_store(self, failure: _StoreFailure, passing: type[StoreError]) -> None:
-        """Try to load until it works; ``passing`` are the errors after which another try makes sense."""
+        """Retry loading until it succeeds; errors other than ``passing`` are raised."""
         self._refuse_for(self._backoff.next(), failure)
         while not self._stopping and (again := self._try_to_load(passing)) is not None:
             failure = again
@@ -269,7 +269,7 @@ class Loop:
             raise StoreError(f"stopped while the store could not be used: {failure.message}")
 
     def _try_to_load(self, passing: type[StoreError]) -> _StoreFailure | None:
-        """None: it worked."""
+        """The failure; None: it succeeded."""
         try:
             self._engine = self._load()
         except (Damaged, Fenced, FormatError):
@@ -281,7 +281,7 @@ class Loop:
         return None
 
     def _refuse_for(self, seconds: float, failure: _StoreFailure) -> None:
-        """Answer everything with ``unavailable`` for so long."""
+        """Answer every request with ``unavailable`` for so many seconds."""
         poller = Poller(self._meters, self._router.socket, self._signals)
         until = self._clock.now().boot + seconds
         while not self._stopping and (left := until - self._clock.now().boot) > 0:
@@ -293,11 +293,11 @@ class Loop:
 
 
 class _StoreFailure(NamedTuple):
-    """What remains of an error of the store: the error itself would hold, by its frames, what it was about.
+    """What is kept of a StoreError: the error itself would keep its frames, and with them the store, alive.
 
     Attributes:
         message: for the log.
-        reason: for peers, which needn't know paths; empty: none that would tell them anything.
+        reason: for peers, without paths; empty: nothing that helps them.
     """
 
     message: str

@@ -70,13 +70,13 @@ class Inbox:
     def next_requests(self, max_message: int) -> tuple[list[Incoming], list[Outgoing]]:
         """The requests of the next turn, and replies to messages that were refused."""
         refused = self._receive()
-        heard: list[Incoming] = []
+        incoming: list[Incoming] = []
         began = now = ticks()
         factor = min(max(self._measured_ms / self._estimated_ms, 1.0), FACTOR_MOST)
         left, slow_left, bytes_left = TURN_MS / factor, SLOW_MS, HEAR_BYTES
         long_most = LONG_MS if now < self._long_at and now < self._other_peer_at + OTHERS_SECONDS else inf
         while left > 0 and slow_left > 0 and bytes_left > 0 and now < began + HEAR_SECONDS:
-            if (frame := self._queue.take(now, min(left, long_most) if heard else long_most)) is None:
+            if (frame := self._queue.take(now, min(left, long_most) if incoming else long_most)) is None:
                 break
             if frame.peer != self._last_peer:
                 self._other_peer_at = now if self._last_peer else -inf
@@ -95,7 +95,7 @@ class Inbox:
                 else:
                     slow_left -= slow
                     milliseconds = slow + cost(one.request, frame.size)
-                    heard.append(one)
+                    incoming.append(one)
             except Rejected as why:
                 self._meters.malformed += 1
                 log.debug("refused code=%s reason=%s", why.code, quoted(why.reason))
@@ -104,7 +104,7 @@ class Inbox:
             left -= milliseconds
             self._queue.charge(frame.peer, milliseconds)
         self._meters.hear_seconds += ticks() - began
-        return heard, refused
+        return incoming, refused
 
     def spent(self, seconds: float) -> None:
         """Report the CPU seconds of the turn of the last requests."""

@@ -61,9 +61,9 @@ def test_what_a_client_sends_stays_on_one_line() -> None:
 
 
 def test_a_request_is_told_with_its_number_and_the_pseudonym_of_its_session() -> None:
-    heard = Incoming(Peer(b"p"), Hello(session="s1", n=4))
+    incoming = Incoming(Peer(b"p"), Hello(session="s1", n=4))
 
-    assert list(turn_lines([heard], WriteSet(), {}, "pseudonym of {}".format)) == [
+    assert list(turn_lines([incoming], WriteSet(), {}, "pseudonym of {}".format)) == [
         "request type=hello session=pseudonym of s1 n=4"
     ]
 
