@@ -825,7 +825,7 @@ def test_a_cron_job_is_set_shown_and_taken_back(daemon: DaemonFactory, client: C
     assert view.cron[0].next_at > 0
     with pytest.raises(RequestRejected, match="cron"):
         one.cron.set("news", "both", cron="0 3 * * *", every="5m")
-    assert [job.job for job in one.cron.unset("news", "night").cron] == ["often"]
+    assert [job.job for job in one.cron.remove("news", "night").cron] == ["often"]
 
 
 def test_somebody_can_say_why_nothing_is_handed_out(daemon: DaemonFactory, client: ClientFactory) -> None:

@@ -109,7 +109,7 @@ def remove(project: str, job: str, url: str, timeout: float) -> None:
       taskqueue cron remove news daily
     """
     with Daemon(url, timeout).client() as client:
-        view = client.cron.unset(project, job)
+        view = client.cron.remove(project, job)
     say(f"{project}: {job} {_next(view, job)}")
 
 

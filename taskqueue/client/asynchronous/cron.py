@@ -57,6 +57,6 @@ class AsyncCron:
         when = {"cron": cron, "every": every, "zone": zone, "missed": missed}
         return await self._projects.set(project, {"cron": {job: when | {"task": task}}})
 
-    async def unset(self, project: str, job: str) -> ProjectView:
+    async def remove(self, project: str, job: str) -> ProjectView:
         """Forget a job that ``set`` made, or its changes to one of the config."""
         return await self._projects.unset(project, [f"cron.{job}"])

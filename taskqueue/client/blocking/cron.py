@@ -70,6 +70,6 @@ class BlockingCron:
             )
         )
 
-    def unset(self, project: str, job: str) -> ProjectView:
+    def remove(self, project: str, job: str) -> ProjectView:
         """Forget a job that ``set`` made, or its changes to one of the config."""
-        return self._background.run(self._client.unset(project, job))
+        return self._background.run(self._client.remove(project, job))

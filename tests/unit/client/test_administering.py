@@ -332,7 +332,7 @@ def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:
     daemon.script = patient
     with Client(daemon.url) as client:
         client.cron.set("p", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://a/", save=1, priority=5)
-        client.cron.unset("p", "night")
+        client.cron.remove("p", "night")
 
     job = daemon.hear(ProjectSet).settings["cron"]
     assert isinstance(job, dict)
