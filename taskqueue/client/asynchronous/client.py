@@ -234,7 +234,7 @@ class AsyncClient:
             self._fetching.leave(consumer)
 
     async def supply(self, projects: Iterable[str] | None, slots: int, prefetch: int | None = None) -> TaskSupply:
-        """What a Worker takes its tasks from; see there."""
+        """What a Worker takes its tasks from, for so many slots; ``prefetch``: see ``Prefetch``."""
         await self._exchange.ready()
         return TaskSupply(self._fetching, projects, slots, prefetch)
 

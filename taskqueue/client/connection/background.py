@@ -16,7 +16,7 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from math import inf
 from typing import Any, Generic, TypeVar, cast
@@ -169,7 +169,7 @@ class Background:
                 outcome.give_up()
                 self._post(singles.forget)
 
-    def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+    def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """Go through what a generator gives, one by one; left, it is closed."""
         try:
             while True:

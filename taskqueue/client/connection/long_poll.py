@@ -25,7 +25,7 @@ WAIT_SECONDS: Final = 30.0
 """That one request waits for."""
 
 PROGRESS_SECONDS: Final = 0.5
-"""The same while somebody wants to see how far it is."""
+"""That one request waits for while somebody wants to see how far it is."""
 
 
 class LongPoll:

@@ -18,7 +18,7 @@ def silence(tries: int) -> float:
 
 
 def unavailable(tries: int) -> float:
-    """The same for a daemon that has said that its store can't be used."""
+    """Seconds after which a daemon is asked again that has said ``tries`` times that its store can't be used."""
     return _doubled(UNAVAILABLE_SECONDS, tries, UNAVAILABLE_MOST_SECONDS)
 
 

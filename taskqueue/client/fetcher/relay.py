@@ -19,7 +19,7 @@ PASSED_MOST: Final = 10_000
 PAUSE_SECONDS: Final = 0.001
 """Between two hellos, at least."""
 PAUSE_EACH_SECONDS: Final = 0.000_01
-"""The same for each task that they list as passed on."""
+"""Between two hellos, for each task that they list as passed on."""
 FULL_SECONDS: Final = 1.0
 """Between two hellos that only ask whether some of them have been reported."""
 

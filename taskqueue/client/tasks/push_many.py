@@ -47,13 +47,12 @@ class Defaults(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.exetime is not None and self.delay is not None:
             raise ValueError("exetime: give either exetime or delay, not both")
-        new_task(
-            "http://", exetime=self.exetime, delay=self.delay
-        )  # A mistake that is about all of them is said once, and nothing is sent.
+        # A mistake that is about all of them is said once, and nothing is sent.
+        new_task("http://", exetime=self.exetime, delay=self.delay)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """They themselves."""
+        """Them, by their names."""
         return {"canonical": self.canonical, "exetime": self.exetime, "delay": self.delay}
 
     def under(self, item: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from taskqueue.visible_text import visible
 SUMMARY_SECONDS: Final = 60.0
 """From the first run to the line about it and those that followed."""
 FIRST_SECONDS: Final = 10.0
-"""The same for the first line, for whoever has just started a worker and looks."""
+"""From the first run to the first line, for whoever has just started a worker and looks."""
 
 KINDS_MOST: Final = 100
 """Kinds of failures that are known; one that came long ago is forgotten, and is logged in full when it comes again."""

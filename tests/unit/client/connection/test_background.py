@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from itertools import islice
 
 import pytest
 
@@ -77,6 +80,54 @@ def test_what_fails_in_the_loop_keeps_nothing_else_from_being_done(bad: int) -> 
 
     assert ran.wait(WAIT_SECONDS)
     background.close(close())
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    async def nothing() -> None:
+        pass
+
+    it = Background()
+    yield it
+    it.close(nothing())
+
+
+@pytest.mark.parametrize("taken", [2, 5])
+def test_a_generator_is_gone_through_as_far_as_it_is_wanted_and_closed(background: Background, taken: int) -> None:
+    said: list[str] = []
+
+    async def numbers() -> AsyncGenerator[int, None]:
+        try:
+            for n in range(3):
+                yield n
+        finally:
+            said.append(threading.current_thread().name)
+
+    with closing(background.iterate(numbers())) as items:
+        found = list(islice(items, taken))
+
+    assert found == list(range(min(taken, 3)))
+    assert said == ["taskqueue-client"]
+
+
+def test_a_block_is_entered_and_left_in_the_loop_whatever_the_caller_raises(background: Background) -> None:
+    said: list[str] = []
+
+    @asynccontextmanager
+    async def block() -> AsyncIterator[int]:
+        said.append(threading.current_thread().name)
+        yield 7
+        said.append("left")
+
+    def use() -> None:
+        with background.within(block()) as entered:
+            said.append(str(entered))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        use()
+
+    assert said == ["taskqueue-client", "7", "left"]
 
 
 class NotACoroutine:
