@@ -11,18 +11,15 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 import click
-from msgspec import inspect
 
 from taskqueue.core.settings import schema
+from taskqueue.core.settings.description import Form, described
 from taskqueue.core.settings.settings import Settings
 from taskqueue.protocol.fields import Setting
 from taskqueue.units import parse_duration
-
-Kind = Literal["number", "duration", "durations", "flag", "text", "table"]
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
 FLAGS = {"true": True, "false": False}
@@ -30,31 +27,9 @@ NONE = "null"
 """An absent table, as in JSON."""
 
 
-@lru_cache(maxsize=1)
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, Form]:
     """How each setting is written, by name."""
-    described = inspect.type_info(Settings)
-    assert isinstance(described, inspect.StructType)
-    return {
-        field.name: "duration" if schema.is_duration(field.name, Settings) else _kind(field.type)
-        for field in described.fields
-    }
-
-
-def _kind(described: inspect.Type) -> Kind:
-    match described:
-        case inspect.Metadata(type=inner):
-            return _kind(inner)
-        case inspect.IntType() | inspect.FloatType():
-            return "number"
-        case inspect.BoolType():
-            return "flag"
-        case inspect.VarTupleType():
-            return "durations"
-        case inspect.StrType():
-            return "text"
-        case _:
-            return "table"
+    return {name: setting.form for name, setting in described(Settings).items()}
 
 
 def parse(words: Iterable[str]) -> dict[str, Setting]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
 from taskqueue.core.settings import schema
+from taskqueue.core.settings.description import DURATION, DURATION_SAID
 from taskqueue.core.settings.environment import Environment
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import (
@@ -63,8 +64,8 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     taskid: Annotated[str, Meta(max_length=MAX_TASKID_BYTES)] = ""
     priority: Priority = 0
     retries: Retries | None = None
-    age: Annotated[AgeSeconds, Meta(extra=schema.DURATION)] | None = None
-    timeout: Annotated[TimeoutSeconds, Meta(extra=schema.DURATION)] | None = None
+    age: Annotated[AgeSeconds, Meta(extra=DURATION)] | None = None
+    timeout: Annotated[TimeoutSeconds, Meta(extra=DURATION)] | None = None
     body: Any = None
 
 
@@ -77,9 +78,11 @@ class CronJob(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
         missed: what to do about runs missed while the daemon was down: skip them, or run once.
     """
 
+    ONE_OF: ClassVar = ("cron", "every")
+
     task: Template = Template()
     cron: str = ""
-    every: Annotated[str, Meta(extra=schema.DURATION_SAID)] = ""
+    every: Annotated[str, Meta(extra=DURATION_SAID)] = ""
     zone: str = "UTC"
     missed: Literal["skip", "once"] = "skip"
 
@@ -105,32 +108,31 @@ def wrong_names(jobs: Setting) -> Iterator[str]:
             yield f"cron.{schema.shown(name)}: a job's name is {JOB_NAME_WORDS}"
 
 
-def wrong_choices(jobs: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """Jobs that don't say one of ``cron`` and ``every``."""
-    for name, job in jobs.items():
-        if bool(job.get("cron")) == bool(job.get("every")):
-            yield f"{schema.path('cron', name)}: give one of cron and every"
+def wrong_template(where: str, task: Template, environment: Environment | None) -> Iterator[str]:
+    """What its type can't say of a task that is pushed; without an environment not whether its body can be packed.
+
+    The daemon is no better than its producers: what it pushes fits into a message.
+    """
+    url, taskid = (text.replace(TICK, MAX_TICK) for text in (task.url, task.taskid))
+    if len(url) > MAX_URL_CHARS:
+        yield f"{where}.url: expected at most {MAX_URL_CHARS} characters"
+    if len(taskid.encode()) > MAX_TASKID_BYTES:
+        yield f"{where}.taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
+    if environment is not None:
+        yield from unpackable(f"{where}.body", task.body, environment)
 
 
-def wrong_contents(on_finished: Template | None, jobs: Jobs) -> Iterator[str]:
-    """What the types can't say of the tasks in the settings of a project, and of its jobs."""
-    if on_finished is not None:
-        yield from _wrong_template("on_finished", on_finished)
-    for name, job in jobs.items():
-        where = schema.path("cron", name)
-        yield from _wrong_template(f"{where}.task", job.task)
-        yield from _wrong_every(where, job)
-
-
-def unreadable(on_finished: Template | None, jobs: Jobs, environment: Environment, known: Jobs) -> Iterator[str]:
-    """What of them only the outside can read, and can't; jobs that are ``known`` have been read before."""
-    if on_finished is not None:
-        yield from unpackable("on_finished.body", on_finished.body, environment)
-    for name, job in jobs.items():
-        if known.get(name) != job:
-            where = schema.path("cron", name)
-            yield from unpackable(f"{where}.task.body", job.task.body, environment)
-            yield from _unreadable_times(where, job, environment)
+def wrong_job(where: str, job: CronJob, environment: Environment | None) -> Iterator[str]:
+    """What its type can't say of a job; without an environment not whether its times can be read."""
+    yield from wrong_template(f"{where}.task", job.task, environment)
+    every = parse_duration(job.every) or 0.0
+    if job.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
+        said = schema.shown(job.every)
+        yield f'{where}.every: expected whole seconds, such as {EXAMPLES}, at most "366d", not {said}'
+    if job.every and job.zone != PLAIN_JOB.zone:
+        yield f"{where}.zone: goes with cron; every counts from 1970 in UTC"
+    if environment is not None:
+        yield from _unreadable_times(where, job, environment)
 
 
 def unpackable(where: str, value: object, environment: Environment) -> Iterator[str]:
@@ -150,24 +152,6 @@ def attempt(where: str, ask: Callable[[], object]) -> Iterator[str]:
         ask()
     except Rejected as rejected:
         yield f"{where}: {_without_key(rejected.reason)}"
-
-
-def _wrong_template(where: str, task: Template) -> Iterator[str]:
-    """The daemon is no better than its producers: what it pushes fits into a message."""
-    url, taskid = (text.replace(TICK, MAX_TICK) for text in (task.url, task.taskid))
-    if len(url) > MAX_URL_CHARS:
-        yield f"{where}.url: expected at most {MAX_URL_CHARS} characters"
-    if len(taskid.encode()) > MAX_TASKID_BYTES:
-        yield f"{where}.taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
-
-
-def _wrong_every(where: str, job: CronJob) -> Iterator[str]:
-    every = parse_duration(job.every) or 0.0
-    if job.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
-        said = schema.shown(job.every)
-        yield f'{where}.every: expected whole seconds, such as {EXAMPLES}, at most "366d", not {said}'
-    if job.every and job.zone != PLAIN_JOB.zone:
-        yield f"{where}.zone: goes with cron; every counts from 1970 in UTC"
 
 
 def _unreadable_times(where: str, job: CronJob, environment: Environment) -> Iterator[str]:

@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from taskqueue.core.settings import jobs, schema
+from taskqueue.core.settings.description import DURATION
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
-from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
 
 Layer = Mapping[str, Setting]
@@ -35,7 +35,7 @@ WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing")
 NAME_WORDS: Final = 'up to 64 ASCII letters, digits, "_", "-" and "."'
 FromOne = Annotated[float, Meta(ge=1, extra={"words": "a whole number of at least 1 or inf"})]
 FromZero = Annotated[float, Meta(ge=0, extra={"words": "a whole number of at least 0 or inf"})]
-Duration = Annotated[float, Meta(ge=0, extra=schema.DURATION)]
+Duration = Annotated[float, Meta(ge=0, extra=DURATION)]
 Name = Annotated[GroupName, Meta(extra={"words": NAME_WORDS})]
 
 
@@ -74,14 +74,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         fetch: sent beside its tasks and laid under the ``fetch`` of each by the client.
         on_finished: the task to push when it has finished; None: none.
         cron: its jobs, by name.
+
+    Raises:
+        ValueError: what counts tasks is no whole number.
     """
 
     rate: Annotated[float, Meta(ge=0)] = 1.0
     burst: Annotated[float, Meta(ge=1)] = 3.0
-    processing_timeout: Annotated[TimeoutSeconds, Meta(extra=schema.DURATION)] = 600.0
+    processing_timeout: Annotated[TimeoutSeconds, Meta(extra=DURATION)] = 600.0
     retries: Retries = 3
     retry_delay: Annotated[
-        tuple[Annotated[float, Meta(ge=0, le=1e9, extra=schema.DURATION)], ...], Meta(min_length=1, max_length=100)
+        tuple[Annotated[float, Meta(ge=0, le=1e9, extra=DURATION)], ...], Meta(min_length=1, max_length=100)
     ] = (30.0, 3600.0, 21600.0, 43200.0, 86400.0)  # fmt: skip
     max_queue: FromOne = inf
     max_tasks: FromOne = inf
@@ -90,7 +93,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     max_crashes: Annotated[int, Meta(ge=1, le=CRASHES_MOST)] = 3
     weight: Annotated[float, Meta(ge=0.1, le=1000)] = 1.0
     fail_pause_num: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
-    pause_time: Annotated[float, Meta(gt=0, le=1e9, extra=schema.DURATION)] = 300.0
+    pause_time: Annotated[float, Meta(gt=0, le=1e9, extra=DURATION)] = 300.0
     error_burst: Annotated[float, Meta(ge=1)] = 100.0
     group: Name = ""
     bucket: Name = ""
@@ -102,6 +105,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     fetch: dict[str, Any] = {}
     on_finished: Template | None = None
     cron: dict[str, CronJob] = {}
+
+    def __post_init__(self) -> None:
+        for name in WHOLES:
+            number = getattr(self, name)
+            if number != inf and number % 1:
+                raise ValueError(name)
 
 
 class CoreConfig(Struct, frozen=True):
@@ -159,11 +168,8 @@ def merge(*layers: Layer) -> Settings:
     if merged.get("bucket") and not any("rate" in layer for layer in layers[1:]):
         merged["rate"] = inf
     merged["cron"] = _without_none(merged.get("cron", {}))
-    try:
-        settings = schema.convert(merged, Settings)
-    except msgspec.ValidationError as error:
-        raise Rejected("setting", next(schema.problems("", merged, Settings), str(error))) from None
-    _refuse(_wrong_wholes(settings))
+    settings = schema.convert(merged, Settings)
+    _refuse(_wrong_meaning(settings))
     return settings
 
 
@@ -180,7 +186,7 @@ def check(settings: Settings, environment: Environment, known: Mapping[str, Cron
     Raises:
         Rejected: with the code ``setting`` and a reason that names the key.
     """
-    _refuse(_unreadable(settings, environment, known))
+    _refuse(_wrong_meaning(settings, environment, known))
 
 
 def problems(where: str, layer: Layer, environment: Environment) -> Iterator[str]:
@@ -195,14 +201,12 @@ def problems(where: str, layer: Layer, environment: Environment) -> Iterator[str
 
 def _setting_problems(key: str, value: Setting, environment: Environment) -> Iterator[str]:
     """What is wrong with its form, then with the meaning of whatever of it has a good form."""
-    table = {key: value}
-    yield from schema.problems("", table, Settings)
-    if key == "cron" and isinstance(value, dict):
+    found: list[str] = []
+    settings = schema.read("", {key: value}, Settings, found.append)
+    yield from found
+    if key == "cron":
         yield from jobs.wrong_names(value)
-        yield from jobs.wrong_choices({name: job for name, job in value.items() if isinstance(job, dict)})
-    settings = schema.sound(table, Settings)
-    yield from _wrong_contents(settings)
-    yield from _unreadable(settings, environment)
+    yield from _wrong_meaning(settings, environment)
 
 
 def as_layer(settings: Settings) -> dict[str, Setting]:
@@ -234,27 +238,19 @@ def _without_none(table: Setting) -> Setting:
 
 
 def _refuse(reasons: Iterator[str]) -> None:
-    """Say the first of them."""
     for reason in reasons:
-        raise Rejected("setting", reason)
+        schema.refuse(reason)
 
 
-def _wrong_wholes(settings: Settings) -> Iterator[str]:
-    """What the types can't say."""
-    yield from jobs.wrong_choices({name: {"cron": job.cron, "every": job.every} for name, job in settings.cron.items()})
-    yield from _wrong_contents(settings)
-
-
-def _wrong_contents(settings: Settings) -> Iterator[str]:
-    for name in WHOLES:
-        number = getattr(settings, name)
-        if number != inf and number % 1:
-            yield schema.wrong("", name, number, Settings)
-    yield from jobs.wrong_contents(settings.on_finished, settings.cron)
-
-
-def _unreadable(settings: Settings, environment: Environment, known: Mapping[str, CronJob] = NO_JOBS) -> Iterator[str]:
-    """What only the outside can read, and can't."""
-    yield from jobs.attempt("active", lambda: environment.hours(settings.active, 0.0))
-    yield from jobs.unpackable("fetch", settings.fetch, environment)
-    yield from jobs.unreadable(settings.on_finished, settings.cron, environment, known)
+def _wrong_meaning(
+    settings: Settings, environment: Environment | None = None, known: Mapping[str, CronJob] = NO_JOBS
+) -> Iterator[str]:
+    """What the types can't say; without an environment not what only the outside can read."""
+    if environment is not None:
+        yield from jobs.attempt("active", lambda: environment.hours(settings.active, 0.0))
+        yield from jobs.unpackable("fetch", settings.fetch, environment)
+    if settings.on_finished is not None:
+        yield from jobs.wrong_template("on_finished", settings.on_finished, environment)
+    for name, job in settings.cron.items():
+        if known.get(name) != job:
+            yield from jobs.wrong_job(schema.path("cron", name), job, environment)

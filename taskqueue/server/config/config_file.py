@@ -27,8 +27,8 @@ from msgspec import Meta, Struct, field
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.events import EVENT_KINDS, EventKind
 from taskqueue.core.settings import schema
+from taskqueue.core.settings.description import DURATION, SIZE
 from taskqueue.core.settings.layer_size import too_long
-from taskqueue.core.settings.schema import DURATION, SIZE
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, problems
 from taskqueue.errors import ConfigError
 from taskqueue.protocol.fields import ProjectName
@@ -299,7 +299,7 @@ def _named_problems(section: str, named: Mapping[str, Any], tables: Mapping[str,
         elif section == "projects":
             yield from _layer_problems(where, table, tables)
         else:
-            found = [*schema.problems(where, table, Pace)]
+            found = schema.problems(where, table, Pace)
             yield from found
             if not found and "rate" not in table:
                 yield f"{where}.rate must be given: {schema.must_be('', 'rate', Pace).removeprefix('rate must be ')}"

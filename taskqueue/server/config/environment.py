@@ -72,5 +72,5 @@ def _values(text: str) -> Iterator[Any]:
 
 def _problem(section: str, key: str, value: Any) -> str | None:
     """What is wrong with a value, without the setting's name; None: nothing."""
-    problem = next(schema.setting_problems(section, key, value, SECTIONS[section]), None)
+    problem = next(iter(schema.problems(section, {key: value}, SECTIONS[section])), None)
     return problem and problem.removeprefix(schema.path(section, key))

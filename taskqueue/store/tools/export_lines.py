@@ -26,7 +26,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder as JsonDecoder
 
 from taskqueue.core.parts.counts import EventTotals
-from taskqueue.core.settings.schema import is_number
+from taskqueue.core.settings.description import described
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.records import CronRecord, PauseRecord
 from taskqueue.protocol.choices import ProjectState, Resolution, StateName
@@ -190,7 +190,8 @@ def in_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
 
 def from_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """The inverse of ``in_json``; "inf" stays a text where the setting is a text."""
-    return {name: inf if value == INF and is_number(name, Settings) else value for name, value in settings.items()}
+    numbers = {name for name, each in described(Settings).items() if each.form in ("number", "duration")}
+    return {name: inf if value == INF and name in numbers else value for name, value in settings.items()}
 
 
 def as_json(packed: bytes | Raw) -> Raw:

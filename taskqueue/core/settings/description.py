@@ -1,0 +1,109 @@
+"""What each setting of a section can be, told once, from its type; whoever checks or explains settings asks here.
+
+So the message and the check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or inf",
+because a number without an upper bound may be inf. A size is a whole number of bytes or a text such as "8 MiB", a
+duration a number of seconds or a text such as "30d" (both: ``units``). ``Meta(extra={"words": ..., "secret": True})``
+gives the words itself and keeps the value out of messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct, inspect
+
+from taskqueue.units import size_text
+
+SIZE: Final = {"unit": "bytes"}
+"""``Meta(extra=SIZE)`` marks a size."""
+
+DURATION: Final = {"unit": "seconds"}
+"""``Meta(extra=DURATION)`` marks a duration that may be said as a text, too (``units``)."""
+
+DURATION_SAID: Final = {"unit": "text", "words": 'a duration such as "90s", "5m" or "12h", or a number of seconds'}
+"""``Meta(extra=DURATION_SAID)`` marks a duration that stays the text that says it; of a number one is made."""
+
+Form = Literal["number", "duration", "durations", "flag", "text", "table"]
+"""How a setting is written on a command line."""
+
+
+class Description(NamedTuple):
+    """What a setting can be.
+
+    Attributes:
+        words: for messages: it must be …
+        unit: ``bytes``, ``seconds`` or ``text`` if it is a size or a duration, see above.
+        secret: no message has its value.
+        items: of a list: what each of them can be.
+        section: of a table of a type of its own: that type.
+        sections: of a table of such tables by name: their type.
+    """
+
+    words: str
+    form: Form
+    unit: str = ""
+    secret: bool = False
+    items: Description | None = None
+    section: type[Struct] | None = None
+    sections: type[Struct] | None = None
+
+
+@lru_cache
+def described(kind: type[Struct]) -> Mapping[str, Description]:
+    """The settings of a section, by name; made once, because it takes a millisecond."""
+    return {field.name: _describe(inspect.type_info(field.type)) for field in msgspec.structs.fields(kind)}
+
+
+def _describe(kind: inspect.Type) -> Description:
+    match kind:
+        case inspect.Metadata(type=inner, extra=dict(extra)):
+            return _marked(_describe(inner), inner, extra)
+        case inspect.UnionType():  # it may also be absent
+            return _describe(next(each for each in kind.types if not isinstance(each, inspect.NoneType)))
+        case inspect.FloatType():
+            return Description(f"a number{_range(kind, _number)}{'' if kind.le is not None else ' or inf'}", "number")
+        case inspect.IntType():
+            return Description(f"a whole number{_range(kind, _number)}", "number")
+        case inspect.BoolType():
+            return Description("true or false", "flag")
+        case inspect.LiteralType():
+            return Description("one of " + ", ".join(f'"{value}"' for value in kind.values), "text")
+        case inspect.StructType():
+            return Description("a section", "table", section=kind.cls)
+        case inspect.DictType():
+            each = kind.value_type
+            return Description(
+                "a section", "table", sections=each.cls if isinstance(each, inspect.StructType) else None
+            )
+        case inspect.VarTupleType():
+            items = _describe(kind.item_type)
+            words = f"a list of {kind.min_length} to {kind.max_length} items, each {items.words}"
+            return Description(words, "durations" if items.unit else "text", items=items)
+        case inspect.StrType(max_length=int(most)):
+            return Description(f"a text of at most {most:_} characters", "text")
+    return Description("a text", "text")
+
+
+def _marked(plain: Description, kind: inspect.Type, extra: Mapping[str, object]) -> Description:
+    """With what ``Meta(extra=…)`` says of it."""
+    unit, words, form = str(extra.get("unit", "")), str(extra.get("words", plain.words)), plain.form
+    if unit == "bytes" and isinstance(kind, inspect.IntType):
+        words = f'a size such as "8 MiB"{_range(kind, size_text)}'
+    elif unit == "seconds" and isinstance(kind, inspect.FloatType):
+        number, unbounded = f"a number of seconds{_range(kind, _number)}", kind.le is None
+        words = f'a duration such as "90s" or "12h", {number if unbounded else f"or {number}"}'
+        words, form = f"{words}, or inf" if unbounded else words, "duration"
+    return plain._replace(words=words, form=form, unit=unit, secret="secret" in extra)
+
+
+def _range(kind: inspect.IntType | inspect.FloatType, shown: Callable[[float], str]) -> str:
+    bounds = (("at least", kind.ge), ("more than", kind.gt), ("at most", kind.le))
+    said = " and ".join(f"{words} {shown(bound)}" for words, bound in bounds if bound is not None)
+    return f" of {said}" if said else ""
+
+
+def _number(bound: float) -> str:
+    return f"{bound:,.0f}".replace(",", "_") if float(bound).is_integer() else str(bound)

@@ -1,0 +1,95 @@
+"""One walk over what was said: it takes what can be used, and tells all that can't be, in the order of the keys."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import pytest
+from msgspec import Meta, Struct
+
+from taskqueue.core.settings import schema
+from taskqueue.core.settings.description import DURATION, DURATION_SAID, SIZE, described
+from taskqueue.errors import Rejected
+
+
+class Job(Struct, frozen=True):
+    """A table of which there are several by name."""
+
+    ONE_OF: ClassVar = ("at", "every")
+
+    at: str = ""
+    every: Annotated[str, Meta(extra=DURATION_SAID)] = ""
+
+
+class Section(Struct, frozen=True):
+    """One setting of each form."""
+
+    count: Annotated[int, Meta(ge=1)] = 1
+    rate: Annotated[float, Meta(ge=0)] = 1.0
+    room: Annotated[int, Meta(ge=0, extra=SIZE)] = 0
+    wait: Annotated[float, Meta(gt=0, le=60, extra=DURATION)] = 1.0
+    waits: Annotated[tuple[Annotated[float, Meta(ge=0, extra=DURATION)], ...], Meta(min_length=1, max_length=3)] = (1,)
+    flag: bool = False
+    word: Annotated[str, Meta(extra={"words": "a word", "secret": True})] = ""
+    job: Job | None = None
+    jobs: dict[str, Job] = {}
+    free: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if self.word == "forbidden":
+            raise ValueError("word")
+
+
+def read(table: dict[str, Any]) -> tuple[Section, list[str]]:
+    found: list[str] = []
+    return schema.read("here", table, Section, found.append), found
+
+
+def test_what_can_be_used_is_taken_in_plain_numbers() -> None:
+    said = {"count": 2, "rate": 3, "room": "1 KiB", "wait": "5s", "waits": ["1m", 2], "jobs": {"a": {"every": 90}}}
+
+    expected = Section(2, 3.0, 1024, 5.0, (60.0, 2.0), jobs={"a": Job(every="90s")})
+    assert read(said) == (expected, [])
+
+
+def test_problems_come_in_the_order_of_the_keys_and_the_rest_is_taken() -> None:
+    said = {
+        "wait": "2m",
+        "cuont": 5,
+        "jobs": {"a": {"at": 7, "evry": 1}, "b": 7, "c": {}, "d": {"every": "5m"}},
+        "word": "forbidden",
+        "count": 3,
+    }
+
+    section, found = read(said)
+    assert section == Section(count=3, jobs={"a": Job(), "c": Job(), "d": Job(every="5m")})
+    assert found == [
+        'here.wait must be a duration such as "90s" or "12h", or a number of seconds of more than 0 and at most 60, '
+        'not "2m"',
+        "here.cuont is not a setting; did you mean count? There are count, rate, room, wait, waits, flag, word, job, "
+        "jobs, free",
+        "here.jobs.b must be a section, not 7",
+        "here.jobs.a.at must be a text, not 7",
+        "here.jobs.a.evry is not a setting; did you mean every? There are at, every",
+        "here.jobs.c: give one of at and every",
+        "here.word must be a word",
+    ]
+
+
+def test_a_section_with_a_problem_is_refused_with_the_first_one() -> None:
+    with pytest.raises(Rejected) as refused:
+        schema.convert({"count": 0, "rate": -1}, Section)
+
+    assert (refused.value.code, refused.value.reason) == (
+        "setting",
+        "count must be a whole number of at least 1, not 0",
+    )
+
+
+def test_each_setting_has_the_form_in_which_it_is_written() -> None:
+    forms = {name: setting.form for name, setting in described(Section).items()}
+
+    assert forms == {
+        "count": "number", "rate": "number", "room": "number", "wait": "duration", "waits": "durations", "flag": "flag",
+        "word": "text", "job": "table", "jobs": "table", "free": "table",
+    }  # fmt: skip
