@@ -22,31 +22,31 @@ class AsyncGroups:
         self._long_poll = long_poll
 
     async def pause(self, group: str) -> OperationView:
-        """See ``projects.pause``."""
+        """Hand out no more tasks of these projects until ``resume``; new ones are still taken."""
         return await self._act(group, "pause")
 
     async def resume(self, group: str) -> OperationView:
-        """See ``projects.resume``."""
+        """Hand out the tasks of these projects again."""
         return await self._act(group, "resume")
 
     async def stop(self, group: str) -> OperationView:
-        """See ``projects.stop``."""
+        """Stop these projects until ``start``: they keep and take tasks, and hand out none."""
         return await self._act(group, "stop")
 
     async def start(self, group: str) -> OperationView:
-        """See ``projects.start``."""
+        """Start these projects."""
         return await self._act(group, "start")
 
     async def clear(self, group: str) -> OperationView:
-        """See ``projects.clear``."""
+        """Drop the tasks of these projects that are live; those that are over stay known."""
         return await self._act(group, "clear")
 
     async def reset(self, group: str) -> OperationView:
-        """See ``projects.reset``."""
+        """Forget all that is known of the tasks of these projects; their settings, states and paces stay."""
         return await self._act(group, "reset")
 
     async def delete(self, group: str) -> OperationView:
-        """See ``projects.delete``."""
+        """Delete these projects themselves, with everything that they have."""
         return await self._act(group, "delete")
 
     async def _act(self, group: str, action: Action) -> OperationView:

@@ -223,7 +223,7 @@ class Client:
             sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
                 the last five minutes (``selected_5m``, …).
             skip: so many of the first ones; who pages in another order than that of names goes on so.
-            fetchers: so many of them, at most; ``fetchers`` has all, in pages.
+            fetchers: so many of them, at most; ``client.fetchers`` has all, in pages.
         """
         return self._background.run(
             self._client.status(after, limit, group, filter=filter, sort=sort, skip=skip, fetchers=fetchers)

@@ -23,29 +23,29 @@ class BlockingGroups:
         self._client = groups
 
     def pause(self, group: str) -> OperationView:
-        """See ``projects.pause``."""
+        """Hand out no more tasks of these projects until ``resume``; new ones are still taken."""
         return self._background.run(self._client.pause(group))
 
     def resume(self, group: str) -> OperationView:
-        """See ``projects.resume``."""
+        """Hand out the tasks of these projects again."""
         return self._background.run(self._client.resume(group))
 
     def stop(self, group: str) -> OperationView:
-        """See ``projects.stop``."""
+        """Stop these projects until ``start``: they keep and take tasks, and hand out none."""
         return self._background.run(self._client.stop(group))
 
     def start(self, group: str) -> OperationView:
-        """See ``projects.start``."""
+        """Start these projects."""
         return self._background.run(self._client.start(group))
 
     def clear(self, group: str) -> OperationView:
-        """See ``projects.clear``."""
+        """Drop the tasks of these projects that are live; those that are over stay known."""
         return self._background.run(self._client.clear(group))
 
     def reset(self, group: str) -> OperationView:
-        """See ``projects.reset``."""
+        """Forget all that is known of the tasks of these projects; their settings, states and paces stay."""
         return self._background.run(self._client.reset(group))
 
     def delete(self, group: str) -> OperationView:
-        """See ``projects.delete``."""
+        """Delete these projects themselves, with everything that they have."""
         return self._background.run(self._client.delete(group))

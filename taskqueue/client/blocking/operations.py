@@ -39,7 +39,7 @@ class BlockingOperations:
     ) -> OperationView:
         """Start an operation on all tasks of a project, or of a group, that everything said here is true of.
 
-        It goes on in the daemon, whatever becomes of this client: see ``wait_operation``. Tasks that are pushed after
+        It goes on in the daemon, whatever becomes of this client: see ``wait``. Tasks that are pushed after
         its start are not met.
 
         Args:
