@@ -20,11 +20,11 @@ from msgspec.structs import astuple
 
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.request_rule import RequestRule, Who, asked
-from taskqueue.core.rules.push import ENVELOPE_BYTES
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import LOG_MOST, LogRef, Needs
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.message_room import room_in
 from taskqueue.protocol.replies import LogReply
 from taskqueue.protocol.requests import Log
 from taskqueue.protocol.views import LogEntry
@@ -100,7 +100,7 @@ def show(turn: TurnState, request: Log) -> LogReply:
     reply = LogReply(n=request.n, entries=[])
     found = {entry.number: entry for entry in turn.changes.writes.log} | turn.found.log
     first, end = _page(state, request)
-    room = state.config.max_message - ENVELOPE_BYTES
+    room = room_in(state.config.max_message)
     for number in range(end - 1, first - 1, -1):
         entry = found.get(number)
         if entry is None:

@@ -26,7 +26,6 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.waiters import FOR_EVER, Waiter
 from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked_for_change
 from taskqueue.core.rules import answer_waiters
-from taskqueue.core.rules.push import UTF8_MOST
 from taskqueue.core.rules.registry import in_group
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
@@ -35,6 +34,7 @@ from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Boot, Now
+from taskqueue.protocol.message_room import operation_bytes
 from taskqueue.protocol.replies import OperationReply, OperationsReply
 from taskqueue.protocol.requests import Action, Bulk, BulkAction, GroupDo, OperationList, OperationShow
 from taskqueue.protocol.views import OperationView
@@ -42,9 +42,6 @@ from taskqueue.protocol.views import OperationView
 RUNNING_MOST: Final = 100
 NAMES_SHOWN: Final = 20
 """Projects of an operation that are named."""
-
-VIEW_BYTES: Final = 512
-"""Of an operation in a message, besides the names of its projects and the globs of its filter."""
 
 
 # ------------------------------------------------------------------------------------------------ requests
@@ -119,11 +116,7 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
     room = state.config.max_message
     for operation in reversed(state.operations.by_id.values()):
         progress = operation.record.progress
-        room -= (
-            VIEW_BYTES
-            + sum(map(len, progress.projects))
-            + UTF8_MOST * (len(progress.filter.url) + len(progress.filter.error))
-        )
+        room -= operation_bytes(progress.projects, progress.filter)
         if room < 0:
             break
         reply.operations.append(_view(progress))

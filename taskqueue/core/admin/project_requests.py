@@ -13,7 +13,6 @@ from taskqueue.core.admin.window_views import windows_of
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_for_change
 from taskqueue.core.rules import clear
-from taskqueue.core.rules.push import ENVELOPE_BYTES
 from taskqueue.core.rules.registry import check_settings, make_another, remove_project, use_settings
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.settings import Settings, overlay
@@ -21,6 +20,7 @@ from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.message_room import room_in
 from taskqueue.protocol.replies import FetchersReply, ProjectReply, StatsReply, StatusReply
 from taskqueue.protocol.requests import (
     Action,
@@ -42,7 +42,7 @@ def status(turn: TurnState, message: Status) -> StatusReply:
     sessions = (session for session in state.sessions.values() if session.capacity or session.leases)
     room = state.config.max_message // 2
     fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, message.fetchers)), room)
-    projects = that_fit(state, (project.view(now) for project in page.projects), room - ENVELOPE_BYTES)
+    projects = that_fit(state, (project.view(now) for project in page.projects), room_in(room))
     return StatusReply(
         n=message.n,
         epoch=state.epoch,
@@ -74,7 +74,7 @@ def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
     if message.project:
         state.projects.named(message.project)
     page = of_fetchers(turn, message)
-    room = state.config.max_message - ENVELOPE_BYTES
+    room = room_in(state.config.max_message)
     shown = that_fit(state, (session.view(turn.now.boot) for session in page.sessions), room)
     return FetchersReply(
         n=message.n,

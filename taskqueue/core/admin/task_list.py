@@ -20,7 +20,6 @@ from typing import Final
 from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import RequestRule, asked
-from taskqueue.core.rules.push import UTF8_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundList, ListRef, Needs, page_with
 from taskqueue.core.tasks.task import (
@@ -37,6 +36,7 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.message_room import row_bytes
 from taskqueue.protocol.replies import TaskListReply
 from taskqueue.protocol.requests import TaskList
 from taskqueue.protocol.views import TaskRow
@@ -52,9 +52,6 @@ LIST_BYTES: Final = 1 << 20
 
 HOLLOW_LOOKED_AT: Final = 32
 """Tasks being run whose specs are read for a page: it is not known how large they are."""
-
-ROW_BYTES: Final = 160
-"""Of a task in a message, besides its taskid, its url, its fetcher and its error."""
 
 WAITING: Final = ("ready", "delayed")
 
@@ -92,7 +89,7 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
         if _is_late(request, task):
             row = _row(turn, task, task.spec, found.attempts.get(task.taskid))
             reply.tasks.append(row)
-            room -= ROW_BYTES + UTF8_MOST * (len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error))
+            room -= row_bytes(row)
     return reply
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 from taskqueue.core.admin import change_log
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_change
-from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST, cancel, revive
+from taskqueue.core.rules.push import cancel, revive
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import (
@@ -29,6 +29,7 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.message_room import attempt_bytes, room_beside
 from taskqueue.protocol.replies import TaskReply, TasksReply
 from taskqueue.protocol.requests import (
     TaskCancel,
@@ -40,9 +41,6 @@ from taskqueue.protocol.views import Attempt
 TASKIDS_LOGGED = 5
 """Of the tasks that one request changes."""
 
-ATTEMPT_BYTES = 64
-"""Of an attempt in a message, besides its error and its fetcher."""
-
 
 def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
     """One task with its body."""
@@ -53,7 +51,7 @@ def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
     spec = NO_SPEC if task.bare else spec_of(turn, project, task)
     fetcher = state.sessions[task.lease.session].label if task.lease else ""
-    room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(spec.url) - len(spec.body)
+    room = room_beside(spec.url, state.config.max_message) - len(spec.body)
     reply = TaskReply(
         n=message.n,
         project=project.name,
@@ -142,8 +140,7 @@ def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
     """The first of the attempts, as many as fit into so many bytes; the error of the very first is told twice."""
     fitting: list[Attempt] = []
     for attempt in attempts:
-        error = len(attempt.error.encode())
-        room -= ATTEMPT_BYTES + len(attempt.fetcher.encode()) + (error if fitting else 2 * error)
+        room -= attempt_bytes(attempt.fetcher, attempt.error, errors=1 if fitting else 2)
         if room < 0:
             break
         fitting.append(Attempt(*astuple(attempt)))

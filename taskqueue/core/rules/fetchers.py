@@ -22,13 +22,13 @@ from taskqueue.core.rules import suspects
 from taskqueue.core.rules.eligibility import may_give
 from taskqueue.core.rules.handout import as_assignment
 from taskqueue.core.rules.lease_end import crash, give_back, lose, take_back
-from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Lease, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import Assignment
+from taskqueue.protocol.message_room import assignment_bytes, fetch_bytes, room_in
 from taskqueue.protocol.replies import Outgoing, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import Extend, Hello, Release
 
@@ -36,12 +36,6 @@ RESENT_MOST: Final = 64
 """Messages sent again for one hello; the next hello asks for more. More would only be dropped by a socket whose peer
 can't read so fast, the welcome with them. What a fetcher claims to have seen is only its word: one that says 2^62 today
 and 0 tomorrow must not be sent all that lies between."""
-
-HANDED_BYTES: Final = 288
-"""Of a task in a message, besides its body and the texts that are its own."""
-
-FETCH_BYTES: Final = 80
-"""Of a project's ``fetch`` in a message, besides what it says: the name."""
 
 
 def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
@@ -210,20 +204,14 @@ def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
     It may have grown since the message was made. What would make that too long is left out: such a project's tasks
     come without it, and the message is no longer than ``max_message``.
     """
-    room = state.config.max_message - ENVELOPE_BYTES - sum(map(_handed_bytes, tasks))
+    room = room_in(state.config.max_message) - sum(map(assignment_bytes, tasks))
     fetch: dict[str, Raw] = {}
     for name in dict.fromkeys(task.project for task in tasks):
         packed = state.projects.by_name[name].fetch
-        if packed is not None and len(packed) + FETCH_BYTES <= room:
-            room -= len(packed) + FETCH_BYTES
+        if packed is not None and fetch_bytes(packed) <= room:
+            room -= fetch_bytes(packed)
             fetch[name] = packed
     return fetch
-
-
-def _handed_bytes(task: Assignment) -> int:
-    """Of the task in a message, at most."""
-    texts = len(task.url) + len(task.taskid) + len(task.schedule.itag or "")
-    return HANDED_BYTES + UTF8_MOST * texts + len(task.body)
 
 
 def _enrol(turn: TurnState, session: Session, names: Sequence[str] | None) -> None:

@@ -18,12 +18,12 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Interest, Session
 from taskqueue.core.rules.eligibility import allowance, may_give, recall, take_tokens
 from taskqueue.core.rules.memory_limits import await_body, heavy_bytes
-from taskqueue.core.rules.push import ENVELOPE_BYTES, UTF8_MOST
 from taskqueue.core.rules.suspects import may_try
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.task import CANCELLED, Lease, Spec, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import PLAIN, Assignment, Peer, Schedule
+from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.replies import Select
 
 
@@ -218,8 +218,7 @@ class HandOut:
 
     def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:
         """The longest message has room for both; not for a body that was taken when the project's fetch was shorter."""
-        room = self._state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(spec.url)
-        return len(spec.body) + len(fetch) <= room
+        return len(spec.body) + len(fetch) <= room_beside(spec.url, self._state.config.max_message)
 
     def _expire(self, project: Project, task: Task) -> bool:
         """End a task that is not worth running any more; False: this turn has ended enough of them."""

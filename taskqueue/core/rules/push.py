@@ -23,17 +23,12 @@ from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Tas
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import NewTask, Now, Schedule
+from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.replies import ItemError, NewOutcome, NewTasksReply
 from taskqueue.protocol.requests import Flaws, Incoming, NewTasks
 
-ENVELOPE_BYTES: Final = 1024
-"""More than anything around a url and a body takes in a message."""
-
 DEFERRED_PART: Final = 8
 """Updates that wait for the ends of leases take one in so many of ``memory_bytes``, at most, on top of it."""
-
-UTF8_MOST: Final = 4
-"""Bytes of a character."""
 
 
 def take_batch(
@@ -94,7 +89,7 @@ def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool
     if project.has_limits and (outcome == "new" or outcome == "restarted"):
         _check_room(project, bounded=bounded, is_new=outcome == "new")
     # What came in must be able to go out again, with its token and the like around it.
-    room = state.config.max_message - ENVELOPE_BYTES - UTF8_MOST * len(item.url)
+    room = room_beside(item.url, state.config.max_message)
     if project.fetch is not None:
         room -= len(project.fetch)
     if len(item.body) > room:

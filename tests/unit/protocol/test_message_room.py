@@ -1,0 +1,84 @@
+"""How much has room in a message: never less than what its parts take when they are encoded."""
+
+from __future__ import annotations
+
+from math import inf
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+from msgspec.msgpack import encode
+
+from taskqueue.protocol.fields import Assignment, Schedule, Token
+from taskqueue.protocol.message_room import (
+    assignment_bytes,
+    attempt_bytes,
+    fetch_bytes,
+    operation_bytes,
+    room_beside,
+    room_in,
+    row_bytes,
+)
+from taskqueue.protocol.replies import Select
+from taskqueue.protocol.requests import TaskFilter
+from taskqueue.protocol.views import Attempt, OperationView, TaskRow
+
+MAX_MESSAGE = 512 << 10
+LONGEST = 2**63 - 1
+TEXTS = st.text(st.sampled_from("a\u00e9\u6f22\U0001f600"), max_size=128)
+
+
+def assignment(url: str, taskid: str = "t", itag: str = "", body: bytes = b"\xc0") -> Assignment:
+    schedule = Schedule(
+        priority=-(2**31), exetime=1.5, retries=2**31 - 1, age=1.5, itag=itag or None, auto_recrawl=True, timeout=1.5
+    )
+    return Assignment("p" * 64, taskid, url, Token(LONGEST), 1.5, Raw(body), 2**31 - 1, 1.5, schedule)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_a_task_that_is_handed_out_takes_no_more_than_is_told(url: str, taskid: str, itag: str) -> None:
+    task = assignment(url, taskid, itag)
+
+    assert len(encode(task)) <= assignment_bytes(task)
+
+
+@given(TEXTS)
+def test_a_message_with_one_task_and_the_largest_body_beside_its_url_is_not_too_long(url: str) -> None:
+    body = encode(bytes(room_beside(url, MAX_MESSAGE) - 5))
+
+    message = Select(number=LONGEST, tasks=[assignment(url, "t" * 128, body=body)], fetch={})
+
+    assert len(encode(message)) <= MAX_MESSAGE
+    assert room_beside(url, MAX_MESSAGE) <= room_in(MAX_MESSAGE)
+
+
+@given(TEXTS)
+def test_a_fetch_takes_no_more_than_is_told(said: str) -> None:
+    packed = Raw(encode(said))
+
+    assert len(encode({"p" * 64: packed})) <= fetch_bytes(packed)
+
+
+@given(TEXTS, TEXTS, TEXTS, TEXTS)
+def test_a_task_in_a_list_takes_no_more_than_is_told(taskid: str, url: str, fetcher: str, error: str) -> None:
+    row = TaskRow(taskid, url, -(2**31), 1.5, 2**31 - 1, error=error, fetcher=fetcher, lease_seconds=1.5)
+
+    assert len(encode(row)) <= row_bytes(row)
+
+
+@given(TEXTS, TEXTS)
+def test_an_attempt_takes_no_more_than_is_told(fetcher: str, error: str) -> None:
+    attempt = Attempt(1.5, "timeout", fetcher, 1.5, error)
+
+    assert len(encode(attempt)) <= attempt_bytes(fetcher, error)
+    assert attempt_bytes(fetcher, error, errors=2) - attempt_bytes(fetcher, error) == len(error.encode())
+
+
+@given(st.lists(st.just("p" * 64), max_size=20), TEXTS, TEXTS)
+def test_an_operation_takes_no_more_than_is_told(projects: list[str], url: str, error: str) -> None:
+    wanted = TaskFilter(url=url, error=error, before=1.5)
+    counts = (LONGEST, LONGEST, LONGEST)
+
+    view = OperationView(LONGEST, "reprioritise", projects, True, *counts, 1.5, 1.5, "g" * 64, wanted, -(2**31), inf)
+
+    assert len(encode(view)) <= operation_bytes(projects, wanted)
