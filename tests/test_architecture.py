@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -216,6 +217,14 @@ def test_the_search_for_iterated_sets_finds_them(tmp_path: Path, text: str) -> N
     path.write_text(text)
 
     assert any(makes_a_set(expression, names_of_sets(path)) for expression in iterated(path))
+
+
+def test_no_state_of_a_task_is_compared_by_its_number() -> None:
+    ordered = re.compile(r"(<|>)=? *(READY|DELAYED|PROCESSING|SUCCESS|FAILED|CANCELLED)\b|\.state (<|>)")
+
+    found = [f"{path}: {line}" for path in MODULES for line in path.read_text().splitlines() if ordered.search(line)]
+
+    assert not found
 
 
 def test_no_name_is_vague() -> None:

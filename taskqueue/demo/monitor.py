@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import get_args
 
 from rich.console import Console
 
@@ -13,6 +14,7 @@ from taskqueue.demo.processes import Processes
 from taskqueue.demo.progress_display import Display, Scene, Speed
 from taskqueue.demo.services import PROJECT
 from taskqueue.errors import RequestTimeout
+from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.protocol.views import Counts, ProjectView
 
 LOOK_SECONDS = 0.1
@@ -98,7 +100,7 @@ class CrawlMonitor:
 
 def over(counts: Counts) -> int:
     """Number of finished pages."""
-    return counts.success + counts.failed + counts.cancelled
+    return sum(getattr(counts, state) for state in get_args(OverState))
 
 
 def is_finished(counts: Counts) -> bool:
@@ -106,4 +108,4 @@ def is_finished(counts: Counts) -> bool:
     that
     found them, so this can't be true between a page and its links.
     """
-    return over(counts) > 0 and counts.ready + counts.delayed + counts.processing == 0
+    return over(counts) > 0 and not any(getattr(counts, state) for state in get_args(LiveState))

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from taskqueue.demo.pace_check import Window
+from taskqueue.protocol.choices import LiveState
 from taskqueue.protocol.views import Counts
 
 EXAMPLES = 3
@@ -98,7 +99,7 @@ def _kinds(evidence: Evidence) -> str:
 def _tasks(evidence: Evidence) -> Claim:
     counts, gone = evidence.counts, len(missing(evidence.expected))
     holds = (counts.success, counts.failed) == (len(evidence.expected) - gone, gone)
-    live = counts.ready + counts.delayed + counts.processing
+    live = sum(getattr(counts, state) for state in get_args(LiveState))
     text = f"{counts.success} success, {counts.failed} failed, {live} left"
     return Claim("tasks", holds and not live, text)
 

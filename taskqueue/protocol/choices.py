@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-StateName = Literal["ready", "delayed", "processing", "success", "failed", "cancelled"]
+LiveState = Literal["ready", "delayed", "processing"]
+OverState = Literal["success", "failed", "cancelled"]
+StateName = Literal[LiveState, OverState]
 """Of a task."""
 ProjectState = Literal["running", "checking", "paused", "stopped"]
 AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed"]
 
 ProjectSort = Literal[
-    "name", "ready", "delayed", "processing", "success", "failed", "cancelled", "new_5m", "selected_5m", "success_5m",
+    "name", StateName, "new_5m", "selected_5m", "success_5m",
     "failed_5m", "retried_5m", "timeout_5m",
 ]  # fmt: skip
 FetcherSort = Literal["session", "name", "capacity", "holds", "oldest", "done", "failed", "silent"]

@@ -16,7 +16,7 @@ from typing import Final
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.tasks.needs import LOG_MOST, Old
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, Move, Task
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, WAITING, Move, Task
 from taskqueue.errors import Corrupt
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout
@@ -77,7 +77,7 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
         if (old_key != key or old_state != state) and old_state:
             delete_place[old_state](project + old_key.to_bytes(KEY_BYTES, "big"))
         has_new_seq = not old_state or old_seq != seq
-        if state != PROCESSING or (not task.unlisted and (has_new_seq or old_state >= PROCESSING)):
+        if state != PROCESSING or (not task.unlisted and (has_new_seq or old_state not in WAITING)):
             put_id((project + task.taskid.encode(), record))
         put_place[state]((project + place, _order_value(task, state, record, errors)))
         if has_new_seq or spec_changed:
@@ -96,7 +96,7 @@ def _order_value(task: Task, state: int, record: bytes, errors: Errors) -> bytes
         if task.lease is None:
             raise Corrupt(f"task {task.taskid}: processing without a lease")
         return layout.encode_lease(record, task.taskid, task.lease)
-    if state < PROCESSING:
+    if state in WAITING:
         return record
     if task.ended is not None:
         return layout.encode_success(task.taskid, task.ended)

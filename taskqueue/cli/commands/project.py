@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
@@ -14,6 +14,7 @@ from taskqueue.cli.input.settings import changes, parse, text
 from taskqueue.cli.output.bulk import outcome
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.errors import RequestRejected
+from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -265,8 +266,8 @@ def _named(views: Sequence[ProjectView]) -> str:
 
 def _filled(question: str, views: Sequence[ProjectView]) -> str:
     counts = [view.counts for view in views]
-    live = sum(count.ready + count.delayed + count.processing for count in counts)
-    over = sum(count.success + count.failed + count.cancelled for count in counts)
+    live = sum(getattr(count, state) for count in counts for state in get_args(LiveState))
+    over = sum(getattr(count, state) for count in counts for state in get_args(OverState))
     return question.format(projects=_named(views), live=tasks(live), over=tasks(over))
 
 

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import click
 
 from taskqueue.cli.input.daemon import Daemon, all_fetchers, daemon_options, full_status
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.protocol.choices import ProjectSort
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from taskqueue.protocol.choices import ProjectSort
     from taskqueue.protocol.replies import FetchersReply, StatusReply
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
 """What ``status --json`` prints besides the url; keys are added over time, never renamed."""
 
-SORTS: Final = (
-    "name", "ready", "delayed", "processing", "success", "failed", "cancelled", "new_5m", "selected_5m", "success_5m",
-    "failed_5m", "retried_5m", "timeout_5m",
-)  # fmt: skip
-"""As the daemon has them."""
+SORTS: Final = get_args(ProjectSort)
 
 NO_PROJECTS: Final = "No projects yet. Make one: taskqueue project start NAME"
 NONE_NAMED_SO: Final = "No project is named so."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, get_args
 
 import click
 
@@ -14,17 +14,17 @@ from taskqueue.cli.input.confirmation import confirm, projects, require_terminal
 from taskqueue.cli.input.daemon import Daemon
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.protocol.choices import StateName
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
-    from taskqueue.protocol.choices import StateName
     from taskqueue.protocol.requests import BulkAction
     from taskqueue.protocol.views import OperationView
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-STATES: Final = ("ready", "delayed", "processing", "success", "failed", "cancelled")
+STATES: Final = get_args(StateName)
 FILTERS: Final = "--state, --url-glob, --error-glob or --older-than"
 DONE: Final = {
     "retry": "retried",

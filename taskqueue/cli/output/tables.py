@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Final
+from typing import Final, get_args
 
 from rich.table import Column, Table
 
 from taskqueue.cli.input.settings import flat, is_empty, text
 from taskqueue.cli.input.times import ago, local
+from taskqueue.protocol.choices import LiveState
 from taskqueue.protocol.views import Counts, FetcherView, ProjectView
 from taskqueue.terminal.screen import Screen, Text
 from taskqueue.units import duration_text
 
 STATES = Counts.__struct_fields__
-LIVE = ("ready", "delayed", "processing")
+LIVE = get_args(LiveState)
 STYLES = {
     "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",
 }  # fmt: skip

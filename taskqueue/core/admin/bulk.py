@@ -18,13 +18,12 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import FoundPage, PageRef
 from taskqueue.core.tasks.records import OperationRecord
 from taskqueue.core.tasks.task import (
-    CANCELLED,
     DELAYED,
     FAILED,
+    OVER,
     PROCESSING,
     READY,
     STATE_NAMES,
-    SUCCESS,
     Spec,
     Task,
     key_time,
@@ -38,7 +37,7 @@ SKIPPED_MOST: Final = 1024
 """Projects without tasks that are passed in one step."""
 
 SENSIBLE: Final[dict[BulkAction, tuple[int, ...]]] = {
-    "retry": (DELAYED, SUCCESS, FAILED, CANCELLED),
+    "retry": (DELAYED, *OVER),
     "cancel": (READY, DELAYED, PROCESSING),
     "reprioritise": (READY, DELAYED, PROCESSING),
     "reschedule": (READY, DELAYED),
@@ -139,7 +138,7 @@ def _matches(record: OperationRecord, task: Task, spec: Spec | None, error: str)
 
 def _moment(task: Task) -> float:
     """When it ended, or its last attempt did (unix seconds); 0: it was never run."""
-    return key_time(task.key) if task.state > PROCESSING else task.lastcrawltime
+    return key_time(task.key) if task.state in OVER else task.lastcrawltime
 
 
 def _change(turn: TurnState, project: Project, task: Task, record: OperationRecord) -> None:

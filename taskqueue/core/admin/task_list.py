@@ -24,11 +24,14 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundList, ListRef, Needs, page_with
 from taskqueue.core.tasks.task import (
     DELAYED,
+    LIVE,
     NO_FLOOR,
+    OVER,
     PROCESSING,
     READY,
     STATE_NAMES,
     SUCCESS,
+    WAITING,
     Spec,
     Task,
     key_time,
@@ -52,8 +55,6 @@ LIST_BYTES: Final = 1 << 20
 
 HOLLOW_LOOKED_AT: Final = 32
 """Tasks being run whose specs are read for a page: it is not known how large they are."""
-
-WAITING: Final = ("ready", "delayed")
 
 
 def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
@@ -95,7 +96,7 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
 
 def _refusal(request: TaskList) -> str:
     """Why it can't be answered; "" if it can."""
-    if request.newest and request.state in WAITING:
+    if request.newest and STATE_NAMES.index(request.state) in WAITING:
         return f"newest: what is {request.state} is listed in the order in which it will be handed out"
     if request.error and request.state == "processing":
         return "error: what is being processed has none yet"
@@ -112,7 +113,7 @@ def _after(request: TaskList) -> int | None:
 
 def _ref(project: Project, request: TaskList, after: int) -> ListRef:
     which = STATE_NAMES.index(request.state)
-    low = time_key(request.since, 0) if which >= SUCCESS else 0
+    low = time_key(request.since, 0) if which in OVER else 0
     return ListRef(
         project.number,
         which,
@@ -130,9 +131,9 @@ def _ref(project: Project, request: TaskList, after: int) -> ListRef:
 
 def _looked_at(request: TaskList, which: int) -> int:
     """Tasks that the page looks at, at most."""
-    if request.error and which >= SUCCESS:
+    if request.error and which in OVER:
         return ERRORS_LOOKED_AT
-    if request.error or request.url or (request.since and which < SUCCESS):
+    if request.error or request.url or (request.since and which in LIVE):
         return LOOKED_AT
     return request.limit
 
@@ -145,7 +146,7 @@ def _low_key(project: Project, state: int) -> int:
 
 def _is_late(request: TaskList, task: Task) -> bool:
     """It ended, or its last attempt did, since the time that was asked for; the part that was read has the former."""
-    return task.state >= SUCCESS or not request.since or task.lastcrawltime >= request.since
+    return task.state in OVER or not request.since or task.lastcrawltime >= request.since
 
 
 def _found(turn: TurnState, project: Project, ref: ListRef) -> FoundList:

@@ -15,10 +15,9 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
-    CANCELLED,
     DELAYED,
-    FAILED,
     NO_SPEC,
+    OVER,
     PROCESSING,
     READY,
     STATE_NAMES,
@@ -99,8 +98,7 @@ def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
 
 def cancel_tasks(turn: TurnState, by: Who, message: TaskCancel) -> TasksReply:
     """End tasks that are not over."""
-    over = (SUCCESS, FAILED, CANCELLED)
-    reply = _change_each(turn, message, over, lambda project, task: cancel(turn, project, task))
+    reply = _change_each(turn, message, OVER, lambda project, task: cancel(turn, project, task))
     _note_tasks(turn, by, "task cancel", message, reply)
     return reply
 
@@ -154,7 +152,7 @@ def _tell_state(turn: TurnState, task: Task, reply: TaskReply) -> None:
     elif task.lease is not None:
         reply.lease_seconds = max(0.0, task.lease.deadline - turn.now.boot)
         reply.session = turn.state.sessions[task.lease.session].pseudonym
-    elif task.state in (FAILED, SUCCESS, CANCELLED):
+    elif task.state in OVER:
         reply.finished_at = key_time(task.key)
         reply.bare_since = task.exetime
     if task.state != SUCCESS and reply.history:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
+from operator import itemgetter
 from typing import Final
 
 from msgspec import Raw
@@ -27,7 +28,7 @@ from taskqueue.core.settings.layer_size import memory_bytes
 from taskqueue.core.settings.settings import Layer, Settings, as_layer, merge
 from taskqueue.core.tasks.records import CronRecord, ProjectRecord
 from taskqueue.core.tasks.retention_keys import keeps_of, lows_of, old_at, packed_lows
-from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, SUCCESS
+from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, OVER
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import ProjectState
@@ -57,6 +58,8 @@ ALWAYS: Final = Hours(True, inf)
 
 ON_FINISHED: Final = "on_finished"
 """Taskid of a project's ``on_finished`` task that names no other."""
+
+_of_over: Final = itemgetter(*OVER)
 
 
 class Project:
@@ -205,7 +208,7 @@ class Project:
 
     def old_at(self) -> float:
         """When something that is over will have been kept for long enough (unix seconds), or a little later."""
-        return min(map(old_at, self.queue.over_low[SUCCESS:], self.keeps), default=inf)
+        return min(map(old_at, _of_over(self.queue.over_low), self.keeps), default=inf)
 
     def is_held(self, now: Wall) -> bool:
         """A producer holds it open (unix seconds)."""

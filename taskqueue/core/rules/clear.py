@@ -17,7 +17,7 @@ from math import inf
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import cancel
 from taskqueue.core.rules.registry import add_project, plan_cron, remove_project
-from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.tasks.task import LIVE, OVER
 from taskqueue.core.turn_state import TurnState
 
 
@@ -52,7 +52,7 @@ def _drop_live(turn: TurnState, project: Project) -> None:
     changes, queue = turn.changes, project.queue
     for task in [task for task in changes.touched if task.project == project.number]:
         # Restarted in this very turn: the store has it as over, where it would still be counted.
-        if 0 < task.state <= PROCESSING < task.kept_state:
+        if task.state in LIVE and task.kept_state in OVER:
             cancel(turn, project, task)
     for task in list(queue.processing.leased.values()):
         turn.revoke(task)

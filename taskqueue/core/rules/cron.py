@@ -22,7 +22,7 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import push
 from taskqueue.core.settings.jobs import TICK, CronJob, Template
 from taskqueue.core.tasks.needs import Needs, TaskRef
-from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.tasks.task import LIVE
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 
@@ -80,7 +80,7 @@ def _run(turn: TurnState, project: Project, name: str, job: CronJob) -> None:
 
 def _is_live(turn: TurnState, project: Project, taskid: str) -> bool:
     task = turn.find(project, taskid) if taskid else None
-    return task is not None and task.state <= PROCESSING
+    return task is not None and task.state in LIVE
 
 
 def _filled(text: str, at: float) -> str:

@@ -22,7 +22,7 @@ from typing import Final
 from taskqueue.core.projects.project import Project
 from taskqueue.core.tasks.needs import FoundOld, Needs, Old, OldRef
 from taskqueue.core.tasks.retention_keys import NOTHING, old_below
-from taskqueue.core.tasks.task import SUCCESS, time_key
+from taskqueue.core.tasks.task import OVER, time_key
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 
@@ -56,7 +56,7 @@ def step(turn: TurnState) -> None:
 
 def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
     """Where the project has something old, maybe; how much of it is wanted is for the caller to say."""
-    for which, keep in enumerate(project.keeps, SUCCESS):
+    for which, keep in zip(OVER, project.keeps, strict=False):  # none is kept for ever, or all are
         low, end = project.queue.over_low[which], old_below(keep, now.wall)
         if low < end:
             yield OldRef(project.number, which, low, end, 0)
@@ -76,7 +76,7 @@ def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
     which = page.ref.state
     # What ended in this very turn is not on the page.
     low = time_key(now.wall, 0) if project.number in turn.dirty else NOTHING
-    end = old_below(project.keeps[which - SUCCESS], now.wall) if project.keeps else 0
+    end = old_below(project.keeps[OVER.index(which)], now.wall) if project.keeps else 0
     kept = next((old.task.key for old in page.tasks if old.task.key >= end), page.next)
     project.queue.over_low[which] = low if kept is None else min(low, kept)
     turn.touch(project)

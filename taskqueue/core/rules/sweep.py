@@ -15,7 +15,7 @@ from typing import Final
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.tasks.needs import FoundPage, Needs, PageRef
-from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.tasks.task import LIVE
 from taskqueue.core.turn_state import TurnState
 
 SWEPT_TASKS: Final = 256
@@ -48,7 +48,7 @@ def step(turn: TurnState) -> None:
 def _take_page(turn: TurnState, project: Project, page: FoundPage) -> None:
     state = turn.state
     for task in page.tasks:
-        is_left = task.state <= PROCESSING and task.seq <= project.cleared
+        is_left = task.state in LIVE and task.seq <= project.cleared
         if is_left and turn.find(project, task.taskid) is None:
             turn.changes.writes.forgotten.append(task)
     turn.touch(project)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Task, size_of
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, Task, size_of
 
 
 class Changes:
@@ -58,9 +58,7 @@ class Changes:
 
     def outdate(self, bounds: Mapping[int, int]) -> None:
         """What was looked up of live tasks is stale up to a seq; ``bounds`` has it by project number."""
-        stale = [
-            ref for ref, task in self.beyond.items() if task.state <= PROCESSING and task.seq <= bounds.get(ref[0], 0)
-        ]
+        stale = [ref for ref, task in self.beyond.items() if task.state in LIVE and task.seq <= bounds.get(ref[0], 0)]
         for ref in stale:
             self.stale[ref] = self.beyond.pop(ref)
 
@@ -74,7 +72,7 @@ class Changes:
         """Nothing live is left of the project: forget what this turn did to such tasks, and how they ran."""
         for task in held:
             self.beyond[project, task.taskid] = task
-        gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and 0 < task.state <= PROCESSING]
+        gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and task.state in LIVE]
         for ref, task in gone:
             del self.beyond[ref]
             if task.unlisted:

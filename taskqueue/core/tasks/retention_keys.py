@@ -6,13 +6,13 @@ seconds that the project keeps such tasks tell when there is something to look u
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from math import floor, inf
 from typing import Final
 
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, SEQ_BITS, SUCCESS, key_time
+from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, OVER, SEQ_BITS, STATE_NAMES, key_time
 from taskqueue.protocol.fields import Wall
 
 NOTHING: Final = NO_FLOOR - 1
@@ -45,11 +45,13 @@ def old_at(low: int, keep: float) -> float:
 
 def lows_of(record: ProjectRecord) -> list[int]:
     """Lower bounds by state, as the store has them; of an order that has never had an entry, that there is none."""
-    counts = record.counts.success, record.counts.failed, record.counts.cancelled
-    lows = [int.from_bytes(record.over_low[at : at + KEY_BYTES], "big") for at in range(0, 3 * KEY_BYTES, KEY_BYTES)]
-    return [NOTHING] * SUCCESS + [low if count else NOTHING for low, count in zip(lows, counts, strict=True)]
+    lows = [NOTHING] * len(STATE_NAMES)
+    for place, state in enumerate(OVER):
+        if getattr(record.counts, STATE_NAMES[state]):
+            lows[state] = int.from_bytes(record.over_low[place * KEY_BYTES : (place + 1) * KEY_BYTES], "big")
+    return lows
 
 
-def packed_lows(lows: Iterable[int]) -> bytes:
+def packed_lows(lows: Sequence[int]) -> bytes:
     """The same for the store."""
-    return b"".join(low.to_bytes(KEY_BYTES, "big") for low in list(lows)[SUCCESS:])
+    return b"".join(low.to_bytes(KEY_BYTES, "big") for low in map(lows.__getitem__, OVER))

@@ -26,11 +26,12 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from msgspec import Raw, Struct
 
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.protocol.fields import NIL, PLAIN, Boot, NewTask, Schedule, Token
 
 READY: Final = 1
@@ -41,7 +42,17 @@ FAILED: Final = 5
 CANCELLED: Final = 6
 
 STATE_NAMES: Final = ("", "ready", "delayed", "processing", "success", "failed", "cancelled")
-"""By state; state 0 means: the store does not know the task."""
+"""By state, as the store has the number; 0 means: it does not know the task. A later state gets the next number, and
+nobody may ask which of two is larger: what a state is, the sets below say. (To look into a set takes 10 to 18 ns, as
+long as to compare; a function that hides either takes 50, a method of an enumeration 140.)"""
+
+STATES: Final = range(1, len(STATE_NAMES))
+LIVE: Final = frozenset(map(STATE_NAMES.index, get_args(LiveState)))
+"""What is to be run, or is being run."""
+WAITING: Final = LIVE - {PROCESSING}
+"""Live, and nobody runs it: its place in the order has its record."""
+OVER: Final = tuple(map(STATE_NAMES.index, get_args(OverState)))
+"""What has ended, in the order in which a project's record has the bounds of their orders."""
 
 PRIORITY_TOP: Final = 2**31 - 1
 SEQ_BITS: Final = 64

@@ -11,6 +11,8 @@ the changes of the turn, which are handed in:
 from __future__ import annotations
 
 from math import inf
+from operator import itemgetter
+from typing import Final
 
 from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.tasks.attempt import AttemptRecord
@@ -19,9 +21,12 @@ from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     DELAYED,
+    LIVE,
     NO_FLOOR,
     PROCESSING,
     READY,
+    STATE_NAMES,
+    STATES,
     SUCCESS,
     Lease,
     Task,
@@ -31,6 +36,8 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Boot, Token, Wall
+
+_of_live: Final = itemgetter(*sorted(LIVE))
 
 
 class TaskQueue:
@@ -55,8 +62,7 @@ class TaskQueue:
     ) -> None:
         self.tasks: dict[str, Task] = {}
         self.unfinished = unfinished
-        self.counts = [0, counts.ready, counts.delayed, counts.processing]
-        self.counts += [counts.success, counts.failed, counts.cancelled]
+        self.counts = [0, *(getattr(counts, STATE_NAMES[state]) for state in STATES)]
         self.ready = Head(ready_low if counts.ready else NO_FLOOR)
         self.delayed = Head(delayed_low if counts.delayed else NO_FLOOR)
         self.processing = Processing()
@@ -65,7 +71,7 @@ class TaskQueue:
     @property
     def live(self) -> int:
         """Tasks that are not over."""
-        return self.counts[READY] + self.counts[DELAYED] + self.counts[PROCESSING]
+        return sum(_of_live(self.counts))
 
     @property
     def known(self) -> int:
@@ -177,7 +183,9 @@ class TaskQueue:
     def clear(self) -> None:
         """Hold and count nothing that is live."""
         self.tasks.clear()
-        self.counts[READY] = self.counts[DELAYED] = self.counts[PROCESSING] = self.unfinished = 0
+        self.unfinished = 0
+        for state in sorted(LIVE):
+            self.counts[state] = 0
         self.ready = Head()
         self.delayed = Head()
         self.processing = Processing()
@@ -203,7 +211,7 @@ class TaskQueue:
         """Take the task out of where it is, whether that is held or not."""
         state = task.state
         self.counts[state] -= 1
-        if state <= PROCESSING and not task.apart:
+        if state in LIVE and not task.apart:
             self.unfinished -= 1
         if state == READY:
             self.ready.remove(task)

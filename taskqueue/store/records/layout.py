@@ -56,13 +56,11 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import Failure
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.tasks.task import (
-    CANCELLED,
-    DELAYED,
-    FAILED,
     KEY_BYTES,
+    LIVE,
     PROCESSING,
-    READY,
-    SUCCESS,
+    STATE_NAMES,
+    STATES,
     Lease,
     Spec,
     Task,
@@ -89,19 +87,12 @@ FAILURES: Final = "failures"
 LOG: Final = "log"
 POINTS: Final = "points"
 
-ORDERS: Final[dict[int, Family]] = {
-    READY: "ready",
-    DELAYED: "delayed",
-    PROCESSING: "leases",
-    SUCCESS: "success",
-    FAILED: "failed",
-    CANCELLED: "cancelled",
-}
-"""The family that stores each state's order."""
+ORDERS: Final[dict[int, Family]] = {state: "leases" if state == PROCESSING else STATE_NAMES[state] for state in STATES}
+"""The family that stores each state's order. It has the state's name, but for that of what is processing."""
 
 PROJECT_FAMILIES: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, COUNTERS)
 """Families whose keys begin with a project's number."""
-LIVE_FAMILIES: Final[tuple[Family, ...]] = (ORDERS[READY], ORDERS[DELAYED], ORDERS[PROCESSING], DEFERRED)
+LIVE_FAMILIES: Final[tuple[Family, ...]] = (*(ORDERS[state] for state in sorted(LIVE)), DEFERRED)
 """The project families that contain live tasks only: ``clear`` drops their ranges, and the sweep deletes the rest
 later.
 """
@@ -245,7 +236,7 @@ RETRIED_MASK: Final = (1 << CRASHES_SHIFT) - 1
 def task_of(project: int, taskid: str, record: bytes) -> Task:
     """The task that a record describes, as stored, without spec and lease; ValueError if it has no such state."""
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
-    if not 0 < state <= CANCELLED:
+    if state not in STATES:
         raise ValueError(f"there is no state {state}")
     key = int.from_bytes(place, "big")
     return Task(

@@ -16,7 +16,7 @@ from typing import Final
 from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundList, ListRef, page_past
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, PROCESSING, TASK_BYTES, Task
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, OVER, TASK_BYTES, WAITING, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
@@ -36,13 +36,13 @@ def find_list(store: Store, ref: ListRef) -> FoundList:
     scan = store.scan_back if ref.newest else store.scan
     entries = scan(layout.ORDERS[ref.state], _bound(ref, ref.start), _bound(ref, ref.end), ref.limit + 1)
     looked = wanted = entries[: ref.limit]
-    if ref.error and ref.state > PROCESSING:
+    if ref.error and ref.state in OVER:
         looked, wanted = _with_error(store, ref, looked)
     tasks, last = _with_url(store, ref, wanted)
     if last is None and len(looked) < len(entries):
         last = int.from_bytes(looked[-1][0][-KEY_BYTES:], "big")
     attempts = _attempts(store, tasks) if ref.attempts else {}
-    if ref.error and ref.state < PROCESSING:
+    if ref.error and ref.state in WAITING:
         matches = glob(ref.error).matches
         tasks = [task for task in tasks if matches(attempts[task.taskid].error if task.taskid in attempts else "")]
     return FoundList(ref, tasks, attempts, None if last is None else page_past(ref.newest, last))
@@ -109,7 +109,7 @@ def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Tas
 
 def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
     """The last attempts, by taskid, of tasks that have been run; a final success is not among them."""
-    run = [task for task in tasks if task.lastcrawltime or task.state > PROCESSING]
+    run = [task for task in tasks if task.lastcrawltime or task.state in OVER]
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
     return {
         task.taskid: decode_record(layout.HISTORY, key, layout.decode_attempt, value)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder
 
 from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task, kept_error
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, STATE_NAMES, SUCCESS, Task, kept_error
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
@@ -75,7 +75,7 @@ def _unfinished(key: bytes, value: bytes) -> Entry:
     """In format 1 no live task was ``apart``: each of them is yet to be finished."""
     record = decode_record(layout.PROJECTS, key, layout.decode_project, value)
     counts = record.counts
-    record.unfinished = counts.ready + counts.delayed + counts.processing
+    record.unfinished = sum(getattr(counts, STATE_NAMES[state]) for state in LIVE)
     record.armed = record.unfinished > 0
     return key, layout.encode(record)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, TypeVar
 
 from taskqueue.core.tasks.needs import FoundOrder, OrderRef
-from taskqueue.core.tasks.task import NO_FLOOR, SUCCESS, TASK_BYTES, Task
+from taskqueue.core.tasks.task import LIVE, NO_FLOOR, TASK_BYTES, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record, raise_corrupt
@@ -98,7 +98,7 @@ def _near(store: Store, keys: list[bytes]) -> dict[bytes, bytes | None]:
 
 def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> list[bytes]:
     """The records of the entries: in the order itself for live tasks, by taskid for finished ones."""
-    if state < SUCCESS:
+    if state in LIVE:
         return [value for _, value in entries]
     start, family = layout.project_key(project), layout.ORDERS[state]
     keys = [start + decode_record(family, key, layout.taskid_at, value) for key, value in entries]

@@ -28,7 +28,7 @@ from msgspec import Struct, field
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import PROCESSING, READY, SUCCESS, Spec, Task, ready_key
+from taskqueue.core.tasks.task import OVER, PROCESSING, READY, WAITING, Spec, Task, ready_key
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Family
 from taskqueue.store.files.file_snapshot import sync_folder
@@ -192,7 +192,7 @@ class _Saving:
                 task = there
             if found is not None and found[0] == task.taskid:
                 yield _with(task, found[1])
-            elif state >= SUCCESS:
+            elif state in OVER:
                 yield _bared(task)
             else:
                 self._lose_task(record, task.taskid)
@@ -206,7 +206,7 @@ class _Saving:
             if task.bare:
                 yield task
             elif found is None or found[0] != task.taskid:
-                if task.state >= SUCCESS:
+                if task.state in OVER:
                     yield _bared(task)
                 elif not self._is_leased(record.number, task.seq):
                     self._lose_task(record, task.taskid)
@@ -252,7 +252,7 @@ def _task_at(state: int, key: bytes, value: bytes, spec: tuple[str, Spec] | None
     number, place = layout.project_of(key), int.from_bytes(key[len(layout.project_key(0)) :], "big")
     if state == PROCESSING:
         return _decoded(layout.decode_lease, number, value)
-    if state < PROCESSING:
+    if state in WAITING:
         return None if spec is None else _decoded(layout.task_of, number, spec[0], value)
     taskid = _decoded(lambda value: layout.taskid_at(value).decode(), value)
     return None if taskid is None else Task(number, taskid, state, place, layout.seq_of(key))

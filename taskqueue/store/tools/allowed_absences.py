@@ -13,14 +13,14 @@ Bare tasks are counted among those of their state; cleared ones are not counted.
 
 from __future__ import annotations
 
-from taskqueue.core.tasks.task import PROCESSING, Task
+from taskqueue.core.tasks.task import LIVE, Task
 
 
 def is_cleared(task: Task, cleared: int) -> bool:
     """Whether ``clear`` has dropped the task of this record; ``cleared`` is the largest seq that its project was
     cleared of.
     """
-    return task.state <= PROCESSING and task.seq <= cleared
+    return task.state in LIVE and task.seq <= cleared
 
 
 def may_be_unlisted(leased: Task) -> bool:

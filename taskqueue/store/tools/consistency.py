@@ -18,7 +18,19 @@ from functools import partial
 from typing import Final, TypeVar
 
 from taskqueue.core.state import EPOCH_SHIFT
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, DELAYED, KEY_BYTES, PROCESSING, READY, STATE_NAMES, SUCCESS, Task
+from taskqueue.core.tasks.task import (
+    ATTEMPTS_KEPT,
+    DELAYED,
+    KEY_BYTES,
+    LIVE,
+    OVER,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    SUCCESS,
+    WAITING,
+    Task,
+)
 from taskqueue.errors import Corrupt, StoreError
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.files.integrity import is_damage
@@ -50,7 +62,6 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
 """Families that only have to be decodable; keys of the first begin with a project."""
 
 _PROJECT_BYTES: Final = 4
-_OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
 
 
 def check(store: StoreReader, findings: Findings, progress: Progress = lambda entries: None) -> Findings:
@@ -75,7 +86,7 @@ class _Check:
     def run(self) -> None:
         self._each(layout.PROJECTS, self._projects)
         for state, family in layout.ORDERS.items():
-            look = self._waiting if state < PROCESSING else self._leases if state == PROCESSING else self._over
+            look = self._waiting if state in WAITING else self._leases if state == PROCESSING else self._over
             self._each(family, partial(look, state))
         self._each(layout.IDS, self._ids)
         self._each(layout.SPECS, self._specs)
@@ -147,7 +158,7 @@ class _Check:
         record = tally.record
         over = [record.over_low[at : at + KEY_BYTES] for at in range(0, len(record.over_low), KEY_BYTES)]
         start = layout.project_key(record.number)
-        for state, low in zip((READY, DELAYED, *_OVER), (record.ready_low, record.delayed_low, *over), strict=False):
+        for state, low in zip((READY, DELAYED, *OVER), (record.ready_low, record.delayed_low, *over), strict=False):
             family = layout.ORDERS[state]
             for key, _ in self._store.scan(family, start, start + low, 1):
                 self._note(family, key, "it lies below the bound that the project has for where the order begins")
@@ -195,10 +206,10 @@ class _Check:
         task = self._read(layout.IDS, key, layout.task_of, leased.project, leased.taskid, record)
         if task is None:
             return []
-        if (task.seq, task.attempts, task.state <= PROCESSING) != (leased.seq, leased.attempts, True):
+        if (task.seq, task.attempts, task.state in LIVE) != (leased.seq, leased.attempts, True):
             return [f"{_described(record)}, with another seq or other attempts than its lease"]
         place = layout.order_key(task.project, task.key)
-        if task.state < PROCESSING and self._store.get(layout.ORDERS[task.state], [place])[0] is not None:
+        if task.state in WAITING and self._store.get(layout.ORDERS[task.state], [place])[0] is not None:
             return [f"it is {STATE_NAMES[task.state]}, too"]
         return []
 
@@ -241,7 +252,7 @@ class _Check:
                 continue
             tally.ids += 1
             self._check_number(layout.IDS, key, task)
-            if task.bare and task.state >= SUCCESS:
+            if task.bare and task.state in OVER:
                 tally.bare[task.state] += 1
             elif task.bare:
                 self._note(layout.IDS, key, f"{_described(record)}, though it is bare", task.taskid)

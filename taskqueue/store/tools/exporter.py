@@ -12,7 +12,15 @@ from typing import Final, Literal
 import msgspec
 
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Spec, Task, key_time
+from taskqueue.core.tasks.task import (
+    OVER,
+    PROCESSING,
+    STATE_NAMES,
+    WAITING,
+    Spec,
+    Task,
+    key_time,
+)
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record, raise_corrupt
@@ -30,8 +38,7 @@ from taskqueue.store.tools.export_lines import (
 )  # fmt: skip
 from taskqueue.store.tools.history_slices import slices_of
 
-OVER: Final = tuple(state for state in layout.ORDERS if state >= SUCCESS)
-IN_ORDER: Final = (PROCESSING, READY, DELAYED, *OVER)
+IN_ORDER: Final = (PROCESSING, *sorted(WAITING), *OVER)
 """The order in which states are exported."""
 
 Entry = tuple[bytes, bytes]
@@ -92,7 +99,7 @@ def _tasks(store: StoreReader, record: ProjectRecord, states: Collection[int]) -
 def _order(store: StoreReader, number: int, state: int) -> Iterator[Task]:
     family = layout.ORDERS[state]
     for page in pages(store, family, layout.project_key(number), layout.project_key(number + 1)):
-        yield from _over(store, family, page) if state >= SUCCESS else _live(store, family, state, page)
+        yield from _over(store, family, page) if state in OVER else _live(store, family, state, page)
 
 
 def _live(store: StoreReader, family: Family, state: int, page: Sequence[Entry]) -> Iterator[Task]:
@@ -161,7 +168,7 @@ def task_line(project: str, task: Task, form: ExportFormat) -> TaskLine:
         exetime=task.exetime or NEVER,
         retried=task.retried,
         lastcrawltime=task.lastcrawltime or NEVER,
-        ended_at=key_time(task.key) if task.state >= SUCCESS else NEVER,
+        ended_at=key_time(task.key) if task.state in OVER else NEVER,
         itag=task.itag,
         held_back=task.held_back,
         timed_out=task.timed_out,

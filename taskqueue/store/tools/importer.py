@@ -30,10 +30,10 @@ from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.task import (
     DELAYED,
+    LIVE,
     PROCESSING,
     READY,
     STATE_NAMES,
-    SUCCESS,
     Move,
     Spec,
     Task,
@@ -313,7 +313,7 @@ def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat) 
 def _task(line: TaskLine, project: int, seq: int, form: ExportFormat) -> Task:
     """The task of a line, with a new seq."""
     state = STATE_NAMES.index(line.state)
-    if line.bare and state < SUCCESS:
+    if line.bare and state in LIVE:
         raise ValueError(f"a task that is {line.state} can't be bare")
     if not line.bare and not line.url:
         raise ValueError("there is no url")
@@ -356,7 +356,7 @@ def _apply_deferred(task: Task, line: TaskLine, form: ExportFormat) -> None:
 def _count(project: ProjectRecord, task: Task) -> None:
     name = STATE_NAMES[task.state]
     setattr(project.counts, name, getattr(project.counts, name) + 1)
-    if task.state <= PROCESSING and not task.apart:
+    if task.state in LIVE and not task.apart:
         project.unfinished += 1
         project.armed = True
     # Where an order begins need not be known exactly.

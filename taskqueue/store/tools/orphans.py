@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taskqueue.core.tasks.task import PROCESSING, STATE_NAMES, SUCCESS, Task
+from taskqueue.core.tasks.task import LIVE, PROCESSING, STATE_NAMES, Task
 from taskqueue.store.contract import StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.pages import pages
@@ -52,7 +52,7 @@ def _has_place(store: StoreReader, task: Task) -> bool:
     if store.get(family, [layout.order_key(task.project, task.key)])[0] is not None:
         spec = store.get(layout.SPECS, [layout.seq_key(task.project, task.seq)])[0]
         return spec is None or _taskid(spec) in (None, task.taskid)
-    return task.state < SUCCESS and _leased(store, task.project, task.seq) == task.taskid
+    return task.state in LIVE and _leased(store, task.project, task.seq) == task.taskid
 
 
 def _leased(store: StoreReader, project: int, seq: int) -> str | None:
