@@ -10,6 +10,7 @@ turn that has begun is decided, or else the whole scheduler is thrown away.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -38,6 +39,9 @@ from taskqueue.core.tasks.task import (
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import AnyOutgoing, Outgoing
+
+NOTHING: Final = Found()
+"""What has been looked up while a turn begins."""
 
 
 class DueWork:
@@ -93,7 +97,7 @@ class TurnState:
     def __init__(self, state: State, now: Now) -> None:
         self.state = state
         self.now = now
-        self.found = Found()
+        self.found = NOTHING
         self.changes = Changes()
         self.asked: dict[SpecRef, Task] = {}
         self.lists: dict[ListRef, ListRef] = {}
