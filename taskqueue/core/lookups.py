@@ -65,11 +65,11 @@ def absorb(turn: TurnState) -> None:
         project = state.projects.by_number.get(order.ref.project)
         if project is None:
             raise Corrupt(f"an order of project number {order.ref.project} was read, which is not known")
-        state.low.pop(project.number, None)
+        state.pending.was_read(project.number)
         project.queue.refill(order.ref.state, order.tasks, end=order.end)
         turn.touch(project)
-    if state.swept:
-        turn.changes.outdate(state.swept)
+    if state.pending.swept:
+        turn.changes.outdate(state.pending.swept)
     turn.asked.update(state.hollow.take(found.later))
     turn.fill(found.specs)
 
@@ -88,18 +88,18 @@ def _wanted(turn: TurnState) -> list[SpecRef]:
 def note_low(state: State, project: Project) -> None:
     """If there is more of the project in the store and little in memory, have it read for the next turn."""
     if _low_orders(state, project):
-        state.low[project.number] = None
+        state.pending.read_further(project.number)
 
 
 def _need_low(state: State, wanted: Needs) -> None:
     """The next entries of orders that ran low; one that has been filled otherwise meanwhile is low no more."""
-    for number in list(state.low):
+    for number in list(state.pending.low):
         if len(wanted.orders) >= REFILLS_A_TURN:
             break
         orders = _low_orders(state, state.projects.by_number[number])
         wanted.orders += orders
         if not orders:
-            del state.low[number]
+            state.pending.was_read(number)
 
 
 def _low_orders(state: State, project: Project) -> list[OrderRef]:

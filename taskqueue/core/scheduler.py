@@ -66,7 +66,7 @@ class Scheduler:
     def next_event_at(self, now: Now) -> float:
         """When the next turn is due even if nothing is heard, in boot-clock seconds; inf: never."""
         state = self._state
-        if state.left_undone or state.low or state.hollow.to_read or put_back(state.before, now):
+        if state.left_undone or state.pending.low or state.hollow.to_read or put_back(state.before, now):
             return now.boot
         due_in = min(state.wall.next_at(), state.crons.next_at(), state.history.due_at) - now.wall
         return max(now.boot, min(state.boot.next_at(), now.boot + due_in))

@@ -18,6 +18,7 @@ from taskqueue.core.projects.failure_groups import FailureCount
 from taskqueue.core.projects.fair_queue import FairQueue
 from taskqueue.core.projects.grand_totals import GrandTotals
 from taskqueue.core.projects.operation_table import OperationTable
+from taskqueue.core.projects.pending_work import PendingWork
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.project_table import ProjectTable
 from taskqueue.core.projects.session import Session
@@ -57,18 +58,12 @@ class State:
     Attributes:
         secret: the key of the pseudonyms of sessions, and of the masks of their tokens.
         sessions: by id, the one that was silent for longest first.
-        low: numbers of projects that have an order to be read further.
         memory: what all of them take in memory.
         silent: sessions that have fallen silent, and hold tasks still of which the specs are being read.
-        barred: by number, projects whose first tasks none of the fetchers that waited may take: see ``suspects``.
         crons: when which project's next cron job is due.
         before: the time of the turn before.
         left_undone: the turn before left something undone because it was long enough.
-        finishing: projects that had nothing left to do at the end of the turn before.
         shared: buckets that several projects share, by name.
-        swept: by project number, up to which seq what the store has of live tasks was dropped by ``clear``; in the
-            order of their turns.
-        old: numbers of projects in which something is too old, in the order of their turns.
         next_log: number of the next entry of the log.
         history: what happened lately, to be written by the minute.
         failures: which failed attempts the store has.
@@ -91,19 +86,15 @@ class State:
         self.sessions: OrderedDict[str, Session] = OrderedDict()
         self.boot: TimerHeap[BootKey] = TimerHeap(self._boot_due_at)
         self.wall: TimerHeap[WallKey] = TimerHeap(self._wall_due_at)
-        self.low: dict[int, None] = {}
         self.memory = MemoryUsage()
         self.hollow = HollowTasks()
         self.silent: dict[str, Session] = {}
-        self.barred: dict[int, Project] = {}
         self.crons: TimerHeap[int] = TimerHeap(self._cron_due_at)
         self.before = Now(Wall(0.0), Boot(0.0))
         self.left_undone = True
-        self.finishing: dict[int, Project] = {}
+        self.pending = PendingWork()
         self.shared: dict[str, SharedBucket] = {}
         self.operations = OperationTable()
-        self.swept: dict[int, int] = {}
-        self.old: dict[int, None] = {}
         self.failures = FailureLog(loaded.first_failure, loaded.last_failure)
         self.failure_counts: OrderedDict[tuple[str, int], FailureCount] = OrderedDict()
         self.waits = Waits()
@@ -137,6 +128,16 @@ class State:
         self.fair_queue.dismiss(session)
         self.wishes.let_go(session.interest)
         session.interest = NOTHING
+
+    def forget(self, session: Session) -> None:
+        """Know a session, which holds nothing, no more."""
+        self.dismiss(session)
+        self.memory.ended -= len(session.ended)
+        self.connections.forget(session)
+        del self.sessions[session.id]
+        self.silent.pop(session.id, None)
+        for kind in _OF_SESSIONS:
+            self.boot.drop((kind, session.id))
 
     # ------------------------------------------------------------------------------------ tasks
 
@@ -215,7 +216,7 @@ def _opens_at(project: Project) -> float:
     return inf if project.hours.open or not len(project.queue.ready) else project.hours.until
 
 
-OF_SESSIONS: Final = ("silence", "forget", "rest")
+_OF_SESSIONS: Final = ("silence", "forget", "rest")
 
 OF_PROJECTS: Final[Mapping[str, Callable[[Project], float]]] = {
     "lease": lambda project: project.queue.processing.next_at(),

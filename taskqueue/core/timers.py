@@ -83,7 +83,7 @@ def _keep_wall(turn: TurnState, key: tuple[str, str | int], budget: int) -> int:
     if kind == "due":
         return _promote(turn, project, budget)
     if kind == "old":
-        state.old[project.number] = None
+        state.pending.drop_old(project.number)
         return 1
     if kind == "check":
         project.begin_checks()

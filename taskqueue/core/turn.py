@@ -125,9 +125,8 @@ def _offer(turn: TurnState) -> None:
         call_crowded(turn)
     for session in turn.freed.values():
         state.fair_queue.weigh(session)
-    if turn.freed and state.barred:
-        barred, state.barred = state.barred, {}
-        for project in barred.values():
+    if turn.freed and state.pending.barred:
+        for project in state.pending.take_barred():
             offer(turn, project)
     for project in turn.dirty.values():
         offer(turn, project)

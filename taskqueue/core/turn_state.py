@@ -21,7 +21,7 @@ from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.state import OF_SESSIONS, State
+from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.failure import FailuresRef
@@ -144,15 +144,8 @@ class TurnState:
 
     def forget_session(self, session: Session) -> None:
         """Forget a session that holds nothing, with its kept outcomes."""
-        state = self.state
-        state.dismiss(session)
-        state.memory.ended -= len(session.ended)
-        state.connections.forget(session)
-        del state.sessions[session.id]
+        self.state.forget(session)
         self.freed.pop(session.id, None)
-        state.silent.pop(session.id, None)
-        for kind in OF_SESSIONS:
-            state.boot.drop((kind, session.id))
         if session.saved_at or session.kept_requests is None:  # if not, the store has nothing of it
             slots = range(OUTCOME_WINDOW) if session.kept_requests is None else tuple(session.kept_requests)
             self.changes.writes.dropped_sessions.append(DroppedSession(session.id, slots))

@@ -330,7 +330,7 @@ def _end_not_told(replace_: Replace) -> None:
 
 def _end_forgotten(replace_: Replace) -> None:
     def finish(turn: TurnState) -> None:
-        for project in turn.state.finishing.values():
+        for project in turn.state.pending.finishing.values():
             project.armed = False
         original(turn)
 

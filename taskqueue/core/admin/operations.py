@@ -200,7 +200,7 @@ def _take_step(turn: TurnState, operation: Operation) -> None:
 
 def _waits(state: State, operation: Operation) -> bool:
     """The project that it is in must be swept first."""
-    return operation.is_bulk and operation.project in state.swept
+    return operation.is_bulk and operation.project in state.pending.swept
 
 
 def _pass_on(turn: TurnState, operation: Operation) -> None:

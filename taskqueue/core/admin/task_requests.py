@@ -180,7 +180,7 @@ def _need_named(turn: TurnState, request: TaskRetry | TaskCancel, wanted: Needs)
     project = state.projects.by_name.get(request.project)
     if project is not None:
         refs = [TaskRef(project.number, taskid) for taskid in request.taskids]
-        is_swept = project.number in state.swept or turn.clears
+        is_swept = project.number in state.pending.swept or turn.clears
         (wanted.whole if is_swept and isinstance(request, TaskRetry) else wanted.tasks).extend(refs)
 
 

@@ -58,6 +58,7 @@ def _drop_live(turn: TurnState, project: Project) -> None:
         turn.revoke(task)
     changes.drop_live(project.number, queue.tasks.values())
     queue.clear()
-    project.cleared = state.swept[project.number] = state.next_number()
+    project.cleared = state.next_number()
+    state.pending.sweep(project.number, project.cleared)
     project.swept_to = ""
     changes.writes.cleared.append(project.number)

@@ -41,7 +41,7 @@ def note(turn: TurnState, project: Project) -> None:
         state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
     project.arm()
     if project.armed and not project.queue.unfinished and not project.holds:
-        state.finishing[project.number] = project
+        state.pending.finish(project)
         turn.more = True
     if not project.armed and not project.holds:
         answer(turn, project)
@@ -51,7 +51,7 @@ def need(state: State, wanted: Needs) -> None:
     """Have the tasks looked up that are to be pushed."""
     wanted.tasks += [
         TaskRef(project.number, project.finisher)
-        for project in state.finishing.values()
+        for project in state.pending.finishing.values()
         if project.finisher and project.finisher not in project.queue.tasks
     ]
 
@@ -59,10 +59,9 @@ def need(state: State, wanted: Needs) -> None:
 def finish(turn: TurnState) -> None:
     """End what has finished with the turn before."""
     state = turn.state
-    for project in state.finishing.values():
+    for project in state.pending.take_finishing():
         if project.number in state.projects.by_number and project.armed and project.is_done(turn.now.wall):
             _finish(turn, project)
-    state.finishing.clear()
 
 
 def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectReply:

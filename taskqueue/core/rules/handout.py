@@ -148,7 +148,7 @@ class HandOut:
         self._refused[key] = self._refused.get(key, 0) + 1
         if self._refused[key] < len(ring.waiting):
             return False
-        self._state.barred[project.number] = project
+        self._state.pending.bar(project)
         return True
 
     def _give(self, project: Project, session: Session, count: int) -> int:

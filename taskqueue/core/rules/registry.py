@@ -104,7 +104,7 @@ def add_project(turn: TurnState, project: Project) -> None:
     state.projects.add(project)
     state.grand_totals.note(project)
     if project.cleared:
-        state.swept[project.number] = project.cleared
+        state.pending.sweep(project.number, project.cleared)
     state.wall.note(("check", project.number), project.check_at())
     _adopt(turn, project)
 
@@ -141,10 +141,7 @@ def remove_project(turn: TurnState, project: Project) -> None:
         turn.revoke(task)
     state.projects.remove(project)
     turn.dirty.pop(project.number, None)
-    state.low.pop(project.number, None)
-    state.swept.pop(project.number, None)
-    state.old.pop(project.number, None)
-    state.barred.pop(project.number, None)
+    state.pending.forget(project.number)
     state.crons.drop(project.number)
     for kind in OF_PROJECTS:
         state.boot.drop((kind, project.number))

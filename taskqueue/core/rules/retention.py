@@ -35,7 +35,7 @@ OLD_AT_ONCE: Final = 8
 def need(turn: TurnState, wanted: Needs) -> None:
     """Have what is old read of the projects whose turn it is."""
     state = turn.state
-    turn.due.ridding = list(islice(state.old, OLD_AT_ONCE))
+    turn.due.ridding = list(islice(state.pending.old, OLD_AT_ONCE))
     parts = [ref for number in turn.due.ridding for ref in _old_in(state.projects.by_number[number], turn.now)]
     limit = max(1, min(OLD_TASKS, state.config.turn_tasks) // max(1, len(parts)))
     wanted.old += [ref._replace(limit=limit) for ref in parts]
@@ -49,9 +49,9 @@ def step(turn: TurnState) -> None:
         if project is not None:
             _drop_page(turn, project, page)
     for number in turn.due.ridding:
-        if number in state.old:
+        if number in state.pending.old:
             _plan(turn, state.projects.by_number[number])
-    turn.more |= bool(state.old)
+    turn.more |= bool(state.pending.old)
 
 
 def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
@@ -65,9 +65,7 @@ def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
 def _plan(turn: TurnState, project: Project) -> None:
     """Go on in one of the next turns if there is more, or else when there will be."""
     state = turn.state
-    del state.old[project.number]
-    if any(_old_in(project, turn.now)):
-        state.old[project.number] = None
+    state.pending.dropped_old(project.number, more=any(_old_in(project, turn.now)))
     state.wall.note(("old", project.number), project.old_at())
 
 

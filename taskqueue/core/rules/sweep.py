@@ -27,7 +27,7 @@ SWEPT_AT_ONCE: Final = 8
 def need(turn: TurnState, wanted: Needs) -> None:
     """Have the next pages read of the projects whose turn it is."""
     state = turn.state
-    some = dict(islice(state.swept.items(), SWEPT_AT_ONCE))
+    some = dict(islice(state.pending.swept.items(), SWEPT_AT_ONCE))
     for number, bound in some.items():
         limit = max(1, min(SWEPT_TASKS, state.config.turn_tasks) // len(some))
         ref = PageRef(number, state.projects.by_number[number].swept_to, limit, whole=False, errors=False)
@@ -40,9 +40,9 @@ def step(turn: TurnState) -> None:
     state = turn.state
     for number, (bound, ref) in turn.due.sweeping.items():
         # It may have been cleared once more in this very turn, or be gone.
-        if state.swept.get(number) == bound:
+        if state.pending.swept.get(number) == bound:
             _take_page(turn, state.projects.by_number[number], turn.found.pages[ref])
-    turn.more |= bool(state.swept)
+    turn.more |= bool(state.pending.swept)
 
 
 def _take_page(turn: TurnState, project: Project, page: FoundPage) -> None:
@@ -52,9 +52,9 @@ def _take_page(turn: TurnState, project: Project, page: FoundPage) -> None:
         if is_left and turn.find(project, task.taskid) is None:
             turn.changes.writes.forgotten.append(task)
     turn.touch(project)
-    bound = state.swept.pop(project.number)
     if page.end:
         project.cleared, project.swept_to = 0, ""
+        state.pending.was_swept(project.number)
     else:
         project.swept_to = page.tasks[-1].taskid
-        state.swept[project.number] = bound
+        state.pending.go_on_sweeping(project.number)

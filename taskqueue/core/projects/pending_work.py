@@ -1,0 +1,82 @@
+"""What is left to do for projects in the turns to come, by their numbers.
+
+low        an order of theirs is to be read further              until it has been read, or has been filled
+swept      what ``clear`` dropped is to be forgotten             page by page, in turns, until nothing is left
+old        something is too old                                  step by step, in turns, until nothing is
+barred     nobody who waits may take their first tasks           until somebody has got a free slot
+finishing  nothing was left to do at the end of a turn           until the next one
+"""
+
+from __future__ import annotations
+
+from taskqueue.core.projects.project import Project
+
+
+class PendingWork:
+    """See the module; everything is for reading."""
+
+    __slots__ = ("barred", "finishing", "low", "old", "swept")
+
+    def __init__(self) -> None:
+        self.low: dict[int, None] = {}
+        self.swept: dict[int, int] = {}
+        self.old: dict[int, None] = {}
+        self.barred: dict[int, Project] = {}
+        self.finishing: dict[int, Project] = {}
+
+    def read_further(self, number: int) -> None:
+        """An order of the project is to be read further."""
+        self.low[number] = None
+
+    def was_read(self, number: int) -> None:
+        """The project's orders have been read, or need not be."""
+        self.low.pop(number, None)
+
+    def sweep(self, number: int, bound: int) -> None:
+        """Forget what the store has of the project's live tasks with seqs up to ``bound``."""
+        self.swept[number] = bound
+
+    def go_on_sweeping(self, number: int) -> None:
+        """Another project has its turn; this one comes again."""
+        self.swept[number] = self.swept.pop(number)
+
+    def was_swept(self, number: int) -> None:
+        """Nothing is left of what was cleared."""
+        del self.swept[number]
+
+    def drop_old(self, number: int) -> None:
+        """Something of the project is too old."""
+        self.old[number] = None
+
+    def dropped_old(self, number: int, *, more: bool) -> None:
+        """The project has had its turn; ``more``: it comes again."""
+        del self.old[number]
+        if more:
+            self.old[number] = None
+
+    def bar(self, project: Project) -> None:
+        """Nobody who waits may take the project's first tasks."""
+        self.barred[project.number] = project
+
+    def take_barred(self) -> list[Project]:
+        """Somebody may take them now, maybe."""
+        barred = list(self.barred.values())
+        self.barred.clear()
+        return barred
+
+    def finish(self, project: Project) -> None:
+        """Nothing is left to do in the project."""
+        self.finishing[project.number] = project
+
+    def take_finishing(self) -> list[Project]:
+        """Those that had nothing left to do at the end of the turn before."""
+        finishing = list(self.finishing.values())
+        self.finishing.clear()
+        return finishing
+
+    def forget(self, number: int) -> None:
+        """The project is no more."""
+        self.low.pop(number, None)
+        self.swept.pop(number, None)
+        self.old.pop(number, None)
+        self.barred.pop(number, None)
