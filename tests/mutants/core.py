@@ -15,8 +15,7 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.wishes import Wishes
 from taskqueue.core.rules import disk_full, fetchers, lease_end, push
 from taskqueue.core.rules.handout import HandOut
-from taskqueue.core.state import State
-from taskqueue.core.tasks.task import PROCESSING, Task
+from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import batches
 from taskqueue.protocol.fields import Now, TaskReport, Token
@@ -47,12 +46,10 @@ def _late_success_keeps_its_token(replace: Replace) -> None:
 
 
 def _body_not_copied(replace: Replace) -> None:
-    def describe(project: Project, task: Task, item: Any, depth: int) -> None:
-        original(project, task, item, depth)
-        if task.spec is not None:
-            task.spec = changed(task.spec, body=item.body)
+    def spec(item: Any, depth: int) -> Any:
+        return changed(original(item, depth), body=item.body)
 
-    original = replace(push, "_describe", describe)
+    original = replace(push, "_spec", spec)
 
 
 def _deferred_body_not_copied(replace: Replace) -> None:
@@ -63,12 +60,13 @@ def _deferred_body_not_copied(replace: Replace) -> None:
 
 
 def _ended_lease_sent_again(replace: Replace) -> None:
-    def send(state: State, now: Now, session: Session, seen: int) -> None:
+    def send(turn: TurnState, session: Session, seen: int) -> None:
+        now = turn.now
         # Of what has run out it is enough that it is not left out: what is left of its time comes to less than 0.
         for task in session.leases.values():
             if task.lease is not None and task.lease.deadline <= now.boot:
                 task.lease.deadline = now.boot + 1e-9
-        original(state, now, session, seen)
+        original(turn, session, seen)
 
     original = replace(fetchers, "_send_unseen", send)
 
