@@ -4,8 +4,7 @@
                            └── later changes are in the logs (*.log), which only grow
 
 A snapshot holds its files open, so that they stay readable when the daemon deletes them, and needs nothing of the
-daemon:
-no lock, no request, no pause. Why it is consistent:
+daemon: no lock, no request, no pause. Why it is consistent:
 
 1. RocksDB records a change of its files in the MANIFEST before it deletes any. So if CURRENT and the length of the
    MANIFEST are the same before and after all files were opened, each file that it names is held. If not, it is tried
@@ -13,10 +12,10 @@ no lock, no request, no pause. Why it is consistent:
 2. A log is read up to where it ends. Every write that had returned before lies before that; a torn tail is what a crash
    leaves, too, and is ignored when the snapshot is opened. A log that is begun later has later writes only.
 
-So a snapshot is what kill -9 would leave, equivalent to a checkpoint
-(https://github.com/facebook/rocksdb/wiki/Checkpoints)
-but made from outside. It is safe on a store that is broken or was made by somebody else: nothing in it leads to a file
-outside of its folder, see ``folder``, and RocksDB gets links to open files only.
+So a snapshot is what kill -9 would leave, equivalent to a checkpoint (https://github.com/facebook/rocksdb/wiki/Checkpoints)
+but made from outside: docs/decisions/0008-file-snapshots.md says why. It is safe on a store that is broken or was made
+by somebody else: nothing in it leads to a file outside of its folder, see ``folder``, and RocksDB gets links to open
+files only.
 """
 
 from __future__ import annotations
