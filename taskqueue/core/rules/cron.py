@@ -31,7 +31,7 @@ JOBS_A_TURN: Final = 64
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Have the tasks of due jobs looked up."""
+    """Take up the jobs that are due, and have their tasks looked up."""
     state, now = turn.state, turn.now
     budget = JOBS_A_TURN
     while budget > 0 and (number := state.crons.pop_due(now.wall)) is not None:

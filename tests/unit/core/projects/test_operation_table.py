@@ -1,0 +1,42 @@
+"""Operations that are under way have their turns; some that have ended are remembered."""
+
+from __future__ import annotations
+
+from taskqueue.core.projects.operation import Operation
+from taskqueue.core.projects.operation_table import ENDED_KEPT, OperationTable
+from taskqueue.core.tasks.records import OperationProgress, OperationRecord
+
+
+def operation(number: int, ended_at: float = 0.0) -> Operation:
+    progress = OperationProgress(number, "retry", ["news"], False, 0, 0, 0, began_at=1.0, ended_at=ended_at)
+    return Operation(OperationRecord(progress, bound=number), [1])
+
+
+def test_operations_have_their_turns_one_after_the_other() -> None:
+    table = OperationTable()
+    first, second = operation(1), operation(2)
+    table.add(first)
+    table.add(second)
+
+    table.pass_on(first)
+
+    assert list(table.running) == [2, 1]
+
+
+def test_one_that_has_ended_is_remembered_until_many_others_have() -> None:
+    table = OperationTable()
+    table.add(operation(1, ended_at=5.0))
+    forgotten = [table.add(operation(2 + n, ended_at=6.0 + n)) for n in range(ENDED_KEPT)]
+
+    assert forgotten == [None] * (ENDED_KEPT - 1) + [1]
+    assert 1 not in table.by_id
+
+
+def test_after_a_start_the_one_that_ended_first_is_forgotten_first() -> None:
+    table = OperationTable()
+    running = operation(1)
+    table.load([running, operation(2, ended_at=9.0), operation(3, ended_at=8.0)])
+
+    forgotten = [table.add(operation(4 + n, ended_at=10.0 + n)) for n in range(ENDED_KEPT - 2)]
+    assert forgotten == [None] * (ENDED_KEPT - 2)
+    assert table.end(running) == 3
