@@ -19,7 +19,7 @@ from taskqueue.protocol.replies import AnyReply, ErrorReply, HelloWanted, Outgoi
 from taskqueue.protocol.requests import Hello, Incoming
 
 
-def hear(turn: TurnState, incoming: Incoming) -> None:
+def answer_request(turn: TurnState, incoming: Incoming) -> None:
     """Answer one request, unless it will be answered when there is something to say."""
     request = incoming.request
     session = turn.state.session(request.session, turn.now)
@@ -29,7 +29,7 @@ def hear(turn: TurnState, incoming: Incoming) -> None:
     if not session.follows(request.n) and (rule.keeps or isinstance(request, Hello)):
         _refuse_jump(turn, session, incoming)
         return
-    if session.peer != incoming.peer and turn.state.connections.hear(session, incoming.peer):
+    if session.peer != incoming.peer and turn.state.connections.move(session, incoming.peer):
         turn.freed[session.id] = session
     session.address = incoming.address
     if not rule.keeps:
@@ -56,7 +56,7 @@ def _want_hello(turn: TurnState, session: Session, incoming: Incoming) -> None:
     """Ask who seems to be a fetcher for a hello, once at each address; producers say none, and need none."""
     if session.leases or RULES[type(incoming.request)].by_fetchers:
         session.asked_for_hello = incoming.peer
-        turn.say(session, HelloWanted(epoch=turn.state.epoch), kept=True)
+        turn.send(session, HelloWanted(epoch=turn.state.epoch), kept=True)
 
 
 def _do(turn: TurnState, session: Session, incoming: Incoming) -> None:
@@ -102,4 +102,4 @@ def _try(turn: TurnState, session: Session, incoming: Incoming) -> AnyReply | No
 def _answer(turn: TurnState, session: Session, reply: AnyReply | Raw | None, *, kept: bool) -> None:
     """None: it will be answered when there is something to say."""
     if reply is not None:
-        turn.say(session, reply, kept=kept)
+        turn.send(session, reply, kept=kept)

@@ -34,11 +34,11 @@ SPECS_A_TURN: Final = 256
 """Hollow tasks that are filled in one turn, beside those that its requests are about."""
 
 
-def begin(turn: TurnState, heard: Sequence[Incoming]) -> Needs:
+def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     """Take up what is due in a turn; return what must be looked up for that, for these requests, and for the heads."""
     state = turn.state
-    state.shed()
-    turn.clears = any(_clears(each) for each in heard)
+    state.release_bodies()
+    turn.clears = any(_clears(each) for each in incoming)
     wanted = Needs()
     clock_step.follow(turn)
     cron.need(turn, wanted)
@@ -48,7 +48,7 @@ def begin(turn: TurnState, heard: Sequence[Incoming]) -> Needs:
     retention.need(turn, wanted)
     failures.need(turn, wanted)
     failure_counts.need(turn, wanted)
-    for each in heard:
+    for each in incoming:
         _need_for(turn, each, wanted)
     _need_low(state, wanted)
     wanted.specs = list(turn.asked)
@@ -114,9 +114,9 @@ def _low_orders(state: State, project: Project) -> list[OrderRef]:
     ]
 
 
-def _need_for(turn: TurnState, heard: Incoming, wanted: Needs) -> None:
+def _need_for(turn: TurnState, incoming: Incoming, wanted: Needs) -> None:
     state = turn.state
-    request = heard.request
+    request = incoming.request
     session = state.sessions.get(request.session)
     # Of one that is unknown the store has nothing: all that it has are loaded, and forgotten here and there at once.
     if session is not None and (session.kept_requests is None or session.has_done(request.n)):
@@ -126,5 +126,5 @@ def _need_for(turn: TurnState, heard: Incoming, wanted: Needs) -> None:
         need(turn, request, wanted)
 
 
-def _clears(heard: Incoming) -> bool:
-    return isinstance(heard.request, ProjectDo | GroupDo) and heard.request.action == "clear"
+def _clears(incoming: Incoming) -> bool:
+    return isinstance(incoming.request, ProjectDo | GroupDo) and incoming.request.action == "clear"

@@ -126,7 +126,7 @@ class State:
     def dismiss(self, session: Session) -> None:
         """The session wants no tasks before it states anew what it wants."""
         self.fair_queue.dismiss(session)
-        self.wishes.let_go(session.interest)
+        self.wishes.release(session.interest)
         session.interest = NOTHING
 
     def forget(self, session: Session) -> None:
@@ -146,9 +146,9 @@ class State:
         if task.taskid in project.queue.tasks:
             self.hollow.want(task)
 
-    def shed(self) -> None:
+    def release_bodies(self) -> None:
         """Let go of bodies that are not to be held; if they are needed again, they are in the store."""
-        for task in self.hollow.take_heavy():
+        for task in self.hollow.take_released():
             project = self.projects.by_number.get(task.project)
             if project is not None and not task.spec_changed and project.queue.tasks.get(task.taskid) is task:
                 task.spec = None

@@ -105,7 +105,7 @@ class Turn:
         for said in undelivered:
             fetchers.miss(turn, said)
         for each in self._incoming:
-            answers.hear(turn, each)
+            answers.answer_request(turn, each)
         keep_appointments(turn)
         operations.step(turn)
         sweep.step(turn)

@@ -91,7 +91,7 @@ class TurnState:
 
     __slots__ = (
         "asked", "changes", "clears", "dirty", "drawn", "due", "entered", "events", "found", "freed", "lists", "more",
-        "now", "outgoing", "state", "told",
+        "now", "outgoing", "state", "waiters_answered",
     )  # fmt: skip
 
     def __init__(self, state: State, now: Now) -> None:
@@ -107,7 +107,7 @@ class TurnState:
         self.freed: dict[str, Session] = {}
         self.drawn: dict[str, SharedBucket] = {}
         self.entered: dict[int, None] = {}
-        self.told = 0
+        self.waiters_answered = 0
         self.outgoing: list[Outgoing] = []
         self.events: list[Event] = []
         self.more = False
@@ -125,13 +125,13 @@ class TurnState:
         self.changes.writes.next_project = projects.next_number
         return number
 
-    def tell(self, kind: EventKind, project: Project, reason: str) -> None:
+    def emit(self, kind: EventKind, project: Project, reason: str) -> None:
         """Tell whoever minds the daemon."""
         self.events.append(Event(kind, project.name, self.now.wall, reason))
 
     # ------------------------------------------------------------------------------------ sessions
 
-    def say(self, session: Session, message: AnyOutgoing | Raw, *, kept: bool) -> None:
+    def send(self, session: Session, message: AnyOutgoing | Raw, *, kept: bool) -> None:
         """Send the session a message; ``kept``: not before what the turn keeps is on disk."""
         self.outgoing.append(Outgoing(session.peer, message, kept, session.id))
 
@@ -179,7 +179,7 @@ class TurnState:
             task.spec = specs[ref]
             state.resize(project, task, size_of(task.spec))
             if task.state == PROCESSING:
-                state.hollow.let_go(task)  # it was wanted for this turn only
+                state.hollow.release_body(task)  # it was wanted for this turn only
             self.touch(project)
 
     def unlease(self, task: Task) -> Session:

@@ -80,7 +80,7 @@ def _names_without_end(replace: Replace) -> None:
 
 
 def _wishes_never_forgotten(replace: Replace) -> None:
-    replace(Wishes, "let_go", lambda self, wished: None)
+    replace(Wishes, "release", lambda self, wished: None)
     replace(invariants, "_check_wishes", lambda state: [])
 
 

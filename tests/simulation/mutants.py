@@ -206,7 +206,7 @@ def _reply_before_commit(replace_: Replace) -> None:
 def _reply_before_sync(replace_: Replace) -> None:
     def answer(turn: TurnState, session: Session, reply: Any, *, kept: bool) -> None:
         if reply is not None:
-            turn.say(session, reply, kept=False)
+            turn.send(session, reply, kept=False)
 
     replace_(answers, "_answer", answer)
 

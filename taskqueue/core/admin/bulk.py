@@ -78,7 +78,7 @@ def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
 def _note(turn: TurnState, project: Project | None, record: OperationRecord) -> None:
     """Tell the log how many tasks of the project were changed; None: it was deleted meanwhile."""
     progress = record.progress
-    count, record.told = progress.matched - record.told, progress.matched
+    count, record.logged = progress.matched - record.logged, progress.matched
     if count and project is not None and not progress.dry_run:
         by, what = Who(record.name, record.address), f"task {progress.action}"
         detail = f"operation {progress.id}"

@@ -51,9 +51,9 @@ def _check_memory(state: State) -> Iterator[str]:
 
 
 def _check_said(state: State) -> Iterator[str]:
-    said = sum(project.said_bytes for project in state.projects.by_name.values())
-    if state.projects.said_bytes != said:
-        yield f"what was said of projects takes {said} bytes, {state.projects.said_bytes} are counted"
+    said = sum(project.overrides_bytes for project in state.projects.by_name.values())
+    if state.projects.overrides_bytes != said:
+        yield f"what was said of projects takes {said} bytes, {state.projects.overrides_bytes} are counted"
 
 
 def _check_wishes(state: State) -> Iterator[str]:

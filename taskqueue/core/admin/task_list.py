@@ -188,7 +188,7 @@ def _ask_hollow(turn: TurnState, project: Project, ref: ListRef) -> None:
     hollow = (task for task in _being_run(project, ref) if task.spec is None)
     for task in islice(hollow, HOLLOW_LOOKED_AT):
         turn.ask(task)
-        turn.state.hollow.let_go(task)
+        turn.state.hollow.release_body(task)
 
 
 def _row(turn: TurnState, task: Task, spec: Spec, attempt: AttemptRecord | None) -> TaskRow:

@@ -73,7 +73,7 @@ class PeriodRing:
         at = self._offset(period // self._ticks - self._periods + 1) + 4 * column
         return int.from_bytes(rows[at : at + 4], byteorder)
 
-    def told(self, columns: Columns, head: int, period: int) -> list[int] | None:
+    def gained_by_columns(self, columns: Columns, head: int, period: int) -> list[int] | None:
         """The same as ``gained``, from what ``columns`` tells instead of rows."""
         left = self._periods + head // self._ticks - period // self._ticks
         if left <= 0:

@@ -255,7 +255,7 @@ class Counters:
         """In the window of each of _RINGS; None: nothing."""
         if self._saved is not None:
             rings = zip(_RINGS, _times_of(self._saved)[1], strict=True)
-            yield from (ring.told(columns, self._period, period) for ring, columns in rings)
+            yield from (ring.gained_by_columns(columns, self._period, period) for ring, columns in rings)
         elif not self._rows:
             yield from [None] * len(_RINGS)
         else:

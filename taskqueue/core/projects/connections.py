@@ -38,7 +38,7 @@ class Connections:
         self._sessions: dict[Peer, dict[str, Session]] = {}
         self.crowded: dict[Peer, dict[str, Session]] = {}
 
-    def hear(self, session: Session, peer: Peer) -> bool:
+    def move(self, session: Session, peer: Peer) -> bool:
         """The session, which was elsewhere, is there from now on; True: it was set aside, and may try again."""
         was_crowded = self.is_crowded(session)
         self.forget(session)

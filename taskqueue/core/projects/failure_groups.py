@@ -57,13 +57,13 @@ class FailureGroups:
         shed: groups that are gone because there were too many.
     """
 
-    __slots__ = ("_groups", "_name_of", "failures", "shed")
+    __slots__ = ("_groups", "_name_of", "dropped", "failures")
 
     def __init__(self, by: FailuresBy) -> None:
         self._name_of = _namer(by)
         self._groups: dict[str | int, Group] = {}
         self.failures = 0
-        self.shed = 0
+        self.dropped = 0
 
     def add(self, failures: Iterable[KeptFailure], projects: Container[int]) -> None:
         """Count those of these projects, by their numbers."""
@@ -81,21 +81,21 @@ class FailureGroups:
                 group.failures += 1
                 group.last = kept
         if len(groups) > GROUPS_MOST:
-            self._shed()
+            self._drop_smallest()
 
     @property
     def count(self) -> int:
         """How many groups there are, or were."""
-        return len(self._groups) + self.shed
+        return len(self._groups) + self.dropped
 
     def largest(self, limit: int) -> list[tuple[str | int, Group]]:
         """Names and groups, the largest first; of equal ones the one that failed last. A project is its number."""
         by_size = sorted(self._groups.items(), key=lambda item: (-item[1].failures, -item[1].last.key))
         return by_size[:limit]
 
-    def _shed(self) -> None:
+    def _drop_smallest(self) -> None:
         kept = dict(self.largest(GROUPS_MOST // 2))
-        self.shed += len(self._groups) - len(kept)
+        self.dropped += len(self._groups) - len(kept)
         self._groups = kept
 
 

@@ -79,13 +79,13 @@ class Project:
         keeps: seconds for which success, failed and cancelled are kept; empty: for ever.
         cron, ticks: by job: how it stands, and when it runs next (unix seconds).
         waiters: for its end.
-        said_bytes: what its overrides take in memory.
+        overrides_bytes: what its overrides take in memory.
     """
 
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "cron", "fetch", "finished", "finisher",
-        "has_limits", "holds", "hours", "keeps", "layers", "name", "number", "overrides", "pause", "queue",
-        "said_bytes", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
+        "has_limits", "holds", "hours", "keeps", "layers", "name", "number", "overrides", "overrides_bytes",
+        "pause", "queue", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
@@ -93,7 +93,7 @@ class Project:
         self.name = record.name
         self.state: ProjectState = record.state
         self.overrides = dict(record.overrides)
-        self.said_bytes = memory_bytes(self.overrides)
+        self.overrides_bytes = memory_bytes(self.overrides)
         self.layers = layers
         self.settings = merge(*layers, self.overrides)
         self.totals = record.totals
@@ -133,7 +133,7 @@ class Project:
         settings = merge(*layers, overrides)
         self.layers = layers
         self.overrides = dict(overrides)
-        self.said_bytes = memory_bytes(self.overrides)
+        self.overrides_bytes = memory_bytes(self.overrides)
         self._use(settings, now)
 
     def _use(self, settings: Settings, now: Boot) -> None:

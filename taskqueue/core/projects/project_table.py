@@ -13,17 +13,17 @@ class ProjectTable:
 
     Attributes:
         by_name, by_number, names: for reading; the latter are in order.
-        said_bytes: that what was said of their settings takes, of all together.
+        overrides_bytes: that what was said of their settings takes, of all together.
         next_number: of the project that is made next.
     """
 
-    __slots__ = ("by_name", "by_number", "names", "next_number", "said_bytes")
+    __slots__ = ("by_name", "by_number", "names", "next_number", "overrides_bytes")
 
     def __init__(self, next_number: int) -> None:
         self.by_name: dict[str, Project] = {}
         self.by_number: dict[int, Project] = {}
         self.names: list[str] = []
-        self.said_bytes = 0
+        self.overrides_bytes = 0
         self.next_number = next_number
 
     def named(self, name: str) -> Project:
@@ -46,19 +46,19 @@ class ProjectTable:
         """Know a project."""
         self.by_name[project.name] = project
         self.by_number[project.number] = project
-        self.said_bytes += project.said_bytes
+        self.overrides_bytes += project.overrides_bytes
         insort(self.names, project.name)
 
     def remove(self, project: Project) -> None:
         """Know a project no more."""
         del self.by_name[project.name]
         del self.by_number[project.number]
-        self.said_bytes -= project.said_bytes
+        self.overrides_bytes -= project.overrides_bytes
         del self.names[bisect_left(self.names, project.name)]
 
-    def note_said(self, before: int, project: Project) -> None:
+    def note_overrides(self, before: int, project: Project) -> None:
         """Something else is said of a project; what was said before took so many bytes."""
-        self.said_bytes += project.said_bytes - before
+        self.overrides_bytes += project.overrides_bytes - before
 
     def take_number(self) -> int:
         """The number of a project that is made now."""

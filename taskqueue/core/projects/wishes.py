@@ -52,10 +52,10 @@ class Wishes:
                     "name fewer, or none to take tasks of any",
                 )
         new = self._hold(stated) if stated else stated
-        self.let_go(former)
+        self.release(former)
         return new
 
-    def let_go(self, wished: Interest) -> None:
+    def release(self, wished: Interest) -> None:
         """A session wants these no more."""
         if not wished:
             return

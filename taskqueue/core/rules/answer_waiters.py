@@ -31,8 +31,8 @@ def begin(turn: TurnState) -> None:
 
 def _tell(turn: TurnState) -> None:
     waits = turn.state.waits
-    while waits.late and turn.told < TOLD_A_TURN:
+    while waits.late and turn.waiters_answered < TOLD_A_TURN:
         waiter, reply = waits.late.popleft()
         waits.leave(waiter)
-        turn.told += 1
-        turn.say(waiter.session, reply, kept=True)
+        turn.waiters_answered += 1
+        turn.send(waiter.session, reply, kept=True)

@@ -106,7 +106,7 @@ def _finish(turn: TurnState, project: Project) -> None:
     project.finished += 1
     turn.touch(project)
     totals = project.totals
-    turn.tell("finished", project, f"so far {totals.success} succeeded, {totals.failed} failed")
+    turn.emit("finished", project, f"so far {totals.success} succeeded, {totals.failed} failed")
     # At once: what this turn is yet to bring must not make them wait for the next end.
     answer(turn, project)
     template = project.settings.on_finished

@@ -195,7 +195,7 @@ def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
         if seen < lease.number <= last and left > 0:
             unseen[lease.number].append(as_assignment(_project(state, task), task, turn.spec_of(task), left))
     for number, tasks in unseen.items():
-        turn.say(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), kept=False)
+        turn.send(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), kept=False)
 
 
 def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:

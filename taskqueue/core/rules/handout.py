@@ -38,11 +38,11 @@ def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> A
         spec.body,
         task.retried,
         task.lastcrawltime,
-        told_schedule(task, spec.schedule),
+        schedule_for_fetcher(task, spec.schedule),
     )
 
 
-def told_schedule(task: Task, schedule: Schedule) -> Schedule:
+def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
     """What a fetcher is told of when and how often the task runs; PLAIN itself, which takes no bytes, if all of it is
     as it is by default."""
     if schedule is PLAIN and not task.priority:
@@ -214,7 +214,7 @@ class HandOut:
             message.fetch[project.name] = project.fetch
         self._state.memory.leased += task.size
         if task.size > self._heavy_bytes:
-            self._state.hollow.let_go(task)
+            self._state.hollow.release_body(task)
 
     def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:
         """The longest message has room for both; not for a body that was taken when the project's fetch was shorter."""
@@ -241,4 +241,4 @@ class HandOut:
         return self._state.config.select_bytes
 
     def _send(self, session: Session) -> None:
-        self._turn.say(session, self._messages[session.id], kept=False)
+        self._turn.send(session, self._messages[session.id], kept=False)

@@ -203,7 +203,7 @@ def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptReco
     project.totals.success += 1
     if project.paused_itself:
         project.set_running()
-        turn.tell("resumed", project, "a task has succeeded")
+        turn.emit("resumed", project, "a task has succeeded")
     project.pause.record.failures = 0
     if schedule.auto_recrawl and schedule.age is not None:
         turn.note_attempt(task, attempt)
@@ -261,14 +261,14 @@ def _fail_project(turn: TurnState, project: Project, lease: Lease, error: str) -
     project.pause_itself(turn.now, reason[:REASON_CHARS])
     turn.state.wall.note(("check", project.number), project.check_at())
     if is_first:
-        turn.tell("paused", project, project.pause.record.reason)
+        turn.emit("paused", project, project.pause.record.reason)
 
 
 def _pass_check(turn: TurnState, project: Project, lease: Lease) -> None:
     """The site answered as it meant to: if it does so again and again, a project that checks may go on."""
     if project.state == "checking" and project.pause.pass_check(lease.check):
         project.set_running()
-        turn.tell("resumed", project, "the site answers")
+        turn.emit("resumed", project, "the site answers")
 
 
 def _last_line(error: str) -> str:

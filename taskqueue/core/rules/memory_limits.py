@@ -95,7 +95,7 @@ def _give_up_awaited(state: State) -> None:
     while over > 0 and len(awaited) > 1:
         task = state.hollow.stop_awaiting(next(iter(awaited)))
         over -= task.size
-        state.hollow.let_go(task)
+        state.hollow.release_body(task)
 
 
 def _trim(state: State, project: Project, which: int) -> None:
@@ -105,4 +105,4 @@ def _trim(state: State, project: Project, which: int) -> None:
     state.memory.note(project.number, which, head.bytes)
     first = head.first()
     if head.bytes > most and first is not None and first.spec and state.hollow.awaited.get(project.number) is not first:
-        state.hollow.let_go(first)
+        state.hollow.release_body(first)

@@ -13,7 +13,7 @@ from taskqueue.core.projects.project import Project, new_record
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.rules.answer_waiters import answer
 from taskqueue.core.settings.jobs import NO_JOBS, CronJob
-from taskqueue.core.settings.layer_size import SAID_MOST, check_memory, check_size, memory_bytes
+from taskqueue.core.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
 from taskqueue.core.settings.settings import Layer, check, merge
 from taskqueue.core.state import NO_PACE, OF_PROJECTS, State
 from taskqueue.core.tasks.task import DELAYED, READY
@@ -75,12 +75,15 @@ def check_settings(state: State, name: str, overrides: Layer) -> None:
     project = state.projects.by_name.get(name)
     check(settings, state.environment, project.settings.cron if project else NO_JOBS)
     check_size(overrides, state.environment)
-    before = project.said_bytes if project is not None else 0
-    if before < (said := memory_bytes(overrides)) and state.projects.said_bytes - before + said > SAID_MOST:
+    before = project.overrides_bytes if project is not None else 0
+    if (
+        before < (said := memory_bytes(overrides))
+        and state.projects.overrides_bytes - before + said > MAX_OVERRIDES_MEMORY
+    ):
         raise Rejected(
             "full",
-            f"settings: what was said of all projects takes {state.projects.said_bytes} bytes in memory, "
-            f"this would take {said}, and {SAID_MOST} are the most; unset some",
+            f"settings: what was said of all projects takes {state.projects.overrides_bytes} bytes in memory, "
+            f"this would take {said}, and {MAX_OVERRIDES_MEMORY} are the most; unset some",
         )
     if settings.bucket and settings.bucket not in state.config.buckets:
         raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
@@ -117,9 +120,9 @@ def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], ove
     """
     state, now = turn.state, turn.now
     before = project.settings.cron
-    said_before = project.said_bytes
+    said_before = project.overrides_bytes
     project.apply(layers, overrides, now.boot)
-    state.projects.note_said(said_before, project)
+    state.projects.note_overrides(said_before, project)
     if project.cap_wait(now.wall):
         state.wall.note(("check", project.number), project.check_at())
     _adopt(turn, project)

@@ -50,6 +50,6 @@ def _look_for_burst(turn: TurnState, project: Project) -> None:
     failing = project.counters.failing(turn.now.wall)
     if not project.bursting and failing >= limit:
         project.bursting = True
-        turn.tell("error-burst", project, f"{failing} attempts have failed within five minutes")
+        turn.emit("error-burst", project, f"{failing} attempts have failed within five minutes")
     elif project.bursting and failing < limit / 2:
         project.bursting = False

@@ -23,12 +23,12 @@ class HollowTasks:
         awaited: by project number, its first task; for reading. ``memory_limits`` says how many there may be.
     """
 
-    __slots__ = ("_heavy", "awaited", "to_read")
+    __slots__ = ("_released", "awaited", "to_read")
 
     def __init__(self) -> None:
         self.to_read: dict[SpecRef, Task] = {}
         self.awaited: OrderedDict[int, Task] = OrderedDict()
-        self._heavy: list[Task] = []
+        self._released: list[Task] = []
 
     def want(self, task: Task) -> None:
         """Have the task's spec read for one of the next turns, if it is hollow."""
@@ -56,11 +56,11 @@ class HollowTasks:
         """Its first task is awaited no more, and returned."""
         return self.awaited.pop(project)
 
-    def let_go(self, task: Task) -> None:
+    def release_body(self, task: Task) -> None:
         """The task's body is not to be held from the next turn on."""
-        self._heavy.append(task)
+        self._released.append(task)
 
-    def take_heavy(self) -> list[Task]:
+    def take_released(self) -> list[Task]:
         """The tasks of which ``let_go`` was said since they were last taken."""
-        heavy, self._heavy = self._heavy, []
-        return heavy
+        released, self._released = self._released, []
+        return released

@@ -156,7 +156,7 @@ class OperationRecord(Struct, array_like=True):
     after: str = ""
     name: str = ""
     address: str = ""
-    told: int = 0
+    logged: int = 0
 
 
 class SessionRecord(Struct, array_like=True):

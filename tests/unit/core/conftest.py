@@ -264,7 +264,7 @@ class World:
         assert view is not None
         return view
 
-    def told(self, project: str = "news") -> list[str]:
+    def event_kinds(self, project: str = "news") -> list[str]:
         """The kinds of events of the project that people were told, in order."""
         return [event.kind for event in self.happened if event.project == project]
 

@@ -24,7 +24,7 @@ def fail(world: World, fetcher: Fetcher, count: int) -> None:
 
 def bursts(world: World) -> int:
     """How often people were told of one."""
-    return world.told().count("error-burst")
+    return world.event_kinds().count("error-burst")
 
 
 def test_a_burst_is_told_once(make_world: MakeWorld) -> None:

@@ -63,7 +63,7 @@ DAMAGES: list[tuple[str, Callable[[State], object]]] = [
     ("1 tasks of ", lambda state: pretend(state.memory, leases=2)),
     ("updates that wait for leases take 0 bytes, 7 are", lambda state: pretend(state.memory, deferred=7)),
     ("0 leases have ended that still take room, 3 are", lambda state: pretend(state.memory, ended=3)),
-    ("what was said of projects takes ", lambda state: pretend(state.projects, said_bytes=-1)),
+    ("what was said of projects takes ", lambda state: pretend(state.projects, overrides_bytes=-1)),
     ("fetchers name 0 projects, 4 are counted", lambda state: pretend(state.wishes, names=4)),
     ("is not known at its connection", disconnect),
     ("connections hold 0 leases, their sessions 1", disconnect),
@@ -118,7 +118,7 @@ def test_a_check_that_nobody_runs_is_said(make_world: MakeWorld) -> None:
 
 
 def test_a_scheduler_that_finds_something_wrong_is_corrupt(world: World) -> None:
-    world.scheduler._state.projects.said_bytes += 1
+    world.scheduler._state.projects.overrides_bytes += 1
 
     with pytest.raises(Corrupt, match="what was said of projects takes"):
         world.scheduler.verify()

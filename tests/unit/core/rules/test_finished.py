@@ -26,7 +26,7 @@ def work(world: World, *taskids: str) -> Fetcher:
 
 def finishes(world: World) -> int:
     """How often the project has finished: what is counted, and what people were told."""
-    told = world.told().count("finished")
+    told = world.event_kinds().count("finished")
     assert world.project().finished == told
     return told
 
@@ -142,7 +142,7 @@ def test_clearing_resetting_and_deleting_do_not_fire_it(world: World, action: Ac
 
     world.do(action)
     world.advance(1000)
-    assert world.told() == []
+    assert world.event_kinds() == []
     if action != "delete":
         assert world.project().unfinished == 0
         assert never_comes(world, world.fetcher(name="another"))
@@ -533,9 +533,9 @@ def test_a_crash_between_the_end_of_the_last_task_and_the_event_loses_nothing(wo
     fetcher = work(world, "a")
 
     world.turn(fetcher.answers(fetcher.finished("a")))
-    assert world.told() == []
+    assert world.event_kinds() == []
     world.reboot() if reboot else world.restart()
-    assert world.told() == ["finished"]
+    assert world.event_kinds() == ["finished"]
     fetcher.hello()
     assert fetcher.taken == ["a", "on_finished"]
     fetcher.done("on_finished")
@@ -547,7 +547,7 @@ def test_a_crash_after_the_event_does_not_repeat_it(world: World) -> None:
     world.set(**AT_THE_END)
     fetcher = work(world, "a")
     fetcher.done("a")
-    assert world.told() == ["finished"]
+    assert world.event_kinds() == ["finished"]
 
     world.restart()
     fetcher.hello()

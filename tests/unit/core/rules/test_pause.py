@@ -219,7 +219,7 @@ def test_with_a_fail_pause_num_of_zero_a_project_never_pauses_itself(make_world:
 
     fail(fetcher, 30)
     assert world.project().state == "running"
-    assert world.told() == []
+    assert world.event_kinds() == []
 
 
 @pytest.mark.parametrize("phase", ["paused", "checking"])
@@ -441,7 +441,7 @@ def test_a_success_of_a_task_handed_out_before_the_pause_resumes_it(make_world: 
 
     early.done("t0")
     assert world.project().state == "running"
-    assert world.told() == ["paused", "resumed"]
+    assert world.event_kinds() == ["paused", "resumed"]
 
 
 def test_a_failed_check_of_an_earlier_phase_does_not_count_in_a_later_one(make_world: MakeWorld) -> None:
@@ -590,13 +590,13 @@ def test_a_project_that_is_cleared_or_reset_in_a_pause_goes_on_to_check(
 def test_pause_and_resume_are_events_said_once(make_world: MakeWorld) -> None:
     world, fetcher = pause(make_world)
     world.restart()
-    assert world.told() == ["paused"]
+    assert world.event_kinds() == ["paused"]
     assert world.happened[0].reason == world.project().reason
     run_out(world, fetcher, PAUSE)
     fetcher.hello()
     for taskid in list(fetcher.held):
         fetcher.fail(taskid)
-    assert (world.told(), world.project().state) == (["paused"], "paused"), "it goes on: nobody is told again"
+    assert (world.event_kinds(), world.project().state) == (["paused"], "paused"), "it goes on: nobody is told again"
 
     run_out(world, fetcher, PAUSE)
     fetcher.hello()
@@ -604,7 +604,7 @@ def test_pause_and_resume_are_events_said_once(make_world: MakeWorld) -> None:
     for taskid in list(fetcher.held):
         fetcher.done(taskid)
     world.restart()
-    assert world.told() == ["paused", "resumed"]
+    assert world.event_kinds() == ["paused", "resumed"]
 
 
 def test_what_a_person_does_is_no_event(make_world: MakeWorld) -> None:
@@ -612,4 +612,4 @@ def test_what_a_person_does_is_no_event(make_world: MakeWorld) -> None:
     for action in ("resume", "pause", "resume", "stop", "start"):
         world.do(action)
 
-    assert world.told() == ["paused"]
+    assert world.event_kinds() == ["paused"]

@@ -40,7 +40,7 @@ def test_a_project_awaits_one_task_at_a_time() -> None:
 
 def test_what_is_to_be_let_go_of_is_told_once() -> None:
     hollow, heavy = HollowTasks(), task(1)
-    hollow.let_go(heavy)
+    hollow.release_body(heavy)
 
-    assert hollow.take_heavy() == [heavy]
-    assert hollow.take_heavy() == []
+    assert hollow.take_released() == [heavy]
+    assert hollow.take_released() == []

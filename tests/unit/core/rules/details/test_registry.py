@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from taskqueue.core.settings.layer_size import MAX_LAYER_MEMORY, SAID_MOST, memory_bytes
+from taskqueue.core.settings.layer_size import MAX_LAYER_MEMORY, MAX_OVERRIDES_MEMORY, memory_bytes
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.replies import AnyReply, ErrorReply, NewTasksReply, ProjectReply
@@ -81,7 +81,7 @@ def test_settings_count_as_what_they_take_when_they_are_decoded() -> None:
 
 def test_what_is_said_of_all_projects_is_bounded_and_less_may_always_be_said() -> None:
     world = World(CoreConfig())
-    names = [f"p{number:03}" for number in range(SAID_MOST // memory_bytes({"fetch": TEXT}))]
+    names = [f"p{number:03}" for number in range(MAX_OVERRIDES_MEMORY // memory_bytes({"fetch": TEXT}))]
     for name in names:
         assert code(say(world, name, fetch=TEXT)) == ""
     assert code(say(world, "one-more", fetch=TEXT)) == "full"
