@@ -29,6 +29,7 @@ from taskqueue.core.parts.events import EVENT_KINDS, EventKind
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.description import DURATION, SIZE
 from taskqueue.core.settings.layer_size import too_long
+from taskqueue.core.settings.schema import Note
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, problems
 from taskqueue.errors import ConfigError
 from taskqueue.protocol.fields import ProjectName
@@ -184,18 +185,11 @@ def build(tables: Mapping[str, Any], path: str) -> Config:
     Raises:
         ConfigError: with all problems, one a line.
     """
-    found = list(_problems(tables))
+    found: list[str] = []
+    sections = {name: _section(name, table, tables, found.append) for name, table in tables.items()}
     if found:
         raise ConfigError("\n".join(f"{path}: {problem}" for problem in found))
-    return Config(
-        server=schema.convert(tables.get("server", {}), Server),
-        store=schema.convert(tables.get("store", {}), StoreSection),
-        limits=schema.convert(tables.get("limits", {}), Limits),
-        webhook=schema.convert(tables.get("webhook", {}), WebhookSection),
-        defaults=tables.get("defaults", {}),
-        projects=tables.get("projects", {}),
-        buckets={name: schema.convert(table, Pace) for name, table in tables.get("buckets", {}).items()},
-    )
+    return Config(**sections)
 
 
 def core_config(config: Config, version: str) -> CoreConfig:
@@ -253,9 +247,7 @@ def override(config: Config, section: str, key: str, value: object) -> Config:
     Raises:
         ConfigError: the value is invalid.
     """
-    for problem in schema.problems(section, {key: value}, SECTIONS[section]):
-        raise ConfigError(problem)
-    said = schema.convert({key: value}, SECTIONS[section])
+    said = schema.read(section, {key: value}, SECTIONS[section], _refuse)
     changed = msgspec.structs.replace(getattr(config, section), **{key: getattr(said, key)})
     return msgspec.structs.replace(config, **{section: changed})
 
@@ -274,35 +266,49 @@ def _read(path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: nested too deep") from None
 
 
-def _problems(tables: Mapping[str, Any]) -> Iterator[str]:
-    for name, table in tables.items():
-        if name not in Config.__struct_fields__:
-            yield f"{name} is not a section; {schema.there_are(name, Config.__struct_fields__)}"
-        elif not isinstance(table, dict):
-            yield f"{name} must be a section, not {schema.shown(table)}"
-        elif name in SECTIONS:
-            yield from schema.problems(name, table, SECTIONS[name])
-        elif name == "defaults":
-            yield from _layer_problems(name, table, tables)
-        else:
-            yield from _named_problems(name, table, tables)
+def _refuse(problem: str) -> None:
+    raise ConfigError(problem)
 
 
-def _named_problems(section: str, named: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
-    """Problems of sections of which there are several: projects, buckets."""
-    for name, table in named.items():
-        where = schema.path(section, name)
-        if not _is_name(name):
-            yield f'{where}: a {section[:-1]} name is 1 to 64 ASCII letters, digits, "_", "-" and "."'
-        if not isinstance(table, dict):
-            yield f"{where} must be a section, not {schema.shown(table)}"
-        elif section == "projects":
-            yield from _layer_problems(where, table, tables)
-        else:
-            found = schema.problems(where, table, Pace)
-            yield from found
-            if not found and "rate" not in table:
-                yield f"{where}.rate must be given: {schema.must_be('', 'rate', Pace).removeprefix('rate must be ')}"
+def _section(name: str, table: Any, tables: Mapping[str, Any], note: Note) -> Any:
+    """What a section says, its problems noted: a value of its type; a layer; or several by name."""
+    if name not in Config.__struct_fields__:
+        note(f"{name} is not a section; {schema.there_are(name, Config.__struct_fields__)}")
+    elif not isinstance(table, dict):
+        note(f"{name} must be a section, not {schema.shown(table)}")
+    elif name in SECTIONS:
+        return schema.read(name, table, SECTIONS[name], note)
+    elif name == "defaults":
+        return _layer(name, table, tables, note)
+    else:
+        return {each: _named(name, each, part, tables, note) for each, part in table.items()}
+    return None
+
+
+def _named(section: str, name: str, table: Any, tables: Mapping[str, Any], note: Note) -> Layer | Pace | None:
+    """One of those of which there are several: projects, buckets."""
+    where = schema.path(section, name)
+    if not _is_name(name):
+        note(f'{where}: a {section[:-1]} name is 1 to 64 ASCII letters, digits, "_", "-" and "."')
+    if not isinstance(table, dict):
+        note(f"{where} must be a section, not {schema.shown(table)}")
+        return None
+    if section == "projects":
+        return _layer(where, table, tables, note)
+    found: list[str] = []
+    pace = schema.read(where, table, Pace, found.append)
+    if not found and "rate" not in table:
+        found.append(f"{where}.rate must be given: {schema.must_be('', 'rate', Pace).removeprefix('rate must be ')}")
+    for problem in found:
+        note(problem)
+    return pace
+
+
+def _layer(where: str, layer: Layer, tables: Mapping[str, Any], note: Note) -> Layer:
+    """Settings of projects as they are written, because layers are merged before they are converted."""
+    for problem in _layer_problems(where, layer, tables):
+        note(problem)
+    return layer
 
 
 def _layer_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
