@@ -21,14 +21,14 @@ from typing import Final
 from taskqueue.protocol.fields import Boot
 
 SLACK: Final = 1e-6
-"""Tokens forgiven: a level that ought to be 1 is off by the rounding of the clock times the rate."""
+"""Tokens forgiven: a level that should be 1 is off by rounding."""
 
 SHORTEST_WAIT: Final = 1e-6
-"""Seconds; so that rounding can never make "in no time at all" out of "not yet"."""
+"""Seconds; so that rounding never turns a wait into none."""
 
 
 class Bucket:
-    """Tokens of one project: ``rate`` a second, never more than ``burst``."""
+    """A bucket that gains ``rate`` tokens a second, up to ``burst``."""
 
     __slots__ = ("at", "burst", "level", "rate")
 
@@ -48,12 +48,12 @@ class Bucket:
         return self.level + SLACK if self.level + SLACK >= 1 else 0
 
     def level_at(self, now: Boot) -> float:
-        """Tokens there are, parts of one included; inf if the rate is."""
+        """Tokens at a time, with fractions; inf if the rate is."""
         self._settle(now)
         return inf if self.rate == inf else self.level
 
     def take(self, count: int, now: Boot) -> None:
-        """Spend ``count`` tokens, which ``available`` has just offered."""
+        """Take ``count`` tokens that ``available`` has just returned."""
         self._settle(now)
         if self.rate != inf:
             self.level -= count
@@ -67,7 +67,7 @@ class Bucket:
         return self.at + max(SHORTEST_WAIT, (1 - self.level) / self.rate)
 
     def change(self, rate: float, burst: float, now: Boot) -> None:
-        """Use another rate and burst from now on; what was gained until now stays, up to the new burst."""
+        """Change rate and burst; tokens gained until now stay, up to the new burst."""
         self._settle(now)
         self.rate = rate
         self.burst = burst

@@ -1,4 +1,4 @@
-"""A change that a person made, as it is kept. ``change_log`` has the rules."""
+"""The record of a change made by a person; ``change_log`` has the rules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is counted of a project: tasks by state, and events. Kept with its record, as maps of what is not 0.
+"""Counts of a project: tasks by state, and events. Stored with its record, as maps without zeros.
 
-A project's totals only grow; what lies between two looks at them is what has happened meanwhile. Both are touched with
-every task, so they are changed in place; whoever is shown them gets ``Counts`` and ``Totals`` of ``protocol.views``.
+A project's totals only grow; the difference of two readings is what happened in between. Both are changed with
+every task, so in place; people are shown ``Counts`` and ``Totals`` of ``protocol.views``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What happened to a project that people want to be told of: values without methods.
+"""Events of projects for people: values without methods.
 
-A turn says them; the shell logs them and calls the webhook. They are told after the turn is kept, and not again after
-a crash.
+A turn emits them; the shell logs them and calls the webhook. That happens after the turn is committed, and not again
+after a crash.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
 
 
 class Event(Struct, frozen=True, gc=False):
-    """Something that happened to a project.
+    """An event of a project.
 
     Attributes:
         kind: paused: by itself, after failures in a row; resumed: by itself, after a check that succeeded; finished:

@@ -14,16 +14,16 @@ from functools import lru_cache
 from typing import Final
 
 COST_MOST: Final = 1 << 20
-"""Of all the matches of a turn's page, in comparisons of a character: 4 ms at worst."""
+"""Bound of the matching cost of one page, in character comparisons: 4 ms at worst."""
 
 REMEMBERED: Final = 64
 
 
 class Glob:
-    """A glob, ready to match.
+    """A compiled glob.
 
     Attributes:
-        weight: comparisons for each character of a text, at most.
+        weight: comparisons per character of a text, at most.
     """
 
     __slots__ = ("_match", "weight")
@@ -34,15 +34,15 @@ class Glob:
         self.weight = max(map(len, pattern.split("*"))) + 1
 
     def matches(self, text: str) -> bool:
-        """The whole text is as the glob says."""
+        """Whether the whole text matches."""
         return self._match(text) is not None
 
     def cost(self, text: str) -> int:
-        """Of matching this text, at most, in comparisons of a character."""
+        """Upper bound of the comparisons for this text."""
         return self.weight * (len(text) + 1)
 
 
 @lru_cache(REMEMBERED)
 def glob(pattern: str) -> Glob:
-    """The glob of that pattern; the last ones are remembered."""
+    """The compiled glob; recent ones are cached."""
     return Glob(pattern)

@@ -23,16 +23,16 @@ from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import Wall
 
 Row = tuple[int, ...]
-"""How many events of each kind, in the order of the fields of EventTotals."""
+"""Number of events of each kind, in the order of the fields of EventTotals."""
 
 NO_EVENTS: Final[Row] = (0,) * len(EventTotals.__struct_fields__)
 
 SECONDS: Final[Mapping[Resolution, int]] = {"minute": 60, "hour": 3600}
 SLICES_MOST: Final[Mapping[Resolution, int]] = {"minute": 24 * 60, "hour": 90 * 24}
-"""Slices that are kept: a day of minutes, 90 days of hours."""
+"""Slices kept: a day of minutes, 90 days of hours."""
 
 LATE_SECONDS: Final = 3600
-"""So long old slices may stay, to go together: each range that is dropped makes reading a little slower."""
+"""How long old slices may stay, to be dropped together: each dropped range makes reading a little slower."""
 
 POINTS_MOST: Final = 8_000_000
 """Points of projects that are kept, of minutes and of hours each; beyond it the oldest slices go, down to nine tenths.
@@ -40,7 +40,7 @@ A point of 3,000 busy projects takes 11 to 15 bytes on disk, so that all take 24
 
 
 class KeptPoint(NamedTuple):
-    """Replaces the project's point of that time, which is counted in minutes, or hours, since 1970."""
+    """Overwrites the project's point at that time, in minutes or hours since 1970."""
 
     resolution: Resolution
     at: int
@@ -49,7 +49,7 @@ class KeptPoint(NamedTuple):
 
 
 class KeptSlice(NamedTuple):
-    """What happened to all projects together, and how many of them have a point of that time."""
+    """The sum over all projects at a time, and how many of them have a point there."""
 
     resolution: Resolution
     at: int
@@ -58,7 +58,7 @@ class KeptSlice(NamedTuple):
 
 
 class DroppedSlices(NamedTuple):
-    """Slices from ``start`` to below ``end`` are to go; if not ``whole``, only the points of projects in them."""
+    """Drop slices from ``start`` to below ``end``; if not ``whole``, only the projects' points in them."""
 
     resolution: Resolution
     start: int
@@ -67,10 +67,10 @@ class DroppedSlices(NamedTuple):
 
 
 class PointsRef(NamedTuple):
-    """Points that request ``n`` of a session asks for.
+    """Points for request ``n`` of a session.
 
     Attributes:
-        project: its number; ALL: of all together.
+        project: its number; ALL: the sum over all projects.
         times: of the slices, in minutes or hours since 1970.
         next: of the slice after these; 0: there is none.
     """
@@ -84,15 +84,15 @@ class PointsRef(NamedTuple):
 
 
 ALL: Final = 0
-"""No number of a project."""
+"""Not a number of any project."""
 
 
 class LoadedSlices(Struct):
-    """What the store has of one resolution.
+    """The slices of one resolution in the store.
 
     Attributes:
-        slices: in order, by time, how many projects have a point in it.
-        rows: points of the last of them, by project; ``sum``: of all together.
+        slices: number of projects with a point, by time, in order.
+        rows: points of the last slice, by project; ``sum``: over all projects.
     """
 
     slices: dict[int, int] = field(default_factory=dict)
@@ -104,9 +104,9 @@ class Series:
     """The slices of one resolution.
 
     Attributes:
-        at: of the slice that is written now, or was last.
-        rows, sum: what is in it.
-        slices: see ``LoadedSlices``; the one that is written now is in it when it is whole.
+        at: time of the slice that is written now, or was written last.
+        rows, sum: its content.
+        slices: see ``LoadedSlices``; the one that is written now is added when it is complete.
     """
 
     __slots__ = ("at", "resolution", "rows", "slices", "sum")
@@ -119,7 +119,7 @@ class Series:
         self.sum = loaded.sum
 
     def begin(self, at: int) -> Iterator[DroppedSlices]:
-        """Write the slice of that time from now on; if the wall clock was put back, what is later goes."""
+        """Begin the slice of that time; if the wall clock was put back, drop later ones."""
         if at == self.at:
             return
         if at < self.at:
@@ -128,21 +128,21 @@ class Series:
         self.at, self.rows, self.sum = at, {}, NO_EVENTS
 
     def add(self, project: int, gained: Row) -> KeptPoint:
-        """The project's point, with what it has gained, which is in the sum already."""
+        """The project's point with what it has gained, which the sum already includes."""
         row = self.rows[project] = _plus(self.rows.get(project, NO_EVENTS), gained)
         return KeptPoint(self.resolution, self.at, project, row)
 
     def count(self, gained: Row) -> None:
-        """Something has gained this."""
+        """Add a gain to the sum."""
         self.sum = _plus(self.sum, gained)
 
     def end(self) -> KeptSlice:
-        """The slice is whole, for now."""
+        """Complete the slice, for now."""
         self.slices[self.at] = len(self.rows)
         return KeptSlice(self.resolution, self.at, self.sum, len(self.rows))
 
     def drop(self) -> Iterator[DroppedSlices]:
-        """What is old goes, and, if there are too many points, the oldest."""
+        """Drop old slices and, if there are too many points, the oldest points."""
         old_to = self.at - SLICES_MOST[self.resolution] + 1
         if self.slices and next(iter(self.slices)) <= old_to - LATE_SECONDS // SECONDS[self.resolution]:
             yield DroppedSlices(self.resolution, 0, old_to, whole=True)
@@ -152,7 +152,7 @@ class Series:
             yield DroppedSlices(self.resolution, 0, self._thin(left), whole=False)
 
     def _thin(self, left: int) -> int:
-        """Take points out of the oldest slices; returns up to where they have none any more."""
+        """Drop points from the oldest slices; returns the time up to which none are left."""
         for time, count in self.slices.items():
             if left <= POINTS_MOST * 9 // 10 or time == self.at:
                 return time
@@ -162,13 +162,13 @@ class Series:
 
 
 class History:
-    """What is to be written, and where it goes.
+    """What is to be written next.
 
     Attributes:
-        minute: that is counted now, since 1970, if anything has happened in it.
-        moved: by number, the projects to which something has happened in it, and their totals before.
+        minute: the current one, since 1970, if anything has happened in it.
+        moved: by number, projects with events in it, and their totals before.
         due: the same of the minute that is being written.
-        ended: by number, the last totals of those of them that were deleted meanwhile.
+        ended: by number, the last totals of those that were deleted meanwhile.
         series: by resolution.
     """
 
@@ -183,25 +183,25 @@ class History:
 
     @property
     def due_at(self) -> float:
-        """When the minute has ended in which something has happened (unix seconds); inf: nothing has."""
+        """End of the current minute (unix seconds); inf: nothing has happened in it."""
         return (self.minute + 1) * 60 if self.moved else inf
 
     def note(self, project: int, before: Row, now_wall: Wall) -> None:
-        """Something has happened to the project, whose totals were so before; the first time in a minute counts."""
+        """Record an event of a project, whose totals before it are given; only the first one in a minute counts."""
         if not self.moved:
             self.minute = int(now_wall // 60)
         self.moved.setdefault(project, before)
 
     def remove(self, project: int, totals: Row) -> None:
-        """The project is no more; what happened to it has happened."""
+        """A project was deleted; its events remain in the sums."""
         if project in self.due or project in self.moved:
             self.ended[project] = totals
 
     def gained(self, project: int, counted: Row | None) -> Row:
-        """What a project has gained in the minute that is being written, and is written now.
+        """What a project has gained in the minute that is being written.
 
         Args:
-            counted: its totals now; None: it is no more.
+            counted: its totals now; None: it was deleted.
         """
         before = self.due.pop(project)
         after = self.moved.get(project) or counted or self.ended.pop(project)
@@ -209,5 +209,5 @@ class History:
 
 
 def _plus(a: Row, b: Row) -> Row:
-    """Both together."""
+    """The sum of two rows."""
     return tuple(map(add, a, b))

@@ -1,7 +1,7 @@
-"""A ring of rows: how high some counts stood at the beginning of each of the last periods. ``windows`` has the picture.
+"""A ring of rows of counters, one row per period, with the counters as they stood at its beginning; see ``windows``.
 
-All rings of a project are parts of one ``bytearray``, so that what has no counts costs nothing and the rest is one
-object. A row is the counts that stand beside one another, of 64 and of 32 bits, modulo that.
+All rings of a project are slices of one ``bytearray``, so that a project without counts costs nothing and any other one
+object. A row has counters of 64 and of 32 bits, modulo their size.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from typing import Final, Literal
 MASK_32: Final = 2**32 - 1
 
 Columns = list[list[int]]
-"""Of a ring: what each period added, the present one first, without the zeros at the end; less than nothing where a
-count passed 2**32."""
+"""Per counter, what each period added, the present one first, without trailing zeros; negative where a counter passed
+2**32.
+"""
 
 Width = Literal["Q", "I"]
-"""Of a number: 64 or 32 bits."""
+"""Of a counter: 64 or 32 bits."""
 
 
 class Layout:
-    """What a row is made of: columns of 64 bits, then columns of 32 bits."""
+    """Columns of a row: those of 64 bits, then those of 32 bits."""
 
     def __init__(self, wide: int, narrow: int) -> None:
         self.packing = Packing(f"={wide}Q{narrow}I")
@@ -35,7 +36,7 @@ class Layout:
 
 
 class PeriodRing:
-    """Where one ring is among the rows of a project, and how to read and write it. Holds no counts itself.
+    """The position of a ring in the bytes of a project, and how to read and write it. Contains no counters itself.
 
     Attributes:
         end: offset of the first byte after it.
@@ -50,14 +51,14 @@ class PeriodRing:
         self.end = start + periods * layout.packing.size
 
     def advance(self, rows: bytearray, head: int, period: int, row: bytes) -> None:
-        """Let ``row`` be that of all periods after the one of ``head``, up to that of ``period``."""
+        """Write ``row`` for all periods after that of ``head``, up to that of ``period``."""
         first, last = head // self._ticks + 1, period // self._ticks
         for n in range(max(first, last - self._periods + 1), last + 1):
             at = self._offset(n)
             rows[at : at + len(row)] = row
 
     def gained(self, rows: bytearray, head: int, period: int, now: Sequence[int]) -> list[int] | None:
-        """What was added in the window that ends with ``period``, up to ``now``; None: nothing since it began."""
+        """What was added in the window that ends with ``period``, up to ``now``; None: nothing."""
         first = period // self._ticks - self._periods + 1
         if first > head // self._ticks:
             return None
@@ -65,16 +66,16 @@ class PeriodRing:
         return [a - b & mask for a, b, mask in zip(now, then, self._layout.masks, strict=True)]
 
     def is_over(self, head: int, period: int) -> bool:
-        """All that was counted until the period of ``head`` was before the window that ends with ``period``."""
+        """Whether everything counted until ``head`` lies before the window that ends with ``period``."""
         return period // self._ticks - self._periods + 1 > head // self._ticks
 
     def level(self, rows: bytearray, period: int, column: int) -> int:
-        """How high one column of 32 bits stood when the window began that ends with ``period``."""
+        """One 32-bit column at the beginning of the window that ends with ``period``."""
         at = self._offset(period // self._ticks - self._periods + 1) + 4 * column
         return int.from_bytes(rows[at : at + 4], byteorder)
 
     def gained_by_columns(self, columns: Columns, head: int, period: int) -> list[int] | None:
-        """The same as ``gained``, from what ``columns`` tells instead of rows."""
+        """Like ``gained``, computed from ``columns`` instead of rows."""
         left = self._periods + head // self._ticks - period // self._ticks
         if left <= 0:
             return None
@@ -86,7 +87,7 @@ class PeriodRing:
         return [self._additions(rows, head, n, now[n]) if total else [] for n, total in enumerate(sums)]
 
     def restore(self, rows: bytearray, head: int, now: Sequence[int], columns: Columns) -> None:
-        """Write the rows of which ``columns`` tells."""
+        """Write the rows that ``columns`` describes."""
         row = self._layout.packing.pack(*[last & mask for last, mask in zip(now, self._layout.masks, strict=True)])
         rows[self._start : self.end] = row * self._periods
         for n, added in enumerate(columns):
@@ -112,7 +113,7 @@ class PeriodRing:
         return memoryview(rows)[self._start : self.end].cast(width)[place]
 
     def _turned(self, column: list[int], head: int) -> list[int]:
-        """From the order of places to that of ages, the present period first; and back, it is the same."""
+        """Reorder a column from positions to ages, the present period first; its own inverse."""
         newest = head // self._ticks % self._periods
         return column[newest::-1] + column[:newest:-1]
 

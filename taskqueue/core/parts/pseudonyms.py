@@ -26,10 +26,10 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 SECRET_BYTES: Final = 32
-"""Of the key of the hash, which is made with the store and never leaves it but in a copy of the whole."""
+"""Length of the hash's key, which is created with the store and leaves it only in a backup."""
 
 _PSEUDONYM_BYTES: Final = 6
-"""12 hex digits: of ten thousand sessions two have the same with a chance of 1 to 5 million."""
+"""12 hex digits: among ten thousand sessions two collide with a chance of 1 to 5 million."""
 
 _MASK_BYTES: Final = 8
 
@@ -47,6 +47,6 @@ class Derived(NamedTuple):
 
 
 def derive(secret: bytes, session: str) -> Derived:
-    """See the module; costs 2 µs."""
+    """Derive pseudonym and mask; costs 2 µs."""
     digest = blake2b(session.encode(), key=secret, digest_size=_PSEUDONYM_BYTES + _MASK_BYTES).digest()
     return Derived(digest[:_PSEUDONYM_BYTES].hex(), int.from_bytes(digest[_PSEUDONYM_BYTES:], "big") >> 1)

@@ -1,8 +1,8 @@
-"""When something is due: the one place that knows how long the scheduler may sleep.
+"""A heap of timers: the one place that knows how long the scheduler may sleep.
 
-Each appointment has a key and a time; making one again moves it earlier, never later. That a thing has become due
-later than its appointment is found out when the time comes (``Scheduler`` asks it), so that keeping an appointment up
-to date costs nothing on the hot path.
+Each timer has a key and a time; setting it again moves it earlier, never later. That a thing has become due
+later than its timer is found out when the timer fires (by asking ``due_at``), so that keeping timers up to date costs
+nothing on the hot path.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from math import inf
 from typing import Final, Generic, TypeVar
 
 SWEEP_AT_LEAST: Final = 64
-"""Entries that were moved earlier leave a dead one behind; so few are not worth sweeping."""
+"""Moved timers leave a dead entry behind; fewer than this are not worth a sweep."""
 
 K = TypeVar("K", bound=int | str | tuple[str, str | int])
 
 
 class TimerHeap(Generic[K]):
-    """Appointments on one clock.
+    """Timers on one clock.
 
     Args:
-        due_at: when the thing behind a key is really due; inf if it is no more. A pure look at the state.
+        due_at: when the thing behind a key is really due; inf if it no longer exists. Must not change anything.
     """
 
     __slots__ = ("_at", "_due_at", "_heap")
@@ -33,11 +33,11 @@ class TimerHeap(Generic[K]):
         self._heap: list[tuple[float, K]] = []
 
     def __len__(self) -> int:
-        """Entries held, dead ones included."""
+        """Number of entries, dead ones included."""
         return len(self._heap)
 
     def note(self, key: K, at: float) -> None:
-        """The thing behind ``key`` is due at ``at`` or, if it was to be earlier, still then; inf is never."""
+        """Set the timer of ``key`` to ``at``, unless it is set to an earlier time; inf: never."""
         if at < self._at.get(key, inf):
             self._at[key] = at
             heappush(self._heap, (at, key))
@@ -46,7 +46,7 @@ class TimerHeap(Generic[K]):
                 heapify(self._heap)
 
     def drop(self, key: K) -> None:
-        """The thing behind ``key`` is no more; nothing of it is left to be found out when its time comes."""
+        """Delete the timer of ``key``."""
         self._at.pop(key, None)
 
     def next_at(self) -> float:
@@ -64,7 +64,7 @@ class TimerHeap(Generic[K]):
         return inf
 
     def pop_due(self, now: float) -> K | None:
-        """Take off the first key whose thing is due; None if none is."""
+        """Remove the first key that is due; None if none is."""
         if self.next_at() > now:
             return None
         return self._drop_first()

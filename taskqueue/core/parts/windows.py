@@ -42,7 +42,7 @@ from taskqueue.core.parts.period_ring import MASK_32, Columns, Layout, PeriodRin
 from taskqueue.protocol.fields import Wall
 
 PERIOD_SECONDS: Final = 10
-"""The shortest period; those of all rings are multiples of it."""
+"""The shortest period; the periods of all rings are multiples of it."""
 
 _FAILED: Final = EventTotals.__struct_fields__.index("failed")
 _RETRIED: Final = EventTotals.__struct_fields__.index("retried")
@@ -94,12 +94,11 @@ _NO_BINS: Final = array("I")
 
 
 class WindowSums(NamedTuple):
-    """What a window holds.
+    """The sums of a window.
 
     Attributes:
         events: of each kind, in the order of the fields of EventTotals.
-        seconds: that the attempts took which ended in it: the mean, and what 19 of 20 took at most; None: there were
-            no attempts.
+        seconds: mean and 95th percentile of the durations of attempts that ended in it; None: there were none.
     """
 
     events: Sequence[int]
@@ -107,12 +106,12 @@ class WindowSums(NamedTuple):
 
 
 class Counters:
-    """The windows of one project. Times are unix seconds, given."""
+    """The windows of one project. Times are unix seconds, passed in."""
 
     __slots__ = ("_bins", "_counted", "_end", "_milliseconds", "_period", "_rows", "_saved", "_shift", "_start")
 
     def __init__(self, totals: EventTotals) -> None:
-        """Windows in which nothing has happened yet; ``totals`` are from before."""
+        """Empty windows; ``totals`` are from before."""
         self._counted = _row_of(totals)
         self._start = self._end = 0.0  # of the present period on the wall clock; an empty one at first
         self._period = self._shift = self._milliseconds = 0
@@ -121,7 +120,7 @@ class Counters:
         self._saved: CountersRecord | None = None  # until something is counted, instead of rows
 
     def note(self, totals: EventTotals, now_wall: Wall) -> bool:
-        """A turn has ended: what the totals gained in it happened now; False if nothing. Totals never shrink."""
+        """Count what the totals gained in a turn that ends now; False if nothing. Totals never shrink."""
         counted = (totals.new, totals.selected, totals.success, totals.failed, totals.retried, totals.timeout)
         if counted == self._counted:
             return False
@@ -131,7 +130,7 @@ class Counters:
         return True
 
     def took(self, seconds: float, now_wall: Wall) -> None:
-        """An attempt has ended, done, failed or timed out, after so many seconds of processing."""
+        """Count the duration in seconds of an attempt that ended, done, failed or timed out."""
         if not self._start <= now_wall < self._end:
             self._begin_period(now_wall)
         milliseconds = int(seconds * 1000 + 0.5) if seconds > 0 else 0
@@ -147,28 +146,28 @@ class Counters:
         bins[place] = bins[place] + 1 & MASK_32
 
     def sums(self, now_wall: Wall) -> list[WindowSums | None]:
-        """Of the last five minutes, hour and day; None: nothing happened. Costs the same however much has."""
+        """Sums of the last five minutes, hour and day; None: nothing happened. Costs the same however much has."""
         gained = list(self._gained(self._period_at(now_wall)))
         return list(map(_sums, gained[: len(_EVENT_RINGS)], gained[len(_EVENT_RINGS) :]))
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """The totals of which all that they gained has been counted, in the order of the fields of EventTotals."""
+        """The totals up to which gains have been counted, in the order of the fields of EventTotals."""
         return self._counted
 
     @property
     def failed(self) -> int:
-        """Attempts that failed, of all that was ever counted: only when it grows ``failing`` does."""
+        """Number of failed attempts ever counted: ``failing`` can grow only when this does."""
         # A timeout is also counted as failed or as retried, so those two are all there is.
         return self._counted[_FAILED] + self._counted[_RETRIED]
 
     def failing(self, now_wall: Wall) -> int:
-        """Attempts that failed in the last five minutes, the timeouts among them, each counted once."""
+        """Failed attempts in the last five minutes, timeouts included, each counted once."""
         gained = next(self._gained(self._period_at(now_wall)))
         return gained[_FAILED] + gained[_RETRIED] if gained else 0
 
     def lately(self, event: int, now_wall: Wall) -> int:
-        """How often one kind of event, a place among the fields of EventTotals, was in the last five minutes."""
+        """Events of one kind, an index into the fields of EventTotals, in the last five minutes."""
         period = max(int(now_wall // PERIOD_SECONDS) + self._shift, self._period)
         if _MINUTES.is_over(self._period, period):
             return 0
@@ -178,7 +177,7 @@ class Counters:
         return gained[event] if gained else 0
 
     def saved(self) -> CountersRecord:
-        """What the store is to keep; it goes into a batch that has the project's totals too."""
+        """The record to store, in a batch that has the project's totals too."""
         if self._saved is not None:
             return self._saved
         if not self._rows:
@@ -192,7 +191,7 @@ class Counters:
 
     @classmethod
     def load(cls, record: CountersRecord | None, totals: EventTotals, now_wall: Wall) -> Counters:
-        """Windows as they were saved (None: never), and what the totals gained since as if it happened now.
+        """Windows as stored (None: never), counting what the totals gained since as if it happened now.
 
         Costs next to nothing if they gained nothing.
         """
@@ -216,7 +215,7 @@ class Counters:
             ring.restore(self._rows, record.period, now, added)
 
     def _begin_period(self, now_wall: Wall) -> None:
-        """Comes before the first thing that is counted, because the present period is an empty one until then."""
+        """Call before the first event of a period is counted, because the present period must be empty until then."""
         if self._saved is not None:
             self._restore(self._saved)
         ticks = _ticks(now_wall)
@@ -229,7 +228,7 @@ class Counters:
             self._advance(ticks + self._shift)
 
     def _advance(self, period: int) -> None:
-        """What was counted until now was before the periods after the last one."""
+        """Move to a later period: what was counted so far lies before it."""
         rows, head = self._rows, self._period
         row = _EVENTS.packing.pack(*[count & MASK_32 for count in self._counted])
         for ring in _EVENT_RINGS:
@@ -252,7 +251,7 @@ class Counters:
         return [self._milliseconds, *self._bins]
 
     def _gained(self, period: int) -> Iterator[list[int] | None]:
-        """In the window of each of _RINGS; None: nothing."""
+        """Gains in the window of each of _RINGS; None: nothing."""
         if self._saved is not None:
             rings = zip(_RINGS, _times_of(self._saved)[1], strict=True)
             yield from (ring.gained_by_columns(columns, self._period, period) for ring, columns in rings)
@@ -277,12 +276,12 @@ def _ticks(now_wall: Wall) -> int:
 
 
 def _trimmed(columns: Columns) -> Columns:
-    """Without the empty ones at the end."""
+    """Columns without empty ones at the end."""
     return columns[: max((n + 1 for n, added in enumerate(columns) if added), default=0)]
 
 
 def _times_of(record: CountersRecord) -> tuple[list[int], list[Columns]]:
-    """Milliseconds and attempts by bin, and the columns of all rings, as they were before they were saved."""
+    """Milliseconds and attempts by bin, and the columns of all rings, as stored."""
     columns = _decode(record.rings)
     rings = [_all_bins(ring, record.bins) for ring in columns[len(_EVENT_RINGS) :]]
     times = [sum(added) for added in _all_bins([[count] for count in record.times], record.bins)]
@@ -290,7 +289,7 @@ def _times_of(record: CountersRecord) -> tuple[list[int], list[Columns]]:
 
 
 def _all_bins(columns: Columns, bins: int) -> Columns:
-    """The column of the milliseconds, and those of the bins of now, of columns that were saved with so many bins."""
+    """Columns stored with an older number of bins, converted to the present bins."""
     milliseconds, *saved = columns or [[]]
     if bins == OCTAVES:
         saved = of_octaves(saved)

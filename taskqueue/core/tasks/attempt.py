@@ -1,4 +1,4 @@
-"""How an attempt to run a task ended, as it is kept: in the history of its task, or beside it if it was a success."""
+"""The record of an ended attempt to run a task, stored in its history or, for a final success, in its order."""
 
 from __future__ import annotations
 

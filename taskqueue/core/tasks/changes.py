@@ -1,6 +1,6 @@
-"""What a turn has changed so far: made with it, gathered while it decides, given away at its end.
+"""The changes of one turn: collected while it decides, and returned as a WriteSet at its end.
 
-It also lays the turn's own changes over what was looked up: ``find`` of a task that left memory in this turn, or that
+It also overlays the turn's own changes on what was looked up: ``find`` of a task that left memory in this turn, or that
 was never in memory, gives the task as it is now, not as the store still has it. Looking at the store's answer alone is
 the classic bug of batching: a ``done`` and a ``new-task`` of one task in one turn.
 """
@@ -15,11 +15,11 @@ from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, Task, size_of
 
 
 class Changes:
-    """The turn's touched tasks, and the tasks it knows that are not in memory.
+    """The tasks that a turn has changed, and the tasks it knows that are not in memory.
 
     Attributes:
         beyond: tasks that are not in memory, as they are now, by project number and taskid.
-        stale: what was looked up of live tasks that ``clear`` had dropped: they are unknown.
+        stale: looked-up records of live tasks that ``clear`` had dropped; these tasks are unknown.
         writes: everything but the moves, which ``take`` adds.
     """
 
@@ -32,44 +32,44 @@ class Changes:
         self.stale: dict[tuple[int, str], Task] = {}
 
     def lay_over(self, tasks: dict[tuple[int, str], Task]) -> None:
-        """Begin with tasks that were looked up, by project number and taskid; they are changed here."""
+        """Start with tasks that were looked up, by project number and taskid; they are changed in place here."""
         self.beyond = tasks
 
     @property
     def touched(self) -> Sequence[Task]:
-        """What differs from what the store has, so far."""
+        """Tasks that differ from what the store has, so far."""
         return self._touched
 
     def touch(self, task: Task) -> None:
-        """The task differs from what the store has."""
+        """Mark the task as different from what the store has."""
         if not task.touched:
             task.touched = True
             self._touched.append(task)
 
     def keep_attempt(self, task: Task, slot: int, attempt: AttemptRecord) -> None:
-        """The attempt goes to a slot, counted round, of the task's history."""
+        """Store the attempt in a slot of the task's history, which is a ring."""
         self.writes.attempts.append(KeptAttempt(task.project, task.taskid, slot % ATTEMPTS_KEPT, attempt))
 
     def left(self, task: Task) -> None:
-        """The task is no longer in memory; this turn still has to see it."""
+        """The task has left memory; the rest of this turn still has to find it."""
         if task.spec is None:
             self._take_spec(task)
         self.beyond[task.project, task.taskid] = task
 
     def outdate(self, bounds: Mapping[int, int]) -> None:
-        """What was looked up of live tasks is stale up to a seq; ``bounds`` has it by project number."""
+        """Looked-up live tasks are stale up to a seq, given by project number in ``bounds``."""
         stale = [ref for ref, task in self.beyond.items() if task.state in LIVE and task.seq <= bounds.get(ref[0], 0)]
         for ref in stale:
             self.stale[ref] = self.beyond.pop(ref)
 
     def forget_stale(self, project: int, taskid: str) -> None:
-        """Rid the store of what ``clear`` left of a task, before another one takes its name."""
+        """Delete what ``clear`` left of a task before another one takes its taskid."""
         task = self.stale.pop((project, taskid), None)
         if task is not None:
             self.writes.forgotten.append(task)
 
     def drop_live(self, project: int, held: Iterable[Task]) -> None:
-        """Nothing live is left of the project: forget what this turn did to such tasks, and how they ran."""
+        """Drop all live tasks of the project: discard this turn's changes of them, and their attempts."""
         for task in held:
             self.beyond[project, task.taskid] = task
         gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and task.state in LIVE]
@@ -87,7 +87,7 @@ class Changes:
         self.writes.attempts = [kept for kept in attempts if (kept.project, kept.taskid) not in refs]
 
     def take(self) -> WriteSet:
-        """End the turn: everything that it changed, each task once."""
+        """End the turn: return all of its changes, each task once."""
         writes = self.writes
         retired = set(writes.dropped_projects)
         writes.moves = [task.as_move() for task in self._touched if task.project not in retired]
@@ -96,7 +96,7 @@ class Changes:
         return writes
 
     def _take_spec(self, task: Task) -> None:
-        """A hollow task may have been looked up whole for this turn: what was read must not be lost."""
+        """Keep the spec of a hollow task that was looked up whole for this turn."""
         known = self.beyond.get((task.project, task.taskid))
         if known is not None and known.spec is not None and known.seq == task.seq:
             task.spec = known.spec

@@ -1,8 +1,9 @@
-"""A failed attempt to run a task, as a small record in an order by time: whose, at which host, by whom, and why.
+"""The record of a failed attempt, stored in an order by time: project, host, fetcher and error.
 
     attempt fails ──► Failure ──put──► family ``failures``, at ``time_key(end of the attempt, number)``
 
-What people ask of it is in ``failures``, how much of it is kept in ``failure_log``. A success puts nothing.
+Queries about failures are answered in ``failure_counts``; how many are stored is in ``failure_log``. Successes store
+none.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 HOST_CHARS: Final = 255
-"""Of a host and its port; a longer one is cut."""
+"""Characters of a host and its port; a longer one is cut."""
 
 ERROR_CHARS: Final = 160
-"""Of the last line of an error; the history of the task has more."""
+"""Characters of an error's last line; the task's history has more."""
 
 _HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?([^/?#]*)")
 
 
 class Failure(Struct, array_like=True, frozen=True, gc=False):
-    """A failed attempt, as the store keeps it.
+    """A failed attempt, as stored.
 
     Attributes:
         project: its number.
-        host: of the task's url; "" if it has none.
-        fetcher: name of who ran it, or its pseudonym if it has none.
-        error: in a short line.
+        host: of the task's url; empty if it has none.
+        fetcher: name of the fetcher, or its pseudonym if it has none.
+        error: the last line, shortened.
     """
 
     project: int
@@ -67,14 +68,14 @@ class FoundFailures(Struct):
 
 
 def host_of(url: str) -> str:
-    """The host of a url, with its port if it names one, in small letters; "" if there is none, as in ``data:,x``.
+    """The host of a url in lower case, with its port if it has one; empty if there is none, as in ``data:,x``.
 
-    One match: ``urlsplit`` takes some ten times as long, and nothing of the rest is wanted here.
+    A single regular expression: ``urlsplit`` takes about ten times as long.
     """
     found = _HOST.match(url)
     return found[1][:HOST_CHARS].lower() if found else ""
 
 
 def short_error(error: str) -> str:
-    """The last line of an error, which says what a traceback comes to; cut where it is long."""
+    """The last line of an error, which has the exception of a traceback; shortened."""
     return error.strip().rpartition("\n")[2].strip()[:ERROR_CHARS]

@@ -1,11 +1,12 @@
-"""Which failures the store has, in numbers: what the next one is called, and which ones have been kept long enough.
+"""Bounds of the failures in the store: the key of the next one, and which are past their retention.
 
-    first ── … the order by time … ── last      numbers grow by one with each failure, so two of them tell how many
+    first ── … the order by time … ── last      numbers grow by one with each failure, so their difference is a count
 
 Rules:
-1. At most FAILURES_MOST are kept, and none for longer than FAILURES_SECONDS. When one is too many, or too old, the next
-   ones go with it, so that many go at once.
-2. What goes is a range from the first one on, looked at in pages: a step drops what is old on one.
+1. At most FAILURES_MOST are stored, and none for longer than FAILURES_SECONDS. When one is too many, or too old, the
+   next
+   ones are dropped with it, so that many are dropped at once.
+2. A range from the first one on is dropped, page by page.
 3. Where the wall clock was put back, times and numbers disagree for as long as it was. Then there may be as many too
    many as failed meanwhile, until they are a week old.
 """
@@ -25,13 +26,13 @@ FAILURES_SECONDS: Final = 7 * 86_400.0
 
 SPARE_FAILURES: Final = 1024
 SPARE_SECONDS: Final = 60.0
-"""Of what is within the bounds, so much goes too."""
+"""Failures that will be too old within this time are dropped, too."""
 
 _NUMBER: Final = (1 << SEQ_BITS) - 1
 
 
 class FailureLog:
-    """The bounds of what the store has.
+    """The bounds of the failures in the store.
 
     Attributes:
         low: no failure has a smaller key.
@@ -41,23 +42,23 @@ class FailureLog:
     __slots__ = ("_first", "_next", "at", "low")
 
     def __init__(self, first: int, last: int) -> None:
-        """Begin with the keys of the first and the last one that the store has; 0: it has none."""
+        """Start with the keys of the first and the last failure in the store; 0: there are none."""
         self._next = (last & _NUMBER) + 1
         self.low = 0
         self.begin_with(first)
 
     @property
     def count(self) -> int:
-        """How many there are: see rule 3."""
+        """Number of failures; see rule 3."""
         return max(0, self._next - self._first)
 
     @property
     def old_at(self) -> float:
-        """When the first one has been kept for as long as may be (unix seconds); inf: there is none."""
+        """When the first one becomes too old (unix seconds); inf: there is none."""
         return self.at + FAILURES_SECONDS
 
     def add(self, at: float) -> int:
-        """The key of a failure that comes now, at unix seconds ``at``."""
+        """The key of a new failure at ``at`` (unix seconds)."""
         key = time_key(at, self._next)
         self._next += 1
         if self.at == inf or key < self.low:
@@ -65,11 +66,11 @@ class FailureLog:
         return key
 
     def is_over(self, now: Wall) -> bool:
-        """It is worth while to look for what is old."""
+        """Whether some failures should be dropped now."""
         return self.count > FAILURES_MOST or self.old_at <= now
 
     def old_of(self, page: Sequence[KeptFailure], now: Wall) -> int:
-        """How many of the first failures, as they were read, are to go when one is too many or too old."""
+        """How many of the first failures, given as a page, are to be dropped."""
         too_early = now - FAILURES_SECONDS + SPARE_SECONDS
         too_low = self._next - FAILURES_MOST + SPARE_FAILURES
         for place, (key, _) in enumerate(page):
@@ -78,7 +79,7 @@ class FailureLog:
         return len(page)
 
     def begin_with(self, key: int) -> None:
-        """The first one that is left has this key; 0: none is left."""
+        """The first remaining failure has this key; 0: none is left."""
         if key:
             self.low, self.at, self._first = key, key_time(key), key & _NUMBER
         else:

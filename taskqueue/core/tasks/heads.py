@@ -1,16 +1,16 @@
-"""What is in memory of a project's orders: the heads of what waits, and all that is being run.
+"""The part of a project's orders that is in memory: heads of waiting tasks, and all processing tasks.
 
-``Head`` holds the first tasks of an order whose whole is in the store. One class serves what may run now and what is
-not due yet, because they differ in nothing but what their keys are made of:
+``Head`` contains the first tasks of an order that is stored in full. One class serves ready and delayed tasks, because
+they differ in nothing but what their keys are made of:
 
     keys   smallest ──────────────────────────────────► largest
-           [ held in the heap ........ ) floor [ in the store only ............ ]
+           [ in the heap ............. ) floor [ in the store only ............ ]
 
 Rules:
-1. The heap holds exactly the stored entries below the floor; without a floor (``NO_FLOOR``) all of them.
-2. Taking an entry out leaves its key in the heap as a tombstone; when tombstones outnumber the entries they are
+1. The heap has exactly the stored entries below the floor; without a floor (``NO_FLOOR``) all of them.
+2. Removing an entry leaves its key in the heap as a tombstone; when tombstones outnumber the entries they are
    swept out, so that a removal costs O(log n) on average and memory is bounded by what is held.
-3. Dry with a floor is not empty: the next entries must be read from the store.
+3. An empty heap with a floor does not mean an empty order: the next entries must be read from the store.
 
 Keys are plain integers (see ``task``): comparing them stays in C, five times faster than comparing tuples.
 """
@@ -26,11 +26,11 @@ from taskqueue.core.tasks.task import NO_FLOOR, Task
 from taskqueue.protocol.fields import Boot
 
 SWEEP_AT_LEAST: Final = 64
-"""Tombstones below this number are not worth sweeping."""
+"""Fewer tombstones than this are not worth a sweep."""
 
 
 class Head:
-    """The head of one order; the smallest key first."""
+    """The head of one order, smallest key first."""
 
     __slots__ = ("bytes", "entries", "floor", "heap", "tight")
 
@@ -45,7 +45,7 @@ class Head:
         return len(self.entries)
 
     def add(self, task: Task) -> bool:
-        """Take the task in at its key; False, changing nothing, if that is not below the floor."""
+        """Add the task at its key; False, changing nothing, if the key is not below the floor."""
         key = task.key
         if key >= self.floor:
             return False
@@ -55,7 +55,7 @@ class Head:
         return True
 
     def remove(self, task: Task) -> None:
-        """Take the task out, if it is held."""
+        """Remove the task, if it is in the head."""
         if self.entries.pop(task.key, None) is None:
             return
         self.bytes -= task.size
@@ -64,7 +64,7 @@ class Head:
             heapify(self.heap)
 
     def first(self) -> Task | None:
-        """The task with the smallest key; None when the head is dry."""
+        """The task with the smallest key; None if the head is empty."""
         heap, entries = self.heap, self.entries
         while heap:
             task = entries.get(heap[0])
@@ -74,26 +74,26 @@ class Head:
         return None
 
     def pop(self) -> Task:
-        """Take out the task that ``first`` has just shown."""
+        """Remove the task that ``first`` has just returned."""
         task = self.entries.pop(heappop(self.heap))
         self.bytes -= task.size
         return task
 
     def resize(self, task: Task, size: int) -> None:
-        """The task takes ``size`` bytes now."""
+        """Set the memory size of a task to ``size`` bytes."""
         if task.key in self.entries:
             self.bytes += size - task.size
         task.size = size
 
     def low_key(self) -> int:
-        """A lower bound of every key of the order, held or stored."""
+        """A lower bound of all keys of the order, in memory or stored."""
         first = self.first()
         return self.floor if first is None else first.key
 
     def trim(self, max_tasks: int, max_bytes: int) -> list[Task]:
-        """Over its bounds, drop the upper part and lower the floor to it; return what was dropped.
+        """If the head exceeds its bounds, drop its upper part and lower the floor; returns the dropped tasks.
 
-        Half of what there is stays, or half of the bytes, so that a trim is rare; and one task, however large.
+        Half of the tasks, or of the bytes, remain, so that trims are rare; but at least one task, however large.
         """
         if len(self.entries) <= max_tasks and (self.bytes <= max_bytes or len(self.entries) == 1):
             return []
@@ -109,7 +109,7 @@ class Head:
         return dropped[::-1]
 
     def is_low(self, max_tasks: int, max_bytes: int) -> bool:
-        """There is more in the store, and little left here.
+        """Whether the store has more entries and few are left here.
 
         After a trim by bytes the next entries are known to be large: they are read when nothing is left, or they
         would be read and dropped again and again.
@@ -121,7 +121,7 @@ class Head:
         return len(self.entries) <= max_tasks // 4 and (self.bytes <= max_bytes // 4 or not self.entries)
 
     def refill(self, tasks: Iterable[Task], *, end: bool) -> None:
-        """Take in the next entries at and above the floor; ``end``: there are none after them."""
+        """Add the next entries at and above the floor; ``end``: there are none after them."""
         last = self.floor
         self.floor = NO_FLOOR
         self.tight = False
@@ -133,7 +133,7 @@ class Head:
 
 
 class Processing:
-    """What is being run, by token, with the next deadline first. Always held whole: capacities bound it."""
+    """All processing tasks, by token, next deadline first. Always in memory: capacities bound it."""
 
     __slots__ = ("heap", "leased")
 
@@ -145,18 +145,18 @@ class Processing:
         return len(self.leased)
 
     def add(self, task: Task, deadline: Boot) -> None:
-        """Run the task's lease until ``deadline`` (boot-clock seconds)."""
+        """Add a task whose lease ends at ``deadline`` (boot-clock seconds)."""
         self.leased[task.token] = task
         heappush(self.heap, (deadline, task.token))
 
     def extend(self, task: Task, deadline: Boot) -> None:
-        """Move the deadline of a lease that is here."""
+        """Move the deadline of a lease."""
         heappush(self.heap, (deadline, task.token))
         if len(self.heap) > 2 * len(self.leased) + SWEEP_AT_LEAST:
             self._sweep()
 
     def remove(self, task: Task) -> None:
-        """End the task's lease."""
+        """Remove the task's lease."""
         del self.leased[task.token]
         if len(self.heap) > 2 * len(self.leased) + SWEEP_AT_LEAST:
             self._sweep()
@@ -173,11 +173,11 @@ class Processing:
         return None
 
     def next_at(self) -> float:
-        """When the next lease runs out, in boot-clock seconds; inf if nothing is being run."""
+        """When the next lease runs out, in boot-clock seconds; inf if there is none."""
         first = self.first()
         return inf if first is None or first.lease is None else first.lease.deadline
 
     def _sweep(self) -> None:
-        """Rid the heap of deadlines that were moved, and of leases that have ended."""
+        """Remove heap entries of moved deadlines and ended leases."""
         self.heap = [(task.lease.deadline, token) for token, task in self.leased.items() if task.lease]
         heapify(self.heap)

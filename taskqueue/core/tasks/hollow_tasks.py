@@ -1,7 +1,7 @@
-"""Tasks whose specs are in the store only, or will be: which are to be read, and which bodies are to be let go of.
+"""Hollow tasks, whose specs are in the store only: which specs to read, and which bodies to release from memory.
 
-hollow ──want──► read in one of the next turns ──► held
-held ──let_go──► hollow, when the next turn begins and the store has the spec for certain
+hollow ──want──► read in one of the next turns ──► in memory
+in memory ──release_body──► hollow, when the next turn begins and the store certainly has the spec
 hollow, and next in its project ──► awaited: read, and held until the task has had its turn
 """
 
@@ -16,11 +16,11 @@ from taskqueue.core.tasks.task import Task
 
 
 class HollowTasks:
-    """See the module.
+    """Queues of specs to read and bodies to release.
 
     Attributes:
-        to_read: in the order in which they will be read; for reading.
-        awaited: by project number, its first task; for reading. ``memory_limits`` says how many there may be.
+        to_read: in the order in which they will be read; read-only for others.
+        awaited: first tasks by project number; read-only for others. ``memory_limits`` bounds their number.
     """
 
     __slots__ = ("_released", "awaited", "to_read")
@@ -36,31 +36,31 @@ class HollowTasks:
             self.to_read[SpecRef(task.project, task.seq)] = task
 
     def first(self, count: int) -> list[SpecRef]:
-        """Those that come next."""
+        """The next ``count`` specs to read."""
         return list(islice(self.to_read, count))
 
     def forget(self, ref: SpecRef) -> None:
-        """It is wanted no more."""
+        """Do not read this spec any more."""
         del self.to_read[ref]
 
     def take(self, found: Iterable[SpecRef]) -> Iterator[tuple[SpecRef, Task]]:
-        """They have been read: want them no more."""
+        """These specs have been read: remove them from the queue."""
         return ((ref, self.to_read.pop(ref)) for ref in found)
 
     def await_body(self, task: Task) -> None:
-        """The task is the next of its project, and lacks its spec."""
+        """The task is next in its project, and its spec is missing."""
         self.want(task)
         self.awaited[task.project] = task
 
     def stop_awaiting(self, project: int) -> Task:
-        """Its first task is awaited no more, and returned."""
+        """Stop awaiting the project's first task, and return it."""
         return self.awaited.pop(project)
 
     def release_body(self, task: Task) -> None:
-        """The task's body is not to be held from the next turn on."""
+        """Release the task's body when the next turn begins."""
         self._released.append(task)
 
     def take_released(self) -> list[Task]:
-        """The tasks of which ``let_go`` was said since they were last taken."""
+        """The tasks passed to ``release_body`` since the last call."""
         released, self._released = self._released, []
         return released

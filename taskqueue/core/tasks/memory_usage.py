@@ -1,12 +1,13 @@
-"""How much the tasks in memory take, all projects together.
+"""Memory used by tasks, over all projects.
 
 Rules:
-1. ``heads`` is the sum of what was noted last of each head; a head that holds nothing is not known here.
-2. Each head that holds anything may have an equal share of the whole.
-3. ``leased`` is the sum of the tasks that are handed out, ``leases`` their number, ``deferred`` the sum of the updates
-   that wait for the ends of leases.
+1. ``heads`` is the sum of the sizes noted last of each head; an empty head is not listed.
+2. Each head that is not empty may use an equal share of the whole.
+3. ``leased`` is the size of all leased tasks, ``leases`` their number, ``deferred`` the size of the updates that wait
+   for
+   the ends of leases.
 
-What must never come in here: which tasks are dropped when it is too much; that is decided in ``memory_limits``.
+Which tasks are dropped when it is too much is decided in ``memory_limits``.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ class MemoryUsage:
     """Sums of bytes.
 
     Attributes:
-        heads: held by all heads together.
-        leased: held by all tasks that are handed out.
-        leases: how many these are.
-        deferred: held by updates of these that wait for their ends.
-        ended: how many leases have ended but still take room of their fetchers, or are said to.
+        heads: used by all heads.
+        leased: used by all leased tasks.
+        leases: number of leased tasks.
+        deferred: used by deferred updates.
+        ended: number of leases that have ended but still occupy room of their fetchers.
     """
 
     __slots__ = ("_holders", "deferred", "ended", "heads", "leased", "leases")
@@ -37,19 +38,19 @@ class MemoryUsage:
         self._holders: OrderedDict[tuple[int, int], int] = OrderedDict()
 
     def note(self, project: int, state: int, held: int) -> None:
-        """The head of a project's order holds so many bytes now."""
+        """Set the size of a head to ``held`` bytes."""
         self.heads += held - self._holders.pop((project, state), 0)
         if held:
             self._holders[project, state] = held
 
     def noted(self, project: int, state: int) -> int:
-        """What was noted last of a head."""
+        """The size noted last of a head."""
         return self._holders.get((project, state), 0)
 
     def share(self, whole: int) -> int:
-        """What each head that holds anything may have of so many bytes."""
+        """The share of each head that is not empty, of ``whole`` bytes."""
         return whole // max(1, len(self._holders))
 
     def longest_untouched(self, count: int) -> list[tuple[int, int]]:
-        """(project number, state) of heads, the one that was noted longest ago first."""
+        """(project number, state) of ``count`` heads, the least recently noted first."""
         return list(islice(self._holders, count))

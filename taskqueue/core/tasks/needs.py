@@ -1,12 +1,13 @@
-"""What the core asks of the store before it decides, and what it is answered: values without methods.
+"""What the core asks the store before it decides, and the answers: values without methods.
 
     begin(now, incoming) ──► Needs ──► store: look up ──► Found ──► decide(found)
 
-What was found is as old as the look-up; the turn's own changes are laid over it by the core, so that a ``done`` and
-a ``new-task`` of one task in one turn see each other.
+The answers are as old as the look-up; the core overlays the turn's own changes, so that a ``done`` and a ``new-task``
+of
+one task in one turn see each other.
 
-A page of a list ends at a key. Where the next one begins depends on the way: from the start it begins with a key,
-backwards it goes on below one.
+A page of a list ends at a key. Where the next one begins depends on the direction: forwards at a key, backwards below
+one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from taskqueue.core.tasks.failure import FailuresRef, FoundFailures
 from taskqueue.core.tasks.task import Spec, Task
 
 LOG_MOST: Final = 100_000
-"""Entries of the log that are kept; of a few hundred bytes each, and 3 kB at most."""
+"""Entries kept in the change log; a few hundred bytes each, and 3 kB at most."""
 
 
 class LogRef(NamedTuple):
@@ -47,7 +48,7 @@ class SpecRef(NamedTuple):
 
 
 class LeaseAnswer(NamedTuple):
-    """A task that somebody reports as done, and the token that he says."""
+    """A task that is reported as done, and the token of the report."""
 
     project: int
     taskid: str
@@ -55,15 +56,15 @@ class LeaseAnswer(NamedTuple):
 
 
 class ListRef(NamedTuple):
-    """A part of an order to be shown: at most ``rows`` tasks of ``state`` that the globs let through.
+    """A range of an order to be listed: at most ``rows`` tasks of ``state`` that match the globs.
 
     Attributes:
-        start, end: keys from the first up to below the second.
-        newest: from the end backwards.
-        limit: tasks looked at, at most.
-        limit_bytes: the read also ends when the urls and bodies read come to so many, but not before the first task.
-        url, error: globs; the latter is about the last attempt. Empty: any.
-        attempts: with the last attempts of tasks that have been run.
+        start, end: keys, the second one excluded.
+        newest: backwards from the end.
+        limit: tasks to examine, at most.
+        limit_bytes: the read also ends when urls and bodies come to this, but not before the first task.
+        url, error: globs; the latter on the last attempt's error. Empty: any.
+        attempts: include the last attempts of tasks that have been run.
     """
 
     project: int
@@ -84,8 +85,8 @@ class FoundList(Struct):
 
     Attributes:
         tasks: with specs, in the order of their keys, or backwards.
-        attempts: by taskid, their last ones.
-        next: where the next page begins; None: there are no further tasks in the part.
+        attempts: the last ones, by taskid.
+        next: where the next page begins; None: the range has no further tasks.
     """
 
     ref: ListRef
@@ -100,7 +101,7 @@ def page_with(newest: bool, key: int) -> int:
 
 
 def page_past(newest: bool, key: int) -> int:
-    """Where the page begins after the task of this key."""
+    """Where the page begins that follows the task of this key."""
     return key + (not newest)
 
 
@@ -118,8 +119,9 @@ class OrderRef(NamedTuple):
 
 
 class OldRef(NamedTuple):
-    """What is old in a project: at most ``limit`` tasks that are over as ``state``, with keys from ``start`` to below
-    ``end``."""
+    """Finished tasks past their retention: at most ``limit`` tasks of ``state`` with keys from ``start`` to below
+    ``end``.
+    """
 
     project: int
     state: int
@@ -129,18 +131,18 @@ class OldRef(NamedTuple):
 
 
 class Old(NamedTuple):
-    """A task that is over, without its spec, and how many of the first slots of its history may be filled."""
+    """A finished task without its spec, and the number of its first history slots that may be filled."""
 
     task: Task
     slots: int
 
 
 class PageRef(NamedTuple):
-    """Known tasks of a project in the order of their taskids, from the first one after ``after``.
+    """Known tasks of a project in the order of their taskids, after ``after``.
 
     Attributes:
-        limit: at most so many.
-        whole: with their specs; fewer if these are large.
+        limit: number of tasks, at most.
+        whole: with their specs; fewer tasks if these are large.
         errors: with the errors of their last attempts.
     """
 
@@ -157,16 +159,16 @@ class Needs(Struct):
     Attributes:
         tasks: by taskid, without their specs.
         whole: by taskid, with their specs.
-        answered: by taskid, with their specs if their tokens are those that are said.
+        answered: by taskid, with their specs if the tokens match.
         specs, later: of hollow tasks in memory; of ``later`` as many as are not too large together.
         orders: the next entries of orders that ran low.
-        sessions: whose kept outcomes are wanted.
-        histories: tasks whose last attempts are wanted.
-        lists: parts of orders to be shown to people.
-        pages: parts of all that is known of a project, for operations.
-        old: what may have been over for too long.
+        sessions: whose stored outcomes are needed.
+        histories: tasks whose last attempts are needed.
+        lists: ranges of orders to be shown to people.
+        pages: known tasks of a project, for operations.
+        old: finished tasks that may be past their retention.
         failures: failed attempts, to be counted or to be dropped.
-        log, points: parts of the log, and of the history of events.
+        log, points: parts of the change log, and of the history of events.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -227,14 +229,14 @@ class FoundOld(Struct):
 
 
 class Found(Struct):
-    """What was looked up. What the store doesn't know is not in the maps.
+    """The results of the look-up. What the store doesn't have is absent from the maps.
 
     Attributes:
-        tasks: answers ``Needs.tasks``, ``whole`` and ``answered``, by TaskRef. Of a task that is processing it is older
+        tasks: answers ``Needs.tasks``, ``whole`` and ``answered``, by TaskRef. For a processing task it is older
             than its lease, which is in memory.
         later: of ``Needs.later``, those that are among ``specs``.
-        sessions: answers as they were sent, by request number; empty for a session that the store doesn't know.
-        histories: last attempts, by their slots.
+        sessions: answers as they were sent, by request number; empty for a session that the store doesn't have.
+        histories: last attempts, by slot.
         lists, pages, old, failures: by what was asked for.
         log: entries by number.
         points: by session and n, in the order of their times; None: nothing happened.

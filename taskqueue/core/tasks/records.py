@@ -1,8 +1,9 @@
-"""What the core gives the store to keep, and what the store tells at start: values without methods.
+"""The records of the core in the store: what a turn writes, and what is loaded at start. Values without methods.
 
     decide(found) ──► WriteSet ──► store: write        load at start: Loaded
 
-Records are arrays of their fields: a new field comes last and has a default, so that older stores can be read.
+Records are encoded as arrays of their fields: a new field comes last and has a default, so that older stores can be
+read.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
 
 
 class PauseRecord(Struct, array_like=True):
-    """How a project's automatic pause stands; see ``pause``.
+    """The state of a project's automatic pause; see ``pause``.
 
     Attributes:
         failures: in a row, since the last success.
@@ -46,10 +47,10 @@ class PauseRecord(Struct, array_like=True):
 
 
 class CronRecord(Struct, array_like=True):
-    """How a cron job stands.
+    """The state of a cron job.
 
     Attributes:
-        last_at: unix seconds of the last tick that was heeded (run or skipped), or when the job was first seen.
+        last_at: unix seconds of the last tick that was run or skipped, or when the job was first seen.
         taskid: of the task that was pushed last; empty: none yet.
     """
 
@@ -101,7 +102,7 @@ class ProjectRecord(Struct, array_like=True):
 
 
 class BucketRecord(Struct, array_like=True):
-    """A shared bucket as the store keeps it; ``at`` on the boot clock."""
+    """A shared bucket, as stored; ``at`` on the boot clock."""
 
     name: str
     level: float
@@ -160,14 +161,14 @@ class OperationRecord(Struct, array_like=True):
 
 
 class SessionRecord(Struct, array_like=True):
-    """A session as the store keeps it: when (unix seconds) it was last heard, to within a minute."""
+    """A session, as stored: unix seconds at which it was last active, to within a minute."""
 
     session: str
     heard_at: float
 
 
 class DroppedSession(NamedTuple):
-    """A session of which nothing is to be left; ``slots`` are those of its outcomes that may be filled."""
+    """A session to be deleted; ``slots`` are those of its outcomes that may be filled."""
 
     session: str
     slots: Sequence[int]

@@ -18,7 +18,7 @@ from taskqueue.protocol.replies import NewOutcome
 
 
 def decide(task: Task | None, schedule: Schedule, now: Wall) -> NewOutcome:
-    """What becomes of a well-formed new-task of a known project; ``now`` in unix seconds."""
+    """The outcome of a well-formed new-task of a known project; ``now`` in unix seconds."""
     if schedule.cancel:
         return _decide_cancel(task, schedule)
     if task is None:
@@ -33,20 +33,20 @@ def decide(task: Task | None, schedule: Schedule, now: Wall) -> NewOutcome:
 
 
 def due_at(schedule: Schedule, now: Wall) -> float:
-    """When the task may first run, in unix seconds; 0 is at once."""
+    """When the task may first run, in unix seconds; 0: at once."""
     at = schedule.exetime if schedule.delay is None else now + schedule.delay
     return at if at > now else 0.0
 
 
 def merges(task: Task, schedule: Schedule, now: Wall) -> bool:
-    """A link to a waiting task changes it: raises its priority, or hurries one that was merely scheduled."""
+    """Whether a link changes a waiting task: raises its priority, or brings forward one that was merely scheduled."""
     if schedule.priority > task.priority:
         return True
     return hurries(task, schedule, now)
 
 
 def hurries(task: Task, schedule: Schedule, now: Wall) -> bool:
-    """The message wants a delayed task earlier, and it is not held back by a retry or a recrawl.
+    """Whether the message brings forward a delayed task that is not held back by a retry or a recrawl.
 
     Pages link to each other all the time: if a link cancelled a back-off, each failing page would be hammered.
     """
@@ -54,7 +54,7 @@ def hurries(task: Task, schedule: Schedule, now: Wall) -> bool:
 
 
 def restarts(task: Task, schedule: Schedule, now: Wall) -> bool:
-    """A task that is over is to run again: forced, with a new itag, or because its age has passed."""
+    """Whether a finished task is to run again: forced, with a new itag, or because its age has passed."""
     if schedule.force_update:
         return True
     if schedule.itag and schedule.itag != task.itag:

@@ -1,7 +1,7 @@
-"""How long what is over is kept, as arithmetic: which keys of its orders are old, and when the first one will be.
+"""The arithmetic of retention: which keys of finished tasks are past it, and when the first one will be.
 
-An order of what is over begins with what ended first. ``low`` is a lower bound of its keys: the time in it and the
-seconds that the project keeps such tasks tell when there is something to look up, without a look at the store.
+The order of a finished state begins with what ended first. ``low`` is a lower bound of its keys: the time in it and the
+project's retention tell when there is something to look up, without a look at the store.
 """
 
 from __future__ import annotations
@@ -16,35 +16,36 @@ from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, OVER, SEQ_BITS, STATE
 from taskqueue.protocol.fields import Wall
 
 NOTHING: Final = NO_FLOOR - 1
-"""The lower bound of an order that is empty; above every key that a task can have."""
+"""The lower bound of an empty order; above every key that a task can have."""
 
 LATE_PART: Final = 0.1
 LATE_AT_LEAST: Final = 1.0
 LATE_AT_MOST: Final = 60.0
-"""Seconds that what is old may stay, so that many tasks go in one turn and not each in a turn of its own: a tenth of
-the time that it is kept, within these bounds."""
+"""Seconds for which expired tasks may stay, so that many are dropped in one turn: a tenth of the retention, within
+these bounds.
+"""
 
 
 def keeps_of(settings: Settings) -> tuple[float, ...]:
-    """Seconds for which success, failed and cancelled are kept; empty: for ever."""
+    """Retention in seconds of success, failed and cancelled; empty: for ever."""
     keeps = settings.keep_success, settings.keep_failed, settings.keep_cancelled
     return () if all(keep == inf for keep in keeps) else keeps
 
 
 def old_below(keep: float, now: Wall) -> int:
-    """The key below which is old what is kept for ``keep`` seconds; ``now`` in unix seconds."""
+    """The key below which tasks are past a retention of ``keep`` seconds; ``now`` in unix seconds."""
     return 0 if keep > now else (floor((now - keep) * 1e6) + 1) << SEQ_BITS
 
 
 def old_at(low: int, keep: float) -> float:
-    """When it is worth while to look for what is old (unix seconds); inf: never."""
+    """When to look for tasks past their retention (unix seconds); inf: never."""
     if low == NOTHING:
         return inf
     return key_time(low) + keep + min(max(keep * LATE_PART, LATE_AT_LEAST), LATE_AT_MOST)
 
 
 def lows_of(record: ProjectRecord) -> list[int]:
-    """Lower bounds by state, as the store has them; of an order that has never had an entry, that there is none."""
+    """Lower bounds by state, as stored; NOTHING for an order that has never had an entry."""
     lows = [NOTHING] * len(STATE_NAMES)
     for place, state in enumerate(OVER):
         if getattr(record.counts, STATE_NAMES[state]):
@@ -53,5 +54,5 @@ def lows_of(record: ProjectRecord) -> list[int]:
 
 
 def packed_lows(lows: Sequence[int]) -> bytes:
-    """The same for the store."""
+    """Lower bounds as stored."""
     return b"".join(low.to_bytes(KEY_BYTES, "big") for low in map(lows.__getitem__, OVER))

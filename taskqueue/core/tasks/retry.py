@@ -28,7 +28,7 @@ class Retry(NamedTuple):
 
 
 def after_failure(schedule: Schedule, settings: Settings, retried: int) -> Retry | None:
-    """The next attempt of a task that has failed ``retried`` times before; None: there is none."""
+    """The next attempt of a task that has failed ``retried`` times before; None: it is over."""
     table = settings.retry_delay
     if not gives_up(schedule, settings, retried + 1):
         delay = table[min(retried, len(table) - 1)]
@@ -48,10 +48,10 @@ def after_timeout(schedule: Schedule, settings: Settings, retried: int, *, timed
 
 
 def gives_up(schedule: Schedule, settings: Settings, failures: int) -> bool:
-    """So many failures are more than the task is to be tried again after."""
+    """Whether so many failures exhaust the task's retries."""
     return failures > (settings.retries if schedule.retries is None else schedule.retries)
 
 
 def recurring(schedule: Schedule) -> bool:
-    """The task runs again and again, so that it is never over by itself."""
+    """Whether the task repeats for ever, and so is never over by itself."""
     return schedule.auto_recrawl and schedule.age is not None

@@ -58,23 +58,23 @@ PRIORITY_TOP: Final = 2**31 - 1
 SEQ_BITS: Final = 64
 KEY_BYTES: Final = 16
 NO_FLOOR: Final = 1 << (8 * KEY_BYTES)
-"""Above every key: an order without a floor is held whole."""
+"""Above every key: an order without a floor is in memory completely."""
 
 NO_TOKEN: Final = Token(0)
-"""Of a task that was never handed out, or whose lease's answer can't count any more."""
+"""Token of a task that was never handed out, or whose lease's answer can't count any more."""
 
 ATTEMPTS_KEPT: Final = 10
-"""In the history of a task; the oldest makes room."""
+"""Attempts in the history of a task; the oldest is overwritten."""
 
 ERROR_BYTES: Final = 2048
-"""Of an attempt's error, in UTF-8, that its history keeps."""
+"""Bytes in UTF-8 of an attempt's error that the history keeps."""
 
 TASK_BYTES: Final = 512
-"""What a task costs in memory besides its url and its body; measured with tracemalloc, rounded up."""
+"""Memory of a task besides its url and its body; measured with tracemalloc, rounded up."""
 
 
 class Spec(Struct, frozen=True, gc=False):
-    """What the producer sent: kept as it came, written once, read again only when a hollow task is needed.
+    """What the producer sent: stored as it came, written once, read again only when a hollow task is needed.
 
     ``depth`` counts the follow-ups between it and a task that was pushed by itself.
     """
@@ -86,15 +86,15 @@ class Spec(Struct, frozen=True, gc=False):
 
 
 NO_SPEC: Final = Spec("", PLAIN, NIL)
-"""What people are shown of that of a bare task."""
+"""Shown to people as the spec of a bare task."""
 
 
 class Lease(Struct, gc=False):
-    """Who runs a task until when.
+    """Who runs a task, and until when.
 
     Attributes:
         session: of the fetcher.
-        number: of the ``select`` message that carried it.
+        number: of the ``select`` message with the task.
         deadline: boot-clock seconds at which it runs out.
         selected_at: boot-clock seconds at which it was handed out.
         deferred: a ``force_update`` that came meanwhile; takes effect when the lease ends.
@@ -166,7 +166,7 @@ class Task(Struct, gc=False, eq=False):
     crashes: int = 0
 
     def describe(self, spec: Spec, *, apart: bool) -> None:
-        """The task, which is nowhere now, is as this spec says from now on."""
+        """Apply a spec to the task, which is in no order at the moment."""
         schedule = spec.schedule
         self.spec = spec
         self.bare = False
@@ -177,32 +177,32 @@ class Task(Struct, gc=False, eq=False):
         self.spec_changed = True
 
     def write_anew(self, spec: Spec) -> None:
-        """Have the store keep the spec, which is the task's, once more."""
+        """Have the task's spec written to the store once more."""
         self.spec = spec
         self.spec_changed = True
 
     def renumber(self, seq: int) -> None:
-        """The task, which is nowhere now, has another seq."""
+        """Give the task, which is in no order at the moment, another seq."""
         if self.kept_state and not self.kept_seq:
             self.kept_seq = self.seq
         self.seq = seq
 
     def restore(self, lease: Lease) -> None:
-        """The store says that it is being run; by its taskid it may not be there."""
+        """Restore a processing task from the store, which may lack a record by its taskid."""
         self.kept_deferred = lease.deferred is not None
         self.unlisted = True
 
     def drop_body(self, now: float) -> None:
-        """All that is left of it is what tells that it was (unix seconds)."""
+        """Make the task bare at ``now`` (unix seconds)."""
         self.bare = True
         self.exetime = now
 
     def stay_as_kept(self) -> None:
-        """What this turn did to it is not to be written."""
+        """Discard this turn's changes of the task."""
         self.touched = self.spec_changed = False
 
     def as_move(self) -> Move:
-        """Its change since the store last had it; from now on the store is taken to have it as it is."""
+        """The change since the store last had the task; from now on it counts as stored."""
         move = (
             self,
             self.kept_state,
@@ -233,12 +233,12 @@ three are made in each task's life: (task, old_state, old_key, old_seq, spec_cha
 
 
 def ready_key(priority: int, seq: int) -> int:
-    """Place among the ready: larger priorities first, then smaller seq."""
+    """Key of a ready task: larger priorities first, then smaller seq."""
     return (PRIORITY_TOP - priority) << SEQ_BITS | seq
 
 
 def time_key(at: float, seq: int) -> int:
-    """Place in an order by time (unix seconds), rounded up to a microsecond so that nothing is early."""
+    """Key in an order by time (unix seconds), rounded up to a microsecond so that nothing is early."""
     micros = round(at * 1e6)
     if micros / 1e6 < at:
         micros += 1
@@ -251,17 +251,17 @@ def key_time(key: int) -> float:
 
 
 def kept_error(error: str) -> str:
-    """What is kept of an attempt's error: its first ERROR_BYTES, and no part of a character."""
+    """The part of an attempt's error that is stored: its first ERROR_BYTES, cut between characters."""
     if 4 * len(error) <= ERROR_BYTES:  # no character is longer than 4 bytes
         return error
     return error.encode()[:ERROR_BYTES].decode(errors="ignore")
 
 
 def deferred_bytes(update: NewTask) -> int:
-    """About how many bytes an update takes that waits for the end of a lease."""
+    """Approximate bytes of a deferred update."""
     return TASK_BYTES + len(update.url) + len(update.body)
 
 
 def size_of(spec: Spec) -> int:
-    """About how many bytes a task with this spec takes in memory."""
+    """Approximate bytes of a task with this spec in memory."""
     return TASK_BYTES + len(spec.url) + len(spec.body)

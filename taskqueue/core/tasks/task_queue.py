@@ -1,11 +1,11 @@
-"""The tasks of one project that are in memory: the heads of ready and delayed, and all that is being run.
+"""The tasks of one project that are in memory: the heads of ready and delayed, and all processing tasks.
 
 Every change of a task's state goes through here, so that it is in exactly one place, is counted there, and is among
-the changes of the turn, which are handed in:
+the changes of the turn, which are passed in:
 
-    put ──► ready | delayed        below the floor: held;  above it: in the store only
-    lease ──► processing           always held
-    finish ──► over                never held
+    put ──► ready | delayed        below the floor: in memory;  above it: in the store only
+    lease ──► processing           always in memory
+    finish ──► over                never in memory
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class TaskQueue:
 
     Attributes:
         tasks: by taskid, everything that is in memory.
-        counts: how many tasks are in each state, by state, in memory or not.
-        unfinished: how many live ones the project is not finished without: those that are not ``apart``.
-        over_low: by state, lower bounds of the keys in the orders of what is over.
+        counts: number of tasks by state, in memory or not.
+        unfinished: number of live tasks that keep the project from being finished: those that are not ``apart``.
+        over_low: by state, lower bounds of the keys in the orders of finished tasks.
     """
 
     __slots__ = ("counts", "delayed", "over_low", "processing", "ready", "tasks", "unfinished")
@@ -70,16 +70,16 @@ class TaskQueue:
 
     @property
     def live(self) -> int:
-        """Tasks that are not over."""
+        """Number of live tasks."""
         return sum(_of_live(self.counts))
 
     @property
     def known(self) -> int:
-        """Tasks, live or over."""
+        """Number of tasks, live or over."""
         return sum(self.counts)
 
     def due_at(self) -> float:
-        """When the first delayed task that is held is due, in unix seconds; inf: none is held."""
+        """When the first delayed task in memory is due, in unix seconds; inf: there is none."""
         first = self.delayed.first()
         return inf if first is None else key_time(first.key)
 
@@ -89,7 +89,7 @@ class TaskQueue:
         return first if first is not None and key_time(first.key) <= now else None
 
     def put_ready(self, changes: Changes, task: Task) -> None:
-        """Let the task run as soon as its turn comes."""
+        """Make the task ready."""
         if task.state:
             self._leave(changes, task)
         task.state = READY
@@ -98,7 +98,7 @@ class TaskQueue:
         self._enter(changes, task, self.ready)
 
     def put_delayed(self, changes: Changes, task: Task, until: float) -> None:
-        """Let the task wait until ``until`` (unix seconds)."""
+        """Delay the task until ``until`` (unix seconds)."""
         if task.state:
             self._leave(changes, task)
         task.state = DELAYED
@@ -107,19 +107,19 @@ class TaskQueue:
         self._enter(changes, task, self.delayed)
 
     def withdraw(self, changes: Changes, task: Task) -> None:
-        """Take the task out of its place, before something of it changes that its place depends on."""
+        """Remove the task from its order before a change that its key depends on."""
         if task.state:
             self._leave(changes, task)
         task.state = 0
 
     def set_apart(self, task: Task) -> None:
-        """Let the project be finished while this task, which is live, goes on."""
+        """Let the project finish while this live task goes on."""
         if not task.apart:
             self.unfinished -= 1
             task.apart = True
 
     def lease(self, changes: Changes, task: Task, token: Token, lease: Lease) -> None:
-        """Give the first ready task away."""
+        """Lease the first ready task."""
         self.ready.pop()
         self.counts[READY] -= 1
         self.counts[PROCESSING] += 1
@@ -132,13 +132,13 @@ class TaskQueue:
         changes.touch(task)
 
     def restore(self, task: Task, lease: Lease) -> None:
-        """Take in a task that the store says is being run."""
+        """Add a processing task loaded from the store."""
         self.tasks[task.taskid] = task
         task.lease = lease
         self.processing.add(task, lease.deadline)
 
     def list_leases(self, changes: Changes) -> None:
-        """Have the store know all that is being run by its taskid, too."""
+        """Have records of all processing tasks written by taskid, too."""
         for task in self.processing.leased.values():
             if task.unlisted:
                 task.unlisted = False
@@ -171,7 +171,7 @@ class TaskQueue:
         changes.left(task)
 
     def reprioritise(self, changes: Changes, task: Task, priority: int) -> None:
-        """Change the priority of a task that waits; it keeps its place among equals."""
+        """Change the priority of a waiting task; it keeps its seq."""
         if task.state == READY:
             self.withdraw(changes, task)
             task.priority = priority
@@ -181,7 +181,7 @@ class TaskQueue:
         changes.touch(task)
 
     def clear(self) -> None:
-        """Hold and count nothing that is live."""
+        """Drop all live tasks from memory and from the counts."""
         self.tasks.clear()
         self.unfinished = 0
         for state in sorted(LIVE):
@@ -191,24 +191,24 @@ class TaskQueue:
         self.processing = Processing()
 
     def head(self, state: int) -> Head:
-        """What is held of the order of a state, which is ready or delayed."""
+        """The head of ready or delayed."""
         return self.ready if state == READY else self.delayed
 
     def trim(self, state: int, max_tasks: int, max_bytes: int) -> None:
-        """Keep the head of an order within its bounds."""
+        """Keep a head within its bounds."""
         head = self.head(state)
         while dropped := head.trim(max_tasks, max_bytes):
             for task in dropped:
                 del self.tasks[task.taskid]
 
     def refill(self, state: int, tasks: list[Task], *, end: bool) -> None:
-        """Take in the next stored entries of an order."""
+        """Add the next stored entries to a head."""
         for task in tasks:
             self.tasks[task.taskid] = task
         self.head(state).refill(tasks, end=end)
 
     def _leave(self, changes: Changes, task: Task) -> None:
-        """Take the task out of where it is, whether that is held or not."""
+        """Remove the task from its order, in memory or not."""
         state = task.state
         self.counts[state] -= 1
         if state in LIVE and not task.apart:
