@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from math import inf
 
-from taskqueue.core import lookups
+from taskqueue.core import lookups, timers
 from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.parts.windows import Counters
@@ -30,7 +30,7 @@ from taskqueue.protocol.fields import Boot, Now
 
 def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> TurnState:
     """The first turn of a scheduler that starts now, with its state."""
-    state = State(loaded, config, environment)
+    state = State(loaded, config, environment, timers.due_at)
     state.before = now
     turn = TurnState(state, now)
     _load_shared(turn, loaded)

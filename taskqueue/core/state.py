@@ -7,9 +7,10 @@ here is a rule that only one of them needs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from math import inf
-from typing import Final
+from typing import Final, Literal, get_args
 
 from taskqueue.core.parts.history import History
 from taskqueue.core.parts.timer_heap import TimerHeap
@@ -45,11 +46,21 @@ NO_PACE: Final = Pace(rate=0.0)
 EPOCH_SHIFT: Final = 44
 """number = epoch (19 bits) | n (44 bits): positive as a signed 64-bit number."""
 
-BootKey = tuple[str, str | int]
-"""("lease" | "bucket" | "wait" | "counters", project number), ("shared", bucket), ("watch", operation) or
-("silence" | "forget" | "rest", session)."""
-WallKey = tuple[str, str | int]
-"""("due" | "check" | "hours" | "hold" | "old", project number), or ("failures", 0)."""
+BootOfProject = Literal["lease", "bucket", "wait", "counters"]
+WallOfProject = Literal["due", "check", "hours", "hold", "old"]
+OfSession = Literal["silence", "forget", "rest"]
+BootKey = (
+    tuple[BootOfProject, int] | tuple[OfSession, str] | tuple[Literal["shared"], str] | tuple[Literal["watch"], int]
+)
+"""A kind of timer of the boot clock, and the project's number, the session, the bucket or the operation it is of."""
+WallKey = tuple[WallOfProject, int] | tuple[Literal["failures"], int]
+"""One of the wall clock, and the project's number. Of failures there is one: 0."""
+DueAt = Callable[["State", BootKey | WallKey], float]
+"""When the thing behind a key is due on its clock; inf: never, or it is no more. What ``timers`` says."""
+
+BOOT_OF_PROJECT: Final[tuple[BootOfProject, ...]] = get_args(BootOfProject)
+WALL_OF_PROJECT: Final[tuple[WallOfProject, ...]] = get_args(WallOfProject)
+OF_SESSION: Final[tuple[OfSession, ...]] = get_args(OfSession)
 
 
 class State:
@@ -71,7 +82,7 @@ class State:
         waits: requests that are to be answered later.
     """
 
-    def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment) -> None:
+    def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, due_at: DueAt) -> None:
         self.config = config
         self.environment = environment
         self.epoch = loaded.epoch
@@ -84,8 +95,8 @@ class State:
         self.next_log = loaded.next_log
         self.history = History(loaded.history)
         self.sessions: OrderedDict[str, Session] = OrderedDict()
-        self.boot: TimerHeap[BootKey] = TimerHeap(self._boot_due_at)
-        self.wall: TimerHeap[WallKey] = TimerHeap(self._wall_due_at)
+        self.boot: TimerHeap[BootKey] = TimerHeap(partial(due_at, self))
+        self.wall: TimerHeap[WallKey] = TimerHeap(partial(due_at, self))
         self.memory = MemoryUsage()
         self.hollow = HollowTasks()
         self.silent: dict[str, Session] = {}
@@ -136,7 +147,7 @@ class State:
         self.connections.forget(session)
         del self.sessions[session.id]
         self.silent.pop(session.id, None)
-        for kind in _OF_SESSIONS:
+        for kind in OF_SESSION:
             self.boot.drop((kind, session.id))
 
     # ------------------------------------------------------------------------------------ tasks
@@ -171,62 +182,6 @@ class State:
             return False
         return project.queue.tasks.get(task.taskid) is task
 
-    # ------------------------------------------------------------------------------------ when things are due
-
-    def _boot_due_at(self, key: BootKey) -> float:
-        kind, name = key
-        if kind == "shared":
-            return self.shared[str(name)].token_at()
-        if kind == "watch":
-            operation = self.operations.by_id.get(int(name))
-            return inf if operation is None else operation.waiters.next_at()
-        if kind in OF_PROJECTS:
-            project = self.projects.by_number.get(int(name))
-            return inf if project is None else OF_PROJECTS[kind](project)
-        session = self.sessions.get(str(name))
-        if session is None:
-            return inf
-        if kind == "silence":
-            return session.heard_at + self.config.fetcher_timeout if session.capacity or session.leases else inf
-        if kind == "rest":
-            return session.rest_until or inf
-        return session.heard_at + max(self.config.session_timeout, self.config.fetcher_timeout)
-
-    def _wall_due_at(self, key: WallKey) -> float:
-        kind, number = key
-        if kind == "failures":
-            return self.failures.old_at
-        project = self.projects.by_number.get(int(number))
-        return inf if project is None else OF_PROJECTS[kind](project)
-
     def _cron_due_at(self, number: int) -> float:
         project = self.projects.by_number.get(number)
         return inf if project is None else min(project.ticks.values(), default=inf)
-
-
-def _token_at(project: Project) -> float:
-    """When a project that has work will have a token; inf if it hands out nothing anyway."""
-    if project.state not in ("running", "checking") or not len(project.queue.ready):
-        return inf
-    return project.bucket.token_at()
-
-
-def _opens_at(project: Project) -> float:
-    """When a project that has work opens; inf if it is open."""
-    return inf if project.hours.open or not len(project.queue.ready) else project.hours.until
-
-
-_OF_SESSIONS: Final = ("silence", "forget", "rest")
-
-OF_PROJECTS: Final[Mapping[str, Callable[[Project], float]]] = {
-    "lease": lambda project: project.queue.processing.next_at(),
-    "bucket": _token_at,
-    "counters": lambda project: project.save_at,
-    "wait": lambda project: project.waiters.next_at(),
-    "due": lambda project: project.queue.due_at(),
-    "check": Project.check_at,
-    "hours": _opens_at,
-    "hold": lambda project: min(project.holds.values(), default=inf),
-    "old": Project.old_at,
-}
-"""When the appointments of a project are due, by their kind."""

@@ -1,19 +1,32 @@
 """Keeping appointments: leases that have run out, silent fetchers, sessions to forget, tokens, tasks that are due.
 
 The work of a turn is bounded: of a million tasks that are due in one second each turn promotes ``turn_tasks``.
+
+Each kind of timer is a row of ``TIMERS``. The rules make appointments by its name and that of the thing that it is of,
+``state.boot.note(("lease", project.number), at)``; which names a clock has, the types of its keys say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple, TypeVar
 
 from taskqueue.core.admin import operations
+from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.rules import completion, fetchers, lease_end, statistics
 from taskqueue.core.rules.eligibility import offer
+from taskqueue.core.state import BootKey, State, WallKey
 from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Corrupt
+
+T = TypeVar("T")
+Find = Callable[[State, int | str], T | None]
 
 FORGET_LATER_SECONDS: Final = 1.0
 """When a session is forgotten from which some tasks are still to be taken."""
@@ -28,67 +41,22 @@ def keep_appointments(turn: TurnState) -> None:
     fetchers.go_on_silent(turn)
     budget = state.config.turn_tasks
     while budget > 0 and (key := state.boot.pop_due(now.boot)) is not None:
-        budget -= _keep_boot(turn, key, budget)
-    while budget > 0 and (key := state.wall.pop_due(now.wall)) is not None:
-        budget -= _keep_wall(turn, key, budget)
+        budget -= _keep(turn, key, budget)
+    while budget > 0 and (wall_key := state.wall.pop_due(now.wall)) is not None:
+        budget -= _keep(turn, wall_key, budget)
     turn.more = budget <= 0
     _forget_beyond_limit(turn)
 
 
-def _keep_boot(turn: TurnState, key: tuple[str, str | int], budget: int) -> int:
-    """Keep one appointment of the boot clock; return its cost."""
-    state, now = turn.state, turn.now
+def due_at(state: State, key: BootKey | WallKey) -> float:
+    """When the thing behind a key is due on its clock; inf: never, or it is no more."""
     kind, name = key
-    if kind == "lease":
-        return _expire(turn, state.projects.by_number[int(name)], budget)
-    if kind == "bucket":
-        offer(turn, state.projects.by_number[int(name)])
-        return 1
-    if kind == "wait":
-        project = state.projects.by_number[int(name)]
-        completion.answer(turn, project, now.boot)
-        state.boot.note(key, project.waiters.next_at())
-        return 1
-    if kind == "counters":
-        statistics.save(turn, state.projects.by_number[int(name)])
-        return SAVE_COST
-    if kind == "watch":
-        operation = state.operations.by_id[int(name)]
-        operations.answer(turn, operation, now.boot)
-        state.boot.note(key, operation.waiters.next_at())
-        return 1
-    if kind == "shared":
-        return 1
-    session = state.sessions[str(name)]
-    if kind == "rest":
-        session.rested()
-        turn.freed[session.id] = session
-        return 1
-    cost = 1 + len(session.leases)
-    fetchers.fall_silent(turn, session)
-    if kind == "forget" and session.leases:
-        state.boot.note(key, now.boot + FORGET_LATER_SECONDS)
-    elif kind == "forget":
-        turn.forget_session(session)
-    return cost
+    return TIMERS[kind].due_at(state, name)
 
 
-def _keep_wall(turn: TurnState, key: tuple[str, str | int], budget: int) -> int:
-    """Keep one appointment of the wall clock; return its cost."""
-    state = turn.state
-    kind, number = key
-    if kind == "failures":
-        return 1  # they were looked up for this turn
-    project = state.projects.by_number[int(number)]
-    if kind == "due":
-        return _promote(turn, project, budget)
-    if kind == "old":
-        state.pending.drop_old(project.number)
-        return 1
-    if kind == "check":
-        project.begin_checks()
-    turn.touch(project)
-    return 1
+def _keep(turn: TurnState, key: BootKey | WallKey, budget: int) -> int:
+    kind, name = key
+    return TIMERS[kind].keep(turn, name, budget)
 
 
 def _forget_beyond_limit(turn: TurnState) -> None:
@@ -137,3 +105,156 @@ def _promote(turn: TurnState, project: Project, budget: int) -> int:
         project.queue.put_ready(turn.changes, task)
         promoted += 1
     return promoted
+
+
+# ------------------------------------------------------------------------------------ what a row is made of
+
+
+def _save(turn: TurnState, project: Project, budget: int) -> int:
+    statistics.save(turn, project)
+    return SAVE_COST
+
+
+def _offer(turn: TurnState, project: Project, budget: int) -> int:
+    offer(turn, project)
+    return 1
+
+
+def _answer_waiters(turn: TurnState, project: Project, budget: int) -> int:
+    completion.answer(turn, project, turn.now.boot)
+    turn.state.boot.note(("wait", project.number), project.waiters.next_at())
+    return 1
+
+
+def _answer_watchers(turn: TurnState, operation: Operation, budget: int) -> int:
+    operations.answer(turn, operation, turn.now.boot)
+    turn.state.boot.note(("watch", operation.id), operation.waiters.next_at())
+    return 1
+
+
+def _fall_silent(turn: TurnState, session: Session, budget: int) -> int:
+    cost = 1 + len(session.leases)
+    fetchers.fall_silent(turn, session)
+    return cost
+
+
+def _forget(turn: TurnState, session: Session, budget: int) -> int:
+    cost = _fall_silent(turn, session, budget)
+    if session.leases:
+        turn.state.boot.note(("forget", session.id), turn.now.boot + FORGET_LATER_SECONDS)
+    else:
+        turn.forget_session(session)
+    return cost
+
+
+def _end_rest(turn: TurnState, session: Session, budget: int) -> int:
+    session.rested()
+    turn.freed[session.id] = session
+    return 1
+
+
+def _begin_checks(turn: TurnState, project: Project, budget: int) -> int:
+    project.begin_checks()
+    turn.touch(project)
+    return 1
+
+
+def _look_again(turn: TurnState, project: Project, budget: int) -> int:
+    turn.touch(project)
+    return 1
+
+
+def _retire(turn: TurnState, project: Project, budget: int) -> int:
+    turn.state.pending.drop_old(project.number)
+    return 1
+
+
+def _silent_at(state: State, session: Session) -> float:
+    return session.heard_at + state.config.fetcher_timeout if session.capacity or session.leases else inf
+
+
+def _forgotten_at(state: State, session: Session) -> float:
+    return session.heard_at + max(state.config.session_timeout, state.config.fetcher_timeout)
+
+
+def _token_at(project: Project) -> float:
+    """When a project that has work will have a token; inf if it hands out nothing anyway."""
+    if project.state not in ("running", "checking") or not len(project.queue.ready):
+        return inf
+    return project.bucket.token_at()
+
+
+def _opens_at(project: Project) -> float:
+    """When a project that has work opens; inf if it is open."""
+    return inf if project.hours.open or not len(project.queue.ready) else project.hours.until
+
+
+class Timer(NamedTuple):
+    """A kind of timer.
+
+    Attributes:
+        due_at: when the thing of that name is really due; inf: never, or it is no more.
+        keep: does what is due, for so much at most; returns what it cost, in tasks that are promoted.
+    """
+
+    due_at: Callable[[State, int | str], float]
+    keep: Callable[[TurnState, int | str, int], int]
+
+
+def _of(find: Find[T], due_at: Callable[[State, T], float], keep: Callable[[TurnState, T, int], int]) -> Timer:
+    """The timer of what ``find`` finds."""
+
+    def thing_due_at(state: State, name: int | str) -> float:
+        thing = find(state, name)
+        return inf if thing is None else due_at(state, thing)
+
+    def keep_thing(turn: TurnState, name: int | str, budget: int) -> int:
+        thing = find(turn.state, name)
+        if thing is None:
+            raise Corrupt(f"a timer of {name!r} is due, which is no more")
+        return keep(turn, thing, budget)
+
+    return Timer(thing_due_at, keep_thing)
+
+
+def _of_project(due_at: Callable[[Project], float], keep: Callable[[TurnState, Project, int], int]) -> Timer:
+    return _of(_project, lambda state, project: due_at(project), keep)
+
+
+def _project(state: State, name: int | str) -> Project | None:
+    return state.projects.by_number.get(name) if isinstance(name, int) else None
+
+
+def _operation(state: State, name: int | str) -> Operation | None:
+    return state.operations.by_id.get(name) if isinstance(name, int) else None
+
+
+def _session(state: State, name: int | str) -> Session | None:
+    return state.sessions.get(name) if isinstance(name, str) else None
+
+
+def _bucket(state: State, name: int | str) -> SharedBucket | None:
+    return state.shared.get(name) if isinstance(name, str) else None
+
+
+TIMERS: Final[Mapping[str, Timer]] = {
+    # On the boot clock.
+    "lease": _of_project(lambda project: project.queue.processing.next_at(), _expire),
+    "bucket": _of_project(_token_at, _offer),
+    "wait": _of_project(lambda project: project.waiters.next_at(), _answer_waiters),
+    "counters": _of_project(lambda project: project.save_at, _save),
+    "watch": _of(_operation, lambda state, operation: operation.waiters.next_at(), _answer_watchers),
+    "shared": _of(_bucket, lambda state, bucket: bucket.token_at(), lambda turn, bucket, budget: 1),
+    "silence": _of(_session, _silent_at, _fall_silent),
+    "forget": _of(_session, _forgotten_at, _forget),
+    "rest": _of(_session, lambda state, session: session.rest_until or inf, _end_rest),
+    # On the wall clock.
+    "due": _of_project(lambda project: project.queue.due_at(), _promote),
+    "check": _of_project(Project.check_at, _begin_checks),
+    "hours": _of_project(_opens_at, _look_again),
+    "hold": _of_project(lambda project: min(project.holds.values(), default=inf), _look_again),
+    "old": _of_project(Project.old_at, _retire),
+    # What is old was looked up for this turn.
+    "failures": Timer(lambda state, name: state.failures.old_at, lambda turn, name, budget: 1),
+}
+"""A row a kind. A later one is a row here, and its name among those of its clock in ``state``."""

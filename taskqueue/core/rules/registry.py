@@ -15,7 +15,7 @@ from taskqueue.core.rules.answer_waiters import answer
 from taskqueue.core.settings.jobs import NO_JOBS, CronJob
 from taskqueue.core.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
 from taskqueue.core.settings.settings import Layer, check, merge
-from taskqueue.core.state import NO_PACE, OF_PROJECTS, State
+from taskqueue.core.state import BOOT_OF_PROJECT, NO_PACE, WALL_OF_PROJECT, State
 from taskqueue.core.tasks.task import DELAYED, READY
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
@@ -146,9 +146,10 @@ def remove_project(turn: TurnState, project: Project) -> None:
     turn.dirty.pop(project.number, None)
     state.pending.forget(project.number)
     state.crons.drop(project.number)
-    for kind in OF_PROJECTS:
-        state.boot.drop((kind, project.number))
-        state.wall.drop((kind, project.number))
+    for of_boot in BOOT_OF_PROJECT:
+        state.boot.drop((of_boot, project.number))
+    for of_wall in WALL_OF_PROJECT:
+        state.wall.drop((of_wall, project.number))
     state.fair_queue.remove(project)
     state.grand_totals.remove(project)
     state.history.remove(project.number, astuple(project.totals))

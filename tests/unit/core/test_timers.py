@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.state import BOOT_OF_PROJECT, OF_SESSION, WALL_OF_PROJECT
+from taskqueue.core.timers import TIMERS
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.replies import Select
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
@@ -246,3 +248,9 @@ def test_a_timer_of_any_fraction_of_a_second_is_not_early_by_a_hair(world: World
     world.wall_step = digits + CLOSE - WALL
     world.settle()
     assert list(watch.sent_at) == ["t"]
+
+
+def test_each_kind_of_timer_that_an_appointment_can_have_is_a_row() -> None:
+    others = ("shared", "watch", "failures")
+
+    assert {*TIMERS} == {*BOOT_OF_PROJECT, *WALL_OF_PROJECT, *OF_SESSION, *others}
