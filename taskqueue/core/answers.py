@@ -20,7 +20,7 @@ from taskqueue.protocol.requests import Hello, Incoming
 
 
 def answer_request(turn: TurnState, incoming: Incoming) -> None:
-    """Answer one request, unless it will be answered when there is something to say."""
+    """Answer one request, unless it waits for something."""
     request = incoming.request
     session = turn.state.session(request.session, turn.now)
     if session.kept_requests is None:
@@ -46,14 +46,14 @@ def answer_request(turn: TurnState, incoming: Incoming) -> None:
 
 
 def _refuse_jump(turn: TurnState, session: Session, incoming: Incoming) -> None:
-    """Say so to whoever sent it, who need not be the session's own client: that one stays where it was incoming."""
+    """Refuse an implausible number, to the sender, who need not be the session's own client."""
     n = incoming.request.n
     reason = f"n: {n} is too far after {session.latest}, the last number of this session; choose a new session"
     turn.outgoing.append(Outgoing(incoming.peer, ErrorReply(n=n, code="too-far", reason=reason), False, session.id))
 
 
 def _want_hello(turn: TurnState, session: Session, incoming: Incoming) -> None:
-    """Ask who seems to be a fetcher for a hello, once at each address; producers say none, and need none."""
+    """Ask a session that seems to be a fetcher for a hello, once per address; producers need none."""
     if session.leases or RULES[type(incoming.request)].by_fetchers:
         session.asked_for_hello = incoming.peer
         turn.send(session, HelloWanted(epoch=turn.state.epoch), kept=True)
@@ -75,7 +75,7 @@ def _is_kept(turn: TurnState, reply: AnyReply) -> bool:
 
 
 def _recall(turn: TurnState, session: Session, n: int) -> Raw:
-    """The kept answer to a repeat: of this very turn, or looked up for it."""
+    """The stored answer to a repeated request: of this very turn, or looked up for it."""
     for outcome in turn.changes.writes.outcomes:
         if (outcome.session, outcome.n) == (session.id, n):
             return outcome.answer
@@ -100,6 +100,6 @@ def _try(turn: TurnState, session: Session, incoming: Incoming) -> AnyReply | No
 
 
 def _answer(turn: TurnState, session: Session, reply: AnyReply | Raw | None, *, kept: bool) -> None:
-    """None: it will be answered when there is something to say."""
+    """Send a reply; None: the request waits."""
     if reply is not None:
         turn.send(session, reply, kept=kept)

@@ -1,10 +1,10 @@
-"""What a turn must know before it decides, and taking in what was found.
+"""What a turn has to look up before it decides, and how the results are taken in.
 
-    heard ──► taskids not in memory ─┐
-    heads that ran low ──────────────┼──► Needs ──► (store) ──► Found ──► heads, hollow tasks, sessions
-    hollow tasks that are needed ────┘
+    requests ──► taskids not in memory ─┐
+    heads that ran low ─────────────────┼──► Needs ──► (store) ──► Found ──► heads, hollow tasks, sessions
+    hollow tasks that are needed ───────┘
 
-Known tasks are found in memory first. A task that is processing always is.
+Tasks in memory are not looked up. A processing task always is in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REFILLS_A_TURN: Final = 32
 """Orders that are read further in one turn: with many projects a start is spread over several turns."""
 
 SPECS_A_TURN: Final = 256
-"""Hollow tasks that are filled in one turn, beside those that its requests are about."""
+"""Hollow tasks that are filled in one turn, beside those that its requests name."""
 
 
 def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
@@ -59,7 +59,7 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
 
 
 def absorb(turn: TurnState) -> None:
-    """Take in what was found, before anything of the turn is decided."""
+    """Take in the results, before anything of the turn is decided."""
     state, found = turn.state, turn.found
     for order in found.orders:
         project = state.projects.by_number.get(order.ref.project)
@@ -86,13 +86,13 @@ def _wanted(turn: TurnState) -> list[SpecRef]:
 
 
 def note_low(state: State, project: Project) -> None:
-    """If there is more of the project in the store and little in memory, have it read for the next turn."""
+    """If the project has more tasks in the store and few in memory, have them read for the next turn."""
     if _low_orders(state, project):
         state.pending.read_further(project.number)
 
 
 def _need_low(state: State, wanted: Needs) -> None:
-    """The next entries of orders that ran low; one that has been filled otherwise meanwhile is low no more."""
+    """The next entries of orders that ran low; one that was filled otherwise meanwhile is dropped from the list."""
     for number in list(state.pending.low):
         if len(wanted.orders) >= REFILLS_A_TURN:
             break

@@ -1,9 +1,9 @@
-"""What there is to say of one type of request: a row beside the rule that answers it.
+"""Properties of a type of request: a row beside the rule that answers it.
 
     REQUESTS: Final = (RequestRule(ProjectSet, asked_for_change(set_project), grows=True, slow_ms=5.0), …)
 
-Each module of ``rules`` and ``admin`` that answers requests has such a tuple; ``request_rules`` puts them together, and
-whoever treats requests apart, in the core or in the server, reads it there.
+Each module of ``rules`` and ``admin`` that answers requests has such a tuple; ``request_rules`` collects them, and
+code in the core or the server that treats types of requests differently reads it there.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from taskqueue.protocol.replies import AnyReply
 from taskqueue.protocol.requests import Change, Incoming
 
 Answer = Callable[[TurnState, Session, Incoming], AnyReply | None]
-"""Does what is asked; None: it will be answered when there is something to say.
+"""Answers a request; None: it waits, and is answered later.
 
 Raises:
     Rejected: it can't be done; nothing has changed.
 """
 
 Need = Callable[[TurnState, Any, Needs], None]
-"""Has looked up what the request is about."""
+"""Adds to the needs of the turn what the request names."""
 
 
 SLOW_MS: Final = 10.0
@@ -33,7 +33,7 @@ SLOW_MS: Final = 10.0
 
 
 class Who(NamedTuple):
-    """Who changes something: name, address."""
+    """The author of a change: name, address."""
 
     name: str
     address: str
@@ -65,17 +65,17 @@ class RequestRule(NamedTuple):
 
 
 def asked(answer: Callable[[TurnState, Any], AnyReply | None]) -> Answer:
-    """It is all the same who asks."""
+    """An answer that does not depend on who asks."""
     return lambda turn, session, incoming: answer(turn, incoming.request)
 
 
 def asked_by(answer: Callable[[TurnState, Session, Any], AnyReply | None]) -> Answer:
-    """It depends on whose session asks."""
+    """An answer that depends on the session that asks."""
     return lambda turn, session, incoming: answer(turn, session, incoming.request)
 
 
 def asked_for_change(answer: Callable[[TurnState, Who, Any], AnyReply | None]) -> Answer:
-    """The log is to tell who asked."""
+    """An answer that logs who asked."""
     return lambda turn, session, incoming: answer(turn, _who(session, incoming), incoming.request)
 
 

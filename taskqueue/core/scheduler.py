@@ -1,12 +1,12 @@
-"""The scheduler: what was heard, and the time, in; what to write, and what to say, out.
+"""The scheduler: time and requests in; writes and messages out.
 
     loaded ──► Scheduler ─┬─ begin(now, incoming) ──► Turn, which says what to look up, and decides
                           ├─ next_event_at(now) ──► how long to sleep
-                          ├─ last_words() ──► what to write before an orderly end
+                          ├─ last_words() ──► what to write at a clean shutdown
                           └─ verify()
 
-Nothing in the core reads a clock or talks to anybody; nothing is undone: when a turn can't be looked up for, decided or
-kept, this object is thrown away and loaded again from the store.
+Nothing in the core reads a clock or does I/O; nothing is undone: when a turn can't be looked up, decided or
+written, this object is thrown away and loaded again from the store.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from taskqueue.protocol.requests import Incoming
 
 
 class Scheduler:
-    """Decides which task runs next. Made from what the store tells at start.
+    """Decides which task runs next. Created from what the store loads at start.
 
     Args:
         loaded: everything small that the store has; heads of queues are read when they are needed.
-        config: what it is told from outside.
-        environment: what it may use from outside.
+        config: the daemon's config.
+        environment: pure functions from outside the core.
         now: the time of the start.
     """
 
@@ -56,7 +56,7 @@ class Scheduler:
         return Turn(turn, incoming)
 
     def last_words(self) -> WriteSet:
-        """What is to be kept before an orderly end: windows that have changed since they were saved, and points."""
+        """What to write at a clean shutdown: counters that have changed since they were saved, and points."""
         turn = self._started or TurnState(self._state, self._state.before)
         for project in self._state.projects.by_name.values():
             statistics.save(turn, project)
@@ -64,7 +64,7 @@ class Scheduler:
         return turn.changes.take()
 
     def next_event_at(self, now: Now) -> float:
-        """When the next turn is due even if nothing is heard, in boot-clock seconds; inf: never."""
+        """When the next turn is due even without requests, in boot-clock seconds; inf: never."""
         state = self._state
         if state.left_undone or state.pending.low or state.hollow.to_read or put_back(state.before, now):
             return now.boot
@@ -82,5 +82,5 @@ class Scheduler:
             raise Corrupt("; ".join(problems))
 
     def pseudonym(self, session: str) -> str:
-        """What people are shown in place of the session's id."""
+        """The public name of a session, which does not reveal its id."""
         return derive(self._state.secret, session).pseudonym

@@ -1,7 +1,7 @@
-"""Making a state from what the store tells at start, and from a new config later on.
+"""Builds the state from what the store loads at start, and applies a new config later.
 
 Everything small is loaded: projects, leases, sessions. What grows with the number of tasks is not: the heads of the
-orders are read when the first turns ask for them, so that a start takes the same time however many tasks there are.
+orders are read when the first turns need them, so that a start takes the same time however many tasks there are.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def _load_projects(turn: TurnState, loaded: Loaded) -> None:
 
 
 def _load_shared(turn: TurnState, loaded: Loaded) -> None:
-    """What a crash of the machine left of a shared bucket is unknown, too; one that nobody names is not loaded."""
+    """Load shared buckets; after a reboot without a clean stop they are empty, and one that no setting names is not
+    loaded.
+    """
     state, now = turn.state, turn.now
     for record in loaded.buckets:
         pace = state.config.buckets.get(record.name)

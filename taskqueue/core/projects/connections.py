@@ -1,11 +1,11 @@
-"""At which connection each session was last heard, and what one connection may hold.
+"""Which connection each session uses, and how many leases one connection may have.
 
     max_leases ──half of it──► the leases of all sessions of one connection together
-                                 │ it has them: its fetchers are set aside, and get nothing
-                                 │ one has ended, or a session was heard elsewhere: they are called again
+                                 │ reached: its fetchers are set aside, and get nothing
+                                 │ a lease has ended, or a session has moved to another connection: they may try again
 
-So nobody keeps all tasks from all others, however many sessions he makes up. A session that is heard at another
-connection takes its leases along. While no more than half of ``max_leases`` are out in all, nothing is counted here.
+So nobody can hold all tasks, however many sessions he makes up. A session that moves to another connection takes its
+leases along. While no more than half of ``max_leases`` are out in all, nothing is counted here.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from taskqueue.core.projects.session import Session
 from taskqueue.protocol.fields import Peer
 
 CONNECTION_PART: Final = 2
-"""Of ``max_leases``, a connection may have one in so many."""
+"""A connection may have one in so many of ``max_leases``."""
 
 
 def most_at_one(max_leases: int) -> int:
-    """Leases that one connection may have; of a single one, that one."""
+    """The most leases of one connection; at least 1."""
     return -(-max_leases // CONNECTION_PART)
 
 
 class Connections:
-    """See the module.
+    """Sessions by connection, with their leases.
 
     Attributes:
         crowded: by connection, sessions that would take tasks and were set aside.
@@ -39,7 +39,7 @@ class Connections:
         self.crowded: dict[Peer, dict[str, Session]] = {}
 
     def move(self, session: Session, peer: Peer) -> bool:
-        """The session, which was elsewhere, is there from now on; True: it was set aside, and may try again."""
+        """The session uses this connection from now on; True: it was set aside, and may try again."""
         was_crowded = self.is_crowded(session)
         self.forget(session)
         session.peer = peer
@@ -47,31 +47,32 @@ class Connections:
         return was_crowded
 
     def forget(self, session: Session) -> None:
-        """The session is nowhere."""
+        """The session has no connection any more."""
         for by_peer in (self._sessions, self.crowded):
             there = by_peer.get(session.peer)
             if there is not None and there.pop(session.id, None) is not None and not there:
                 del by_peer[session.peer]
 
     def has(self, session: Session) -> bool:
-        """The session is known where it says that it is."""
+        """Whether the session is registered at its present connection."""
         return self._sessions.get(session.peer, {}).get(session.id) is session
 
     def held(self, peer: Peer) -> int:
-        """Leases of all its sessions; costs a look at each of them."""
+        """Leases of all sessions of a connection; costs a look at each of them."""
         return sum(len(session.leases) for session in self._sessions.get(peer, {}).values())
 
     def set_aside(self, session: Session) -> None:
-        """The session would take tasks, and its connection may have no more."""
+        """The session would take tasks, but its connection may have no more."""
         self.crowded.setdefault(session.peer, {})[session.id] = session
 
     def is_crowded(self, session: Session) -> bool:
-        """It was set aside, and not called since."""
+        """Whether the session was set aside, and not called since."""
         return session.id in self.crowded.get(session.peer, ())
 
     def call(self, most: int) -> tuple[list[Session], bool]:
-        """Sessions that were set aside and may try again, as many as their connections have room for; and whether
-        others are to be called in the next turn.
+        """Sessions that may try again, as many as their connections have room for; and whether others are to be called
+        in the
+        next turn.
 
         Args:
             most: leases that a connection may have.

@@ -25,7 +25,7 @@ MISSED_SECONDS: Final = 60.0
 
 
 def plan(project: Project, environment: Environment, now: Now, before: Mapping[str, CronJob]) -> None:
-    """Plan the jobs of a project whose settings are new; ``before`` are those that it had."""
+    """Plan the jobs of a project whose settings have changed; ``before`` are its former jobs."""
     jobs = project.settings.cron
     for name in [name for name in project.cron if name not in jobs]:
         del project.cron[name]
@@ -39,7 +39,7 @@ def plan(project: Project, environment: Environment, now: Now, before: Mapping[s
 
 
 def resume(project: Project, environment: Environment, now: Now) -> bool:
-    """Plan the jobs of a project that has just been loaded; return whether the store is to learn of new or old ones."""
+    """Plan the jobs of a project that has just been loaded; returns whether its record has changed."""
     jobs, known = project.settings.cron, list(project.cron)
     for name, job in jobs.items():
         record = project.cron.get(name)
@@ -69,6 +69,6 @@ def next_at(project: Project) -> float:
 
 
 def _heeded_until(job: CronJob, record: CronRecord, now: Wall) -> float:
-    """Up to when nothing has been missed, or what has been is left out (unix seconds)."""
+    """Up to when no run counts as missed (unix seconds)."""
     since = record.last_at if job.missed == "once" else max(record.last_at, now - MISSED_SECONDS)
     return min(since, now)

@@ -39,7 +39,7 @@ class Group(Struct):
     """Failures with something in common.
 
     Attributes:
-        failures: how many.
+        failures: their number.
         first: key of the first one.
         last: the last one.
     """
@@ -50,11 +50,11 @@ class Group(Struct):
 
 
 class FailureGroups:
-    """Counts failures, which come in the order of their times.
+    """Counts failures by group; they are added in the order of their times.
 
     Attributes:
         failures: counted so far.
-        shed: groups that are gone because there were too many.
+        dropped: groups that were dropped because there were too many.
     """
 
     __slots__ = ("_groups", "_name_of", "dropped", "failures")
@@ -66,7 +66,7 @@ class FailureGroups:
         self.dropped = 0
 
     def add(self, failures: Iterable[KeptFailure], projects: Container[int]) -> None:
-        """Count those of these projects, by their numbers."""
+        """Count those that belong to these projects, by number."""
         groups, name_of = self._groups, self._name_of
         for kept in failures:
             failure = kept.failure
@@ -85,11 +85,11 @@ class FailureGroups:
 
     @property
     def count(self) -> int:
-        """How many groups there are, or were."""
+        """Number of groups, dropped ones included."""
         return len(self._groups) + self.dropped
 
     def largest(self, limit: int) -> list[tuple[str | int, Group]]:
-        """Names and groups, the largest first; of equal ones the one that failed last. A project is its number."""
+        """Names (numbers of projects) and groups, the largest first; among equals the one that failed last."""
         by_size = sorted(self._groups.items(), key=lambda item: (-item[1].failures, -item[1].last.key))
         return by_size[:limit]
 
@@ -100,14 +100,14 @@ class FailureGroups:
 
 
 class FailureCount(Struct):
-    """A request for failures that is under way.
+    """A request for failure counts that is in progress.
 
     Attributes:
-        session, n: to whom it is answered, and as which request.
+        session, n: who asked, and the number of the request.
         project: its number; 0: all of them.
         since: see ``FailuresReply``.
-        limit: groups wanted.
-        start, end: keys between which there are failures yet to be counted.
+        limit: number of groups wanted.
+        start, end: range of keys of failures yet to be counted.
     """
 
     session: Session
@@ -121,7 +121,7 @@ class FailureCount(Struct):
 
 
 def kind_of(error: str) -> str:
-    """The error without what is different each time."""
+    """The error without its variable parts."""
     return _DIFFERENT.sub(_placeholder, error)
 
 
@@ -130,7 +130,7 @@ def _placeholder(found: re.Match[str]) -> str:
 
 
 def _namer(by: FailuresBy) -> Callable[[Failure], str | int]:
-    """What failures are grouped by; kinds of errors are remembered, because few come often."""
+    """The function that names a failure's group; kinds of errors are cached, because few are frequent."""
     if by != "error":
         return attrgetter(by)
     kinds: dict[str, str] = {}

@@ -25,13 +25,14 @@ soon, many enough that a visit's own cost is small. A project that is alone in i
 
 
 class Ring:
-    """The projects that have work for one set of wishes, and the fetchers that have them.
+    """The projects that have work for one set of wishes, and the fetchers with these wishes.
 
     Attributes:
-        names: those in ``interest``; None stands for any project.
+        names: those in ``interest``; None: any project.
         members: ids of the sessions with these wishes, waiting or not.
         deficits: by number of a project that is in the ring.
-        served: number of the last visit that gave it something; of rings that get work at once, the least comes first.
+        served: number of the last visit that gave it something; among rings that get work at once, the least comes
+            first.
     """
 
     __slots__ = ("deficits", "interest", "members", "names", "projects", "served", "waiting")
@@ -53,7 +54,7 @@ class Ring:
         self.projects.append(project)
 
     def visit(self) -> tuple[Project, Session, int]:
-        """The next project, the next fetcher, and how many tasks the one may give the other now."""
+        """The next project, the next fetcher, and how many tasks the project may give it now."""
         project, session = self.projects[0], next(iter(self.waiting.values()))
         if len(self.projects) == 1:
             self.deficits[project.number] = max(session.free, 1)
@@ -62,7 +63,7 @@ class Ring:
         return project, session, min(int(self.deficits[project.number]), session.free)
 
     def settle(self, taken: int, *, more: bool) -> None:
-        """The visit took so many tasks; ``more``: the project could give further ones."""
+        """Account for ``taken`` tasks of the visit; ``more``: the project could give further ones."""
         project = self.projects[0]
         self.deficits[project.number] -= taken
         if not more:
@@ -75,19 +76,19 @@ class Ring:
             self.waiting[name] = session
 
     def pass_over(self, session: Session) -> None:
-        """The fetcher whose turn it was gets nothing for now."""
+        """Skip the fetcher whose turn it was."""
         del self.waiting[session.id]
 
     def remove(self, project: Project) -> None:
-        """The project is no more."""
+        """Remove a deleted project."""
         if self.deficits.pop(project.number, None) is not None:
             self.projects.remove(project)
 
 
 class FairQueue:
-    """All rings, and to which one each fetcher belongs.
+    """All rings, and the ring of each fetcher.
 
-    A ring is *busy* when it has both work and somebody waiting for it; busy rings take turns.
+    A ring is *busy* when it has both work and a fetcher waiting for it; busy rings take turns.
     """
 
     __slots__ = ("_busy", "_naming", "_ring_of", "_rings", "_visits")
@@ -100,11 +101,11 @@ class FairQueue:
         self._visits = 0
 
     def __len__(self) -> int:
-        """How many fetchers there are."""
+        """Number of fetchers."""
         return len(self._ring_of)
 
     def offer(self, project: Project) -> bool:
-        """The project has work that could be handed out now; True: somebody is waiting for it."""
+        """The project has work that could be handed out now; True: a fetcher is waiting for it."""
         wanted = False
         for ring in sorted(self._rings_for(project), key=lambda ring: ring.served):
             ring.offer(project)
@@ -113,16 +114,16 @@ class FairQueue:
         return wanted
 
     def remove(self, project: Project) -> None:
-        """The project is no more."""
+        """Remove a deleted project."""
         for ring in self._rings_for(project):
             ring.remove(project)
             self.look(ring)
 
     def enrol(self, session: Session, names: Sequence[str] | None) -> Ring | None:
-        """Put the fetcher where its present wishes belong; returns a ring that is new, and knows no project yet.
+        """Put the fetcher into the ring of its wishes; returns the ring if it is new, and still without projects.
 
         Args:
-            names: those in the session's ``interest``, in an order that is the same in each run.
+            names: those in the session's ``interest``, in a deterministic order.
         """
         ring = self._ring_of.get(session.id)
         if ring is not None and ring.interest == session.interest:
@@ -135,7 +136,7 @@ class FairQueue:
         return made
 
     def dismiss(self, session: Session) -> None:
-        """The fetcher is gone, or has other wishes."""
+        """Remove a fetcher that is gone, or has other wishes."""
         ring = self._ring_of.pop(session.id, None)
         if ring is None:
             return
@@ -157,7 +158,7 @@ class FairQueue:
         self.look(ring)
 
     def look(self, ring: Ring) -> None:
-        """Something of the ring has changed: see whether it is busy."""
+        """Update whether the ring is busy."""
         if ring.projects and ring.waiting:
             self._busy.setdefault(ring.interest, ring)
         else:

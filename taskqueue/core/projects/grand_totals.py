@@ -1,6 +1,6 @@
-"""Counts and totals over all projects, kept as they change: asking for them costs nothing, however many projects.
+"""Sums of counts and totals over all projects, updated incrementally: reading them costs nothing.
 
-Each project's part is remembered as it was last added, so that what it has gained since is a subtraction.
+Each project's contribution is remembered as it was last added, so that its gain is a subtraction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STATES: Final = len(TaskCounts.__struct_fields__)
 
 
 class GrandTotals:
-    """Of all projects together."""
+    """Sums over all projects."""
 
     __slots__ = ("_parts", "_row")
 
@@ -26,7 +26,7 @@ class GrandTotals:
         self._parts: dict[int, tuple[int, ...]] = {}
 
     def note(self, project: Project) -> None:
-        """The project may have changed."""
+        """Update the contribution of a project."""
         part = (*project.queue.counts[1:], *astuple(project.totals))
         before = self._parts.get(project.number)
         if part != before:
@@ -35,7 +35,7 @@ class GrandTotals:
             self._parts[project.number] = part
 
     def remove(self, project: Project) -> None:
-        """The project is no more."""
+        """Remove a deleted project."""
         part = self._parts.pop(project.number, None)
         if part is not None:
             self._row = list(map(sub, self._row, part))
@@ -45,5 +45,5 @@ class GrandTotals:
         return TaskCounts(*self._row[:STATES])
 
     def totals(self) -> EventTotals:
-        """Events since the projects were made."""
+        """Events since the projects were created."""
         return EventTotals(*self._row[STATES:])

@@ -1,4 +1,4 @@
-"""An operation under way, or ended and remembered. ``operations`` has the rules."""
+"""A running or finished operation; ``operations`` has the rules."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BULK_ACTIONS: Final = get_args(BulkAction)
 
 
 class Operation:
-    """One of them, with those who wait for its end.
+    """An operation, with the requests that wait for its end.
 
     Attributes:
-        members: numbers of the projects that it goes through; none are needed once it has ended.
+        members: numbers of the projects that it goes through; unused once it has ended.
     """
 
     __slots__ = ("members", "record", "waiters")
@@ -28,26 +28,26 @@ class Operation:
 
     @property
     def id(self) -> int:
-        """Its number, which people call it by."""
+        """The number that people know it by."""
         return self.record.progress.id
 
     @property
     def running(self) -> bool:
-        """It has not ended."""
+        """Whether it has not ended."""
         return not self.record.progress.ended_at
 
     @property
     def is_bulk(self) -> bool:
-        """It is about the tasks of its projects, not about the projects themselves."""
+        """Whether it changes tasks of its projects, not the projects themselves."""
         return self.record.progress.action in BULK_ACTIONS
 
     @property
     def project(self) -> int:
-        """Number of the project that it is in."""
+        """Number of the project that it is processing."""
         return self.members[self.record.position]
 
     def go_on(self, now: Now) -> None:
-        """It is through with the project that it is in."""
+        """Move on to the next project, or end."""
         record = self.record
         record.position += 1
         record.after = ""

@@ -1,4 +1,4 @@
-"""Operations that are under way, by their turns, and those that have ended and are remembered."""
+"""Running operations, in round-robin order, and finished ones that are remembered."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ENDED_KEPT: Final = 100
 
 
 class OperationTable:
-    """Operations.
+    """All operations.
 
     Attributes:
-        by_id: the oldest first; for reading.
-        running: by id, in the order of their turns; for reading.
+        by_id: the oldest first; read-only for others.
+        running: by id, in round-robin order; read-only for others.
     """
 
     __slots__ = ("_ended", "by_id", "running")
@@ -27,7 +27,7 @@ class OperationTable:
         self._ended: deque[int] = deque()
 
     def load(self, operations: Iterable[Operation]) -> None:
-        """Take in those that the store has."""
+        """Add the operations in the store."""
         for operation in operations:
             self.by_id[operation.id] = operation
             if operation.running:
@@ -36,7 +36,7 @@ class OperationTable:
         self._ended.extend(each.id for each in sorted(ended, key=lambda each: each.record.progress.ended_at))
 
     def add(self, operation: Operation) -> int | None:
-        """Know an operation that has begun; return the one that is forgotten for it, if it has ended at once."""
+        """Add a new operation; returns the one that is forgotten for it, if it has ended at once."""
         self.by_id[operation.id] = operation
         if not operation.running:
             return self._remember(operation)
@@ -44,11 +44,11 @@ class OperationTable:
         return None
 
     def pass_on(self, operation: Operation) -> None:
-        """It has had its turn; the next one has its."""
+        """The operation has had its turn: move it behind the others."""
         self.running.move_to_end(operation.id)
 
     def end(self, operation: Operation) -> int | None:
-        """It is over; return the one whose end is the longest ago, if it has to be forgotten for this one."""
+        """The operation has ended; returns the one that ended longest ago, if it is forgotten for this one."""
         del self.running[operation.id]
         return self._remember(operation)
 

@@ -24,18 +24,18 @@ from taskqueue.core.tasks.records import PauseRecord
 from taskqueue.core.tasks.task import Lease
 
 CHECKS: Final = 3
-"""Tasks handed out to see whether they fail, too."""
+"""Tasks handed out to see whether they still fail."""
 
 NEUTRAL_MOST: Final = 3 * CHECKS
-"""Checks of one phase that may come back as neither: without an end to it the project would be checking for ever."""
+"""Checks of one phase that may be neither success nor failure: otherwise the project could be checking for ever."""
 
 
 class Pause:
-    """How the automatic pause of one project stands.
+    """The state of a project's automatic pause.
 
     Attributes:
-        record: what the store keeps of it.
-        out: checks of this phase that are being run.
+        record: the stored part.
+        out: checks of this phase that are processing.
     """
 
     __slots__ = ("out", "record")
@@ -50,12 +50,12 @@ class Pause:
         return max(0, CHECKS - self.record.failed_checks - self.out)
 
     def fail(self, limit: int) -> bool:
-        """A task failed while the project was running; True: that was the one too many (``limit`` 0: never)."""
+        """A task failed while the project was running; True: the limit is reached (``limit`` 0: never)."""
         self.record.failures += 1
         return 0 < limit <= self.record.failures
 
     def fail_check(self, phase: int) -> bool:
-        """A task that was a check of this phase failed; True: that was the last one needed."""
+        """A check of this phase failed; True: that was the last one needed."""
         if phase != self.record.phase:
             return False
         self.record.failed_checks += 1
@@ -74,23 +74,23 @@ class Pause:
         self.record.reason = reason
 
     def begin_checks(self) -> None:
-        """Start a phase of its own number."""
+        """Start a new check phase."""
         self.record.phase += 1
         self.record.check_at = 0.0
         self.record.failed_checks = self.record.neutral_checks = self.out = 0
 
     def lend(self, lease: Lease) -> None:
-        """This lease is a check."""
+        """Mark this lease as a check."""
         lease.check = self.record.phase
         self.out += 1
 
     def leave(self, phase: int) -> None:
-        """A check is not out any more, however it ended."""
+        """A check has ended, however."""
         if phase == self.record.phase:
             self.out -= 1
 
     def forget(self) -> None:
-        """All is well, or in a person's hands."""
+        """Reset: a check succeeded, or a person took over."""
         self.record.failures = self.record.failed_checks = self.record.neutral_checks = self.out = 0
         self.record.check_at = 0.0
         self.record.reason = ""

@@ -52,12 +52,12 @@ _TRANSITIONS: Final[Mapping[tuple[Action, ProjectState], ProjectState]] = {
     ("start", "paused"): "running",
     ("start", "stopped"): "running",
 }
-"""Where an action leads to; what is not here is refused."""
+"""New state by action and state; combinations that are absent are refused."""
 
 ALWAYS: Final = Hours(True, inf)
 
 ON_FINISHED: Final = "on_finished"
-"""Taskid of a project's ``on_finished`` task that names no other."""
+"""Default taskid of a project's ``on_finished`` task."""
 
 _of_over: Final = itemgetter(*OVER)
 
@@ -68,18 +68,18 @@ class Project:
     Attributes:
         number: the first part of its tasks' keys in the store.
         layers: settings from the config, in the order in which they win.
-        totals: events since the project was made.
+        totals: events since the project was created.
         save_at: when its counters are to be saved (boot-clock seconds); inf: nothing has happened since they were.
-        bursting: many attempts fail, and people have been told.
-        has_limits: of tasks, so that a new one may be one too many.
+        bursting: many attempts fail, and an event has been emitted.
+        has_limits: on tasks, so that a new one may be refused.
         hours: whether it is open now, by its active hours; to be looked up again from ``hours.until`` on.
-        fetch: what its setting of that name says, packed; None: nothing.
-        shared: the bucket that it shares with others; ``virtual`` is up to when it has had its part of that.
+        fetch: its setting of that name, packed; None: unset.
+        shared: its shared bucket; ``virtual`` is its virtual time in it.
         cleared, swept_to: see ``ProjectRecord``.
-        keeps: seconds for which success, failed and cancelled are kept; empty: for ever.
-        cron, ticks: by job: how it stands, and when it runs next (unix seconds).
-        waiters: for its end.
-        overrides_bytes: what its overrides take in memory.
+        keeps: retention in seconds of success, failed and cancelled; empty: for ever.
+        cron, ticks: by job: its record, and when it runs next (unix seconds).
+        waiters: requests that wait for its end.
+        overrides_bytes: memory of its overrides.
     """
 
     __slots__ = (
@@ -128,7 +128,7 @@ class Project:
         """Use other settings from now on; no task and no token is lost.
 
         Raises:
-            Rejected: they don't fit; nothing has changed.
+            Rejected: the settings are invalid; nothing has changed.
         """
         settings = merge(*layers, overrides)
         self.layers = layers
@@ -145,7 +145,7 @@ class Project:
         self._heed_pause_setting()
 
     def _heed_pause_setting(self) -> None:
-        """Without an automatic pause there is none to be in."""
+        """End an automatic pause if the settings now switch that off."""
         if not self.settings.fail_pause_num and self.paused_itself:
             self.set_running()
 
@@ -155,7 +155,7 @@ class Project:
         """Pause, resume, stop or start.
 
         Raises:
-            Rejected: that can't be done in this state.
+            Rejected: the action is impossible in this state.
         """
         state = _TRANSITIONS.get((action, self.state))
         if state is None:
@@ -166,7 +166,7 @@ class Project:
 
     @property
     def paused_itself(self) -> bool:
-        """It is in an automatic pause, or in the checks after one."""
+        """Whether it is in an automatic pause, or in the checks after one."""
         return self.state == "checking" or (self.state == "paused" and self.pause.record.check_at > 0)
 
     def pause_itself(self, now: Now, reason: str) -> None:
@@ -175,7 +175,7 @@ class Project:
         self.pause.begin_wait(now.wall + self.settings.pause_time, reason)
 
     def cap_wait(self, now: Wall) -> bool:
-        """Pause no longer than ``pause_time`` from now (unix seconds); True: it would have."""
+        """Limit the pause to ``pause_time`` from now (unix seconds); True: it was longer."""
         latest = now + self.settings.pause_time
         is_longer = self.pause.record.check_at > latest
         if is_longer:
@@ -183,12 +183,12 @@ class Project:
         return is_longer
 
     def begin_checks(self) -> None:
-        """The pause is over: see whether tasks still fail."""
+        """The pause is over: check whether tasks still fail."""
         self.state = "checking"
         self.pause.begin_checks()
 
     def set_running(self) -> None:
-        """All is well again."""
+        """End the pause and its checks."""
         self.state = "running"
         self.pause.forget()
 
@@ -197,7 +197,7 @@ class Project:
         return self.pause.record.check_at if self.state == "paused" and self.pause.record.check_at else inf
 
     def room(self, now: Wall, environment: Environment) -> float:
-        """Tasks that it might be given now (unix seconds) if it had the tokens; inf: as many as there are."""
+        """Tasks that it may be given now (unix seconds), apart from tokens; inf: unlimited."""
         if now >= self.hours.until:
             self.hours = environment.hours(self.settings.active, now)
         if not self.hours.open or self.state not in ("running", "checking"):
@@ -207,25 +207,25 @@ class Project:
         return min(room, most - len(self.queue.processing))
 
     def old_at(self) -> float:
-        """When something that is over will have been kept for long enough (unix seconds), or a little later."""
+        """When finished tasks are past their retention (unix seconds), or a little later."""
         return min(map(old_at, _of_over(self.queue.over_low), self.keeps), default=inf)
 
     def is_held(self, now: Wall) -> bool:
-        """A producer holds it open (unix seconds)."""
+        """Whether a producer holds it open (unix seconds)."""
         return any(until > now for until in self.holds.values())
 
     def is_done(self, now: Wall) -> bool:
-        """Nothing is left that it would have to wait for (unix seconds)."""
+        """Whether nothing is left that keeps it from being finished (unix seconds)."""
         return not self.queue.unfinished and not self.is_held(now)
 
     def arm(self) -> None:
-        """Something has changed: if there is anything left to do, the project has an end before it."""
+        """If there are unfinished tasks, it will be finished when they have ended."""
         self.armed = self.armed or self.queue.unfinished > 0
 
     # ------------------------------------------------------------------------------------ values
 
     def record(self) -> ProjectRecord:
-        """What the store is to keep of it."""
+        """The record to store."""
         return ProjectRecord(
             number=self.number,
             name=self.name,
@@ -288,7 +288,7 @@ class Project:
 
 
 def new_record(number: int, name: str, settings: Settings, now: Boot) -> ProjectRecord:
-    """The record of a project that is made now (boot-clock seconds): running, with a full bucket."""
+    """The record of a new project at ``now`` (boot-clock seconds): running, with a full bucket."""
     return ProjectRecord(number=number, name=name, bucket_level=settings.burst, bucket_at=now)
 
 
@@ -297,7 +297,7 @@ def _has_limits(settings: Settings) -> bool:
 
 
 def _finisher(settings: Settings) -> str:
-    """The taskid of its ``on_finished`` task; empty: it has none."""
+    """The taskid of its ``on_finished`` task; empty: none."""
     return (settings.on_finished.taskid or ON_FINISHED) if settings.on_finished is not None else ""
 
 

@@ -1,4 +1,4 @@
-"""All projects that are known: by name, by number, in order, and what was said of them in sum."""
+"""All projects: by name, by number, in order, and the memory of their overrides."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from taskqueue.errors import Rejected
 
 
 class ProjectTable:
-    """Projects.
+    """All projects.
 
     Attributes:
-        by_name, by_number, names: for reading; the latter are in order.
-        overrides_bytes: that what was said of their settings takes, of all together.
-        next_number: of the project that is made next.
+        by_name, by_number, names: read-only for others; ``names`` is sorted.
+        overrides_bytes: memory of all overrides together.
+        next_number: of the next new project.
     """
 
     __slots__ = ("by_name", "by_number", "names", "next_number", "overrides_bytes")
@@ -30,7 +30,7 @@ class ProjectTable:
         """The project of that name.
 
         Raises:
-            Rejected: it is unknown.
+            Rejected: there is none.
         """
         project = self.by_name.get(name)
         if project is None:
@@ -39,28 +39,28 @@ class ProjectTable:
         return project
 
     def in_group(self, group: str) -> list[Project]:
-        """The projects of a group, in the order of their names."""
+        """The projects of a group, sorted by name."""
         return [self.by_name[name] for name in self.names if self.by_name[name].settings.group == group]
 
     def add(self, project: Project) -> None:
-        """Know a project."""
+        """Add a project."""
         self.by_name[project.name] = project
         self.by_number[project.number] = project
         self.overrides_bytes += project.overrides_bytes
         insort(self.names, project.name)
 
     def remove(self, project: Project) -> None:
-        """Know a project no more."""
+        """Remove a project."""
         del self.by_name[project.name]
         del self.by_number[project.number]
         self.overrides_bytes -= project.overrides_bytes
         del self.names[bisect_left(self.names, project.name)]
 
     def note_overrides(self, before: int, project: Project) -> None:
-        """Something else is said of a project; what was said before took so many bytes."""
+        """A project's overrides have changed; they took ``before`` bytes."""
         self.overrides_bytes += project.overrides_bytes - before
 
     def take_number(self) -> int:
-        """The number of a project that is made now."""
+        """The number of a new project."""
         self.next_number += 1
         return self.next_number - 1

@@ -32,13 +32,14 @@ Interest = frozenset[str] | None
 """Names of the projects that a fetcher wants tasks of; None: any."""
 
 REST_SECONDS: Final = 0.125
-"""For which a fetcher gets nothing that has handed back what it had stated room for; doubled each time."""
+"""Seconds for which a fetcher that has handed back tasks gets nothing; doubled each time."""
 REST_MOST_SECONDS: Final = 10.0
 
 
 JUMP_MOST: Final = 2**20
-"""By which a number may be greater than all that are known of its session. Who counts as the protocol says never comes
-near; who says 2^63 in somebody's session must not make all that this one says too old."""
+"""By how much a number may exceed all known ones of its session. A client that counts never comes near; one that sends
+2^63 in somebody else's session must not make all of that one's later numbers too old.
+"""
 
 
 class Session:
@@ -136,7 +137,7 @@ class Session:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The public name."""
         return self.name or self.pseudonym
 
     @property
@@ -147,35 +148,35 @@ class Session:
         return self.capacity - len(self.leases) - len(self.ended) + len(self.passed)
 
     def learn(self, outcomes: Iterable[int]) -> None:
-        """Take in of which requests the store has kept the outcome."""
+        """Set which requests have a stored outcome."""
         self.kept_requests = {n % OUTCOME_WINDOW: n for n in outcomes}
         self.highest = max(self.kept_requests.values(), default=0)
         self.latest = max(self.latest, self.highest)
 
     def follows(self, n: int) -> bool:
-        """Number ``n`` is not too far above all that are known of this session, and is one of them from now on."""
+        """Whether number ``n`` is plausible after the known ones of this session; if so, it becomes known."""
         if self.latest and n > self.latest + JUMP_MOST:
             return False
         self.latest = max(self.latest, n)
         return True
 
     def has_done(self, n: int) -> bool:
-        """Request ``n`` has been done, and its outcome is kept."""
+        """Whether request ``n`` has been done, and its outcome is stored."""
         return self.kept_requests is not None and self.kept_requests.get(n % OUTCOME_WINDOW) == n
 
     def may_do(self, n: int) -> bool:
-        """Request ``n`` is new; False: it is so old that nobody knows."""
+        """Whether request ``n`` is new; False: it is so old that nobody knows."""
         return n > self.highest - OUTCOME_WINDOW
 
     def note_done(self, n: int) -> None:
-        """The outcome of request ``n`` is kept, in place of the one that falls out of the window."""
+        """The outcome of request ``n`` is stored, in place of the one that falls out of the window."""
         if self.kept_requests is None:
             self.kept_requests = {}
         self.kept_requests[n % OUTCOME_WINDOW] = n
         self.highest = max(self.highest, n)
 
     def take_hello(self, hello: Hello) -> None:
-        """Take in the facts of a hello that is not older than the last one."""
+        """Apply a hello that is not older than the last one."""
         self.last_hello = hello.n
         self.name = hello.name
         self.given_up = max(0, self.given_up + self.capacity - hello.capacity)
@@ -186,9 +187,9 @@ class Session:
         self.select_number = max(self.select_number, hello.seen)
 
     def hand_back(self, count: int, now: Boot) -> float:
-        """It has handed back tasks unstarted; return when it may have some again (boot-clock seconds; 0: at once).
+        """It has handed back tasks unstarted; returns when it may have tasks again (boot-clock seconds; 0: at once).
 
-        One that lowers its capacity before has said the truth about its room all the time. One that doesn't would be
+        A fetcher that lowers its capacity first has stated its room truthfully all the time. One that doesn't would be
         handed the same tasks again at once.
         """
         excess = count - self.given_up
@@ -203,11 +204,11 @@ class Session:
         self.rest_until = 0.0
 
     def work_counts(self) -> None:
-        """A task that it has done has counted: it may have tasks at once, and its next rest will be a short one."""
+        """A report of it has counted: it may have tasks at once, and its next rest will be short."""
         self.rest_until = self.rest_seconds = 0.0
 
     def _state_ended(self, hello: Hello) -> None:
-        """What still takes room although its lease is over: what it may not have seen yet, has, or runs."""
+        """Update which ended leases still occupy room: those that it may not have seen yet, has, or runs."""
         if self.ended:
             mentioned = {*hello.holds, *hello.running}.difference(hello.passed)
             self.ended = {
@@ -219,9 +220,9 @@ class Session:
             self.suspects.pop(token, None)
 
     def keep_ended(self, most: int) -> None:
-        """Let no more than so many leases that have ended take room, those that it has named first.
+        """Let at most so many ended leases occupy room, those that it has named first.
 
-        What a fetcher says to run is its word: who names a hundred thousand tokens must not fill the memory.
+        What a fetcher claims to run is not verified: one that names a hundred thousand tokens must not fill the memory.
         """
         if len(self.ended) > max(0, most):
             self.ended = dict(islice(self.ended.items(), max(0, most)))  # one that shrinks keeps its room

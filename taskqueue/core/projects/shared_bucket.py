@@ -23,7 +23,7 @@ from taskqueue.protocol.views import SharedView
 
 
 class SharedBucket:
-    """One of them.
+    """A shared bucket.
 
     Attributes:
         bucket: its tokens.
@@ -40,7 +40,7 @@ class SharedBucket:
         self._now = 0.0
 
     def available(self, virtual: float, weight: float, now: Boot) -> float:
-        """Whole tokens that a project which does not wait may take now, before it is the turn of one that waits."""
+        """Whole tokens that a project which is not waiting may take now, before the waiting ones."""
         tokens = self.bucket.available(now)
         first = self._first()
         if first is None or not tokens:
@@ -49,13 +49,13 @@ class SharedBucket:
         return min(tokens, ahead + 1) if ahead >= 0 else 0
 
     def wait(self, project: int, virtual: float) -> None:
-        """Let a project wait; ``virtual`` is the time up to which it has had its part."""
+        """Let a project wait at its virtual time."""
         if project not in self.waiting:
             at = self.waiting[project] = max(virtual, self._now)
             heappush(self._heap, (at, project))
 
     def next_waiting(self) -> int | None:
-        """Take out the project whose turn it is; None: nobody waits."""
+        """Remove and return the waiting project whose turn it is; None: none waits."""
         if self._first() is None:
             return None
         _, project = heappop(self._heap)
@@ -63,17 +63,17 @@ class SharedBucket:
         return project
 
     def forget(self, project: int) -> None:
-        """The project is no more, or has another bucket."""
+        """Remove a project that was deleted, or has another bucket."""
         self.waiting.pop(project, None)
 
     def take(self, count: int, virtual: float, weight: float, now: Boot) -> float:
-        """Spend tokens that are there; returns the virtual time that the project has then."""
+        """Take tokens that are available; returns the project's new virtual time."""
         self.bucket.take(count, now)
         self._now = max(self._now, virtual)
         return self._now + count / weight
 
     def _first(self) -> float | None:
-        """The virtual time of the first one who waits."""
+        """The virtual time of the first waiting project."""
         while self._heap:
             at, project = self._heap[0]
             if self.waiting.get(project) == at:
@@ -82,7 +82,7 @@ class SharedBucket:
         return None
 
     def token_at(self) -> float:
-        """When somebody who waits will find a token (boot-clock seconds); inf: nobody waits."""
+        """When there will be a token for a waiting project (boot-clock seconds); inf: none waits."""
         return self.bucket.token_at() if self.waiting else inf
 
     def view(self, now: Boot) -> SharedView:
@@ -90,5 +90,5 @@ class SharedBucket:
         return SharedView(self.name, self.bucket.rate, self.bucket.burst, self.bucket.level_at(now))
 
     def record(self) -> BucketRecord:
-        """What the store is to keep of it."""
+        """The record to store."""
         return BucketRecord(self.name, self.bucket.level, self.bucket.at)

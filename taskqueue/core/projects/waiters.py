@@ -1,7 +1,7 @@
-"""Requests that are answered when something happens, or after the time that they give it.
+"""Requests that are answered when something happens, or after a time limit (long polls).
 
-A waiter is lost with the daemon and with its session; the client, which asks again, makes it anew. One session has one
-waiter for one thing: the newer takes the place of the older.
+A waiter is lost with the daemon and with its session; the client repeats its request, which creates it anew. A session
+has one waiter for one thing: the newer replaces the older.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.replies import AnyOutgoing
 
 WAITS_MOST: Final = 10_000
-"""Requests that wait, of all sessions together."""
+"""Waiting requests of all sessions together."""
 
 FOR_EVER: Final = Boot(inf)
-"""Later than anybody wants to wait."""
+"""Later than every time limit."""
 
 WAITS_OF_SESSION: Final = 1000
-"""Of one session."""
+"""Waiting requests of one session."""
 
 
 class Waiter(NamedTuple):
-    """Who waits, for the answer to which request, until when (boot-clock seconds)."""
+    """A session, the number of its waiting request, and its time limit (boot-clock seconds)."""
 
     session: Session
     n: int
@@ -36,7 +36,7 @@ class Waiter(NamedTuple):
 
 
 class Waiters:
-    """Those who wait for one thing. Ten thousand may: nothing here looks at all of them for one."""
+    """The waiters for one thing. There may be ten thousand: no method looks at all of them for one."""
 
     __slots__ = ("_by_session", "_ends")
 
@@ -45,20 +45,20 @@ class Waiters:
         self._ends: TimerHeap[str] = TimerHeap(self._end_of)
 
     def add(self, waiter: Waiter) -> None:
-        """Let it wait."""
+        """Add a waiter."""
         self._by_session[waiter.session.id] = waiter
         self._ends.note(waiter.session.id, waiter.until)
 
     def of(self, session: str) -> Waiter | None:
-        """That of a session; None: it does not wait for this."""
+        """The waiter of a session; None: it has none."""
         return self._by_session.get(session)
 
     def next_at(self) -> float:
-        """When the first of them wants to wait no longer; inf: nobody waits."""
+        """The earliest time limit; inf: nobody waits."""
         return self._ends.next_at()
 
     def take(self, until: Boot = FOR_EVER) -> Iterator[Waiter]:
-        """Take out those who wait no longer than ``until``, the first to go first."""
+        """Remove the waiters whose limit is at most ``until``, the earliest first."""
         while self._by_session and (session := self._ends.pop_due(until)) is not None:
             yield self._by_session.pop(session)
 
@@ -68,10 +68,10 @@ class Waiters:
 
 
 class Waits:
-    """All that wait for anything, counted.
+    """All waiters, counted.
 
     Attributes:
-        late: those that wait no more, with what they are to be told in one of the next turns.
+        late: waiters that are due, with their replies, to be answered in one of the next turns.
     """
 
     __slots__ = ("_count", "late")
@@ -81,7 +81,7 @@ class Waits:
         self.late: deque[tuple[Waiter, AnyOutgoing]] = deque()
 
     def add(self, waiters: Waiters, waiter: Waiter) -> None:
-        """Let it wait with these, in place of the one of its session.
+        """Add a waiter, replacing the one of its session.
 
         Raises:
             Rejected: too many wait already.
@@ -100,6 +100,6 @@ class Waits:
         waiters.add(waiter)
 
     def leave(self, waiter: Waiter) -> None:
-        """It waits no more."""
+        """Remove a waiter."""
         self._count -= 1
         waiter.session.waits -= 1

@@ -1,10 +1,10 @@
-"""Which projects fetchers want tasks of: each set of names is held once, however many fetchers state it.
+"""Which projects fetchers want tasks of: each distinct set of names is in memory once, however many fetchers state it.
 
-    hello ──names──► exchange ──► the set that the session, and its ring, hold
-                        │ the last session with a set is gone, or states another: the set is forgotten
+    hello ──names──► exchange ──► the set that the session, and its ring, use
+                        │ the last session with a set is gone, or states another: the set is dropped
                         │ over NAMES_MOST names in all sets together: refused
 
-What a peer states must not fill the memory: a thousand names in each of ten thousand hellos would be some gigabytes.
+What peers state must not fill the memory: a thousand names in each of ten thousand hellos would be some gigabytes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from taskqueue.core.projects.session import Interest
 from taskqueue.errors import Rejected
 
 NAMES_MOST: Final = 100_000
-"""Names in all sets together; each takes about 0.4 KiB, with its place in the rings."""
+"""Names in all sets together; each takes about 0.4 KiB, with its entries in the rings."""
 
 NOTHING: Final[frozenset[str]] = frozenset()
-"""Of a session that takes no tasks."""
+"""The set of a session that takes no tasks."""
 
 
 class Wishes:
-    """The sets that sessions hold.
+    """The sets in use.
 
     Attributes:
-        names: in all of them together.
+        names: number of names in all sets together.
     """
 
     __slots__ = ("_held", "_holders", "names")
@@ -37,7 +37,7 @@ class Wishes:
         self.names = 0
 
     def exchange(self, former: Interest, names: Sequence[str] | None) -> Interest:
-        """Let go of a session's former set, and hold one of these names for it; None is any project, and no set.
+        """Replace a session's former set by one of these names; None: any project, which is no set.
 
         Raises:
             Rejected: there are too many names; nothing has changed.
@@ -56,7 +56,7 @@ class Wishes:
         return new
 
     def release(self, wished: Interest) -> None:
-        """A session wants these no more."""
+        """A session no longer uses this set."""
         if not wished:
             return
         self._holders[wished] -= 1
