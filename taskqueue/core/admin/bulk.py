@@ -34,7 +34,7 @@ from taskqueue.protocol.requests import BulkAction
 PAGE_TASKS: Final = 256
 
 SKIPPED_MOST: Final = 1024
-"""Projects without tasks that are passed in one step."""
+"""Projects without tasks that are skipped in one step."""
 
 SENSIBLE: Final[dict[BulkAction, tuple[int, ...]]] = {
     "retry": (DELAYED, *OVER),
@@ -50,11 +50,11 @@ MEANT: Final[dict[str, tuple[int, ...]]] = {
     "reprioritise": SENSIBLE["reprioritise"],
     "reschedule": SENSIBLE["reschedule"],
 }
-"""Those that are meant when none are named: nobody wants to crawl everything again by accident."""
+"""States that are meant when none are named: nobody wants to crawl everything again by accident."""
 
 
 def page_ref(state: State, operation: Operation) -> PageRef:
-    """The page that its next step is about."""
+    """The page of the operation's next step."""
     record = operation.record
     return PageRef(
         operation.project,
@@ -66,7 +66,7 @@ def page_ref(state: State, operation: Operation) -> PageRef:
 
 
 def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
-    """Do what the operation does to the tasks of a page; after the last one of a project, go on to the next."""
+    """Apply the operation to the tasks of a page; after the last one of a project, go on to the next."""
     project = turn.state.projects.by_number.get(page.ref.project)
     if project is not None and not _meet_all(turn, project, operation.record, page):
         return
@@ -76,7 +76,7 @@ def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
 
 
 def _note(turn: TurnState, project: Project | None, record: OperationRecord) -> None:
-    """Tell the log how many tasks of the project were changed; None: it was deleted meanwhile."""
+    """Log how many tasks of the project were changed; None: it was deleted meanwhile."""
     progress = record.progress
     count, record.logged = progress.matched - record.logged, progress.matched
     if count and project is not None and not progress.dry_run:
@@ -86,7 +86,7 @@ def _note(turn: TurnState, project: Project | None, record: OperationRecord) -> 
 
 
 def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: FoundPage) -> bool:
-    """Go through a page; True: there are no further tasks in the project."""
+    """Go through a page; True: the project has no further tasks."""
     errors = page.errors | _new_errors(turn, page.ref)
     cost = 0
     for known in page.tasks:
@@ -104,7 +104,7 @@ def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: 
 
 
 def _skip_empty(turn: TurnState, operation: Operation) -> None:
-    """Nothing is to be read of projects that have no tasks."""
+    """Skip projects that have no tasks."""
     for _ in range(SKIPPED_MOST):
         project = turn.state.projects.by_number.get(operation.project) if operation.running else None
         if not operation.running or (project is not None and project.queue.known):
@@ -137,7 +137,7 @@ def _matches(record: OperationRecord, task: Task, spec: Spec | None, error: str)
 
 
 def _moment(task: Task) -> float:
-    """When it ended, or its last attempt did (unix seconds); 0: it was never run."""
+    """When the task ended, or its last attempt did (unix seconds); 0: it was never run."""
     return key_time(task.key) if task.state in OVER else task.lastcrawltime
 
 
@@ -159,7 +159,7 @@ def _change(turn: TurnState, project: Project, task: Task, record: OperationReco
 
 
 def _reschedule(turn: TurnState, project: Project, task: Task, at: float) -> None:
-    """Move a task that waits; who was held back by a failure still is, so no link hurries it."""
+    """Move a waiting task; if a failure held it back it still is, so no link brings it forward."""
     if at > turn.now.wall:
         project.queue.put_delayed(turn.changes, task, at)
     else:

@@ -30,13 +30,13 @@ from taskqueue.protocol.requests import Log
 from taskqueue.protocol.views import LogEntry
 
 LOOKED_AT: Final = 1000
-"""Entries that a page looks at: reading them takes about 2 ms."""
+"""Entries examined for a page: reading them takes about 2 ms."""
 
 DETAIL_CHARS: Final = 400
 
 
 RELOADER: Final = Who("SIGHUP", "")
-"""Whoever told the daemon to read its config file again: the signal does not say who sent it."""
+"""The author of a config reload: the signal does not say who sent it."""
 
 
 def note(
@@ -49,7 +49,7 @@ def note(
     count: int = 0,
     detail: str = "",
 ) -> None:
-    """Keep that something was changed; see ``ChangeRecord``."""
+    """Log a change; see ``ChangeRecord``."""
     state = turn.state
     change = ChangeRecord(state.next_log, turn.now.wall, what, *by, project, group, count, cut(detail))
     state.next_log += 1
@@ -57,7 +57,7 @@ def note(
 
 
 def note_reload(turn: TurnState, changed: Iterable[str]) -> None:
-    """Keep that the config file was read again, and which settings it changed."""
+    """Log a reload of the config file, and which settings it changed."""
     note(turn, RELOADER, "config reload", detail=", ".join(changed) or "nothing has changed")
 
 
@@ -67,7 +67,7 @@ def cut(text: str) -> str:
 
 
 def settings(said: Mapping[str, Setting]) -> str:
-    """Settings that were said, as ``key=value``; of a table only its keys."""
+    """Settings as ``key=value``; of tables only the keys."""
     return " ".join(part for key, value in said.items() for part in _setting(key, value))
 
 
@@ -84,7 +84,7 @@ def _setting(key: str, value: Setting) -> Iterator[str]:
 
 
 def _page(state: State, request: Log) -> LogRef:
-    """What a page looks at."""
+    """The entries examined for a page."""
     end = min(request.before or state.next_log, state.next_log)
     return LogRef(max(end - LOOKED_AT, _oldest(state)), end)
 

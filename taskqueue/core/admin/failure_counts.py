@@ -28,17 +28,17 @@ from taskqueue.protocol.requests import Failures
 from taskqueue.protocol.views import FailureGroup
 
 PAGE_FAILURES: Final = 512
-"""Looked at in a turn: 1 ms, or 2.5 ms if each has an error of its own (``benchmarks/failures.py``)."""
+"""Failures counted per turn: 1 ms, or 2.5 ms if each has an error of its own (``benchmarks/failures.py``)."""
 
 COUNTS_MOST: Final = 64
-"""Requests under way."""
+"""Requests in progress."""
 
 
 def begin(turn: TurnState, session: Session, request: Failures) -> None:
-    """Begin to count; it is answered in a later turn.
+    """Begin to count; the reply follows in a later turn.
 
     Raises:
-        Rejected: the project is unknown, or too many requests are under way.
+        Rejected: the project is unknown, or too many requests are in progress.
     """
     state = turn.state
     project = state.projects.named(request.project).number if request.project is not None else 0
@@ -54,14 +54,14 @@ def begin(turn: TurnState, session: Session, request: Failures) -> None:
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Have the next page read of the one whose turn it is."""
+    """Look up the next page of the request whose turn it is."""
     turn.due.counted = next(iter(turn.state.failure_counts.values()), None)
     if turn.due.counted is not None:
         wanted.failures.append(_page_ref(turn.due.counted))
 
 
 def step(turn: TurnState) -> None:
-    """Count what is on the page, and answer if it was the last one."""
+    """Count the failures of the page, and reply if it was the last one."""
     state = turn.state
     count = turn.due.counted
     if count is not None:
@@ -94,7 +94,7 @@ def _reply(state: State, count: FailureCount) -> FailuresReply:
 
 
 def _view(state: State, name: str | int, group: Group) -> FailureGroup | None:
-    """None: its project has gone meanwhile."""
+    """A group as people see it; None: its project has been deleted meanwhile."""
     key, failure = group.last
     project = state.projects.by_number.get(failure.project)
     if project is None:

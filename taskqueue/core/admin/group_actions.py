@@ -21,16 +21,16 @@ PROJECTS_A_STEP: Final = 64
 LOSSES: Final = ("clear", "reset", "delete")
 
 LOST_A_STEP: Final = 8
-"""The same of actions that lose tasks: each drops ranges of the store."""
+"""Projects per step of actions that drop tasks: each drops ranges of the store."""
 
 
 def step_size(action: str) -> int:
-    """Projects that are done with in one step."""
+    """Projects per step."""
     return LOST_A_STEP if action in LOSSES else PROJECTS_A_STEP
 
 
 def take_step(turn: TurnState, operation: Operation) -> None:
-    """Do it with the next projects."""
+    """Apply the action to the next projects."""
     progress = operation.record.progress
     for _ in range(step_size(progress.action)):
         project = turn.state.projects.by_number.get(operation.project)
@@ -42,7 +42,7 @@ def take_step(turn: TurnState, operation: Operation) -> None:
 
 
 def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> bool:
-    """Do it; False: it made no sense, and changed nothing."""
+    """Apply the action; False: it was impossible, and changed nothing."""
     by, progress = Who(record.name, record.address), record.progress
     detail = f"operation {progress.id}"
     try:

@@ -97,7 +97,7 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
 
 
 def show(turn: TurnState, session: Session, request: OperationShow) -> OperationReply | None:
-    """How far an operation is; later, if it has not ended and the request can wait."""
+    """The progress of an operation; if it has not ended and the request can wait, later."""
     state, now = turn.state, turn.now
     operation = state.operations.by_id.get(request.id)
     if operation is None:
@@ -110,7 +110,7 @@ def show(turn: TurnState, session: Session, request: OperationShow) -> Operation
 
 
 def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
-    """All operations, the newest first; as many as fit into a message."""
+    """All operations, the newest first, as many as fit into a message."""
     state = turn.state
     reply = OperationsReply(n=request.n, operations=[])
     room = state.config.max_message
@@ -124,7 +124,7 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
 
 
 def answer(turn: TurnState, operation: Operation, until: Boot) -> None:
-    """Tell those who wait no longer than ``until`` (boot-clock seconds)."""
+    """Answer the waiters whose limit is at most ``until`` (boot-clock seconds)."""
     progress = operation.record.progress
     answer_waiters.answer(turn, operation.waiters, lambda n: OperationReply(n=n, operation=_view(progress)), until)
 
@@ -134,7 +134,7 @@ def _view(progress: OperationProgress) -> OperationView:
 
 
 def _meant(progress: OperationProgress) -> str:
-    """Which tasks an operation is about, and what it gives them."""
+    """The filter of an operation, and its arguments."""
     wanted = progress.filter
     parts = {
         "state": ",".join(wanted.states),
@@ -155,7 +155,7 @@ def _exetime(request: Bulk, now: Now) -> float:
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Have the next page read of the operation whose turn it is."""
+    """Look up the next page of the operation whose turn it is."""
     state = turn.state
     running = state.operations.running.values()
     turn.due.paging = next((operation for operation in running if not _waits(state, operation)), None)
@@ -165,7 +165,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def step(turn: TurnState) -> None:
-    """Take the step whose page was read."""
+    """Take the step whose page was looked up."""
     operation = turn.due.paging
     if operation is not None:
         _take_step(turn, operation)
@@ -174,7 +174,9 @@ def step(turn: TurnState) -> None:
 
 
 def list_leases(turn: TurnState) -> None:
-    """Pages have what the store knows by its taskid: let that be all there is of the projects that were come to."""
+    """Write records of processing tasks by taskid for projects that an operation has reached, because pages are by
+    taskid.
+    """
     for number in turn.entered:
         project = turn.state.projects.by_number.get(number)
         if project is not None:
@@ -182,7 +184,7 @@ def list_leases(turn: TurnState) -> None:
 
 
 def _enter(turn: TurnState, operation: Operation) -> None:
-    """The operation has come to another project."""
+    """The operation has reached another project."""
     if operation.running and operation.is_bulk:
         turn.entered[operation.project] = None
 
@@ -199,7 +201,7 @@ def _take_step(turn: TurnState, operation: Operation) -> None:
 
 
 def _waits(state: State, operation: Operation) -> bool:
-    """The project that it is in must be swept first."""
+    """Whether the operation's project must be swept first."""
     return operation.is_bulk and operation.project in state.pending.swept
 
 
@@ -243,7 +245,7 @@ def _add(turn: TurnState, operation: Operation) -> None:
 
 
 def _forget(turn: TurnState, ended: int | None) -> None:
-    """One that ended long ago, if there is one, had to make room."""
+    """Delete the record of an operation that was forgotten for a newer one; None: there is none."""
     if ended is not None:
         turn.changes.writes.dropped_operations.append(ended)
 

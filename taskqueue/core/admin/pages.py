@@ -29,14 +29,14 @@ from taskqueue.protocol.requests import Fetchers, Stats, Status
 View = TypeVar("View")
 
 LATELY: Final = "_5m"
-"""What orders end with that are about events of the last five minutes."""
+"""Suffix of sort orders by events of the last five minutes."""
 
 
 class ProjectPage(NamedTuple):
-    """Some of the projects that are meant.
+    """A page of the matching projects.
 
     Attributes:
-        found: how many are meant in all.
+        found: number of all matching ones.
         more: there are further ones.
         numbers: what each is sorted by; empty: by name.
     """
@@ -48,7 +48,7 @@ class ProjectPage(NamedTuple):
 
 
 class FetcherPage(NamedTuple):
-    """Some of the fetchers that are meant, and all of these."""
+    """A page of the matching fetchers, and all matching ones."""
 
     sessions: list[Session]
     found: list[Session]
@@ -56,7 +56,7 @@ class FetcherPage(NamedTuple):
 
 
 def of_projects(turn: TurnState, message: Status) -> ProjectPage:
-    """The projects that a status is about."""
+    """The projects of a status request."""
     state = turn.state
     names = _names(state, message.group)
     if message.filter:
@@ -74,7 +74,7 @@ def of_projects(turn: TurnState, message: Status) -> ProjectPage:
 
 
 def of_stats(state: State, message: Stats) -> ProjectPage:
-    """The projects that stats are about."""
+    """The projects of a stats request."""
     names = _names(state, message.group)
     first = bisect_right(names, message.after)
     page = names[first : first + message.limit]
@@ -82,7 +82,7 @@ def of_stats(state: State, message: Stats) -> ProjectPage:
 
 
 def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
-    """The fetchers that want or hold tasks, may take those of the project or group, and are named so."""
+    """The fetchers that want or hold tasks, match the project or group, and match the filter."""
     state = turn.state
     found = [session for session in state.sessions.values() if session.capacity or session.leases]
     if message.project or message.group:
@@ -98,7 +98,7 @@ def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
 
 
 def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
-    """The first of the views, as many as fit into so many bytes of a message, one at least: who pages gets on."""
+    """The first of the views, as many as fit into ``room`` bytes, but at least one, so that paging advances."""
     fitting: list[View] = []
     for view in views:
         room -= len(state.environment.pack(view))
@@ -109,7 +109,7 @@ def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
 
 
 def _names(state: State, group: str) -> list[str]:
-    """Of the projects of a group, or of all, in order."""
+    """Sorted names of the projects of a group, or of all."""
     if not group:
         return state.projects.names
     return [project.name for project in state.projects.in_group(group)]
@@ -125,7 +125,7 @@ def _number_of_project(turn: TurnState, sort: ProjectSort) -> Callable[[str], in
 
 
 def _order_of_fetchers(now: Now, sort: FetcherSort) -> Callable[[Session], tuple[float | str, str]]:
-    """Equals by pseudonym, so that their rows stay where they are from look to look."""
+    """The sort key; equals are sorted by pseudonym, so that rows stay where they are."""
     match sort:
         case "session":
             return lambda session: (session.pseudonym, "")

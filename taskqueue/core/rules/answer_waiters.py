@@ -1,4 +1,4 @@
-"""Telling those who wait: some in each turn, because ten thousand may wait for the same moment."""
+"""Answers waiting requests, some per turn, because ten thousand may wait for the same moment."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.replies import AnyReply
 
 TOLD_A_TURN: Final = 512
-"""Answers to requests that waited, in one turn: about 5 ms, with their way through the socket."""
+"""Waiting requests answered in one turn: about 5 ms, including the socket."""
 
 
 def answer(turn: TurnState, waiters: Waiters, reply: Callable[[int], AnyReply], until: Boot = FOR_EVER) -> None:
-    """Tell those who wait no longer than ``until`` (boot-clock seconds) how it stands now.
+    """Answer the waiters whose limit is at most ``until`` (boot-clock seconds).
 
     Args:
-        reply: makes the answer to the request of a number.
+        reply: makes the reply to the request of a number.
     """
     turn.state.waits.late.extend((waiter, reply(waiter.n)) for waiter in waiters.take(until))
     _tell(turn)
 
 
 def begin(turn: TurnState) -> None:
-    """Go on, in a turn that begins, with those whom the turn before did not come to."""
+    """At the beginning of a turn, answer waiters that the previous turn had no time for."""
     _tell(turn)
 
 

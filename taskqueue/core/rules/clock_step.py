@@ -22,16 +22,16 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 
 STEP_SECONDS: Final = 60.0
-"""By which the wall clock may lag behind the boot clock, from one turn to the next, before it has been put back."""
+"""Lag of the wall clock behind the boot clock, from one turn to the next, that counts as put back."""
 
 
 def put_back(before: Now, now: Now) -> bool:
-    """Whether the wall clock has been put back since the turn before."""
+    """Whether the wall clock has been put back since the previous turn."""
     return _step(before, now) < -STEP_SECONDS
 
 
 def follow(turn: TurnState) -> None:
-    """Follow the wall clock if it has been put back; costs a look at every project and every job then."""
+    """Adapt to a wall clock that has been put back; only then it costs a look at every project and job."""
     state, now = turn.state, turn.now
     before, state.before = state.before, now
     if put_back(before, now):
@@ -40,7 +40,7 @@ def follow(turn: TurnState) -> None:
 
 
 def _step(before: Now, now: Now) -> float:
-    """Seconds by which the wall clock has been put forward."""
+    """Seconds by which the wall clock has been put forward; negative: back."""
     return (now.wall - before.wall) - (now.boot - before.boot)
 
 
@@ -55,7 +55,7 @@ def _follow(turn: TurnState, project: Project, after: float, step: float) -> Non
 
 
 def _set_hours(turn: TurnState, project: Project) -> bool:
-    """Look its active hours up; True: they have changed, so it may have to be offered."""
+    """Look up the project's active hours again; True: they have changed."""
     before, project.hours = project.hours, turn.state.environment.hours(project.settings.active, turn.now.wall)
     return project.hours != before
 

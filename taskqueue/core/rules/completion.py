@@ -30,11 +30,11 @@ from taskqueue.protocol.replies import ProjectReply, WaitReply
 from taskqueue.protocol.requests import ProjectHold, ProjectWait
 
 HOLDS_MOST: Final = 100
-"""Sessions that hold one project open; they are in its record, which each turn that touches it writes."""
+"""Sessions that may hold one project open; they are in its record, which every turn that touches it writes."""
 
 
 def note(turn: TurnState, project: Project) -> None:
-    """At the end of a turn that touched the project: is it finished?"""
+    """At the end of a turn that touched the project: check whether it is finished."""
     state = turn.state
     if project.holds:
         project.holds = {session: until for session, until in project.holds.items() if until > turn.now.wall}
@@ -48,7 +48,7 @@ def note(turn: TurnState, project: Project) -> None:
 
 
 def need(state: State, wanted: Needs) -> None:
-    """Have the tasks looked up that are to be pushed."""
+    """Look up the tasks that are to be pushed."""
     wanted.tasks += [
         TaskRef(project.number, project.finisher)
         for project in state.pending.finishing.values()
@@ -57,7 +57,7 @@ def need(state: State, wanted: Needs) -> None:
 
 
 def finish(turn: TurnState) -> None:
-    """End what has finished with the turn before."""
+    """Complete the projects that finished with the previous turn."""
     state = turn.state
     for project in state.pending.take_finishing():
         if project.number in state.projects.by_number and project.armed and project.is_done(turn.now.wall):
@@ -65,7 +65,7 @@ def finish(turn: TurnState) -> None:
 
 
 def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectReply:
-    """Hold the project open for the session, or let go."""
+    """Hold the project open for the session, or release it."""
     state, now = turn.state, turn.now
     project = state.projects.named(request.project)
     if request.seconds:
@@ -80,7 +80,7 @@ def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectRepl
 
 
 def wait(turn: TurnState, session: Session, request: ProjectWait) -> WaitReply | None:
-    """Answer at once if there is nothing to wait for; else later."""
+    """Answer at once if the project is finished; else add a waiter."""
     state, now = turn.state, turn.now
     project = state.projects.named(request.project)
     if request.seconds and (project.armed or not project.is_done(now.wall)):
@@ -91,12 +91,12 @@ def wait(turn: TurnState, session: Session, request: ProjectWait) -> WaitReply |
 
 
 def answer(turn: TurnState, project: Project, until: Boot = FOR_EVER) -> None:
-    """Tell those who wait, no longer than ``until`` (boot-clock seconds)."""
+    """Answer the waiters whose limit is at most ``until`` (boot-clock seconds)."""
     answer_waiters.answer(turn, project.waiters, lambda n: reply(project, n, turn.now), until)
 
 
 def reply(project: Project, n: int, now: Now) -> WaitReply:
-    """How the project stands."""
+    """The reply on whether the project is finished."""
     finished = not project.armed and project.is_done(now.wall)
     return WaitReply(n=n, finished=finished, unfinished=project.queue.unfinished, times=project.finished)
 

@@ -27,11 +27,11 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 
 JOBS_A_TURN: Final = 64
-"""At midnight there may be one of each of ten thousand projects."""
+"""At midnight one job of each of ten thousand projects may be due."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Take up the jobs that are due, and have their tasks looked up."""
+    """Look up the tasks of due jobs."""
     state, now = turn.state, turn.now
     budget = JOBS_A_TURN
     while budget > 0 and (number := state.crons.pop_due(now.wall)) is not None:
@@ -55,7 +55,7 @@ def tick(turn: TurnState) -> None:
 
 
 def taskid_of(name: str, template: Template, at: float) -> str:
-    """The identity of the task that a job pushes at a time."""
+    """The taskid of the task that a job pushes at a time."""
     return _filled(template.taskid, at) or f"cron.{name}"
 
 

@@ -16,17 +16,17 @@ from taskqueue.protocol.replies import AnyReply, DoneReply, OperationReply, Toke
 
 
 def refuse() -> NoReturn:
-    """Rule 1, of a request that lets the store grow (``RequestRule.grows``).
+    """Refuse a request that lets the store grow (rule 1).
 
     Raises:
-        Rejected: it does.
+        Rejected: always.
     """
     reason = "the disk of the store is nearly full: make room, or lower store.min_free, and ask again"
     raise Rejected("disk-full", reason)
 
 
 def is_kept(reply: AnyReply) -> bool:
-    """Rule 3."""
+    """Whether the outcome of an accepted request is stored (rule 3)."""
     if isinstance(reply, DoneReply):
         return "done" in reply.outcomes
     return bool(reply.counted) if isinstance(reply, TokensReply) else isinstance(reply, OperationReply)

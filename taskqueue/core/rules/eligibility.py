@@ -14,18 +14,18 @@ from taskqueue.core.turn_state import TurnState
 
 
 def offer(turn: TurnState, project: Project) -> None:
-    """Let fetchers have the project's tasks, if it could give one."""
+    """Offer the project to fetchers, if it can hand out a task."""
     if may_give(turn, project):
         turn.state.fair_queue.offer(project)
 
 
 def may_give(turn: TurnState, project: Project) -> bool:
-    """The project could give a task away at once, or after a look at the store; if not, what it lacks is noted."""
+    """Whether the project can hand out a task now, or after a look-up; if not, a timer is set for what it lacks."""
     return project.queue.ready.first() is not None and allowance(turn, project) > 0
 
 
 def allowance(turn: TurnState, project: Project) -> float:
-    """Tasks that the project may be given now; if none, the time at which that changes is noted."""
+    """Tasks that the project may hand out now; if none, a timer is set for when that changes."""
     state, now = turn.state, turn.now
     room = project.room(now.wall, state.environment)
     if room <= 0:
@@ -49,7 +49,7 @@ def allowance(turn: TurnState, project: Project) -> float:
 
 
 def take_tokens(turn: TurnState, project: Project, count: int) -> None:
-    """Spend tokens that ``allowance`` has just offered."""
+    """Take tokens that ``allowance`` has just returned."""
     now = turn.now
     project.bucket.take(count, now.boot)
     shared = project.shared
@@ -59,9 +59,9 @@ def take_tokens(turn: TurnState, project: Project, count: int) -> None:
 
 
 def recall(turn: TurnState) -> None:
-    """Offer the next project that waits for a token of a shared bucket, of each bucket that has one.
+    """Offer the next project that waits for a shared bucket, for each bucket with tokens.
 
-    One that nobody would take tasks of now waits in its rings instead, and the next one is offered, too.
+    A project whose tasks nobody wants now waits in its rings instead, and the next one is offered, too.
     """
     state = turn.state
     for shared in state.shared.values():

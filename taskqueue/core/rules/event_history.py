@@ -26,14 +26,14 @@ from taskqueue.protocol.requests import StatsHistory
 from taskqueue.protocol.views import Point
 
 POINTS_A_TURN: Final = 256
-"""Projects that are written in one turn: 1.5 ms with what the store does for it."""
+"""Projects whose points are written in one turn: 1.5 ms, the store's part included."""
 
 PAGE_POINTS: Final = 256
-"""Slices that a page looks at: each may cost a read of its own, 5 ms together."""
+"""Slices examined for a page: each may cost a read of its own, 5 ms together."""
 
 
 def step(turn: TurnState) -> None:
-    """Write some of the minute that is over."""
+    """Write some points of the last minute."""
     now = turn.now
     history = turn.state.history
     is_over = now.wall >= history.due_at or now.wall < history.minute * 60
@@ -45,7 +45,7 @@ def step(turn: TurnState) -> None:
 
 
 def _begin(turn: TurnState) -> None:
-    """The minute that was counted is to be written; another one begins."""
+    """Begin to write the minute that was counted, and to count another one."""
     history = turn.state.history
     history.due, history.moved = history.moved, {}
     for series in history.series.values():
@@ -54,7 +54,7 @@ def _begin(turn: TurnState) -> None:
 
 
 def _write(turn: TurnState, most: int) -> None:
-    """Write points of so many projects; after the last one, those of all together."""
+    """Write the points of at most ``most`` projects; after the last one, the sums over all projects."""
     state = turn.state
     history, kept = state.history, turn.changes.writes
     for number in list(islice(history.due, most)):
@@ -71,7 +71,7 @@ def _write(turn: TurnState, most: int) -> None:
 
 
 def write_all(turn: TurnState) -> None:
-    """Before an orderly end: what there is, whether the minute is over or not."""
+    """Write everything counted so far, at a clean shutdown."""
     history = turn.state.history
     for _ in range(2):
         if history.due:
@@ -84,7 +84,7 @@ def write_all(turn: TurnState) -> None:
 
 
 def need(turn: TurnState, request: StatsHistory, wanted: Needs) -> None:
-    """Have the points of a page read."""
+    """Look up the points of a page."""
     state = turn.state
     project = state.projects.by_name.get(request.project) if request.project else None
     if request.project and project is None:

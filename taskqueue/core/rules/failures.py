@@ -16,13 +16,13 @@ from taskqueue.core.tasks.task import NO_FLOOR, Task
 from taskqueue.core.turn_state import TurnState
 
 OLD_FAILURES: Final = 1024
-"""Looked at in a turn, and dropped if they are old: 2 ms."""
+"""Failures examined per turn, and dropped if they are old: 2 ms."""
 
 _END: Final = NO_FLOOR - 1
 
 
 def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
-    """Keep a failed attempt in the history of its task, and among all that failed."""
+    """Store a failed attempt in the history of its task, and in the order of failures."""
     state = turn.state
     turn.note_attempt(task, attempt)
     host = host_of(turn.spec_of(task).url)
@@ -32,7 +32,7 @@ def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Have the first ones read if some of them are old."""
+    """Look up the first failures if some of them are old."""
     state = turn.state
     if state.failures.is_over(turn.now.wall):
         turn.due.old_failures = FailuresRef(state.failures.low, _END, OLD_FAILURES)
@@ -40,7 +40,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def step(turn: TurnState) -> None:
-    """Drop what is old of what was read."""
+    """Drop old failures that were looked up."""
     if turn.due.old_failures is not None:
         _drop_old(turn, turn.found.failures[turn.due.old_failures])
 

@@ -39,12 +39,13 @@ and 0 tomorrow must not be sent all that lies between."""
 
 
 def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
-    """Take in what a fetcher says of itself.
+    """Apply a fetcher's hello.
 
     Raises:
-        Rejected: a later one has been heeded. One that was late on its way may be told so, too: its fetcher has said a
-            newer one meanwhile, and minds the answer to that. Whoever is told so of the newest it has said must learn
-            that somebody else speaks in its session.
+        Rejected: a later hello has been applied. This may also reach the fetcher itself, if the hello was delayed; it
+            has
+            sent a newer one meanwhile, and heeds the reply to that. A fetcher that is refused its newest hello learns
+            that somebody else uses its session.
     """
     state = turn.state
     if message.n < session.last_hello:
@@ -99,7 +100,7 @@ def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
 
 
 def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Project, Task]], TokensReply]:
-    """The leases of the message that are in force, each once, and what to answer."""
+    """The leases of the message that are in force, each once, and the reply."""
     in_force: list[tuple[Project, Task]] = []
     stale: list[int] = []
     for ref in dict.fromkeys(message.leases):
@@ -113,9 +114,9 @@ def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Proje
 
 
 def fall_silent(turn: TurnState, session: Session) -> None:
-    """The fetcher has not been heard for ``fetcher_timeout``: others shall have what it holds, behind their equals.
+    """The fetcher has been silent for ``fetcher_timeout``: return its tasks, behind their equals.
 
-    A task that gets another place is written anew, so what it is must be known: it may take some turns to read that.
+    A returned task gets a new seq and is written anew, for which its spec may have to be read in the next turns.
     """
     state = turn.state
     session.capacity = 0
@@ -137,7 +138,7 @@ def fall_silent(turn: TurnState, session: Session) -> None:
 
 
 def go_on_silent(turn: TurnState) -> None:
-    """Take from silent fetchers what could not be taken from them in the turn before; one that was heard keeps it."""
+    """Return tasks of silent fetchers that the previous turn could not; a fetcher that is active again keeps them."""
     state, now = turn.state, turn.now
     silent, state.silent = state.silent, {}
     for session in silent.values():
@@ -149,9 +150,9 @@ def go_on_silent(turn: TurnState) -> None:
 
 
 def miss(turn: TurnState, said: Outgoing) -> None:
-    """A message could not be sent: others shall have its tasks, and the fetcher gets no more until it is heard again.
+    """A message could not be sent: return its tasks, and send the fetcher nothing until its next request.
 
-    That is a hint only: one that was heard at another address since is not missed, and a hello says what is true.
+    This is only a hint: a fetcher that has changed its address since is not affected, and its hello is authoritative.
     """
     state = turn.state
     session = state.sessions.get(said.session)
@@ -185,7 +186,7 @@ def _give_back_lost(turn: TurnState, session: Session, message: Hello) -> None:
 
 
 def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
-    """Send again what has not arrived; empty messages fill the gaps, so that the numbers have none."""
+    """Send again messages that have not arrived; empty messages fill gaps in the numbers."""
     state = turn.state
     last = min(session.select_number, seen + RESENT_MOST)
     unseen: dict[int, list[Assignment]] = {number: [] for number in range(seen + 1, last + 1)}
@@ -199,10 +200,11 @@ def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
 
 
 def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
-    """What the settings of the tasks' projects say is to go with them, as it is now.
+    """The present ``fetch`` settings of the tasks' projects, to be sent with the tasks.
 
-    It may have grown since the message was made. What would make that too long is left out: such a project's tasks
-    come without it, and the message is no longer than ``max_message``.
+    They may have grown since the message was made. What would exceed ``max_message`` is left out: such a project's
+    tasks
+    come without it.
     """
     room = room_in(state.config.max_message) - sum(map(assignment_bytes, tasks))
     fetch: dict[str, Raw] = {}
@@ -243,7 +245,7 @@ def _lease(task: Task) -> Lease:
 
 
 def _need_unseen(turn: TurnState, request: Hello, wanted: Needs) -> None:
-    """What has not arrived will be sent again, for which its specs are needed."""
+    """Look up the specs of tasks in messages that will be sent again."""
     session = turn.state.sessions.get(request.session)
     for task in session.leases.values() if session is not None else ():
         if task.lease is not None and request.seen < task.lease.number <= request.seen + RESENT_MOST:
@@ -251,7 +253,7 @@ def _need_unseen(turn: TurnState, request: Hello, wanted: Needs) -> None:
 
 
 def _need_extended(turn: TurnState, request: Extend, wanted: Needs) -> None:
-    """A lease may be as long as its task's own schedule says."""
+    """Look up the specs of extended tasks, whose schedules may have a timeout."""
     for ref in () if request.seconds is not None else request.leases:
         project = turn.state.projects.by_name.get(ref.project)
         task = project.queue.tasks.get(ref.taskid) if project is not None else None

@@ -28,7 +28,7 @@ from taskqueue.protocol.replies import Select
 
 
 def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> Assignment:
-    """The task as its fetcher gets it, with ``timeout`` seconds left."""
+    """The task as sent to a fetcher, with ``timeout`` seconds left."""
     return Assignment(
         project.name,
         task.taskid,
@@ -43,8 +43,7 @@ def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> A
 
 
 def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
-    """What a fetcher is told of when and how often the task runs; PLAIN itself, which takes no bytes, if all of it is
-    as it is by default."""
+    """The part of the schedule that a fetcher gets; PLAIN itself, which takes no bytes, if it is all default."""
     if schedule is PLAIN and not task.priority:
         return PLAIN
     told = Schedule(
@@ -54,11 +53,11 @@ def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
 
 
 ASIDE_MOST: Final = 256
-"""Suspects that one look at a queue passes over."""
+"""Suspects that one look at a queue skips."""
 
 
 def call_crowded(turn: TurnState) -> None:
-    """Let those have tasks again whose connections have room for more."""
+    """Let fetchers have tasks again whose connections have room for more."""
     state = turn.state
     called, more = state.connections.call(most_at_one(state.config.max_leases))
     turn.freed.update((session.id, session) for session in called)
@@ -88,7 +87,7 @@ class HandOut:
         self._refused: dict[tuple[Interest, int], int] = {}
 
     def run(self) -> None:
-        """Give out what may be given, up to ``turn_tasks``; then say it."""
+        """Hand out up to ``turn_tasks`` tasks, and send them."""
         if not self._state.config.has_room:
             return  # whoever has work stays in its rings, and has its turn as soon as there is room again
         # Once a turn at least, or whoever waits for shared tokens would never come up beside one who wants no end.
@@ -107,7 +106,7 @@ class HandOut:
             self._send(self._state.sessions[session])
 
     def _busy_ring(self) -> Ring | None:
-        """The ring whose turn it is; if there is none, one that those make busy who wait for shared tokens."""
+        """The next busy ring; if there is none, one that becomes busy by projects that wait for shared tokens."""
         ring = self._state.fair_queue.busy_ring()
         if ring is None and self._state.shared:
             recall(self._turn)
@@ -136,14 +135,14 @@ class HandOut:
         return taken
 
     def _most_for(self, session: Session, count: int) -> int:
-        """How many of so many tasks the session may have, with what all sessions of its connection hold."""
+        """How many of ``count`` tasks the session may have, given the leases of its connection."""
         held = self._held.get(session.peer)
         if held is None:
             held = self._held[session.peer] = self._state.connections.held(session.peer)
         return min(count, max(0, self._at_one - held))
 
     def _is_barred(self, ring: Ring, project: Project) -> bool:
-        """All who wait have other suspects already, and may not have those that are the project's first tasks."""
+        """Whether no waiting fetcher may have the project's first tasks, which are suspects."""
         key = ring.interest, project.number
         self._refused[key] = self._refused.get(key, 0) + 1
         if self._refused[key] < len(ring.waiting):
@@ -217,11 +216,11 @@ class HandOut:
             self._state.hollow.release_body(task)
 
     def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:
-        """The longest message has room for both; not for a body that was taken when the project's fetch was shorter."""
+        """Whether task and ``fetch`` fit into the longest message; a task may be older than a longer ``fetch``."""
         return len(spec.body) + len(fetch) <= room_beside(spec.url, self._state.config.max_message)
 
     def _expire(self, project: Project, task: Task) -> bool:
-        """End a task that is not worth running any more; False: this turn has ended enough of them."""
+        """End a task that has expired; False: this turn has ended enough of them."""
         if self._left <= 0:
             return False
         self._left -= 1
@@ -233,7 +232,7 @@ class HandOut:
         return True
 
     def _begin_message(self, session: Session) -> int:
-        """Start the next select message to the session; returns the bytes of room in it."""
+        """Begin the next select message to the session; returns the bytes of room in it."""
         if session.id in self._messages:
             self._send(session)
         session.select_number += 1

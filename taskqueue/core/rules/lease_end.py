@@ -35,11 +35,11 @@ from taskqueue.protocol.requests import Done, Flaws, Incoming
 CRASHED: Final = "its fetcher fell silent while it ran"
 
 REASON_CHARS: Final = 300
-"""Of the reason for a pause, which quotes the last error."""
+"""Characters of the reason for a pause, which quotes the last error."""
 
 
 def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws) -> DoneReply:
-    """Take in a batch of answers, each on its own merits, with the new tasks that came out of them."""
+    """Apply a batch of reports, each by itself, with the new tasks that they contain."""
     reply = DoneReply(n=request.n, outcomes=[])
     has_new = any(item is not None and item.new for item in request.tasks)
     for index, item in enumerate(request.tasks):
@@ -59,7 +59,7 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
 
 
 def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
-    """Take in what a fetcher says of a task that it was given."""
+    """Apply a fetcher's report on a task."""
     state = turn.state
     if session.ended and session.ended.pop(item.token, None) is not None:
         state.memory.ended -= 1
@@ -99,24 +99,24 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
 
 
 def give_back(turn: TurnState, project: Project, task: Task) -> None:
-    """The task was not run: it is ready again, first among its equals, and no retry is used up."""
+    """The task was not run: make it ready, first among its equals, without using up a retry."""
     lease = _lease_of(turn, project, task)
     turn.unlease(task)
     _wait_again(turn, project, task, lease)
 
 
 def take_back(turn: TurnState, session: Session, project: Project, task: Task) -> None:
-    """The session says that the task was not started; it need not be the one that it was handed to."""
+    """The session reports that the task was not started; it need not be the one that it was handed to."""
     lease = _lease_of(turn, project, task)
     _end_by(turn, session, task, lease)
     _wait_again(turn, project, task, lease)
 
 
 def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> None:
-    """The task's fetcher has fallen silent while it ran.
+    """The task's fetcher went silent while it ran.
 
     Args:
-        to_blame: it has failed if that was one crash too many.
+        to_blame: count it as a failure if there were too many crashes.
     """
     now = turn.now
     settings = project.settings
@@ -138,7 +138,7 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
 
 
 def lose(turn: TurnState, project: Project, task: Task) -> None:
-    """The task's fetcher has fallen silent before it ran: it is ready again, behind its equals."""
+    """The task's fetcher went silent before it ran: make it ready, behind its equals."""
     lease = _lease_of(turn, project, task)
     turn.unlease(task)
     queue_up(turn, project, task)
@@ -168,7 +168,7 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
 
 
 def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:
-    """The lease that is to end; what was deferred until then is for the caller to apply."""
+    """The lease that is to end; the caller applies its deferred update."""
     lease = task.lease
     if lease is None:
         raise Corrupt(f"task {task.taskid!r} has no lease to end")
@@ -177,14 +177,14 @@ def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:
 
 
 def _end_by(turn: TurnState, session: Session, task: Task, lease: Lease) -> Session:
-    """End the lease as the session says; the fetcher that the task was handed to, if another, may work on it still."""
+    """End the lease as the session reports; the fetcher that it was handed to, if another, may still work on it."""
     return turn.unlease(task) if lease.session == session.id else turn.revoke(task)
 
 
 def _attempt(
     now: Now, project: Project, lease: Lease, session: Session, outcome: AttemptOutcome, error: str = ""
 ) -> AttemptRecord:
-    """How a lease ended, counted among the seconds of its project and by its fetcher."""
+    """The record of how a lease ended; its duration is added to the project's counters."""
     seconds = now.boot - lease.selected_at
     project.counters.took(seconds, now.wall)
     if outcome == "success":
@@ -246,9 +246,9 @@ def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None) -
 
 
 def _fail_project(turn: TurnState, project: Project, lease: Lease, error: str) -> None:
-    """One more failure: is it the one after which the project pauses itself?
+    """Count a failure of the project, and pause it if that was one too many.
 
-    Told is the pause, not that it goes on after checks that failed, too: that may be for days.
+    An event is emitted for the pause only, not for every failed check phase: that may go on for days.
     """
     is_first = project.state == "running"
     if is_first and project.pause.fail(project.settings.fail_pause_num):
@@ -265,14 +265,14 @@ def _fail_project(turn: TurnState, project: Project, lease: Lease, error: str) -
 
 
 def _pass_check(turn: TurnState, project: Project, lease: Lease) -> None:
-    """The site answered as it meant to: if it does so again and again, a project that checks may go on."""
+    """A check was neither success nor failure; after enough of these the project goes on."""
     if project.state == "checking" and project.pause.pass_check(lease.check):
         project.set_running()
         turn.emit("resumed", project, "the site answers")
 
 
 def _last_line(error: str) -> str:
-    """What a traceback comes to: people are told in one line."""
+    """The last line of an error."""
     return error.strip().rpartition("\n")[2].strip() or "no reason given"
 
 
@@ -282,7 +282,7 @@ def _hold_back(turn: TurnState, project: Project, task: Task, until: float) -> N
 
 
 def _depth_below(turn: TurnState, item: TaskReport) -> int:
-    """Of the follow-ups of a task that was handed out."""
+    """Depth of the follow-ups of a reported task."""
     project = turn.state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
     return task.spec.depth + 1 if task is not None and task.spec is not None else 0

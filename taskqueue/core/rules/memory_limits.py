@@ -23,21 +23,23 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.task import DELAYED, READY, TASK_BYTES
 
 HEAVY_BYTES: Final = 8 << 10
-"""A task above this size is not held with its body while it is processing: what fetchers hold must not fill the
-memory of the daemon. Reading it again costs little beside sending it."""
+"""A larger task is not held with its body while it is processing: the tasks of fetchers must not fill the
+daemon's memory. Reading it again costs little beside sending it.
+"""
 
 LEASED_PART: Final = 4
-"""Tasks that are handed out are held with their bodies up to one in so many of ``memory_bytes``, on top of it."""
+"""Bodies of processing tasks may take one part in so many of ``memory_bytes``, on top of it."""
 
 AT_ONCE: Final[dict[int, int]] = {READY: 2048, DELAYED: 128}
-"""Tasks that are read at once of an order. Bodies of delayed ones lie strewn, so each costs a look-up: 2,048 of them
-stopped the loop for 13 to 24 ms, and others that were due meanwhile were late; 128 take 1.3 to 2 ms."""
+"""Tasks read at once of an order. Bodies of delayed tasks are scattered, so each costs a look-up: 2,048 of them
+stopped the loop for 13 to 24 ms, and others that were due meanwhile were late; 128 take 1.3 to 2 ms.
+"""
 
 AWAITED_PART: Final = 4
-"""Bodies that are awaited are held up to one in so many of ``memory_bytes``, on top of it."""
+"""Awaited bodies may take one part in so many of ``memory_bytes``, on top of it."""
 
 RELIEVED_A_TURN: Final = 256
-"""Heads that are looked at in one turn because all together are too large."""
+"""Heads examined in one turn because all together are too large."""
 
 
 def share(state: State) -> int:
@@ -47,18 +49,20 @@ def share(state: State) -> int:
 
 
 def refill_tasks(state: State, which: int) -> int:
-    """Tasks that the head of an order is filled with at once, at most."""
+    """Tasks with which a head is refilled at once, at most."""
     half = min(state.config.head_tasks, share(state) // TASK_BYTES) // 2
     return max(1, min(half, AT_ONCE[which]))
 
 
 def heavy_bytes(state: State) -> int:
-    """A task that takes more is not to be held with its body while it is processing."""
+    """Size from which a processing task is not held with its body."""
     return HEAVY_BYTES if state.memory.leased <= state.config.memory_bytes // LEASED_PART else TASK_BYTES
 
 
 def await_body(state: State, project: Project) -> bool:
-    """The project's next task is to go out, but its body is not held: have it read. False: there is none, or it is."""
+    """Have the body of the project's next task read if it is not in memory; False: there is no task, or its body is
+    there.
+    """
     first = project.queue.ready.first()
     if first is None or first.spec is not None:
         return False
@@ -67,13 +71,13 @@ def await_body(state: State, project: Project) -> bool:
 
 
 def settle(state: State, project: Project) -> None:
-    """Cut the project's heads down to their bounds, and count what they hold."""
+    """Trim the project's heads to their bounds, and note their sizes."""
     for which in (READY, DELAYED):
         _trim(state, project, which)
 
 
 def relieve(state: State) -> None:
-    """If all heads together hold too much, cut down those that were longest left alone."""
+    """If all heads together are too large, trim the least recently noted ones."""
     if state.hollow.awaited:
         _give_up_awaited(state)
     memory, most = state.memory, state.config.memory_bytes
@@ -85,7 +89,7 @@ def relieve(state: State) -> None:
 
 
 def _give_up_awaited(state: State) -> None:
-    """Await no more than there is room for, and nothing that is not next any more; the oldest goes first."""
+    """Await only what there is room for and what is still next; the oldest is given up first."""
     awaited = state.hollow.awaited
     for number, task in list(awaited.items()):
         project = state.projects.by_number.get(number)

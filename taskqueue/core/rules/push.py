@@ -1,6 +1,6 @@
-"""new-task: what a producer, a follow-up of a ``done``, or the scheduler itself brings in.
+"""new-task: takes in tasks of producers, follow-ups of reports, and the scheduler's own tasks.
 
-``recrawl.decide`` says which of the outcomes it is; this module carries it out.
+``recrawl.decide`` determines the outcome; this module carries it out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taskqueue.protocol.replies import ItemError, NewOutcome, NewTasksReply
 from taskqueue.protocol.requests import Flaws, Incoming, NewTasks
 
 DEFERRED_PART: Final = 8
-"""Updates that wait for the ends of leases take one in so many of ``memory_bytes``, at most, on top of it."""
+"""Deferred updates may take one part in so many of ``memory_bytes``, on top of it."""
 
 
 def take_batch(
@@ -39,15 +39,15 @@ def take_batch(
     parent: tuple[int, ...] = (),
     depth: int = 0,
 ) -> tuple[list[NewOutcome], list[ItemError]]:
-    """Take in a batch of new tasks, each on its own merits.
+    """Take in a batch of new tasks, each by itself.
 
     Args:
         project: of the items that name none.
-        parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` lets it pass.
+        parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` does not apply to it.
         depth: of these tasks.
 
     Returns:
-        Per item its outcome, and the reasons of those that are rejected.
+        The outcome of each item, and the reasons of rejected ones.
     """
     outcomes: list[NewOutcome] = []
     errors: list[ItemError] = []
@@ -63,7 +63,7 @@ def take_batch(
 
 
 def need_tasks(turn: TurnState, name: str, items: Iterable[NewTask | None], wanted: Needs) -> None:
-    """Have those of the items looked up that are not in memory; ``name``: of the project of those that name none."""
+    """Look up the items' tasks that are not in memory; ``name``: the project of items that name none."""
     projects = turn.state.projects.by_name
     default = projects.get(name)
     for item in items:
@@ -75,7 +75,7 @@ def need_tasks(turn: TurnState, name: str, items: Iterable[NewTask | None], want
 
 
 def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool) -> NewOutcome:
-    """Take in one task; ``bounded``: the project's ``max_queue`` applies to it.
+    """Take in one task; ``bounded``: the project's ``max_queue`` applies.
 
     Raises:
         Rejected: with the reason.
@@ -111,7 +111,7 @@ def push(turn: TurnState, project: Project, taskid: str, url: str, template: Tem
 
 
 def apply_deferred(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
-    """Let a ``force_update`` that came while the task was processing take effect, now that its lease has ended."""
+    """Apply a ``force_update`` that was deferred until the end of the task's lease."""
     if task.state == PROCESSING:
         raise Corrupt(f"task {task.taskid!r} is still processing")
     outcome = decide(task, item.schedule, turn.now.wall)
@@ -120,7 +120,7 @@ def apply_deferred(turn: TurnState, project: Project, task: Task, item: NewTask)
 
 
 def revive(turn: TurnState, project: Project, task: Task) -> None:
-    """Make a task that waits or is over ready now, with all its retries."""
+    """Make a waiting or finished task ready now, with all its retries."""
     task.retried = 0
     task.token = NO_TOKEN
     task.held_back = task.timed_out = False
@@ -133,9 +133,9 @@ def revive(turn: TurnState, project: Project, task: Task) -> None:
 
 
 def queue_up(turn: TurnState, project: Project, task: Task) -> None:
-    """Make a live task ready, behind its equals: its place among them is told by its seq, so it gets a new one.
+    """Make a live task ready, behind its equals, for which it gets a new seq.
 
-    While an operation goes through tasks it keeps the one that it has: one with a newer seq would not be met.
+    While an operation goes through tasks it keeps its seq: with a newer one it would be skipped.
     """
     if not turn.state.operations.running:
         _renumber(turn, project, task)
@@ -149,7 +149,7 @@ def _renumber(turn: TurnState, project: Project, task: Task) -> None:
 
 
 def _give_seq(turn: TurnState, project: Project, task: Task) -> None:
-    """Give a task a new seq; it is nowhere then."""
+    """Give a task, which is in no order at the moment, a new seq."""
     project.queue.withdraw(turn.changes, task)
     task.renumber(turn.state.next_number())
 
@@ -167,7 +167,7 @@ def _carry_out(
 
 
 def cancel(turn: TurnState, project: Project, task: Task) -> None:
-    """End a task, whatever it is; who is processing it will find its answer stale."""
+    """End a task in any state; a fetcher that is processing it will find its report stale."""
     if task.state == PROCESSING:
         turn.revoke(task)
     turn.touch(project)
@@ -184,7 +184,7 @@ def _check_room(project: Project, *, bounded: bool, is_new: bool) -> None:
 
 
 def _check_deferred(state: State, item: NewTask) -> None:
-    """Updates that wait for the end of a lease are held, however long that takes: all of them together are bounded."""
+    """Deferred updates are held in memory, however long that takes: their total size is bounded."""
     most = state.config.memory_bytes // DEFERRED_PART
     if state.memory.deferred + deferred_bytes(item) > most:
         raise Rejected(
@@ -256,7 +256,7 @@ _CHANGES: Final[Mapping[NewOutcome, _Change]] = {
     "deferred": _defer,
     "cancelled": _cancel,
 }
-"""How each outcome changes a task that is known."""
+"""How each outcome changes a known task."""
 
 
 def _spec(item: NewTask, depth: int) -> Spec:
@@ -265,7 +265,7 @@ def _spec(item: NewTask, depth: int) -> Spec:
 
 
 def _kept_until_later(item: NewTask, now: Now) -> NewTask:
-    """The same, with a body of its own; its delay counts from its arrival, so it becomes a time."""
+    """The item with a copy of its body, and with its delay, which counts from its arrival, converted to a time."""
     schedule = item.schedule
     if schedule.delay is not None:
         schedule = replace(schedule, exetime=now.wall + schedule.delay, delay=None)

@@ -1,4 +1,4 @@
-"""Making, changing and removing projects: what of them concerns more than the project itself."""
+"""Creating, changing and removing projects, as far as it concerns more than the project itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTHING_SAID: Final[Layer] = {}
 
 
 def project_for_push(turn: TurnState, name: str) -> Project:
-    """The project of that name; with ``auto_create`` an unknown one is made.
+    """The project of that name; with ``auto_create`` an unknown one is created.
 
     Raises:
         Rejected: it is unknown.
@@ -38,7 +38,7 @@ def project_for_push(turn: TurnState, name: str) -> Project:
 
 
 def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) -> Project:
-    """Make a project that somebody asks for.
+    """Create a project on request.
 
     Raises:
         Rejected: there are ``max_projects`` already.
@@ -52,7 +52,7 @@ def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) ->
 
 
 def make_project(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) -> Project:
-    """Make a project, running, with a full bucket, and with these settings over those of the config."""
+    """Create a project, running, with a full bucket, and with these overrides."""
     now = turn.now
     layers = turn.state.layers(name)
     record = new_record(turn.new_project_number(), name, merge(*layers, overrides), now.boot)
@@ -65,7 +65,7 @@ def make_project(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) ->
 
 
 def check_settings(state: State, name: str, overrides: Layer) -> None:
-    """See that a project could have these overrides.
+    """Check that a project could have these overrides.
 
     Raises:
         Rejected: with the code ``setting``.
@@ -102,7 +102,7 @@ def in_group(state: State, group: str) -> list[Project]:
 
 
 def add_project(turn: TurnState, project: Project) -> None:
-    """Know a project."""
+    """Register a project."""
     state = turn.state
     state.projects.add(project)
     state.grand_totals.note(project)
@@ -116,7 +116,7 @@ def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], ove
     """Give the project other settings.
 
     Raises:
-        Rejected: they don't fit; nothing has changed.
+        Rejected: they are invalid; nothing has changed.
     """
     state, now = turn.state, turn.now
     before = project.settings.cron
@@ -131,14 +131,14 @@ def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], ove
 
 
 def plan_cron(turn: TurnState, project: Project, before: Mapping[str, CronJob]) -> None:
-    """Plan the jobs of a project; ``before`` are those that it had under other settings."""
+    """Plan the jobs of a project; ``before`` are its former jobs."""
     state = turn.state
     cron_times.plan(project, state.environment, turn.now, before)
     state.crons.note(project.number, cron_times.next_at(project))
 
 
 def remove_project(turn: TurnState, project: Project) -> None:
-    """Know a project no more, and have the store forget everything of it."""
+    """Remove a project, and delete everything of it from the store."""
     state = turn.state
     for task in list(project.queue.processing.leased.values()):
         turn.revoke(task)
@@ -162,7 +162,7 @@ def remove_project(turn: TurnState, project: Project) -> None:
 
 
 def leave_shared(project: Project) -> None:
-    """The project shares no bucket any more."""
+    """Remove the project from its shared bucket."""
     if project.shared is not None:
         project.shared.forget(project.number)
         project.shared = None
@@ -170,7 +170,7 @@ def leave_shared(project: Project) -> None:
 
 
 def _adopt(turn: TurnState, project: Project) -> None:
-    """What its settings mean outside of the project."""
+    """Apply the effects of its settings outside of the project."""
     state = turn.state
     settings = project.settings
     state.wall.note(("old", project.number), project.old_at())
@@ -183,7 +183,7 @@ def _adopt(turn: TurnState, project: Project) -> None:
 
 
 def _make_shared(turn: TurnState, name: str) -> SharedBucket:
-    """A shared bucket, full; one that the config does not have (any more) gives nothing."""
+    """A full shared bucket; one that the config does not have (any more) has a rate of 0."""
     state = turn.state
     pace = state.config.buckets.get(name, NO_PACE)
     shared = SharedBucket(name, Bucket(pace.rate, pace.burst, pace.burst, turn.now.boot))

@@ -27,13 +27,13 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 
 OLD_TASKS: Final = 256
-"""Dropped in a turn."""
+"""Tasks dropped in a turn."""
 
 OLD_AT_ONCE: Final = 8
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Have what is old read of the projects whose turn it is."""
+    """Look up old tasks of the projects whose turn it is."""
     state = turn.state
     turn.due.ridding = list(islice(state.pending.old, OLD_AT_ONCE))
     parts = [ref for number in turn.due.ridding for ref in _old_in(state.projects.by_number[number], turn.now)]
@@ -42,7 +42,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def step(turn: TurnState) -> None:
-    """Drop what was read, and say when there will be something again."""
+    """Drop what was looked up, and plan the next step."""
     state = turn.state
     for page in turn.found.old.values():
         project = state.projects.by_number.get(page.ref.project)
@@ -55,7 +55,7 @@ def step(turn: TurnState) -> None:
 
 
 def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
-    """Where the project has something old, maybe; how much of it is wanted is for the caller to say."""
+    """References to old tasks of the project; the caller sets their limits."""
     for which, keep in zip(OVER, project.keeps, strict=False):  # none is kept for ever, or all are
         low, end = project.queue.over_low[which], old_below(keep, now.wall)
         if low < end:
@@ -63,7 +63,7 @@ def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
 
 
 def _plan(turn: TurnState, project: Project) -> None:
-    """Go on in one of the next turns if there is more, or else when there will be."""
+    """Go on in one of the next turns if there is more, else set a timer."""
     state = turn.state
     state.pending.dropped_old(project.number, more=any(_old_in(project, turn.now)))
     state.wall.note(("old", project.number), project.old_at())
@@ -84,7 +84,7 @@ def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
 
 
 def _is_as_read(turn: TurnState, project: Project, old: Old) -> bool:
-    """This turn has not changed it."""
+    """Whether this turn has not changed the task."""
     task = turn.find(project, old.task.taskid)
     return task is None or not task.touched
 

@@ -1,4 +1,5 @@
-"""The counters of projects in the turn: fed at its end, and saved now and then. They feed the history.
+"""Updates the counters of projects at the end of a turn, and saves them now and then; the history of events follows
+them.
 
 Windows are saved at most once in SAVE_SECONDS, each project at its own second of that time, so that ten thousand of
 them are not written at once. Totals are in every batch.
@@ -16,7 +17,7 @@ SAVE_SECONDS: Final = 60
 
 
 def note(turn: TurnState, project: Project) -> None:
-    """At the end of a turn that touched the project."""
+    """Update the counters of a project that the turn touched."""
     state, now = turn.state, turn.now
     state.grand_totals.note(project)
     counters = project.counters
@@ -29,7 +30,7 @@ def note(turn: TurnState, project: Project) -> None:
 
 
 def save(turn: TurnState, project: Project) -> None:
-    """Keep the windows, if they may have changed since they were last kept."""
+    """Save the windows, if they may have changed since they were last saved."""
     if project.save_at != inf:
         project.save_at = inf
         turn.changes.writes.counters[project.number] = project.counters.saved()
@@ -43,7 +44,7 @@ def _plan_save(turn: TurnState, project: Project) -> None:
 
 
 def _look_for_burst(turn: TurnState, project: Project) -> None:
-    """Tell once that many attempts fail, and again only after they had become fewer than half of that."""
+    """Emit an event when many attempts fail, and again only after they had become fewer than half of that."""
     limit = project.settings.error_burst
     if limit == inf:
         return

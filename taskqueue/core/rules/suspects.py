@@ -25,11 +25,11 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.tasks.task import Task
 
 SUSPECT_PART: Final = 4
-"""Of a fetcher's slots, the part for tasks with one crash."""
+"""Tasks with one crash may take one part in so many of a fetcher's slots."""
 
 
 def blame(session: Session) -> dict[int, bool]:
-    """Tokens of what a fetcher runs, and whether the task would be the one to blame if the fetcher fell silent now."""
+    """Tokens of what a fetcher runs, and whether the task would be to blame if the fetcher went silent now."""
     own = (task for token, task in session.leases.items() if token not in session.passed)
     started = list(islice(own, session.slots))
     suspects = [task for task in started if task.crashes] if len(started) > 1 else started
@@ -37,7 +37,7 @@ def blame(session: Session) -> dict[int, bool]:
 
 
 def may_try(session: Session, task: Task) -> bool:
-    """The fetcher may have the suspect beside those that it has already."""
+    """Whether the fetcher may have the suspect beside those that it has already."""
     crashes = session.suspects.values()
     if task.crashes > 1:
         return all(others <= 1 for others in crashes)

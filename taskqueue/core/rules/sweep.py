@@ -19,13 +19,13 @@ from taskqueue.core.tasks.task import LIVE
 from taskqueue.core.turn_state import TurnState
 
 SWEPT_TASKS: Final = 256
-"""Looked at in a turn."""
+"""Tasks examined in a turn."""
 
 SWEPT_AT_ONCE: Final = 8
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Have the next pages read of the projects whose turn it is."""
+    """Look up the next pages of the projects whose turn it is."""
     state = turn.state
     some = dict(islice(state.pending.swept.items(), SWEPT_AT_ONCE))
     for number, bound in some.items():
@@ -36,7 +36,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def step(turn: TurnState) -> None:
-    """Forget what is on the pages that were read."""
+    """Delete what is left of cleared tasks on the pages that were looked up."""
     state = turn.state
     for number, (bound, ref) in turn.due.sweeping.items():
         # It may have been cleared once more in this very turn, or be gone.
