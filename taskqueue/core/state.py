@@ -119,13 +119,13 @@ class State:
         return self._n
 
     def layers(self, name: str) -> tuple[Layer, ...]:
-        """What the config says of a project."""
+        """The config's layers of settings for a project."""
         return self.config.defaults, self.config.projects.get(name, {})
 
     # ------------------------------------------------------------------------------------ sessions
 
     def session(self, name: str, now: Now) -> Session:
-        """The session of that id, heard now; an unknown one is made."""
+        """The session with that id, active now; an unknown one is created."""
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = Session(name, now.boot, self.secret)
@@ -135,7 +135,7 @@ class State:
         return session
 
     def dismiss(self, session: Session) -> None:
-        """The session wants no tasks before it states anew what it wants."""
+        """The session takes no tasks until its next hello."""
         self.fair_queue.dismiss(session)
         self.wishes.release(session.interest)
         session.interest = NOTHING
@@ -153,12 +153,12 @@ class State:
     # ------------------------------------------------------------------------------------ tasks
 
     def want_held(self, project: Project, task: Task) -> None:
-        """Have the spec of a hollow task read for one of the next turns, if the task is held in memory."""
+        """Have the spec of a hollow task read for one of the next turns, if the task is in memory."""
         if task.taskid in project.queue.tasks:
             self.hollow.want(task)
 
     def release_bodies(self) -> None:
-        """Let go of bodies that are not to be held; if they are needed again, they are in the store."""
+        """Release the bodies that are not to be held; if they are needed again, they are in the store."""
         for task in self.hollow.take_released():
             project = self.projects.by_number.get(task.project)
             if project is not None and not task.spec_changed and project.queue.tasks.get(task.taskid) is task:
@@ -166,7 +166,7 @@ class State:
                 self.resize(project, task, TASK_BYTES)
 
     def resize(self, project: Project, task: Task, size: int) -> None:
-        """The task, which is held, takes so many bytes from now on."""
+        """Set the memory size of a task, which is in memory."""
         if task.state == PROCESSING:
             self.memory.leased += size - task.size
             task.size = size
@@ -176,7 +176,7 @@ class State:
             self.memory.note(project.number, task.state, head.bytes)
 
     def is_hollow(self, ref: SpecRef, task: Task) -> bool:
-        """The task is still held, is still what the ref says, and still lacks its spec."""
+        """Whether the task is still in memory, still has that seq, and still lacks its spec."""
         project = self.projects.by_number.get(ref.project)
         if project is None or task.spec is not None or task.seq != ref.seq:
             return False

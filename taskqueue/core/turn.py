@@ -51,7 +51,7 @@ from taskqueue.protocol.requests import Incoming
 
 
 class TurnResult(Struct):
-    """What one turn comes to: one batch to write, then these messages to send, and people to tell."""
+    """The result of a turn: a batch to write, messages to send then, and events to emit."""
 
     writes: WriteSet
     outgoing: list[Outgoing]
@@ -59,10 +59,10 @@ class TurnResult(Struct):
 
 
 class Turn:
-    """A turn that has begun; to be decided, once, with what it needs.
+    """A turn that has begun; to be decided once, when its needs have been looked up.
 
     Attributes:
-        needs: what must be looked up before.
+        needs: what to look up.
     """
 
     __slots__ = ("_incoming", "_turn", "needs")

@@ -115,35 +115,35 @@ class TurnState:
     # ------------------------------------------------------------------------------------ projects
 
     def touch(self, project: Project) -> None:
-        """Something of the project or of its tasks changes."""
+        """Mark the project as changed in this turn."""
         self.dirty[project.number] = project
 
     def new_project_number(self) -> int:
-        """The number of a project that is made now."""
+        """The number of a new project."""
         projects = self.state.projects
         number = projects.take_number()
         self.changes.writes.next_project = projects.next_number
         return number
 
     def emit(self, kind: EventKind, project: Project, reason: str) -> None:
-        """Tell whoever minds the daemon."""
+        """Emit an event for people."""
         self.events.append(Event(kind, project.name, self.now.wall, reason))
 
     # ------------------------------------------------------------------------------------ sessions
 
     def send(self, session: Session, message: AnyOutgoing | Raw, *, kept: bool) -> None:
-        """Send the session a message; ``kept``: not before what the turn keeps is on disk."""
+        """Send the session a message; ``kept``: not before the turn's writes are synced."""
         self.outgoing.append(Outgoing(session.peer, message, kept, session.id))
 
     def save_session(self, session: Session) -> None:
-        """Let the store know about when the session was last heard: once a minute is exact enough."""
+        """Store when the session was last active: once a minute is exact enough."""
         wall = self.now.wall
         if not session.saved_at <= wall < session.saved_at + 60:
             session.saved_at = wall
             self.changes.writes.sessions.append(SessionRecord(session.id, wall))
 
     def forget_session(self, session: Session) -> None:
-        """Forget a session that holds nothing, with its kept outcomes."""
+        """Delete a session that holds nothing, with its stored outcomes."""
         self.state.forget(session)
         self.freed.pop(session.id, None)
         if session.saved_at or session.kept_requests is None:  # if not, the store has nothing of it
@@ -157,7 +157,7 @@ class TurnState:
         return project.queue.tasks.get(taskid) or self.changes.beyond.get((project.number, taskid))
 
     def spec_of(self, task: Task) -> Spec:
-        """The task's spec, which is here because it was asked for."""
+        """The task's spec, which was read for this turn."""
         if task.spec is None:
             raise Corrupt(f"the spec of task {task.taskid!r} (seq {task.seq}) was not looked up")
         return task.spec
@@ -183,7 +183,7 @@ class TurnState:
             self.touch(project)
 
     def unlease(self, task: Task) -> Session:
-        """End the task's lease as its fetcher has said; where the task goes then is for the caller to say."""
+        """End the task's lease on its fetcher's report; the caller puts the task into its next state."""
         lease = task.lease
         if lease is None:
             raise Corrupt(f"task {task.taskid!r} has no lease to end")
@@ -204,7 +204,7 @@ class TurnState:
         return session
 
     def revoke(self, task: Task) -> Session:
-        """End the task's lease although its fetcher has not said so, and may still work on the task."""
+        """End the task's lease without its fetcher's report; the fetcher may still work on the task."""
         state = self.state
         passed_on = task.lease is not None and task.token in state.sessions[task.lease.session].passed
         number = task.lease.number if task.lease is not None else 0
@@ -215,7 +215,7 @@ class TurnState:
         return session
 
     def note_attempt(self, task: Task, attempt: AttemptRecord) -> None:
-        """Keep how an attempt ended, in place of the oldest one in the task's history."""
+        """Store how an attempt ended, in place of the oldest one in the task's history."""
         if attempt.error:
             attempt = replace(attempt, error=kept_error(attempt.error))
         self.changes.keep_attempt(task, task.attempts, attempt)

@@ -1,4 +1,4 @@
-"""What people ask for: the state of things, settings, projects."""
+"""Requests of people about projects: status, statistics, settings, actions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from taskqueue.protocol.views import ConfigLayer, Counts, ProjectStats, Totals
 
 
 def status(turn: TurnState, message: Status) -> StatusReply:
-    """The whole in numbers, and a page of projects."""
+    """The daemon's status with a page of projects."""
     state, now = turn.state, turn.now
     page = of_projects(turn, message)
     sessions = (session for session in state.sessions.values() if session.capacity or session.leases)
@@ -59,7 +59,7 @@ def status(turn: TurnState, message: Status) -> StatusReply:
 
 
 def stats(turn: TurnState, message: Stats) -> StatsReply:
-    """A page of what happened."""
+    """A page of the projects' statistics."""
     page = of_stats(turn.state, message)
     rows = [
         ProjectStats(project.name, Totals(*astuple(project.totals)), windows_of(project.counters, turn.now.wall))
@@ -69,7 +69,7 @@ def stats(turn: TurnState, message: Stats) -> StatsReply:
 
 
 def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
-    """A page of fetchers, and what all that are meant have in sum."""
+    """A page of fetchers, and sums over all matching ones."""
     state = turn.state
     if message.project:
         state.projects.named(message.project)
@@ -87,7 +87,7 @@ def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
 
 
 def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
-    """One project, and who said its settings."""
+    """One project, and which layer set each of its settings."""
     state = turn.state
     project = state.projects.named(message.project)
     view = project.view(turn.now)
@@ -96,7 +96,7 @@ def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
 
 
 def _configured(state: State, project: Project) -> dict[str, list[ConfigLayer]]:
-    """Where the config says what is in force, or part of a table that is."""
+    """Which layer of the config set each setting, or key of one that is a table."""
     defaults, own = state.layers(project.name)
     said: dict[str, list[ConfigLayer]] = {}
     for name, value in own.items():
@@ -110,7 +110,7 @@ def _configured(state: State, project: Project) -> dict[str, list[ConfigLayer]]:
 
 
 def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
-    """Override settings of a project; nothing changes if one of them doesn't fit."""
+    """Override settings of a project; nothing changes if one of them is invalid."""
     state = turn.state
     project = state.projects.by_name.get(message.project)
     overrides = dict(project.overrides) if project else {}
@@ -126,7 +126,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
 
 
 def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectReply:
-    """Forget overrides."""
+    """Remove overrides."""
     project = turn.state.projects.named(message.project)
     kept = dict(project.overrides) if message.keys else {}
     for key in message.keys:
@@ -151,10 +151,10 @@ def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply
 def act(
     turn: TurnState, by: Who, project: Project, action: Action, *, group: str = "", detail: str = ""
 ) -> Project | None:
-    """Do it, and tell the log; returns the project as it is then, or None: it is no more.
+    """Apply the action and log it; returns the project as it is then, or None if it was deleted.
 
     Raises:
-        Rejected: it makes no sense now; nothing has changed.
+        Rejected: the action is impossible now; nothing has changed.
     """
     count = _lost(project, action)
     after = _act(turn, project, action)
@@ -163,7 +163,7 @@ def act(
 
 
 def _lost(project: Project, action: Action) -> int:
-    """How many tasks the action drops."""
+    """Number of tasks that the action drops."""
     if action == "clear":
         return project.queue.live
     return project.queue.known if action in ("reset", "delete") else 0
@@ -184,7 +184,7 @@ def _act(turn: TurnState, project: Project, action: Action) -> Project | None:
 
 
 def _unset(project: Project, overrides: dict[str, Setting], key: str) -> None:
-    """Take one override out: a setting, or (``cron.JOB``) one key of a table."""
+    """Remove one override: a setting, or (``cron.JOB``) one key of a table."""
     name, dot, part = key.partition(".")
     table = overrides.get(name)
     if not dot and name in overrides:
@@ -198,7 +198,7 @@ def _unset(project: Project, overrides: dict[str, Setting], key: str) -> None:
 
 
 def _why_kept(project: Project, key: str) -> str:
-    """What is wrong with taking back a setting that nobody has said."""
+    """Why an override can't be removed that was never set."""
     name, _, part = key.partition(".")
     if name not in Settings.__struct_fields__:
         return schema.unknown("", name, Settings)
@@ -211,7 +211,7 @@ def _why_kept(project: Project, key: str) -> str:
 
 
 def _status_ms(request: Status) -> float:
-    """By name it costs what its rows do; any other order looks at all."""
+    """Cost in milliseconds: by name that of its rows; any other order looks at all projects."""
     return 5.0 if request.sort == "name" else SLOW_MS
 
 

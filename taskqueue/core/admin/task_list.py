@@ -45,20 +45,20 @@ from taskqueue.protocol.requests import TaskList
 from taskqueue.protocol.views import TaskRow
 
 LOOKED_AT: Final = 1000
-"""Tasks that a page looks at when a glob may leave most of them out."""
+"""Tasks examined for a page when a glob may leave most of them out."""
 
 ERRORS_LOOKED_AT: Final = 2048
-"""Tasks that are over that a page looks at for their errors, which mostly lie in the order itself."""
+"""Finished tasks examined for their errors, which are mostly stored in the order itself."""
 
 LIST_BYTES: Final = 1 << 20
-"""Of urls and bodies that are read for a page, about."""
+"""Approximate bytes of urls and bodies read for a page."""
 
 HOLLOW_LOOKED_AT: Final = 32
-"""Tasks being run whose specs are read for a page: it is not known how large they are."""
+"""Processing tasks whose specs are read for a page: their sizes are unknown."""
 
 
 def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
-    """Have the page read."""
+    """Look up the page."""
     project = turn.state.projects.by_name.get(request.project)
     after = _after(request)
     if project is None or after is None or _refusal(request):
@@ -95,7 +95,7 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
 
 
 def _refusal(request: TaskList) -> str:
-    """Why it can't be answered; "" if it can."""
+    """Why the request can't be answered; empty if it can."""
     if request.newest and STATE_NAMES.index(request.state) in WAITING:
         return f"newest: what is {request.state} is listed in the order in which it will be handed out"
     if request.error and request.state == "processing":
@@ -104,7 +104,7 @@ def _refusal(request: TaskList) -> str:
 
 
 def _after(request: TaskList) -> int | None:
-    """Where the page begins; None: it can't be read."""
+    """Where the page begins; None: the cursor is invalid."""
     try:
         return max(0, int(request.after, 16)) if request.after else NO_FLOOR if request.newest else 0
     except ValueError:
@@ -130,7 +130,7 @@ def _ref(project: Project, request: TaskList, after: int) -> ListRef:
 
 
 def _looked_at(request: TaskList, which: int) -> int:
-    """Tasks that the page looks at, at most."""
+    """Tasks examined for the page, at most."""
     if request.error and which in OVER:
         return ERRORS_LOOKED_AT
     if request.error or request.url or (request.since and which in LIVE):
@@ -145,19 +145,21 @@ def _low_key(project: Project, state: int) -> int:
 
 
 def _is_late(request: TaskList, task: Task) -> bool:
-    """It ended, or its last attempt did, since the time that was asked for; the part that was read has the former."""
+    """Whether the task ended, or its last attempt did, since the requested time; finished tasks are already selected by
+    it.
+    """
     return task.state in OVER or not request.since or task.lastcrawltime >= request.since
 
 
 def _found(turn: TurnState, project: Project, ref: ListRef) -> FoundList:
-    """What was read; nothing, of a project that this very turn has made."""
+    """The looked-up page; an empty one for a project created in this very turn."""
     if ref.state == PROCESSING:
         return _found_run(project, ref)
     return turn.found.lists.get(turn.lists.get(ref, ref)) or FoundList(ref, [], {}, None)
 
 
 def _found_run(project: Project, ref: ListRef) -> FoundList:
-    """What is being run, from memory. The page ends before a task whose url is not here."""
+    """Processing tasks, from memory. The page ends before a task whose url is not in memory."""
     pattern = glob(ref.url or "*")
     found = FoundList(ref, [], {}, None)
     cost = 0
@@ -172,19 +174,19 @@ def _found_run(project: Project, ref: ListRef) -> FoundList:
 
 
 def _being_run(project: Project, ref: ListRef) -> list[Task]:
-    """One more than the page has, if there are so many."""
+    """Processing tasks, one more than the page has, if there are so many."""
     part = (task for task in project.queue.processing.leased.values() if ref.start <= _place(task) < ref.end)
     first = nlargest if ref.newest else nsmallest
     return first(ref.limit + 1, part, key=_place)
 
 
 def _place(task: Task) -> int:
-    """Its key in the list: in that of what is being run, by when it was handed out."""
+    """The task's key in the list: for processing tasks, by the time of hand-out."""
     return task.key if task.lease is None else time_key(task.lease.selected_at, task.seq)
 
 
 def _ask_hollow(turn: TurnState, project: Project, ref: ListRef) -> None:
-    """Have some specs read that are in the store only, and let go of them again after the turn."""
+    """Have some specs read for this turn only."""
     hollow = (task for task in _being_run(project, ref) if task.spec is None)
     for task in islice(hollow, HOLLOW_LOOKED_AT):
         turn.ask(task)

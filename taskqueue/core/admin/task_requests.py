@@ -1,4 +1,4 @@
-"""What people ask of single tasks: all that is known of one, to retry some, to cancel some."""
+"""Requests of people about single tasks: show one, retry some, cancel some."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from taskqueue.protocol.requests import (
 from taskqueue.protocol.views import Attempt
 
 TASKIDS_LOGGED = 5
-"""Of the tasks that one request changes."""
+"""Taskids that a log entry names."""
 
 
 def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
@@ -76,7 +76,7 @@ def spec_of(turn: TurnState, project: Project, task: Task) -> Spec:
 
 
 def history_of(turn: TurnState, project: Project, task: Task) -> list[AttemptRecord]:
-    """The last attempts of a task whose history was looked up for this turn, the newest first; this turn's included."""
+    """The last attempts of a task, the newest first, this turn's included."""
     # The store may have the history of a task of that name that is no more.
     looked_up = turn.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
     by_slot = dict(looked_up)
@@ -97,7 +97,7 @@ def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
 
 
 def cancel_tasks(turn: TurnState, by: Who, message: TaskCancel) -> TasksReply:
-    """End tasks that are not over."""
+    """End tasks that are live."""
     reply = _change_each(turn, message, OVER, lambda project, task: cancel(turn, project, task))
     _note_tasks(turn, by, "task cancel", message, reply)
     return reply
@@ -117,7 +117,7 @@ def _change_each(
     ignored: tuple[int, ...],
     change: Callable[[Project, Task], None],
 ) -> TasksReply:
-    """Change the tasks that the message names, but for those in a state in which there is nothing to change."""
+    """Change the named tasks, except those in a state in which there is nothing to change."""
     project = turn.state.projects.named(message.project)
     reply = TasksReply(n=message.n, outcomes=[])
     for taskid in message.taskids:
@@ -135,7 +135,7 @@ def _change_each(
 
 
 def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
-    """The first of the attempts, as many as fit into so many bytes; the error of the very first is told twice."""
+    """The first of the attempts, as many as fit into ``room`` bytes; the error of the very first is sent twice."""
     fitting: list[Attempt] = []
     for attempt in attempts:
         room -= attempt_bytes(attempt.fetcher, attempt.error, errors=1 if fitting else 2)
@@ -160,7 +160,7 @@ def _tell_state(turn: TurnState, task: Task, reply: TaskReply) -> None:
 
 
 def need_shown(turn: TurnState, name: str, taskid: str, wanted: Needs) -> None:
-    """Have a task looked up with everything that is known of it."""
+    """Look up everything that is known of a task."""
     project = turn.state.projects.by_name.get(name)
     if project is not None:
         ref = TaskRef(project.number, taskid)
@@ -175,7 +175,7 @@ def _need_shown(turn: TurnState, request: TaskShow, wanted: Needs) -> None:
 
 
 def _need_named(turn: TurnState, request: TaskRetry | TaskCancel, wanted: Needs) -> None:
-    """A task that is made live in a cleared project is written anew, with its spec."""
+    """Look up the named tasks; with their specs if a retry may revive cleared ones, which are written anew."""
     state = turn.state
     project = state.projects.by_name.get(request.project)
     if project is not None:

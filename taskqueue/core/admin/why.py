@@ -29,13 +29,13 @@ from taskqueue.protocol.requests import Why
 from taskqueue.units import duration_text
 
 SOON: Final = 1e-6
-"""Seconds that are no time at all."""
+"""Seconds that count as no time at all."""
 
 HEARTBEATS_AT_LEAST: Final = 2
-"""Hellos that a fetcher sends in its timeout, if it is well."""
+"""Hellos that a healthy fetcher sends within its timeout."""
 
 ERROR_CHARS: Final = 200
-"""Of an error that a sentence quotes."""
+"""Characters of an error that a sentence quotes."""
 
 
 def why(turn: TurnState, request: Why) -> WhyReply:
@@ -207,7 +207,7 @@ def _look_at_memory(turn: TurnState, project: Project) -> Iterator[str]:
 
 
 def _look_at_daemon(turn: TurnState, project: Project) -> Iterator[str]:
-    """What keeps all projects."""
+    """Reasons that concern all projects."""
     state = turn.state
     if not state.config.has_room:
         yield "waits until there is room on the disk of the store again: less than store.min_free is left"
@@ -238,7 +238,7 @@ def _all_running(turn: TurnState, project: Project) -> str:
 
 
 def _silent_holder(turn: TurnState, project: Project) -> str:
-    """Of those who hold its tasks, the one that was silent for longest, if that is longer than fetchers are."""
+    """The fetcher that holds its tasks and was silent for longest, if that is longer than healthy fetchers are."""
     state = turn.state
     names = dict.fromkeys(task.lease.session for task in project.queue.processing.leased.values() if task.lease)
     session = min((state.sessions[name] for name in names), key=lambda session: session.heard_at)
@@ -278,7 +278,7 @@ def _tasks(count: int, state: str) -> str:
 
 
 def _others(count: int) -> str:
-    """How many more tasks are ready."""
+    """The number of further ready tasks, in words."""
     if not count:
         return ""
     return ", as is another one" if count == 1 else f", as are {count} others"

@@ -1,4 +1,4 @@
-"""The windows of a project as people see them, made of what its counters say."""
+"""Views of a project's windows, made from its counters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def windows_of(counters: Counters, now_wall: Wall) -> Windows:
 
 
 def _window(sums: WindowSums | None) -> Window:
-    """What did not happen is the very default: a message leaves that out, but not what equals it."""
+    """The view of one window; QUIET itself if nothing happened, because a message omits that very value."""
     if sums is None:
         return QUIET
     new, selected, success, failed, retried, timeout = sums.events
