@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 MAX_REASON_CHARS: Final = 400
-"""Longest reason that a peer is told."""
+"""Longest reason that is sent to a peer."""
 
 
 class TaskQueueError(Exception):

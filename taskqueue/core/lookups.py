@@ -75,7 +75,7 @@ def absorb(turn: TurnState) -> None:
 
 
 def _wanted(turn: TurnState) -> list[SpecRef]:
-    """Of hollow tasks that are wanted, those that come next; what is so no more is forgotten."""
+    """The next hollow tasks to read; those that are hollow no more are dropped from the queue."""
     state = turn.state
     wanted = state.hollow.to_read
     coming = state.hollow.first(SPECS_A_TURN)

@@ -44,11 +44,12 @@ class Scheduler:
         self._state = self._started.state
 
     def begin(self, now: Now, incoming: Sequence[Incoming]) -> Turn:
-        """Begin a turn, which acts: what is due is taken up, bodies are let go of. It is to be decided, and then the
-        next one may begin.
+        """Begin a turn, which already acts: it takes up what is due and releases bodies. It must be decided before the
+        next
+        one begins.
 
         Args:
-            now: not earlier, on the boot clock, than that of the turn before.
+            now: not earlier, on the boot clock, than that of the previous turn.
             incoming: the requests of this turn, in the order in which they arrived.
         """
         turn, self._started = self._started or TurnState(self._state, now), None

@@ -41,7 +41,7 @@ from taskqueue.core.tasks.task import (
 from taskqueue.protocol.fields import Boot, Now, Token, Wall
 
 NO_PACE: Final = Pace(rate=0.0)
-"""Of a shared bucket that the config does not have any more: nothing is better than too much."""
+"""Pace of a shared bucket that the config no longer has: nothing is better than too much."""
 
 EPOCH_SHIFT: Final = 44
 """number = epoch (19 bits) | n (44 bits): positive as a signed 64-bit number."""

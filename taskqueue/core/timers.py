@@ -29,10 +29,10 @@ T = TypeVar("T")
 Find = Callable[[State, int | str], T | None]
 
 FORGET_LATER_SECONDS: Final = 1.0
-"""When a session is forgotten from which some tasks are still to be taken."""
+"""Delay until a session is forgotten while its tasks still have to be taken back."""
 
 SAVE_COST: Final = 16
-"""Of the windows of one project: 0.14 ms, as long as 16 tasks take that are promoted."""
+"""Cost of saving the windows of a project: 0.14 ms, as much as promoting 16 tasks."""
 
 
 def keep_appointments(turn: TurnState) -> None:

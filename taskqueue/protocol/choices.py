@@ -7,7 +7,7 @@ from typing import Literal
 LiveState = Literal["ready", "delayed", "processing"]
 OverState = Literal["success", "failed", "cancelled"]
 StateName = Literal[LiveState, OverState]
-"""Of a task."""
+"""States of a task."""
 ProjectState = Literal["running", "checking", "paused", "stopped"]
 AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed"]
 

@@ -19,55 +19,55 @@ _ENVELOPE_BYTES: Final = 1024
 """More than anything around a url and a body takes in a message."""
 
 _CHARACTER_BYTES: Final = 4
-"""Of the longest character in UTF-8."""
+"""Bytes of the longest character in UTF-8."""
 
 _ASSIGNMENT_BYTES: Final = 288
-"""Of a task that is handed out, besides its body and the texts that are its own."""
+"""Bytes of an assigned task besides its body and its own texts."""
 
 _FETCH_BYTES: Final = 80
-"""Of a project's ``fetch``, besides what it says: the name."""
+"""Bytes of a project's ``fetch`` besides its value: the project's name."""
 
 _ROW_BYTES: Final = 160
-"""Of a task in a list, besides its taskid, its url, its fetcher and its error."""
+"""Bytes of a task in a list besides its taskid, url, fetcher and error."""
 
 _ATTEMPT_BYTES: Final = 64
-"""Of an attempt, besides its error and its fetcher."""
+"""Bytes of an attempt besides its error and its fetcher."""
 
 _OPERATION_BYTES: Final = 512
-"""Of an operation, besides the names of its projects and the globs of its filter."""
+"""Bytes of an operation besides the names of its projects and the globs of its filter."""
 
 
 def room_in(max_message: int) -> int:
-    """Bytes for what a message of at most so many is about."""
+    """Bytes for the content of a message of at most ``max_message`` bytes."""
     return max_message - _ENVELOPE_BYTES
 
 
 def room_beside(url: str, max_message: int) -> int:
-    """Bytes for a task's body, and for what goes with the task, in a message that carries it alone."""
+    """Bytes for a task's body, and for what goes with the task, in a message with this task alone."""
     return max_message - _ENVELOPE_BYTES - _CHARACTER_BYTES * len(url)
 
 
 def assignment_bytes(task: Assignment) -> int:
-    """Of a task that is handed out."""
+    """Upper bound of the bytes of an assigned task."""
     texts = len(task.url) + len(task.taskid) + len(task.schedule.itag or "")
     return _ASSIGNMENT_BYTES + _CHARACTER_BYTES * texts + len(task.body)
 
 
 def fetch_bytes(packed: Raw) -> int:
-    """Of what a project's setting ``fetch`` says, under the project's name."""
+    """Upper bound of the bytes of a project's ``fetch``, its name included."""
     return len(packed) + _FETCH_BYTES
 
 
 def row_bytes(row: TaskRow) -> int:
-    """Of a task in a list."""
+    """Upper bound of the bytes of a task in a list."""
     return _ROW_BYTES + _CHARACTER_BYTES * (len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error))
 
 
 def attempt_bytes(fetcher: str, error: str, *, errors: int = 1) -> int:
-    """Of an attempt whose error is told so many times."""
+    """Upper bound of the bytes of an attempt whose error occurs ``errors`` times."""
     return _ATTEMPT_BYTES + len(fetcher.encode()) + errors * len(error.encode())
 
 
 def operation_bytes(projects: Sequence[str], wanted: TaskFilter) -> int:
-    """Of an operation."""
+    """Upper bound of the bytes of an operation."""
     return _OPERATION_BYTES + sum(map(len, projects)) + _CHARACTER_BYTES * (len(wanted.url) + len(wanted.error))

@@ -92,7 +92,7 @@ def stats(
 
 
 def _show_history(daemon: Daemon, names: Sequence[str | None], since: float | None, as_json: bool) -> None:
-    """Of these projects; None: of all together."""
+    """Print the history of these projects; None: of all together."""
     from taskqueue.cli.output.history_chart import Span, compare, fetch_history, history_table
 
     now = time.time()

@@ -65,11 +65,11 @@ class PendingWork:
         return barred
 
     def finish(self, project: Project) -> None:
-        """Nothing is left to do in the project."""
+        """The project has nothing left to do."""
         self.finishing[project.number] = project
 
     def take_finishing(self) -> list[Project]:
-        """Those that had nothing left to do at the end of the turn before."""
+        """Projects that had nothing left to do at the end of the previous turn."""
         finishing = list(self.finishing.values())
         self.finishing.clear()
         return finishing

@@ -19,13 +19,13 @@ MAX_LAYER_BYTES: Final = 64 << 10
 """All that one layer says, packed."""
 
 MAX_LAYER_MEMORY: Final = 1 << 20
-"""The same in memory: an empty map is one byte packed, and 72 there."""
+"""Memory of one layer: an empty map is one byte packed, and 72 there."""
 
 MAX_OVERRIDES_MEMORY: Final = 16 << 20
 """What ``project-set`` has said of all projects, in memory."""
 
 VALUE_BYTES: Final = 56
-"""Of a value in memory, besides its text; of a map or a list besides its places."""
+"""Memory of a value besides its text, and of a map or a list besides its items."""
 PAIR_BYTES: Final = 48
 PLACE_BYTES: Final = 16
 

@@ -105,7 +105,7 @@ def path(where: str, key: object) -> str:
 
 
 SHOWN_DEPTH: Final = 4
-"""Of lists and tables in one another that a message quotes."""
+"""Nesting depth of lists and tables that a message quotes."""
 
 
 def shown(value: Any) -> str:

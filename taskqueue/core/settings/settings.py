@@ -27,7 +27,7 @@ Layer = Mapping[str, Setting]
 """Settings by name; only those that it wants to say."""
 
 CRASHES_MOST: Final = 15
-"""Of a task, that are counted."""
+"""Crashes of a task that are counted."""
 
 WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing")
 """Settings that count tasks."""

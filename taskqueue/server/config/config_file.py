@@ -286,7 +286,7 @@ def _section(name: str, table: Any, tables: Mapping[str, Any], note: Note) -> An
 
 
 def _named(section: str, name: str, table: Any, tables: Mapping[str, Any], note: Note) -> Layer | Pace | None:
-    """One of those of which there are several: projects, buckets."""
+    """The layer of one named project, or the pace of one named bucket."""
     where = schema.path(section, name)
     if not _is_name(name):
         note(f'{where}: a {section[:-1]} name is 1 to 64 ASCII letters, digits, "_", "-" and "."')
