@@ -158,9 +158,11 @@ class Background:
         if not self._is_ours():
             raise self._forked()
         outcome: Outcome[T] = Outcome()
-        if singles.add(Single(item, outcome, singles.size_of(item))):
-            self._post(singles.gather)
+        is_first = singles.add(Single(item, outcome, singles.size_of(item)))
+        # What the loop has been told of is given up whenever a Ctrl-C comes, also before anybody waits.
         try:
+            if is_first:
+                self._post(singles.gather)
             return outcome.wait(singles.patience)
         except TimeoutError:
             raise singles.late() from None
