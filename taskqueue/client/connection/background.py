@@ -158,10 +158,10 @@ class Background:
         if not self._is_ours():
             raise self._forked()
         outcome: Outcome[T] = Outcome()
-        is_first = singles.add(Single(item, outcome, singles.size_of(item)))
+        must_gather = singles.add(Single(item, outcome, singles.size_of(item)))
         # What the loop has been told of is given up whenever a Ctrl-C comes, also before anybody waits.
         try:
-            if is_first:
+            if must_gather:
                 self._post(singles.gather)
             return outcome.wait(singles.patience)
         except TimeoutError:
