@@ -30,6 +30,8 @@ DURABILITIES: Final = ("commit", "interval", "none")
 REQUESTS: Final = 20
 FETCHER_FIRST: Final = 1000
 """Numbers of a fetcher's requests begin above all of the producer's, so that an answer's number is its request's."""
+ONLOOKER_FIRST: Final = 2000
+"""The same of who only asks for the status."""
 LONG_ENOUGH: Final = 4 * INTERVAL_SECONDS
 """A sync that no promise asks for would have begun by then."""
 
@@ -106,6 +108,7 @@ def later_task(taskid: str) -> Message:
 
 def wait_until(shim: Shim, client: Peer, condition: Callable[[list[Event]], object]) -> list[Event]:
     """The calls, as soon as it holds for them. What is asked meanwhile changes nothing."""
+    client.n = ONLOOKER_FIRST
     while not condition(calls := list(events(shim.record))):
         client.ask("status")
     return calls
