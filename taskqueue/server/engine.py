@@ -31,7 +31,7 @@ class Engine:
     """Begins an epoch when it is created.
 
     Attributes:
-        number: of the epoch.
+        epoch: its number.
         projects: as the store had them when the epoch began.
         syncer: syncs its writes.
 
@@ -52,7 +52,7 @@ class Engine:
         self._meters = meters
         self._closed = False
         loaded = ledger.begin(boot_id)
-        self.number = loaded.epoch
+        self.epoch = loaded.epoch
         self.projects: list[ProjectRecord] = loaded.projects
         self._core = Scheduler(loaded, config, Calendar(), now)
         self.syncer = Syncer(ledger.sync, durability, meters)

@@ -120,8 +120,8 @@ class Loop:
             self._engine.close()
 
     @property
-    def epoch(self) -> Engine:
-        """The engine of the current epoch."""
+    def engine(self) -> Engine:
+        """That of the current epoch."""
         return self._engine
 
     # ------------------------------------------------------------------------------------------------ a pass
@@ -245,12 +245,12 @@ class Loop:
         Raises:
             StoreError: the store can't be opened, read or written.
         """
-        epoch = self._begin(self._config)
+        engine = self._begin(self._config)
         self._new_config = None
         self._undelivered = []
-        self._summary.begin(epoch.projects)
-        self._poller = Poller(self._meters, self._router.socket, self._signals, epoch.syncer)
-        return epoch
+        self._summary.begin(engine.projects)
+        self._poller = Poller(self._meters, self._router.socket, self._signals, engine.syncer)
+        return engine
 
     def _reload_store(self, failure: _StoreFailure) -> None:
         log.error("store-failed error=%s; unanswered requests are dropped and the store is read again", failure.message)
@@ -277,7 +277,7 @@ class Loop:
         except passing as error:
             log.error("store-still-fails error=%s", error)
             return _StoreFailure.of(error)
-        log.info("store-read-again epoch=%d", self._engine.number)
+        log.info("store-read-again epoch=%d", self._engine.epoch)
         return None
 
     def _refuse_for(self, seconds: float, failure: _StoreFailure) -> None:

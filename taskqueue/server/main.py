@@ -208,9 +208,9 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
     ):
         loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, disk, source.core())
         loop.start()
-        _print_line(_start_line(config, router, loop.epoch))
+        _print_line(_start_line(config, router, loop.engine))
         loop.run()
-        log.info("stopped epoch=%d", loop.epoch.number)
+        log.info("stopped epoch=%d", loop.engine.epoch)
 
 
 def _print_line(line: str) -> None:
@@ -244,13 +244,13 @@ def memory_limit(config: Config) -> int:
 def _open_engine(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: StoreOpener) -> Engine:
     ledger = Ledger(opening.open(config))
     try:
-        epoch = Engine(ledger, boot_id(), core, clock.now(), config.store.durability, meters)
+        engine = Engine(ledger, boot_id(), core, clock.now(), config.store.durability, meters)
     except BaseException:
         with suppress(StoreError):
             ledger.close()
         raise
     _freeze_garbage()
-    return epoch
+    return engine
 
 
 def _freeze_garbage() -> None:
@@ -261,11 +261,11 @@ def _freeze_garbage() -> None:
     gc.freeze()
 
 
-def _start_line(config: Config, router: Router, epoch: Engine) -> str:
-    tasks = " ".join(f"{state}={count}" for state, count in _task_counts(epoch.projects).items())
+def _start_line(config: Config, router: Router, engine: Engine) -> str:
+    tasks = " ".join(f"{state}={count}" for state, count in _task_counts(engine.projects).items())
     return (
         f"taskqueue {software_version()} listens on {router.endpoint}, store={config.store.path} "
-        f"durability={config.store.durability} epoch={epoch.number} projects={len(epoch.projects)} {tasks}"
+        f"durability={config.store.durability} epoch={engine.epoch} projects={len(engine.projects)} {tasks}"
     )
 
 
