@@ -25,7 +25,7 @@ from taskqueue.core.projects.project_table import ProjectTable
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waits
-from taskqueue.core.projects.wishes import NOTHING, Wishes
+from taskqueue.core.projects.wishes import NO_WISHES, Wishes
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.tasks.failure_log import FailureLog
@@ -138,7 +138,7 @@ class State:
         """The session takes no tasks until its next hello."""
         self.fair_queue.dismiss(session)
         self.wishes.release(session.interest)
-        session.interest = NOTHING
+        session.interest = NO_WISHES
 
     def forget(self, session: Session) -> None:
         """Know a session, which holds nothing, no more."""

@@ -102,8 +102,8 @@ class Turn:
             configure(turn, config)
         if reloaded is not None:
             change_log.note_reload(turn, reloaded)
-        for said in undelivered:
-            fetchers.miss(turn, said)
+        for message in undelivered:
+            fetchers.miss(turn, message)
         for each in self._incoming:
             answers.answer_request(turn, each)
         keep_appointments(turn)

@@ -40,7 +40,7 @@ from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import AnyOutgoing, Outgoing
 
-NOTHING: Final = Found()
+NOT_LOOKED_UP: Final = Found()
 """What has been looked up while a turn begins."""
 
 
@@ -50,18 +50,18 @@ class DueWork:
     Attributes:
         ticking: by number, projects with cron jobs that are due.
         sweeping: by project number, up to which seq it is swept, and the page that this is done with.
-        ridding: numbers of projects in which something is too old.
+        retiring: numbers of projects in which something is too old.
         paging, page: the operation that takes a step, and the page of tasks that it goes through, if any.
         old_failures: the page of failures that are old.
         counted: the request for failures that a page is counted for.
     """
 
-    __slots__ = ("counted", "old_failures", "page", "paging", "ridding", "sweeping", "ticking")
+    __slots__ = ("counted", "old_failures", "page", "paging", "retiring", "sweeping", "ticking")
 
     def __init__(self) -> None:
         self.ticking: dict[int, Project] = {}
         self.sweeping: dict[int, tuple[int, PageRef]] = {}
-        self.ridding: list[int] = []
+        self.retiring: list[int] = []
         self.paging: Operation | None = None
         self.page: PageRef | None = None
         self.old_failures: FailuresRef | None = None
@@ -84,9 +84,9 @@ class TurnState:
         freed: sessions that may have got free slots.
         drawn: shared buckets that it took tokens of.
         entered: numbers of projects that operations have come to.
-        told: how many of those who waited it has told.
         outgoing, events: what it says, to clients and to whoever minds the daemon.
         more: it leaves work undone because it was long enough.
+        waiters_answered: how many waiting requests it has answered.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class TurnState:
     def __init__(self, state: State, now: Now) -> None:
         self.state = state
         self.now = now
-        self.found = NOTHING
+        self.found = NOT_LOOKED_UP
         self.changes = Changes()
         self.asked: dict[SpecRef, Task] = {}
         self.lists: dict[ListRef, ListRef] = {}

@@ -1,8 +1,7 @@
-"""Keeps what the core decides: a Store of ordered bytes (in memory, RocksDB) and the Ledger of tasks on top
-of it.
+"""Keeps what the core decides: a Store of ordered bytes (in memory, RocksDB) and the Ledger on top of it.
 
 Here may live what knows bytes, files and the engine that keeps them. Nothing here decides what becomes of a task.
 
-Kept ──changes──► Batch ──► Store ──► pairs of bytes ──lookup──► Found
-             └──────── layout: what the bytes mean ───────┘
+WriteSet ──batch──► Batch ──► Store ──► keys and values ──lookup──► Found
+              └───────── layout: what the bytes mean ─────────┘
 """

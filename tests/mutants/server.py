@@ -139,7 +139,7 @@ def _pauses_do_not_grow(replace: Replace) -> None:
     replace(backoff, "LONGEST_SECONDS", backoff.FIRST_SECONDS)
 
 
-# ---------------------------------------------------------------------------------------- clock, sleeper, disk
+# ---------------------------------------------------------------------------------------- clock, poller, disk
 
 
 def _boot_time_stands_still_in_suspend(replace: Replace) -> None:

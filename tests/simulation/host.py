@@ -53,7 +53,6 @@ class Host:
 
     Attributes:
         is_up: it lives.
-        turns, crowded: turns that heard something; those that heard more than one message.
     """
 
     def __init__(self, site: Site, store: FaultyStore, number: int) -> None:

@@ -34,7 +34,7 @@ from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Boot, Now
-from taskqueue.protocol.message_room import operation_bytes
+from taskqueue.protocol.message_room import operation_bytes, room_in
 from taskqueue.protocol.replies import OperationReply, OperationsReply
 from taskqueue.protocol.requests import Action, Bulk, BulkAction, GroupDo, OperationList, OperationShow
 from taskqueue.protocol.views import OperationView
@@ -113,7 +113,7 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
     """All operations, the newest first, as many as fit into a message."""
     state = turn.state
     reply = OperationsReply(n=request.n, operations=[])
-    room = state.config.max_message
+    room = room_in(state.config.max_message)
     for operation in reversed(state.operations.by_id.values()):
         progress = operation.record.progress
         room -= operation_bytes(progress.projects, progress.filter)

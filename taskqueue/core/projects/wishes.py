@@ -18,7 +18,7 @@ from taskqueue.errors import Rejected
 NAMES_MOST: Final = 100_000
 """Names in all sets together; each takes about 0.4 KiB, with its entries in the rings."""
 
-NOTHING: Final[frozenset[str]] = frozenset()
+NO_WISHES: Final[frozenset[str]] = frozenset()
 """The set of a session that takes no tasks."""
 
 

@@ -10,7 +10,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.replies import AnyReply
 
-TOLD_A_TURN: Final = 512
+ANSWERED_A_TURN: Final = 512
 """Waiting requests answered in one turn: about 5 ms, including the socket."""
 
 
@@ -31,7 +31,7 @@ def begin(turn: TurnState) -> None:
 
 def _tell(turn: TurnState) -> None:
     waits = turn.state.waits
-    while waits.late and turn.waiters_answered < TOLD_A_TURN:
+    while waits.late and turn.waiters_answered < ANSWERED_A_TURN:
         waiter, reply = waits.late.popleft()
         waits.leave(waiter)
         turn.waiters_answered += 1

@@ -149,17 +149,17 @@ def go_on_silent(turn: TurnState) -> None:
             state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
 
 
-def miss(turn: TurnState, said: Outgoing) -> None:
+def miss(turn: TurnState, undelivered: Outgoing) -> None:
     """A message could not be sent: return its tasks, and send the fetcher nothing until its next request.
 
     This is only a hint: a fetcher that has changed its address since is not affected, and its hello is authoritative.
     """
     state = turn.state
-    session = state.sessions.get(said.session)
-    if session is None or session.peer != said.peer or not isinstance(said.message, Select):
+    session = state.sessions.get(undelivered.session)
+    if session is None or session.peer != undelivered.peer or not isinstance(undelivered.message, Select):
         return
     state.fair_queue.dismiss(session)
-    for handed in said.message.tasks:
+    for handed in undelivered.message.tasks:
         if task := session.leases.get(handed.token):
             give_back(turn, _project(state, task), task)
 

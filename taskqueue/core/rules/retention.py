@@ -21,7 +21,7 @@ from typing import Final
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.tasks.needs import FoundOld, Needs, Old, OldRef
-from taskqueue.core.tasks.retention_keys import NOTHING, old_below
+from taskqueue.core.tasks.retention_keys import NO_ENTRY, old_below
 from taskqueue.core.tasks.task import OVER, time_key
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
@@ -35,8 +35,8 @@ OLD_AT_ONCE: Final = 8
 def need(turn: TurnState, wanted: Needs) -> None:
     """Look up old tasks of the projects whose turn it is."""
     state = turn.state
-    turn.due.ridding = list(islice(state.pending.old, OLD_AT_ONCE))
-    parts = [ref for number in turn.due.ridding for ref in _old_in(state.projects.by_number[number], turn.now)]
+    turn.due.retiring = list(islice(state.pending.old, OLD_AT_ONCE))
+    parts = [ref for number in turn.due.retiring for ref in _old_in(state.projects.by_number[number], turn.now)]
     limit = max(1, min(OLD_TASKS, state.config.turn_tasks) // max(1, len(parts)))
     wanted.old += [ref._replace(limit=limit) for ref in parts]
 
@@ -48,7 +48,7 @@ def step(turn: TurnState) -> None:
         project = state.projects.by_number.get(page.ref.project)
         if project is not None:
             _drop_page(turn, project, page)
-    for number in turn.due.ridding:
+    for number in turn.due.retiring:
         if number in state.pending.old:
             _plan(turn, state.projects.by_number[number])
     turn.more |= bool(state.pending.old)
@@ -73,7 +73,7 @@ def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
     now = turn.now
     which = page.ref.state
     # What ended in this very turn is not on the page.
-    low = time_key(now.wall, 0) if project.number in turn.dirty else NOTHING
+    low = time_key(now.wall, 0) if project.number in turn.dirty else NO_ENTRY
     end = old_below(project.keeps[OVER.index(which)], now.wall) if project.keeps else 0
     kept = next((old.task.key for old in page.tasks if old.task.key >= end), page.next)
     project.queue.over_low[which] = low if kept is None else min(low, kept)

@@ -148,7 +148,7 @@ class OperationRecord(Struct, array_like=True):
         after: taskid up to which it has gone through the next one.
         bound: seq of the newest task that it is about; later ones are not met.
         name, address: of who began it.
-        told: of ``matched``, what the log has already.
+        logged: of ``matched``, what the log has already.
     """
 
     progress: OperationProgress

@@ -15,7 +15,7 @@ from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, OVER, SEQ_BITS, STATE_NAMES, key_time
 from taskqueue.protocol.fields import Wall
 
-NOTHING: Final = NO_FLOOR - 1
+NO_ENTRY: Final = NO_FLOOR - 1
 """The lower bound of an empty order; above every key that a task can have."""
 
 LATE_PART: Final = 0.1
@@ -39,14 +39,14 @@ def old_below(keep: float, now: Wall) -> int:
 
 def old_at(low: int, keep: float) -> float:
     """When to look for tasks past their retention (unix seconds); inf: never."""
-    if low == NOTHING:
+    if low == NO_ENTRY:
         return inf
     return key_time(low) + keep + min(max(keep * LATE_PART, LATE_AT_LEAST), LATE_AT_MOST)
 
 
 def lows_of(record: ProjectRecord) -> list[int]:
-    """Lower bounds by state, as stored; NOTHING for an order that has never had an entry."""
-    lows = [NOTHING] * len(STATE_NAMES)
+    """Lower bounds by state, as stored; NO_ENTRY for an order that has never had an entry."""
+    lows = [NO_ENTRY] * len(STATE_NAMES)
     for place, state in enumerate(OVER):
         if getattr(record.counts, STATE_NAMES[state]):
             lows[state] = int.from_bytes(record.over_low[place * KEY_BYTES : (place + 1) * KEY_BYTES], "big")

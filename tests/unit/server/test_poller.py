@@ -23,7 +23,7 @@ ONE_AND_A_BIT = 0.0019
 
 
 class Bed:
-    """A sleeper with a socket, signals and a syncer of its own.
+    """A poller with a socket, signals and a syncer of its own.
 
     Attributes:
         friend: whose messages reach the socket.
@@ -38,7 +38,7 @@ class Bed:
         self._wait_until_connected()
         self.meters = Meters()
         self.syncer = Syncer(lambda: None, "commit", self.meters)
-        self.sleeper = Poller(self.meters, self.socket, signals, self.syncer)
+        self.poller = Poller(self.meters, self.socket, signals, self.syncer)
 
     def _wait_until_connected(self) -> None:
         """A connection that is still being made ends a sleep up to a millisecond before its time."""
@@ -67,7 +67,7 @@ def test_it_never_wakes_up_before_the_time(bed: Bed) -> None:
     slept = []
     for _ in range(20):
         began = ticks()
-        bed.sleeper.sleep(ONE_AND_A_BIT)
+        bed.poller.sleep(ONE_AND_A_BIT)
         slept.append(ticks() - began)
 
     assert min(slept) >= ONE_AND_A_BIT
@@ -76,7 +76,7 @@ def test_it_never_wakes_up_before_the_time(bed: Bed) -> None:
 def test_it_may_be_told_to_sleep_for_ever(bed: Bed, signals: Signals) -> None:
     os.kill(os.getpid(), signal.SIGHUP)
 
-    bed.sleeper.sleep(FOREVER)
+    bed.poller.sleep(FOREVER)
 
     assert signals.take() == [RELOAD]
 
@@ -84,7 +84,7 @@ def test_it_may_be_told_to_sleep_for_ever(bed: Bed, signals: Signals) -> None:
 def test_a_message_wakes_it_up(bed: Bed) -> None:
     bed.friend.send(b"hello")
 
-    bed.sleeper.sleep(FOREVER)
+    bed.poller.sleep(FOREVER)
 
     assert bed.socket.recv(zmq.NOBLOCK) == b"hello"
 
@@ -94,7 +94,7 @@ def test_while_it_is_deaf_no_message_wakes_it_up(bed: Bed) -> None:
     bed.socket.poll()
 
     began = ticks()
-    bed.sleeper.sleep(SOON, ignore_socket=True)
+    bed.poller.sleep(SOON, ignore_socket=True)
 
     assert ticks() - began >= SOON
 
@@ -104,7 +104,7 @@ def test_what_was_synced_before_it_falls_asleep_keeps_it_awake(bed: Bed) -> None
     bed.syncer.wrote()
     bed.syncer._end()  # both are synced, and nobody was told
 
-    bed.sleeper.sleep(SOON)
+    bed.poller.sleep(SOON)
 
     assert bed.syncer.has_progress
     assert bed.meters.wakeups == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.core.projects.waiters import WAITS_MOST, WAITS_OF_SESSION
-from taskqueue.core.rules.answer_waiters import TOLD_A_TURN
+from taskqueue.core.rules.answer_waiters import ANSWERED_A_TURN
 from taskqueue.protocol.replies import AnyReply, ErrorReply, WaitReply
 from taskqueue.protocol.requests import ProjectDo, ProjectWait
 from tests.unit.core.conftest import MakeWorld, World, task
@@ -42,7 +42,7 @@ def test_those_who_waited_for_one_moment_are_told_over_several_turns(make_world:
     turns = [len(told)]
     while world.next_wake() <= world.elapsed:
         turns.append(len(world.turn()))
-    assert max(turns) <= TOLD_A_TURN
+    assert max(turns) <= ANSWERED_A_TURN
     assert sum(turns) == WAITS_MOST
     world.push("news", task("b"))
     assert world.turn(wait(world, "late")) == [], "there is room for others then"
@@ -57,7 +57,7 @@ def test_those_whose_time_is_over_are_told_over_several_turns(make_world: MakeWo
     told = [reply for reply in world.inbox if isinstance(reply, WaitReply)]
     assert len(told) == WAITS_MOST
     assert not any(reply.finished for reply in told)
-    assert world.wakes >= WAITS_MOST // TOLD_A_TURN
+    assert world.wakes >= WAITS_MOST // ANSWERED_A_TURN
 
 
 def test_a_session_has_a_thousand_requests_that_wait_and_no_more(make_world: MakeWorld) -> None:

@@ -11,7 +11,7 @@ import pytest
 from taskqueue.core.rules.retention import OLD_AT_ONCE, OLD_TASKS
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Found
-from taskqueue.core.tasks.retention_keys import LATE_AT_MOST, NOTHING, old_at, old_below
+from taskqueue.core.tasks.retention_keys import LATE_AT_MOST, NO_ENTRY, old_at, old_below
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, time_key
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Wall
@@ -499,5 +499,5 @@ def test_what_it_is_woken_for_is_old_then(keep: float) -> None:
 
 def test_what_is_kept_for_ever_is_never_old() -> None:
     assert old_below(inf, Wall(1.7e9)) == 0
-    assert old_at(time_key(1.7e9, 1), inf) == old_at(NOTHING, 60) == inf
+    assert old_at(time_key(1.7e9, 1), inf) == old_at(NO_ENTRY, 60) == inf
     assert Found().old == {}
