@@ -1,6 +1,6 @@
 """Pushing many tasks: any iterable in, messages of bounded size out, counts of what became of the tasks.
 
-    url | NewTask | mapping ──► NewTask ──► Packer ──► Batch ──► new-task ──► reply ──► Pushed
+    url | NewTask | mapping ──► NewTask ──► Packer ──► PushBatch ──► new-task ──► reply ──► Pushed
 
 Memory holds one batch being packed and those in flight, however long the iterable is.
 """
@@ -116,7 +116,7 @@ OUTCOMES: Final[tuple[NewOutcome, ...]] = (
 )
 
 
-class Batch(Struct, eq=False):
+class PushBatch(Struct, eq=False):
     """Tasks for one message; ``places`` are those in the iterable."""
 
     tasks: list[NewTask] = field(default_factory=list)
@@ -140,10 +140,10 @@ class Batch(Struct, eq=False):
         pushed.reject(self.places[0], reason)
         return pushed
 
-    def halves(self) -> tuple[Batch, Batch]:
+    def halves(self) -> tuple[PushBatch, PushBatch]:
         """For a batch that turned out to be too large."""
         half = len(self.tasks) // 2
-        return Batch(self.tasks[:half], self.places[:half]), Batch(self.tasks[half:], self.places[half:])
+        return PushBatch(self.tasks[:half], self.places[:half]), PushBatch(self.tasks[half:], self.places[half:])
 
 
 class Packer:
@@ -161,10 +161,10 @@ class Packer:
         self._most = most
         self._pushed = pushed
         self._defaults = defaults
-        self._batch = Batch()
+        self._batch = PushBatch()
         self._place = 0
 
-    def pack(self, items: Iterable[Item]) -> Iterator[Batch]:
+    def pack(self, items: Iterable[Item]) -> Iterator[PushBatch]:
         """The batches of an iterable, each as soon as it is full.
 
         Raises:
@@ -177,7 +177,7 @@ class Packer:
         if (rest := self.rest()) is not None:
             yield rest
 
-    async def pack_async(self, items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Batch]:
+    async def pack_async(self, items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[PushBatch]:
         """The batches of any iterable; one that is not async is read between two of them, in the event loop."""
         if not isinstance(items, AsyncIterable):
             for full in self.pack(items):
@@ -189,7 +189,7 @@ class Packer:
         if (rest := self.rest()) is not None:
             yield rest
 
-    def add(self, item: Item) -> Batch | None:
+    def add(self, item: Item) -> PushBatch | None:
         """Pack one item; returns a batch when one is full."""
         place, self._place = self._place, self._place + 1
         try:
@@ -203,9 +203,9 @@ class Packer:
         batch.size += size_of(task)
         return self.rest() if len(batch.tasks) >= self._most or batch.size >= BATCH_BYTES else None
 
-    def rest(self) -> Batch | None:
+    def rest(self) -> PushBatch | None:
         """What has been packed since the last full batch; None if nothing."""
-        batch, self._batch = self._batch, Batch()
+        batch, self._batch = self._batch, PushBatch()
         return batch if batch.tasks else None
 
 

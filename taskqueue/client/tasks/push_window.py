@@ -14,7 +14,7 @@ from typing import Self
 
 from taskqueue.client.connection.background import Background, BackgroundCall
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.tasks.push_many import Batch, Pushed
+from taskqueue.client.tasks.push_many import PushBatch, Pushed
 from taskqueue.errors import MessageTooLarge
 from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import NewTasks
@@ -29,7 +29,7 @@ class BatchSender:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
-    async def send(self, project: str, batch: Batch) -> Pushed:
+    async def send(self, project: str, batch: PushBatch) -> Pushed:
         """Send one batch; one that is too large goes in parts."""
         message = NewTasks(session="", n=0, project=project, tasks=list(batch.tasks))
         try:
@@ -71,7 +71,7 @@ class Window:
             for unsettled in self._sending:
                 unsettled.cancel()
 
-    async def send(self, batch: Batch) -> None:
+    async def send(self, batch: PushBatch) -> None:
         """Send a batch, as soon as there is room for it."""
         if len(self._sending) >= self._most:
             await self._settle()
@@ -129,7 +129,7 @@ class BlockingWindow:
             for unsettled in self._sending:
                 unsettled.cancel()
 
-    def send(self, batch: Batch) -> None:
+    def send(self, batch: PushBatch) -> None:
         """Send a batch, as soon as there is room for it."""
         if len(self._sending) >= self._most:
             self._settle()
