@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from taskqueue.client.tasks.push_many import as_new_task
 from taskqueue.client.tasks.task import Task
-from taskqueue.client.worker.middleware import Around, Chain
+from taskqueue.client.worker.middleware import Around, MiddlewareChain
 from taskqueue.protocol.fields import MAX_ERROR_CHARS, NewTask
 
 Handle = Callable[[Task], Any]
@@ -39,7 +39,7 @@ class Handler:
         chain: what is called around it.
     """
 
-    def __init__(self, handle: Handle, threads: Executor, chain: Chain) -> None:
+    def __init__(self, handle: Handle, threads: Executor, chain: MiddlewareChain) -> None:
         self._handle = handle
         self._threads = threads
         self._chain = chain

@@ -53,7 +53,7 @@ class OnErrorOnly(Middleware):
         return self._on_error(task, error)
 
 
-class Chain:
+class MiddlewareChain:
     """All of a worker's middleware."""
 
     def __init__(self, middleware: Sequence[Middleware] = ()) -> None:
@@ -91,7 +91,7 @@ class Around:
         goes_on: the run has not ended on leaving; ``ended`` is called later.
     """
 
-    def __init__(self, chain: Chain, task: Task) -> None:
+    def __init__(self, chain: MiddlewareChain, task: Task) -> None:
         self._chain = chain
         self._task = task
         self.new: list[NewTask] | None = None

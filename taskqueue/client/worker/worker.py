@@ -21,7 +21,7 @@ from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts, warn_unreported
 from taskqueue.client.worker.handler import Handle, Handler
-from taskqueue.client.worker.middleware import Chain, Middleware, OnError, OnErrorOnly
+from taskqueue.client.worker.middleware import Middleware, MiddlewareChain, OnError, OnErrorOnly
 from taskqueue.client.worker.obstacles import tell_reach, tell_unknown
 from taskqueue.client.worker.stop_signals import stopped_by_signals
 from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, WorkerLog
@@ -86,7 +86,7 @@ class Worker:
         self._grace = grace
         self._extend = extend
         self._log = WorkerLog(summary_seconds)
-        self._chain = Chain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
+        self._chain = MiddlewareChain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
         self._stopping = asyncio.Event()
         self._running: dict[asyncio.Task[None], Task] = {}
         self._interrupt: KeyboardInterrupt | None = None
