@@ -32,7 +32,7 @@ from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.exchange import Exchange, limit
 from taskqueue.client.connection.hold_open import Holding
 from taskqueue.client.connection.long_poll import LongPoll
-from taskqueue.client.connection.session import Session
+from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.connection.session_events import HandedOut
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.leases import Leases
@@ -92,7 +92,7 @@ class AsyncClient:
     ) -> None:
         self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
         self.timeout = timeout
-        session = Session(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
+        session = ClientSession(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
         exchange = self._exchange = Exchange(self.url, session, timeout, self._arrive, connect_timeout)
         self.reachability = exchange.reachability
         self._leases = Leases(exchange)

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from taskqueue.client.connection.connect_attempts import MUTE
 from taskqueue.client.connection.connection import Connection
 from taskqueue.client.connection.reachability import Reachability
-from taskqueue.client.connection.session import Session
+from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.connection.session_events import (
     Answered,
     Event,
@@ -64,7 +64,7 @@ class Exchange:
     def __init__(
         self,
         url: str,
-        session: Session,
+        session: ClientSession,
         patience: float,
         on_tasks: Callable[[HandedOut, float], None],
         connect_patience: float = inf,

@@ -62,7 +62,7 @@ HEARTBEATS: Final = 3
 """Hellos per ``fetcher_timeout``."""
 
 
-class Session:
+class ClientSession:
     """See the module. Times are seconds of any one clock that never steps.
 
     Args:

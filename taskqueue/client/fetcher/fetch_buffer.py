@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from taskqueue.client.connection.session import Session
+from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
 from taskqueue.protocol.fields import MAX_CAPACITY, Assignment, ProjectName
@@ -69,7 +69,9 @@ class FetchBuffer:
         release: called with tasks that nobody wants any more.
     """
 
-    def __init__(self, session: Session, restate: Callable[[], None], release: Callable[[list[Task]], None]) -> None:
+    def __init__(
+        self, session: ClientSession, restate: Callable[[], None], release: Callable[[list[Task]], None]
+    ) -> None:
         self._session = session
         self._restate = restate
         self._release = release

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from taskqueue.client.connection.session import Session
+from taskqueue.client.connection.session import ClientSession
 
 PASSED_MOST: Final = 10_000
 """Tasks that are passed on and not reported, as far as is known here."""
@@ -32,7 +32,7 @@ class Relay:
         restate: called when the session has something new to say.
     """
 
-    def __init__(self, session: Session, restate: Callable[[], None]) -> None:
+    def __init__(self, session: ClientSession, restate: Callable[[], None]) -> None:
         self._session = session
         self._restate = restate
         self._untold: list[int] = []

@@ -9,7 +9,7 @@ from math import inf
 import pytest
 from msgspec import Raw
 
-from taskqueue.client.connection.session import Session
+from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.connection.session_events import Answered, Gap, HandedOut, Refused, Renewed, Unreadable, Welcomed
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge
@@ -40,34 +40,34 @@ from taskqueue.protocol.requests import (
 )
 
 
-def heard(session: Session, now: float) -> list[AnyRequest]:
+def heard(session: ClientSession, now: float) -> list[AnyRequest]:
     """What a daemon would hear now."""
     return [decode_request(frame)[0] for frame in session.frames(now)]
 
 
-def hellos(session: Session, now: float) -> list[Hello]:
+def hellos(session: ClientSession, now: float) -> list[Hello]:
     return [request for request in heard(session, now) if isinstance(request, Hello)]
 
 
 def welcome(
-    session: Session, n: int, now: float, epoch: int = 1, limit: int = 8 << 20, ended: Sequence[int] = ()
+    session: ClientSession, n: int, now: float, epoch: int = 1, limit: int = 8 << 20, ended: Sequence[int] = ()
 ) -> object:
     reply = Welcome(n=n, epoch=epoch, fetcher_timeout=60.0, max_message=limit, ended=list(ended))
     return session.receive(encode(reply), now)
 
 
-def answer(session: Session, reply: AnyReply, now: float = 0.0) -> object:
+def answer(session: ClientSession, reply: AnyReply, now: float = 0.0) -> object:
     return session.receive(encode(reply), now)
 
 
-def select(session: Session, number: int, *tokens: int, now: float = 0.0) -> object:
+def select(session: ClientSession, number: int, *tokens: int, now: float = 0.0) -> object:
     tasks = [Assignment("p", f"t{token}", "http://a/", Token(token), 600.0) for token in tokens]
     return session.receive(encode(Select(number=number, tasks=tasks)), now)
 
 
-def greeted(capacity: int = 0) -> Session:
+def greeted(capacity: int = 0) -> ClientSession:
     """A session whose first hello was answered at 0."""
-    session = Session("s", "me")
+    session = ClientSession("s", "me")
     session.want(capacity, None)
     welcome(session, hellos(session, 0.0)[0].n, 0.0)
     return session
@@ -85,7 +85,7 @@ def done(*tokens: int) -> Done:
 
 
 def test_the_first_thing_said_is_hello() -> None:
-    session = Session("s", "me")
+    session = ClientSession("s", "me")
     session.submit(verify())
 
     first, second = heard(session, 0.0)
@@ -238,17 +238,17 @@ def test_a_refusal_is_an_answer() -> None:
 
 
 def test_a_refused_hello_is_an_event_of_its_own() -> None:
-    session = Session("s")
+    session = ClientSession("s")
     [hello] = hellos(session, 0.0)
     error = ErrorReply(n=hello.n, code="version", reason="x")
 
     assert answer(session, error) == Refused(error)
 
 
-def session_with_others() -> Session:
+def session_with_others() -> ClientSession:
     """One whose first hello was answered at 0, and which may go on in the sessions s1, s2, …"""
     numbers = count(1)
-    session = Session("s", "me", lambda: f"s{next(numbers)}")
+    session = ClientSession("s", "me", lambda: f"s{next(numbers)}")
     session.want(1, None)
     welcome(session, hellos(session, 0.0)[0].n, 0.0)
     return session
@@ -312,7 +312,7 @@ def test_a_refusal_of_an_older_hello_means_nothing() -> None:
 
 
 def test_a_hello_to_a_daemon_that_is_unwell_is_followed_by_another_soon() -> None:
-    session = Session("s")
+    session = ClientSession("s")
     [hello] = hellos(session, 0.0)
 
     answer(session, ErrorReply(n=hello.n, code="unavailable", reason="x"))
@@ -321,7 +321,7 @@ def test_a_hello_to_a_daemon_that_is_unwell_is_followed_by_another_soon() -> Non
 
 
 def test_what_the_daemon_would_not_take_is_not_sent_and_takes_no_number() -> None:
-    session = Session("s")
+    session = ClientSession("s")
     [hello] = hellos(session, 0.0)
     welcome(session, hello.n, 0.0, limit=1000)
     large = NewTasks(session="", n=0, project="p", tasks=[NewTask("t", "x" * 1000)])
@@ -370,7 +370,7 @@ def test_a_changed_wish_is_said_at_once_and_an_unchanged_one_is_not() -> None:
 
 
 def test_an_unanswered_hello_is_followed_by_a_newer_one_with_the_facts_of_then() -> None:
-    session = Session("s")
+    session = ClientSession("s")
     [first] = hellos(session, 0.0)
     select(session, 1, 7)
 
@@ -381,7 +381,7 @@ def test_an_unanswered_hello_is_followed_by_a_newer_one_with_the_facts_of_then()
 
 
 def test_a_wish_that_changes_before_the_welcome_is_still_said() -> None:
-    session = Session("s")
+    session = ClientSession("s")
     [first] = hellos(session, 0.0)
     session.want(2, None)
 
@@ -391,7 +391,7 @@ def test_a_wish_that_changes_before_the_welcome_is_still_said() -> None:
 
 
 def test_a_new_epoch_shows_that_the_scheduler_was_restarted() -> None:
-    session = Session("s")
+    session = ClientSession("s")
     [hello] = hellos(session, 0.0)
 
     events = [welcome(session, hello.n, 0.0, epoch=epoch) for epoch in (4, 4, 5)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from taskqueue.client.connection.session import Session
+from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.relay import PASSED_MOST, Relay
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.fields import Assignment, Token
@@ -18,7 +18,7 @@ def told(count: int, use: Tell) -> list[int]:
     """How many were passed on as of each time that there was something to tell; ``count`` have been handed out."""
 
     async def main() -> list[int]:
-        session = Session("s")
+        session = ClientSession("s")
         tasks = [Assignment("news", f"t{token}", "http://a/", Token(token), 60.0) for token in range(count)]
         session.receive(encode(Select(number=1, tasks=tasks)), 0.0)
         news: asyncio.Queue[int] = asyncio.Queue()
