@@ -95,7 +95,7 @@ class ClientSession:
         self._leases: dict[int, None] = {}
         self._running: set[int] = set()
         self._passed: set[int] = set()
-        self._hello_n = 0
+        self._last_hello = 0
         self._hello_at = -inf
         self._hello_tries = 0
         self._gap_after = -1
@@ -228,13 +228,13 @@ class ClientSession:
 
     def _hello(self, now: float) -> bytes:
         self._last_n += 1
-        self._hello_n = self._last_n
+        self._last_hello = self._last_n
         self._hello_at = now + silence(self._hello_tries)
         self._hello_tries += 1
         return encode(
             Hello(
                 session=self.id,
-                n=self._hello_n,
+                n=self._last_hello,
                 capacity=self.capacity,
                 projects=self.projects,
                 holds=list(self._leases),
@@ -290,7 +290,7 @@ class ClientSession:
         self.epoch = welcome.epoch
         self.max_message = welcome.max_message
         self.fetcher_timeout = welcome.fetcher_timeout
-        if welcome.n == self._hello_n and self._hello_at > now:
+        if welcome.n == self._last_hello and self._hello_at > now:
             self._hello_tries = 0
             self._hello_at = now + self.fetcher_timeout / HEARTBEATS if self.capacity or self._leases else inf
             self._heed_ended(welcome.ended)
@@ -307,7 +307,7 @@ class ClientSession:
     def _refused(self, error: ErrorReply, now: float) -> Event | None:
         call = self._unanswered.get(error.n) or self._waiting.get(error.n)
         if call is None:
-            return self._refused_hello(error, now) if error.n in (0, self._hello_n) else None
+            return self._refused_hello(error, now) if error.n in (0, self._last_hello) else None
         if error.code != "unavailable":
             if error.code in IN_COMPANY and error.n > self._first_n and self._renew():
                 self.say_hello()
