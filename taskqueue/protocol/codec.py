@@ -62,8 +62,8 @@ class UndecodedProjectSet(Change, tag="project-set"):
     settings: Raw
 
 
-class Settings(Struct):
-    """The settings of a ``project-set``."""
+class ProjectSetSettings(Struct):
+    """The field of a ``project-set`` that is decoded last, alone in a map of its own."""
 
     settings: dict[str, Setting]
 
@@ -72,7 +72,7 @@ _encoder = Encoder()
 _request: Decoder[AnyRequest | UndecodedProjectSet] = Decoder(
     Union[(UndecodedProjectSet, *(kind for kind in get_args(AnyRequest) if kind is not ProjectSet))]
 )
-_settings: Decoder[Settings] = Decoder(Settings)
+_settings: Decoder[ProjectSetSettings] = Decoder(ProjectSetSettings)
 _said: Decoder[AnyOutgoing] = Decoder(AnyOutgoing)
 _envelope: Decoder[Envelope] = Decoder(Envelope)
 _anything: Decoder[Raw] = Decoder(Raw)
