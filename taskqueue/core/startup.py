@@ -122,12 +122,11 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
             session.suspects[task.token] = task.crashes
         task.restore(lease)
         if lease.deferred is not None:
-            state.memory.deferred += deferred_bytes(lease.deferred)
+            state.memory.deferred_changed(deferred_bytes(lease.deferred))
         if lease.check and lease.check == project.pause.record.phase:
             project.pause.out += 1
         project.queue.restore(task, lease)
-        state.memory.leases += 1
-        state.memory.leased += task.size
+        state.memory.leases_began(1, task.size)
         state.boot.note(("lease", project.number), lease.deadline)
         state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
 

@@ -143,7 +143,7 @@ class State:
     def forget(self, session: Session) -> None:
         """Know a session, which holds nothing, no more."""
         self.dismiss(session)
-        self.memory.ended -= len(session.ended)
+        self.memory.ended_changed(-len(session.ended))
         self.connections.forget(session)
         del self.sessions[session.id]
         self.silent.pop(session.id, None)
@@ -168,7 +168,7 @@ class State:
     def resize(self, project: Project, task: Task, size: int) -> None:
         """Set the memory size of a task, which is in memory."""
         if task.state == PROCESSING:
-            self.memory.leased += size - task.size
+            self.memory.leased_changed(size - task.size)
             task.size = size
         else:
             head = project.queue.head(task.state)

@@ -194,10 +194,7 @@ class TurnState:
             session.passed.pop(task.token, None)
         if session.suspects:
             session.suspects.pop(task.token, None)
-        state.memory.leases -= 1
-        state.memory.leased -= task.size
-        if lease.deferred is not None:
-            state.memory.deferred -= deferred_bytes(lease.deferred)
+        state.memory.lease_ended(task.size, deferred_bytes(lease.deferred) if lease.deferred is not None else 0)
         self.freed[session.id] = session
         if lease.check:
             state.projects.by_number[task.project].pause.leave(lease.check)
@@ -211,7 +208,7 @@ class TurnState:
         session = self.unlease(task)
         if not passed_on and state.memory.ended < state.config.max_leases:
             session.ended[task.token] = number
-            state.memory.ended += 1
+            state.memory.ended_changed(+1)
         return session
 
     def note_attempt(self, task: Task, attempt: AttemptRecord) -> None:

@@ -56,10 +56,10 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
         _check_room(state, session, message)
         session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())
         _give_back_lost(turn, session, message)
-        state.memory.ended -= len(session.ended)
+        state.memory.ended_changed(-len(session.ended))
         session.take_hello(message)
         session.keep_ended(state.config.max_leases - state.memory.ended)
-        state.memory.ended += len(session.ended)
+        state.memory.ended_changed(+len(session.ended))
         _send_unseen(turn, session, message.seen)
         _enrol(turn, session, message.projects)
     config = state.config
@@ -92,7 +92,7 @@ def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
         task.token = NO_TOKEN
     for ref in message.leases:
         if session.ended.pop(ref.token, None) is not None:
-            state.memory.ended -= 1
+            state.memory.ended_changed(-1)
             turn.freed[session.id] = session
     if own:
         state.boot.note(("rest", session.id), session.hand_back(own, turn.now.boot) or inf)
@@ -120,7 +120,7 @@ def fall_silent(turn: TurnState, session: Session) -> None:
     """
     state = turn.state
     session.capacity = 0
-    state.memory.ended -= len(session.ended)
+    state.memory.ended_changed(-len(session.ended))
     session.ended.clear()
     state.dismiss(session)
     if session.crashed is None:

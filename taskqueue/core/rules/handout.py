@@ -159,7 +159,7 @@ class HandOut:
         fetch_bytes = beside = len(project.fetch) if project.fetch is not None else 0
         if beside and session.id in self._messages and project.name in self._messages[session.id].fetch:
             beside = 0
-        given = 0
+        given = given_bytes = 0
         while given < count:
             task = ready.first()
             if task is None or task.spec is None:
@@ -182,6 +182,7 @@ class HandOut:
             beside = 0
             self._lease(project, session, task, task.spec)
             given += 1
+            given_bytes += task.size
         self._passed_over = len(aside)
         for task in aside:
             ready.add(task)
@@ -189,7 +190,7 @@ class HandOut:
             self._room[session.id] = room
             take_tokens(self._turn, project, given)
             project.totals.selected += given
-            self._state.memory.leases += given
+            self._state.memory.leases_began(given, given_bytes)
             self._turn.touch(project)
         return given
 
@@ -211,7 +212,6 @@ class HandOut:
         message.tasks.append(as_assignment(project, task, spec, timeout))
         if project.fetch is not None and self._fits_beside(project.fetch, spec):
             message.fetch[project.name] = project.fetch
-        self._state.memory.leased += task.size
         if task.size > self._heavy_bytes:
             self._state.hollow.release_body(task)
 

@@ -62,7 +62,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
     """Apply a fetcher's report on a task."""
     state = turn.state
     if session.ended and session.ended.pop(item.token, None) is not None:
-        state.memory.ended -= 1
+        state.memory.ended_changed(-1)
         turn.freed[session.id] = session
     project = state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None

@@ -239,7 +239,7 @@ def _defer(turn: TurnState, project: Project, task: Task, item: NewTask, depth: 
         raise Corrupt(f"task {task.taskid!r} is processing without a lease")
     update = _kept_until_later(item, turn.now)
     former = task.lease.deferred
-    turn.state.memory.deferred += deferred_bytes(update) - (deferred_bytes(former) if former is not None else 0)
+    turn.state.memory.deferred_changed(deferred_bytes(update) - (deferred_bytes(former) if former is not None else 0))
     task.lease.deferred = update
     turn.changes.touch(task)
 

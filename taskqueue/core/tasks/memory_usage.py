@@ -4,8 +4,7 @@ Rules:
 1. ``heads`` is the sum of the sizes noted last of each head; an empty head is not listed.
 2. Each head that is not empty may use an equal share of the whole.
 3. ``leased`` is the size of all leased tasks, ``leases`` their number, ``deferred`` the size of the updates that wait
-   for
-   the ends of leases.
+   for the ends of leases. Nothing else writes these, nor ``ended``: who changes a lease says so here.
 
 Which tasks are dropped when it is too much is decided in ``memory_limits``.
 """
@@ -36,6 +35,29 @@ class MemoryUsage:
         self.deferred = 0
         self.ended = 0
         self._holders: OrderedDict[tuple[int, int], int] = OrderedDict()
+
+    def leases_began(self, count: int, size: int) -> None:
+        """So many tasks, of ``size`` bytes together, are leased now."""
+        self.leases += count
+        self.leased += size
+
+    def lease_ended(self, size: int, deferred: int) -> None:
+        """A task of ``size`` bytes is leased no more, and no update of ``deferred`` bytes waits for that."""
+        self.leases -= 1
+        self.leased -= size
+        self.deferred -= deferred
+
+    def leased_changed(self, by: int) -> None:
+        """A leased task takes so many bytes more."""
+        self.leased += by
+
+    def deferred_changed(self, by: int) -> None:
+        """The updates that wait for the ends of leases take so many bytes more."""
+        self.deferred += by
+
+    def ended_changed(self, by: int) -> None:
+        """So many more leases that have ended occupy room of their fetchers."""
+        self.ended += by
 
     def note(self, project: int, state: int, held: int) -> None:
         """Set the size of a head to ``held`` bytes."""
