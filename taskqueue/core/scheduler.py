@@ -44,13 +44,14 @@ class Scheduler:
         self._state = self._started.state
 
     def begin(self, now: Now, incoming: Sequence[Incoming]) -> Turn:
-        """Begin a turn, which already acts: it takes up what is due and releases bodies. It must be decided before the
-        next
-        one begins.
+        """Begin a turn, which already acts: it takes up what is due and releases bodies.
 
         Args:
             now: not earlier, on the boot clock, than that of the previous turn.
             incoming: the requests of this turn, in the order in which they arrived.
+
+        Raises:
+            Corrupt: the turn before has not been decided, so what it took up would be lost.
         """
         turn, self._started = self._started or TurnState(self._state, now), None
         turn.now = now

@@ -73,6 +73,7 @@ class State:
         silent: sessions that have fallen silent, and hold tasks still of which the specs are being read.
         crons: when which project's next cron job is due.
         before: the time of the turn before.
+        in_turn: a turn has begun that has not been decided.
         left_undone: the turn before left something undone because it was long enough.
         shared: buckets that several projects share, by name.
         next_log: number of the next entry of the log.
@@ -102,6 +103,7 @@ class State:
         self.silent: dict[str, Session] = {}
         self.crons: TimerHeap[int] = TimerHeap(self._cron_due_at)
         self.before = Now(Wall(0.0), Boot(0.0))
+        self.in_turn = False
         self.left_undone = True
         self.pending = PendingWork()
         self.shared: dict[str, SharedBucket] = {}

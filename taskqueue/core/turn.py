@@ -46,6 +46,7 @@ from taskqueue.core.tasks.needs import Found
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.timers import keep_appointments
 from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Corrupt
 from taskqueue.protocol.replies import Outgoing
 from taskqueue.protocol.requests import Incoming
 
@@ -68,7 +69,10 @@ class Turn:
     __slots__ = ("_incoming", "_turn", "needs")
 
     def __init__(self, turn: TurnState, incoming: Sequence[Incoming]) -> None:
-        self._turn = turn
+        if turn.state.in_turn:
+            raise Corrupt("a turn begins before the one before it has been decided")
+        turn.state.in_turn = True
+        self._turn: TurnState | None = turn
         self._incoming = incoming
         self.needs = lookups.begin(turn, incoming)
 
@@ -88,9 +92,11 @@ class Turn:
             reloaded: somebody had the config file read again: names of the settings that are others now; None: nobody.
 
         Raises:
-            Corrupt: an invariant is broken; throw the scheduler away.
+            Corrupt: an invariant is broken, or it has been decided before; throw the scheduler away.
         """
-        turn = self._turn
+        turn, self._turn = self._turn, None
+        if turn is None:
+            raise Corrupt("a turn is decided that has been decided before")
         turn.found = found
         turn.changes.lay_over(found.tasks)
         answer_waiters.begin(turn)
@@ -116,6 +122,7 @@ class Turn:
         _offer(turn)
         HandOut(turn).run()
         _settle(turn)
+        turn.state.in_turn = False
         return TurnResult(turn.changes.take(), turn.outgoing, turn.events)
 
 

@@ -27,6 +27,7 @@ from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.parts.events import Event
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.tasks.needs import Found, Needs
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.retention_keys import lows_of
 from taskqueue.core.tasks.task import PROCESSING, SUCCESS, Task
@@ -108,6 +109,7 @@ class World:
         elapsed: seconds since the world began.
         wakes: turns that were taken without a request.
         wall_step: seconds by which somebody has set the wall clock forward.
+        needs, found: what the last turn looked up.
         said, events, kept: everything that the last turn said, told people, and had written.
         inbox: every reply so far, in order.
         happened: everything so far that people are told.
@@ -121,6 +123,8 @@ class World:
         self.elapsed = 0.0
         self.wakes = 0
         self.wall_step = 0.0
+        self.needs = Needs()
+        self.found = Found()
         self.said: list[Outgoing] = []
         self.events: list[Event] = []
         self.kept = WriteSet()
@@ -173,7 +177,8 @@ class World:
         for each, flaw in zip(heard, flaws, strict=False):
             each.flaws = flaw
         turn = self.scheduler.begin(self.now, heard)
-        result = turn.decide(self.ledger.find(turn.needs), config, self._undelivered)
+        self.needs, self.found = turn.needs, self.ledger.find(turn.needs)
+        result = turn.decide(self.found, config, self._undelivered)
         self._undelivered = [said for said in result.outgoing if said.peer in self.unreachable]
         self.ledger.commit(result.writes)
         self.scheduler.verify()

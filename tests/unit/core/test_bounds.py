@@ -165,18 +165,17 @@ def test_what_many_ask_about_one_task_is_looked_up_once() -> None:
     world.push("news", task("a"))
     shows = [TaskShow(session=f"s{number}", n=1, project="news", taskid="a") for number in range(20)]
 
-    heard = world.heard(*shows)
-    assert len(world.scheduler.begin(world.now, heard).needs.whole) == 1
+    world.turn(*shows)
+    assert len(world.needs.whole) == 1
 
 
 def test_cancelling_reads_no_bodies() -> None:
     world = World(config())
     world.push("news", task("a", body=LARGE))
 
-    heard = world.heard(TaskCancel(session="person", n=1, project="news", taskids=["a", "b"]))
-    needs = world.scheduler.begin(world.now, heard).needs
-    assert not needs.whole
-    assert not needs.specs
+    world.turn(TaskCancel(session="person", n=1, project="news", taskids=["a", "b"]))
+    assert not world.needs.whole
+    assert not world.needs.specs
 
 
 def test_an_unseen_task_whose_lease_has_run_out_is_not_sent_again_before_it_is_given_anew() -> None:
@@ -301,8 +300,8 @@ def test_large_bodies_of_a_fetcher_that_fell_silent_are_read_over_several_turns(
     world.turn()
     turns = []
     while world.next_wake() <= world.elapsed:
-        turns.append(len(world.ledger.find(world.scheduler.begin(world.now, []).needs).specs))
         world.turn()
+        turns.append(len(world.found.specs))
     assert max(turns) == 8
     assert world.counts().processing == 0
     other = world.fetcher(capacity=20, name="other")

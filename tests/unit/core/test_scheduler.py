@@ -10,6 +10,7 @@ from msgspec.msgpack import encode
 
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
+from taskqueue.errors import Corrupt
 from taskqueue.protocol.replies import DoneReply, ErrorReply, NewTasksReply, ProjectReply
 from taskqueue.protocol.requests import AnyRequest, NewTasks, ProjectDo
 from tests.unit.core.conftest import MakeWorld, World, body_of, task
@@ -372,3 +373,22 @@ def test_the_same_requests_at_the_same_times_lead_to_the_same_answers(make_world
 
     assert one == two
     assert len(one) > 50
+
+
+# ---------------------------------------------------------------------------------------- one turn after the other
+
+
+def test_no_turn_begins_before_the_one_before_it_has_been_decided(world: World) -> None:
+    world.scheduler.begin(world.now, [])
+
+    with pytest.raises(Corrupt, match="begins before the one before it has been decided"):
+        world.scheduler.begin(world.now, [])
+
+
+def test_a_turn_is_decided_once(world: World) -> None:
+    turn = world.scheduler.begin(world.now, [])
+    found = world.ledger.find(turn.needs)
+    world.ledger.commit(turn.decide(found).writes)
+
+    with pytest.raises(Corrupt, match="decided that has been decided before"):
+        turn.decide(found)

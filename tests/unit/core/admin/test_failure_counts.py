@@ -189,7 +189,7 @@ def test_a_turn_looks_at_a_bounded_number_of_failures(world: World) -> None:
     pages = 0
     while not (replies := world.turn()):
         pages += 1
-        assert len(world.scheduler.begin(world.now, []).needs.failures) == 1
+        assert len(world.needs.failures) == 1
     [reply] = replies
     assert isinstance(reply, FailuresReply)
     assert reply.failures == 3 * PAGE_FAILURES + 1

@@ -259,8 +259,10 @@ def test_an_error_glob_picks_by_the_last_error(world: World, newest: bool) -> No
 def test_a_page_looks_at_a_bounded_number_of_tasks_for_their_errors(world: World) -> None:
     fail_some(world)
 
-    [over] = world.scheduler.begin(world.now, world.heard(asked(world, "failed", error="x"))).needs.lists
-    [live] = world.scheduler.begin(world.now, world.heard(asked(world, "delayed", error="x"))).needs.lists
+    world.turn(asked(world, "failed", error="x"))
+    [over] = world.needs.lists
+    world.turn(asked(world, "delayed", error="x"))
+    [live] = world.needs.lists
 
     assert (over.limit, live.limit) == (ERRORS_LOOKED_AT, LOOKED_AT)
 

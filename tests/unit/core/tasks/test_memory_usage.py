@@ -197,7 +197,8 @@ def test_a_fetcher_that_has_seen_nothing_has_no_more_read_than_is_sent_again() -
     it.settle()
 
     unseen = Hello(session=fetcher.session, n=it.n(), capacity=1000, seen=0, holds=[])
-    assert len(it.scheduler.begin(it.now, it.heard(unseen)).needs.specs) == RESENT_MOST
+    it.turn(unseen)
+    assert len(it.needs.specs) == RESENT_MOST
 
 
 def test_bodies_that_wait_for_their_turn_are_held_within_a_bound() -> None:

@@ -120,9 +120,8 @@ def test_projects_take_turns_and_share_what_a_turn_drops(make_world: MakeWorld) 
 
     counts = [left(world)]
     while counts[-1]:
-        needs = world.scheduler.begin(world.now, []).needs
-        assert len({ref.project for ref in needs.old}) <= OLD_AT_ONCE
         world.turn()
+        assert len({ref.project for ref in world.needs.old}) <= OLD_AT_ONCE
         counts.append(left(world))
     assert max(before - after for before, after in pairwise(counts)) <= OLD_TASKS
     assert len(counts) - 1 <= 2 + 2 * len(names) * 50 / OLD_TASKS
@@ -134,11 +133,12 @@ def test_what_is_read_begins_where_the_last_step_ended(world: World) -> None:
     finish_many(world)
     wait_until_old(world)
 
-    (first,) = world.scheduler.begin(world.now, []).needs.old
-    (page,) = world.ledger.find(world.scheduler.begin(world.now, []).needs).old.values()
+    world.turn()
+    (first,) = world.needs.old
+    (page,) = world.found.old.values()
     dropped = page.tasks
     world.turn()
-    (second,) = world.scheduler.begin(world.now, []).needs.old
+    (second,) = world.needs.old
     assert first.start <= dropped[0].task.key
     assert dropped[-1].task.key < second.start
 
@@ -150,7 +150,8 @@ def test_nothing_is_read_and_nobody_wakes_while_nothing_is_old(world: World) -> 
     wakes = world.wakes
 
     world.advance(DAY - 2 * HOUR - 1)
-    assert (world.wakes, world.scheduler.begin(world.now, []).needs.old) == (wakes, [])
+    world.turn()
+    assert (world.wakes, world.needs.old) == (wakes, [])
     world.advance(1 + MINUTE)
     assert (world.wakes - wakes, left(world)) == (2, 0), "one turn to have it read, one to drop it"
     world.advance(1000 * DAY)
@@ -175,10 +176,10 @@ def test_tasks_that_end_one_by_one_are_dropped_together(world: World) -> None:
 def test_no_body_is_read_to_be_dropped(world: World) -> None:
     world = old_world(world)
 
-    needs = world.scheduler.begin(world.now, []).needs
-    (page,) = world.ledger.find(needs).old.values()
+    world.turn()
+    (page,) = world.found.old.values()
     assert all(old.task.spec is None for old in page.tasks)
-    assert (needs.orders, needs.whole, needs.specs) == ([], [], [])
+    assert (world.needs.orders, world.needs.whole, world.needs.specs) == ([], [], [])
 
 
 @pytest.mark.parametrize("attempts", [1, 2, ATTEMPTS_KEPT, ATTEMPTS_KEPT + 1, 2 * ATTEMPTS_KEPT])
@@ -361,8 +362,8 @@ def test_a_start_reads_nothing_where_nothing_is_old(world: World) -> None:
 
     world.crash()
     while world.next_wake() <= world.elapsed:
-        assert world.scheduler.begin(world.now, []).needs.old == []
         world.turn()
+        assert world.needs.old == []
 
 
 def test_what_became_old_while_the_daemon_was_away_goes_when_it_is_back(world: World) -> None:

@@ -19,7 +19,8 @@ def small_world() -> World:
 
 def needs(world: World, *requests: AnyRequest) -> Needs:
     """What the store is asked for, for the sake of these requests."""
-    return world.scheduler.begin(world.now, world.heard(*requests)).needs
+    world.turn(*requests)
+    return world.needs
 
 
 def done(world: World, taskid: str, token: int, session: str = "stranger") -> Done:
@@ -28,7 +29,7 @@ def done(world: World, taskid: str, token: int, session: str = "stranger") -> Do
 
 def test_for_a_session_that_is_unknown_the_store_is_not_asked(world: World) -> None:
     assert needs(world, Hello(session="stranger", n=1)).sessions == []
-    assert needs(world, world.new_tasks("news", task("a"), session="stranger")).sessions == []
+    assert needs(world, world.new_tasks("news", task("a"), session="another")).sessions == []
 
 
 def test_a_repeat_after_a_restart_is_answered_from_what_the_store_has(world: World) -> None:
@@ -36,8 +37,8 @@ def test_a_repeat_after_a_restart_is_answered_from_what_the_store_has(world: Wor
     first = world.ask(NewTasksReply, request)
 
     world.restart()
-    assert needs(world, request).sessions == ["known"]
-    assert world.ask(NewTasksReply, request) == first
+    assert world.turn(request) == [first]
+    assert world.needs.sessions == ["known"]
 
 
 def test_sessions_that_are_forgotten_leave_no_appointments_behind() -> None:
@@ -85,8 +86,8 @@ def test_for_a_guessed_token_no_body_is_read(world: World) -> None:
     world.restart()
 
     world.turn()
-    found = world.ledger.find(needs(world, *(done(world, f"n{number}", 12345) for number in range(20))))
-    assert all(each.spec is None for each in found.tasks.values())
+    world.turn(*(done(world, f"n{number}", 12345) for number in range(20)))
+    assert all(each.spec is None for each in world.found.tasks.values())
     assert world.ask(DoneReply, done(world, "n19", 12345)).outcomes == ["stale"]
 
 
