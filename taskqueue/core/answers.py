@@ -33,14 +33,14 @@ def answer_request(turn: TurnState, incoming: Incoming) -> None:
         turn.freed[session.id] = session
     session.address = incoming.address
     if not rule.keeps:
-        _answer(turn, session, _try(turn, session, incoming), kept=False)
+        _answer(turn, session, _try(turn, session, incoming), after_sync=False)
     elif session.has_done(request.n):
-        _answer(turn, session, _recall(turn, session, request.n), kept=True)
+        _answer(turn, session, _recall(turn, session, request.n), after_sync=True)
     elif session.may_do(request.n):
         _do(turn, session, incoming)
     else:
         reason = f"n: {request.n} is too old; {session.highest} has been answered"
-        _answer(turn, session, ErrorReply(n=request.n, code="too-old", reason=reason), kept=True)
+        _answer(turn, session, ErrorReply(n=request.n, code="too-old", reason=reason), after_sync=True)
     if not session.last_hello and session.asked_for_hello != incoming.peer:
         _want_hello(turn, session, incoming)
 
@@ -56,7 +56,7 @@ def _want_hello(turn: TurnState, session: Session, incoming: Incoming) -> None:
     """Ask a session that seems to be a fetcher for a hello, once per address; producers need none."""
     if session.leases or RULES[type(incoming.request)].by_fetchers:
         session.asked_for_hello = incoming.peer
-        turn.send(session, HelloWanted(epoch=turn.state.epoch), kept=True)
+        turn.send(session, HelloWanted(epoch=turn.state.epoch), after_sync=True)
 
 
 def _do(turn: TurnState, session: Session, incoming: Incoming) -> None:
@@ -67,7 +67,7 @@ def _do(turn: TurnState, session: Session, incoming: Incoming) -> None:
         answer = turn.state.environment.pack(reply)
         turn.changes.writes.outcomes.append(KeptOutcome(session.id, reply.n, answer))
         turn.save_session(session)
-    _answer(turn, session, reply, kept=True)
+    _answer(turn, session, reply, after_sync=True)
 
 
 def _is_kept(turn: TurnState, reply: AnyReply) -> bool:
@@ -99,7 +99,7 @@ def _try(turn: TurnState, session: Session, incoming: Incoming) -> AnyReply | No
         return ErrorReply(n=incoming.request.n, code=rejected.code, reason=rejected.reason)
 
 
-def _answer(turn: TurnState, session: Session, reply: AnyReply | Raw | None, *, kept: bool) -> None:
+def _answer(turn: TurnState, session: Session, reply: AnyReply | Raw | None, *, after_sync: bool) -> None:
     """Send a reply; None: the request waits."""
     if reply is not None:
-        turn.send(session, reply, kept=kept)
+        turn.send(session, reply, after_sync=after_sync)

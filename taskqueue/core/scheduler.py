@@ -59,7 +59,7 @@ class Scheduler:
 
     def last_words(self) -> WriteSet:
         """What to write at a clean shutdown: counters that have changed since they were saved, and points."""
-        turn = self._started or TurnState(self._state, self._state.before)
+        turn = self._started or TurnState(self._state, self._state.last_now)
         for project in self._state.projects.by_name.values():
             statistics.save(turn, project)
         event_history.write_all(turn)
@@ -68,10 +68,10 @@ class Scheduler:
     def next_event_at(self, now: Now) -> float:
         """When the next turn is due even without requests, in boot-clock seconds; inf: never."""
         state = self._state
-        if state.left_undone or state.pending.low or state.hollow.to_read or put_back(state.before, now):
+        if state.left_undone or state.pending.low or state.hollow.to_read or put_back(state.last_now, now):
             return now.boot
-        due_in = min(state.wall.next_at(), state.crons.next_at(), state.history.due_at) - now.wall
-        return max(now.boot, min(state.boot.next_at(), now.boot + due_in))
+        due_in = min(state.wall_timers.next_at(), state.cron_timers.next_at(), state.history.due_at) - now.wall
+        return max(now.boot, min(state.boot_timers.next_at(), now.boot + due_in))
 
     def verify(self) -> None:
         """Check every invariant, between two turns; costs a look at everything in memory.
@@ -79,7 +79,7 @@ class Scheduler:
         Raises:
             Corrupt: one is broken.
         """
-        problems = check(self._started or TurnState(self._state, self._state.before))
+        problems = check(self._started or TurnState(self._state, self._state.last_now))
         if problems:
             raise Corrupt("; ".join(problems))
 

@@ -31,7 +31,7 @@ from taskqueue.protocol.fields import Boot, Now
 def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> TurnState:
     """The first turn of a scheduler that starts now, with its state."""
     state = State(loaded, config, environment, timers.due_at)
-    state.before = now
+    state.last_now = now
     turn = TurnState(state, now)
     _load_shared(turn, loaded)
     _load_projects(turn, loaded)
@@ -39,7 +39,7 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
     state.operations.load(Operation(each, loaded.members.get(each.progress.id, [])) for each in loaded.operations)
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
         state.session(record.session, now).saved_at = record.heard_at
-    state.wall.note(("failures", 0), state.failures.old_at)
+    state.wall_timers.note(("failures", 0), state.failures.old_at)
     return turn
 
 
@@ -84,12 +84,12 @@ def _plan(turn: TurnState, project: Project) -> None:
     state, now = turn.state, turn.now
     if cron_times.resume(project, state.environment, now):
         turn.touch(project)
-    state.crons.note(project.number, cron_times.next_at(project))
+    state.cron_timers.note(project.number, cron_times.next_at(project))
     project.cap_wait(now.wall)
-    state.wall.note(("check", project.number), project.check_at())
+    state.wall_timers.note(("check", project.number), project.check_at())
     if project.armed and not project.queue.unfinished:
         turn.touch(project)
-    state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
+    state.wall_timers.note(("hold", project.number), min(project.holds.values(), default=inf))
 
 
 def _loaded_project(turn: TurnState, record: ProjectRecord) -> Project:
@@ -127,8 +127,8 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
             project.pause.out += 1
         project.queue.restore(task, lease)
         state.memory.leases_began(1, task.size)
-        state.boot.note(("lease", project.number), lease.deadline)
-        state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
+        state.boot_timers.note(("lease", project.number), lease.deadline)
+        state.boot_timers.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
 
 
 def _number(loaded: Loaded, task: Task) -> int:
@@ -162,8 +162,8 @@ def configure(turn: TurnState, config: CoreConfig) -> None:
     state.config = config
     _configure_shared(turn, config)
     for session in state.sessions.values():
-        state.boot.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
-        state.boot.note(("forget", session.id), session.heard_at + config.session_timeout)
+        state.boot_timers.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
+        state.boot_timers.note(("forget", session.id), session.heard_at + config.session_timeout)
     for project in state.projects.by_name.values():
         layers = state.layers(project.name)
         if layers != project.layers or not (same_paces or project.shared is None):
@@ -179,4 +179,4 @@ def _configure_shared(turn: TurnState, config: CoreConfig) -> None:
         pace = config.buckets.get(name, NO_PACE)
         shared.bucket.change(pace.rate, pace.burst, turn.now.boot)
         turn.drawn[name] = shared
-        state.boot.note(("shared", name), shared.token_at())
+        state.boot_timers.note(("shared", name), shared.token_at())

@@ -71,8 +71,8 @@ class State:
         sessions: by id, the one that was silent for longest first.
         memory: what all of them take in memory.
         silent: sessions that have fallen silent, and hold tasks still of which the specs are being read.
-        crons: when which project's next cron job is due.
-        before: the time of the turn before.
+        cron_timers: when which project's next cron job is due.
+        last_now: the time of the turn before.
         in_turn: a turn has begun that has not been decided.
         left_undone: the turn before left something undone because it was long enough.
         shared: buckets that several projects share, by name.
@@ -96,13 +96,13 @@ class State:
         self.next_log = loaded.next_log
         self.history = History(loaded.history)
         self.sessions: OrderedDict[str, Session] = OrderedDict()
-        self.boot: TimerHeap[BootKey] = TimerHeap(partial(due_at, self))
-        self.wall: TimerHeap[WallKey] = TimerHeap(partial(due_at, self))
+        self.boot_timers: TimerHeap[BootKey] = TimerHeap(partial(due_at, self))
+        self.wall_timers: TimerHeap[WallKey] = TimerHeap(partial(due_at, self))
         self.memory = MemoryUsage()
         self.hollow = HollowTasks()
         self.silent: dict[str, Session] = {}
-        self.crons: TimerHeap[int] = TimerHeap(self._cron_due_at)
-        self.before = Now(Wall(0.0), Boot(0.0))
+        self.cron_timers: TimerHeap[int] = TimerHeap(self._cron_due_at)
+        self.last_now = Now(Wall(0.0), Boot(0.0))
         self.in_turn = False
         self.left_undone = True
         self.pending = PendingWork()
@@ -131,7 +131,7 @@ class State:
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = Session(name, now.boot, self.secret)
-            self.boot.note(("forget", name), now.boot + self.config.session_timeout)
+            self.boot_timers.note(("forget", name), now.boot + self.config.session_timeout)
         self.sessions.move_to_end(name)
         session.heard_at = now.boot
         return session
@@ -150,7 +150,7 @@ class State:
         del self.sessions[session.id]
         self.silent.pop(session.id, None)
         for kind in OF_SESSION:
-            self.boot.drop((kind, session.id))
+            self.boot_timers.drop((kind, session.id))
 
     # ------------------------------------------------------------------------------------ tasks
 

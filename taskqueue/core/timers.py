@@ -3,7 +3,7 @@
 The work of a turn is bounded: of a million tasks that are due in one second each turn promotes ``turn_tasks``.
 
 Each kind of timer is a row of ``TIMERS``. The rules make appointments by its name and that of the thing that it is of,
-``state.boot.note(("lease", project.number), at)``; which names a clock has, the types of its keys say.
+``state.boot_timers.note(("lease", project.number), at)``; which names a clock has, the types of its keys say.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def keep_appointments(turn: TurnState) -> None:
     state, now = turn.state, turn.now
     fetchers.go_on_silent(turn)
     budget = state.config.turn_tasks
-    while budget > 0 and (key := state.boot.pop_due(now.boot)) is not None:
-        budget -= _keep(turn, key, budget)
-    while budget > 0 and (wall_key := state.wall.pop_due(now.wall)) is not None:
-        budget -= _keep(turn, wall_key, budget)
+    while budget > 0 and (key := state.boot_timers.pop_due(now.boot)) is not None:
+        budget -= _run(turn, key, budget)
+    while budget > 0 and (wall_key := state.wall_timers.pop_due(now.wall)) is not None:
+        budget -= _run(turn, wall_key, budget)
     turn.more = budget <= 0
     _forget_beyond_limit(turn)
 
@@ -54,9 +54,9 @@ def due_at(state: State, key: BootKey | WallKey) -> float:
     return TIMERS[kind].due_at(state, name)
 
 
-def _keep(turn: TurnState, key: BootKey | WallKey, budget: int) -> int:
+def _run(turn: TurnState, key: BootKey | WallKey, budget: int) -> int:
     kind, name = key
-    return TIMERS[kind].keep(turn, name, budget)
+    return TIMERS[kind].run(turn, name, budget)
 
 
 def _forget_beyond_limit(turn: TurnState) -> None:
@@ -122,13 +122,13 @@ def _offer(turn: TurnState, project: Project, budget: int) -> int:
 
 def _answer_waiters(turn: TurnState, project: Project, budget: int) -> int:
     completion.answer(turn, project, turn.now.boot)
-    turn.state.boot.note(("wait", project.number), project.waiters.next_at())
+    turn.state.boot_timers.note(("wait", project.number), project.waiters.next_at())
     return 1
 
 
 def _answer_watchers(turn: TurnState, operation: Operation, budget: int) -> int:
     operations.answer(turn, operation, turn.now.boot)
-    turn.state.boot.note(("watch", operation.id), operation.waiters.next_at())
+    turn.state.boot_timers.note(("watch", operation.id), operation.waiters.next_at())
     return 1
 
 
@@ -141,7 +141,7 @@ def _fall_silent(turn: TurnState, session: Session, budget: int) -> int:
 def _forget(turn: TurnState, session: Session, budget: int) -> int:
     cost = _fall_silent(turn, session, budget)
     if session.leases:
-        turn.state.boot.note(("forget", session.id), turn.now.boot + FORGET_LATER_SECONDS)
+        turn.state.boot_timers.note(("forget", session.id), turn.now.boot + FORGET_LATER_SECONDS)
     else:
         turn.forget_session(session)
     return cost
@@ -194,31 +194,31 @@ class Timer(NamedTuple):
 
     Attributes:
         due_at: when the thing of that name is really due; inf: never, or it is no more.
-        keep: does what is due, for so much at most; returns what it cost, in tasks that are promoted.
+        run: does what is due, for so much at most; returns what it cost, in tasks that are promoted.
     """
 
     due_at: Callable[[State, int | str], float]
-    keep: Callable[[TurnState, int | str, int], int]
+    run: Callable[[TurnState, int | str, int], int]
 
 
-def _of(find: Find[T], due_at: Callable[[State, T], float], keep: Callable[[TurnState, T, int], int]) -> Timer:
+def _of(find: Find[T], due_at: Callable[[State, T], float], run: Callable[[TurnState, T, int], int]) -> Timer:
     """The timer of what ``find`` finds."""
 
     def thing_due_at(state: State, name: int | str) -> float:
         thing = find(state, name)
         return inf if thing is None else due_at(state, thing)
 
-    def keep_thing(turn: TurnState, name: int | str, budget: int) -> int:
+    def run_thing(turn: TurnState, name: int | str, budget: int) -> int:
         thing = find(turn.state, name)
         if thing is None:
             raise Corrupt(f"a timer of {name!r} is due, which is no more")
-        return keep(turn, thing, budget)
+        return run(turn, thing, budget)
 
-    return Timer(thing_due_at, keep_thing)
+    return Timer(thing_due_at, run_thing)
 
 
-def _of_project(due_at: Callable[[Project], float], keep: Callable[[TurnState, Project, int], int]) -> Timer:
-    return _of(_project, lambda state, project: due_at(project), keep)
+def _of_project(due_at: Callable[[Project], float], run: Callable[[TurnState, Project, int], int]) -> Timer:
+    return _of(_project, lambda state, project: due_at(project), run)
 
 
 def _project(state: State, name: int | str) -> Project | None:

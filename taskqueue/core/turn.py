@@ -144,9 +144,9 @@ def _settle(turn: TurnState) -> None:
     for project in turn.dirty.values():
         queue = project.queue
         memory_limits.settle(state, project)
-        state.boot.note(("lease", project.number), queue.processing.next_at())
-        state.wall.note(("due", project.number), queue.due_at())
-        state.wall.note(("old", project.number), project.old_at())
+        state.boot_timers.note(("lease", project.number), queue.processing.next_at())
+        state.wall_timers.note(("due", project.number), queue.due_at())
+        state.wall_timers.note(("old", project.number), project.old_at())
         lookups.note_low(state, project)
         completion.note(turn, project)
         statistics.note(turn, project)

@@ -131,9 +131,9 @@ class TurnState:
 
     # ------------------------------------------------------------------------------------ sessions
 
-    def send(self, session: Session, message: AnyOutgoing | Raw, *, kept: bool) -> None:
-        """Send the session a message; ``kept``: not before the turn's writes are synced."""
-        self.outgoing.append(Outgoing(session.peer, message, kept, session.id))
+    def send(self, session: Session, message: AnyOutgoing | Raw, *, after_sync: bool) -> None:
+        """Send the session a message; ``after_sync``: not before the turn's writes are synced."""
+        self.outgoing.append(Outgoing(session.peer, message, after_sync, session.id))
 
     def save_session(self, session: Session) -> None:
         """Store when the session was last active: once a minute is exact enough."""

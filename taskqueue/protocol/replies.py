@@ -307,11 +307,11 @@ class Outgoing(Struct, gc=False):
     """A message and its destination.
 
     Attributes:
-        kept: it acknowledges something that the turn stores, so it must not be sent before that is synced.
+        after_sync: it acknowledges something that the turn stores, so it must not be sent before that is synced.
         session: the receiving session; empty: unknown.
     """
 
     peer: Peer
     message: AnyOutgoing | Raw
-    kept: bool = True
+    after_sync: bool = True
     session: str = ""

@@ -193,7 +193,7 @@ class Loop:
         for message in outgoing:
             if type(message.message) is StatusReply:
                 self._complete(message.message)
-            ticket = self._engine.syncer.written if message.kept else None
+            ticket = self._engine.syncer.written if message.after_sync else None
             has_left = self._outbox.put(message.peer, encode(message.message), ticket)
             if not has_left and type(message.message) is Select:
                 self._undelivered.append(message)

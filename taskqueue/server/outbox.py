@@ -1,7 +1,7 @@
 """Outgoing messages, some of which wait until the write that they acknowledge is synced.
 
-    kept      waits until the write numbered ``ticket`` is synced
-    not kept  is sent at once
+    after sync  waits until the write numbered ``ticket`` is synced
+    otherwise   is sent at once
 
 Waiting replies are sent in order; a ``select`` does not wait behind them, so that a fetcher has its next task while the
 disk still syncs its last report. Waiting messages are bounded by MAX_WAITING_BYTES: while the outbox is full the loop

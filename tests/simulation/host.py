@@ -237,7 +237,7 @@ class Host:
 
     def _say(self, said: list[Outgoing]) -> None:
         for each in said:
-            waits_for = self._written if each.kept and self.site.durability == "commit" else None
+            waits_for = self._written if each.after_sync and self.site.durability == "commit" else None
             if not self._outbox.put(each.peer, encode(each.message), waits_for) and isinstance(each.message, Select):
                 self._undelivered.append(each)
 
@@ -305,7 +305,7 @@ def _decode(frames: list[Frame]) -> tuple[list[Incoming], list[Outgoing], list[F
             request, flaws = decode_request(frame)
         except Rejected as why:
             reply = ErrorReply(n=request_number(frame), code=why.code, reason=why.reason)
-            refused.append(Outgoing(Peer(peer), reply, kept=False))
+            refused.append(Outgoing(Peer(peer), reply, after_sync=False))
         else:
             heard.append(Incoming(Peer(peer), request, flaws))
             understood.append((peer, frame))

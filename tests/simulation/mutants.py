@@ -204,9 +204,9 @@ def _reply_before_commit(replace_: Replace) -> None:
 
 
 def _reply_before_sync(replace_: Replace) -> None:
-    def answer(turn: TurnState, session: Session, reply: Any, *, kept: bool) -> None:
+    def answer(turn: TurnState, session: Session, reply: Any, *, after_sync: bool) -> None:
         if reply is not None:
-            turn.send(session, reply, kept=False)
+            turn.send(session, reply, after_sync=False)
 
     replace_(answers, "_answer", answer)
 

@@ -73,7 +73,7 @@ def step(turn: TurnState) -> None:
             state.failure_counts.move_to_end(at)
         else:
             del state.failure_counts[at]
-            turn.send(count.session, _reply(state, count), kept=False)
+            turn.send(count.session, _reply(state, count), after_sync=False)
     turn.more |= bool(state.failure_counts)
 
 

@@ -35,4 +35,4 @@ def _tell(turn: TurnState) -> None:
         waiter, reply = waits.late.popleft()
         waits.leave(waiter)
         turn.waiters_answered += 1
-        turn.send(waiter.session, reply, kept=True)
+        turn.send(waiter.session, reply, after_sync=True)

@@ -41,8 +41,8 @@ def reset(turn: TurnState, project: Project) -> Project:
     remove_project(turn, project)
     add_project(turn, fresh)
     plan_cron(turn, fresh, {})
-    state.boot.note(("wait", fresh.number), fresh.waiters.next_at())
-    state.wall.note(("hold", fresh.number), min(fresh.holds.values(), default=inf))
+    state.boot_timers.note(("wait", fresh.number), fresh.waiters.next_at())
+    state.wall_timers.note(("hold", fresh.number), min(fresh.holds.values(), default=inf))
     turn.touch(fresh)
     return fresh
 

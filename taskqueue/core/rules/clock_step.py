@@ -33,7 +33,7 @@ def put_back(before: Now, now: Now) -> bool:
 def follow(turn: TurnState) -> None:
     """Adapt to a wall clock that has been put back; only then it costs a look at every project and job."""
     state, now = turn.state, turn.now
-    before, state.before = state.before, now
+    before, state.last_now = state.last_now, now
     if put_back(before, now):
         for project in state.projects.by_name.values():
             _follow(turn, project, now.wall - (now.boot - before.boot), _step(before, now))
@@ -47,11 +47,11 @@ def _step(before: Now, now: Now) -> float:
 def _follow(turn: TurnState, project: Project, after: float, step: float) -> None:
     state = turn.state
     plan_anew(project, state.environment, after)
-    state.crons.note(project.number, next_at(project))
+    state.cron_timers.note(project.number, next_at(project))
     if _set_hours(turn, project) | project.cap_wait(turn.now.wall) | _shift_holds(project, step):
         turn.touch(project)
-    state.wall.note(("check", project.number), project.check_at())
-    state.wall.note(("hold", project.number), min(project.holds.values(), default=inf))
+    state.wall_timers.note(("check", project.number), project.check_at())
+    state.wall_timers.note(("hold", project.number), min(project.holds.values(), default=inf))
 
 
 def _set_hours(turn: TurnState, project: Project) -> bool:

@@ -34,7 +34,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
     """Look up the tasks of due jobs."""
     state, now = turn.state, turn.now
     budget = JOBS_A_TURN
-    while budget > 0 and (number := state.crons.pop_due(now.wall)) is not None:
+    while budget > 0 and (number := state.cron_timers.pop_due(now.wall)) is not None:
         project = turn.due.ticking[number] = state.projects.by_number[number]
         for name, job in _due(project, now):
             taskids = (project.cron[name].taskid, taskid_of(name, job.task, project.ticks[name]))
@@ -51,7 +51,7 @@ def tick(turn: TurnState) -> None:
         if project.number in state.projects.by_number:
             for name, job in _due(project, turn.now):
                 _run(turn, project, name, job)
-            state.crons.note(project.number, next_at(project))
+            state.cron_timers.note(project.number, next_at(project))
 
 
 def taskid_of(name: str, template: Template, at: float) -> str:

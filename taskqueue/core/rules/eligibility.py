@@ -30,11 +30,11 @@ def allowance(turn: TurnState, project: Project) -> float:
     room = project.room(now.wall, state.environment)
     if room <= 0:
         if not project.hours.open:
-            state.wall.note(("hours", project.number), project.hours.until)
+            state.wall_timers.note(("hours", project.number), project.hours.until)
         return 0
     tokens = project.bucket.available(now.boot)
     if not tokens:
-        state.boot.note(("bucket", project.number), project.bucket.token_at())
+        state.boot_timers.note(("bucket", project.number), project.bucket.token_at())
         return 0
     shared = project.shared
     if shared is None:
@@ -44,7 +44,7 @@ def allowance(turn: TurnState, project: Project) -> float:
     common = shared.available(project.virtual, project.settings.weight, now.boot)
     if not common:
         shared.wait(project.number, project.virtual)
-        state.boot.note(("shared", shared.name), shared.token_at())
+        state.boot_timers.note(("shared", shared.name), shared.token_at())
     return min(room, tokens, common)
 
 
@@ -71,4 +71,4 @@ def recall(turn: TurnState) -> None:
             if project is not None and may_give(turn, project) and state.fair_queue.offer(project):
                 break
         # Whoever took the last token may want no more, so that nobody but this asks for the next one.
-        state.boot.note(("shared", shared.name), shared.token_at())
+        state.boot_timers.note(("shared", shared.name), shared.token_at())

@@ -28,7 +28,7 @@ def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
     host = host_of(turn.spec_of(task).url)
     failure = Failure(task.project, task.taskid, host, attempt.fetcher, short_error(attempt.error))
     turn.changes.writes.failures.append(KeptFailure(state.failures.add(attempt.at), failure))
-    state.wall.note(("failures", 0), state.failures.old_at)
+    state.wall_timers.note(("failures", 0), state.failures.old_at)
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
@@ -54,5 +54,5 @@ def _drop_old(turn: TurnState, page: FoundFailures) -> None:
         kept.failures_from = page.failures[old - 1].key + 1
     # What has failed in this very turn is not on the page, and may be before it: drops come before puts.
     log.begin_with(min([key for key in (following, *(new.key for new in kept.failures)) if key], default=0))
-    state.wall.note(("failures", 0), log.old_at)
+    state.wall_timers.note(("failures", 0), log.old_at)
     turn.more |= log.is_over(now.wall)

@@ -95,7 +95,7 @@ def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
             state.memory.ended_changed(-1)
             turn.freed[session.id] = session
     if own:
-        state.boot.note(("rest", session.id), session.hand_back(own, turn.now.boot) or inf)
+        state.boot_timers.note(("rest", session.id), session.hand_back(own, turn.now.boot) or inf)
     return reply
 
 
@@ -146,7 +146,7 @@ def go_on_silent(turn: TurnState) -> None:
             fall_silent(turn, session)
         else:
             session.crashed = None
-            state.boot.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
+            state.boot_timers.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
 
 
 def miss(turn: TurnState, undelivered: Outgoing) -> None:
@@ -196,7 +196,7 @@ def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
         if seen < lease.number <= last and left > 0:
             unseen[lease.number].append(as_assignment(_project(state, task), task, turn.spec_of(task), left))
     for number, tasks in unseen.items():
-        turn.send(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), kept=False)
+        turn.send(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), after_sync=False)
 
 
 def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
@@ -218,7 +218,7 @@ def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
 
 def _enrol(turn: TurnState, session: Session, names: Sequence[str] | None) -> None:
     state = turn.state
-    state.boot.note(("silence", session.id), turn.now.boot + state.config.fetcher_timeout)
+    state.boot_timers.note(("silence", session.id), turn.now.boot + state.config.fetcher_timeout)
     turn.freed[session.id] = session
     if session.capacity == 0:
         state.fair_queue.dismiss(session)

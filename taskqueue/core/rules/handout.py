@@ -240,4 +240,4 @@ class HandOut:
         return self._state.config.select_bytes
 
     def _send(self, session: Session) -> None:
-        self._turn.send(session, self._messages[session.id], kept=False)
+        self._turn.send(session, self._messages[session.id], after_sync=False)

@@ -259,7 +259,7 @@ def _fail_project(turn: TurnState, project: Project, lease: Lease, error: str) -
     else:
         return
     project.pause_itself(turn.now, reason[:REASON_CHARS])
-    turn.state.wall.note(("check", project.number), project.check_at())
+    turn.state.wall_timers.note(("check", project.number), project.check_at())
     if is_first:
         turn.emit("paused", project, project.pause.record.reason)
 

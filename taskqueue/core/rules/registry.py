@@ -108,7 +108,7 @@ def add_project(turn: TurnState, project: Project) -> None:
     state.grand_totals.note(project)
     if project.cleared:
         state.pending.sweep(project.number, project.cleared)
-    state.wall.note(("check", project.number), project.check_at())
+    state.wall_timers.note(("check", project.number), project.check_at())
     _adopt(turn, project)
 
 
@@ -124,7 +124,7 @@ def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], ove
     project.apply(layers, overrides, now.boot)
     state.projects.note_overrides(said_before, project)
     if project.cap_wait(now.wall):
-        state.wall.note(("check", project.number), project.check_at())
+        state.wall_timers.note(("check", project.number), project.check_at())
     _adopt(turn, project)
     plan_cron(turn, project, before)
     turn.touch(project)
@@ -134,7 +134,7 @@ def plan_cron(turn: TurnState, project: Project, before: Mapping[str, CronJob]) 
     """Plan the jobs of a project; ``before`` are its former jobs."""
     state = turn.state
     cron_times.plan(project, state.environment, turn.now, before)
-    state.crons.note(project.number, cron_times.next_at(project))
+    state.cron_timers.note(project.number, cron_times.next_at(project))
 
 
 def remove_project(turn: TurnState, project: Project) -> None:
@@ -145,11 +145,11 @@ def remove_project(turn: TurnState, project: Project) -> None:
     state.projects.remove(project)
     turn.dirty.pop(project.number, None)
     state.pending.forget(project.number)
-    state.crons.drop(project.number)
+    state.cron_timers.drop(project.number)
     for of_boot in BOOT_OF_PROJECT:
-        state.boot.drop((of_boot, project.number))
+        state.boot_timers.drop((of_boot, project.number))
     for of_wall in WALL_OF_PROJECT:
-        state.wall.drop((of_wall, project.number))
+        state.wall_timers.drop((of_wall, project.number))
     state.fair_queue.remove(project)
     state.grand_totals.remove(project)
     state.history.remove(project.number, astuple(project.totals))
@@ -173,7 +173,7 @@ def _adopt(turn: TurnState, project: Project) -> None:
     """Apply the effects of its settings outside of the project."""
     state = turn.state
     settings = project.settings
-    state.wall.note(("old", project.number), project.old_at())
+    state.wall_timers.note(("old", project.number), project.old_at())
     project.hours = state.environment.hours(settings.active, turn.now.wall)
     project.fetch = state.environment.pack(settings.fetch) if settings.fetch else None
     if project.shared is not None and project.shared.name != settings.bucket:

@@ -40,7 +40,7 @@ def _plan_save(turn: TurnState, project: Project) -> None:
     now = turn.now
     if project.save_at == inf:
         project.save_at = now.boot + SAVE_SECONDS - (now.boot - project.number) % SAVE_SECONDS
-        turn.state.boot.note(("counters", project.number), project.save_at)
+        turn.state.boot_timers.note(("counters", project.number), project.save_at)
 
 
 def _look_for_burst(turn: TurnState, project: Project) -> None:

@@ -43,4 +43,4 @@ def decode_frame(frame: Frame, max_message: int) -> Incoming:
 def refusal(frame: Frame, why: Rejected) -> Outgoing:
     """The error reply to a refused frame; it waits for no sync."""
     reply = ErrorReply(n=request_number(frame.payload), code=why.code, reason=why.reason)
-    return Outgoing(frame.peer, reply, kept=False)
+    return Outgoing(frame.peer, reply, after_sync=False)

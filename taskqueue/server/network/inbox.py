@@ -143,5 +143,5 @@ class Inbox:
 def crowded(frame: Frame) -> Outgoing:
     """The reply to a frame that was refused because too many of its peer are queued."""
     return Outgoing(
-        frame.peer, ErrorReply(n=request_number(frame.payload), code="unavailable", reason=CROWDED), kept=False
+        frame.peer, ErrorReply(n=request_number(frame.payload), code="unavailable", reason=CROWDED), after_sync=False
     )

@@ -337,7 +337,7 @@ def test_only_answers_that_tell_of_something_kept_wait_for_the_disk(world: World
     fetcher = world.fetcher()
     world.turn(world.new_tasks("news", task("a")))
 
-    kinds = [(type(said.message).__name__, said.kept) for said in world.said]
+    kinds = [(type(said.message).__name__, said.after_sync) for said in world.said]
     assert kinds == [("NewTasksReply", True), ("Select", False)]
     assert fetcher.taken == ["a"]
 

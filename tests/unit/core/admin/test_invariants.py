@@ -31,7 +31,7 @@ def state() -> State:
 
 def wrong(state: State) -> list[str]:
     """What the check says of the state between two turns."""
-    return check(TurnState(state, state.before))
+    return check(TurnState(state, state.last_now))
 
 
 def news(state: State) -> Project:

@@ -440,7 +440,7 @@ def test_a_fetcher_that_could_not_be_reached_gets_tasks_again_after_its_next_hel
 def test_what_could_not_be_sent_to_where_a_fetcher_was_before_says_nothing_of_it(world: World) -> None:
     world.push("news", task("a"))
     fetcher = world.fetcher()
-    elsewhere = Outgoing(Peer(b"before"), fetcher.messages[-1], kept=False, session=fetcher.session)
+    elsewhere = Outgoing(Peer(b"before"), fetcher.messages[-1], after_sync=False, session=fetcher.session)
 
     turn = world.scheduler.begin(world.now, [])
     turn.decide(world.ledger.find(turn.needs), undelivered=[elsewhere])

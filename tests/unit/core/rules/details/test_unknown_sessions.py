@@ -46,7 +46,7 @@ def test_sessions_that_are_forgotten_leave_no_appointments_behind() -> None:
     for number in range(1000):
         world.elapsed += 0.01
         world.turn(Hello(session=f"s{number}", n=1))
-    assert len(world.scheduler._state.boot) < 200
+    assert len(world.scheduler._state.boot_timers) < 200
     assert len(world.scheduler._state.sessions) <= 6
 
 
@@ -78,7 +78,7 @@ def test_a_project_that_is_deleted_leaves_no_appointments_behind(world: World) -
         world.push(f"p{number}", task("a", delay=1e6))
         world.do("delete", f"p{number}")
     state = world.scheduler._state
-    assert len(state.wall) + len(state.boot) < 400
+    assert len(state.wall_timers) + len(state.boot_timers) < 400
 
 
 def test_for_a_guessed_token_no_body_is_read(world: World) -> None:
