@@ -89,7 +89,7 @@ def _plan(turn: TurnState, project: Project) -> None:
     state.wall_timers.note(("check", project.number), project.check_at())
     if project.armed and not project.queue.unfinished:
         turn.touch(project)
-    state.wall_timers.note(("hold", project.number), min(project.holds.values(), default=inf))
+    state.wall_timers.note(("project_hold", project.number), min(project.holds.values(), default=inf))
 
 
 def _loaded_project(turn: TurnState, record: ProjectRecord) -> Project:

@@ -47,10 +47,10 @@ EPOCH_SHIFT: Final = 44
 """number = epoch (19 bits) | n (44 bits): positive as a signed 64-bit number."""
 
 BootOfProject = Literal["lease", "bucket", "wait", "counters"]
-WallOfProject = Literal["due", "check", "hours", "hold", "old"]
-OfSession = Literal["silence", "forget", "rest"]
+WallOfProject = Literal["due", "check", "hours", "project_hold", "retention"]
+OfSession = Literal["silence", "forget", "fetcher_rest"]
 BootKey = (
-    tuple[BootOfProject, int] | tuple[OfSession, str] | tuple[Literal["shared"], str] | tuple[Literal["watch"], int]
+    tuple[BootOfProject, int] | tuple[OfSession, str] | tuple[Literal["shared"], str] | tuple[Literal["operation"], int]
 )
 """A kind of timer of the boot clock, and the project's number, the session, the bucket or the operation it is of."""
 WallKey = tuple[WallOfProject, int] | tuple[Literal["failures"], int]

@@ -128,7 +128,7 @@ def _answer_waiters(turn: TurnState, project: Project, budget: int) -> int:
 
 def _answer_watchers(turn: TurnState, operation: Operation, budget: int) -> int:
     operations.answer(turn, operation, turn.now.boot)
-    turn.state.boot_timers.note(("watch", operation.id), operation.waiters.next_at())
+    turn.state.boot_timers.note(("operation", operation.id), operation.waiters.next_at())
     return 1
 
 
@@ -243,17 +243,17 @@ TIMERS: Final[Mapping[str, Timer]] = {
     "bucket": _of_project(_token_at, _offer),
     "wait": _of_project(lambda project: project.waiters.next_at(), _answer_waiters),
     "counters": _of_project(lambda project: project.save_at, _save),
-    "watch": _of(_operation, lambda state, operation: operation.waiters.next_at(), _answer_watchers),
+    "operation": _of(_operation, lambda state, operation: operation.waiters.next_at(), _answer_watchers),
     "shared": _of(_bucket, lambda state, bucket: bucket.token_at(), lambda turn, bucket, budget: 1),
     "silence": _of(_session, _silent_at, _fall_silent),
     "forget": _of(_session, _forgotten_at, _forget),
-    "rest": _of(_session, lambda state, session: session.rest_until or inf, _end_rest),
+    "fetcher_rest": _of(_session, lambda state, session: session.rest_until or inf, _end_rest),
     # On the wall clock.
     "due": _of_project(lambda project: project.queue.due_at(), _promote),
     "check": _of_project(Project.check_at, _begin_checks),
     "hours": _of_project(_opens_at, _look_again),
-    "hold": _of_project(lambda project: min(project.holds.values(), default=inf), _look_again),
-    "old": _of_project(Project.old_at, _retire),
+    "project_hold": _of_project(lambda project: min(project.holds.values(), default=inf), _look_again),
+    "retention": _of_project(Project.old_at, _retire),
     # What is old was looked up for this turn.
     "failures": Timer(lambda state, name: state.failures.old_at, lambda turn, name, budget: 1),
 }

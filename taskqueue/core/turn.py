@@ -146,7 +146,7 @@ def _settle(turn: TurnState) -> None:
         memory_limits.settle(state, project)
         state.boot_timers.note(("lease", project.number), queue.processing.next_at())
         state.wall_timers.note(("due", project.number), queue.due_at())
-        state.wall_timers.note(("old", project.number), project.old_at())
+        state.wall_timers.note(("retention", project.number), project.old_at())
         lookups.note_low(state, project)
         completion.note(turn, project)
         statistics.note(turn, project)

@@ -104,7 +104,7 @@ def show(turn: TurnState, session: Session, request: OperationShow) -> Operation
         raise Rejected("unknown-operation", f"id: there is no operation {request.id}, or it was forgotten")
     if request.seconds and operation.running:
         state.waits.add(operation.waiters, Waiter(session, request.n, now.boot + request.seconds))
-        state.boot_timers.note(("watch", request.id), now.boot + request.seconds)
+        state.boot_timers.note(("operation", request.id), now.boot + request.seconds)
         return None
     return OperationReply(n=request.n, operation=_view(operation.record.progress))
 

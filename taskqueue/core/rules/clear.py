@@ -42,7 +42,7 @@ def reset(turn: TurnState, project: Project) -> Project:
     add_project(turn, fresh)
     plan_cron(turn, fresh, {})
     state.boot_timers.note(("wait", fresh.number), fresh.waiters.next_at())
-    state.wall_timers.note(("hold", fresh.number), min(fresh.holds.values(), default=inf))
+    state.wall_timers.note(("project_hold", fresh.number), min(fresh.holds.values(), default=inf))
     turn.touch(fresh)
     return fresh
 

@@ -51,7 +51,7 @@ def _follow(turn: TurnState, project: Project, after: float, step: float) -> Non
     if _set_hours(turn, project) | project.cap_wait(turn.now.wall) | _shift_holds(project, step):
         turn.touch(project)
     state.wall_timers.note(("check", project.number), project.check_at())
-    state.wall_timers.note(("hold", project.number), min(project.holds.values(), default=inf))
+    state.wall_timers.note(("project_hold", project.number), min(project.holds.values(), default=inf))
 
 
 def _set_hours(turn: TurnState, project: Project) -> bool:

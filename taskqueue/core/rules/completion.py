@@ -38,7 +38,7 @@ def note(turn: TurnState, project: Project) -> None:
     state = turn.state
     if project.holds:
         project.holds = {session: until for session, until in project.holds.items() if until > turn.now.wall}
-        state.wall_timers.note(("hold", project.number), min(project.holds.values(), default=inf))
+        state.wall_timers.note(("project_hold", project.number), min(project.holds.values(), default=inf))
     project.arm()
     if project.armed and not project.queue.unfinished and not project.holds:
         state.pending.finish(project)
@@ -72,7 +72,7 @@ def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectRepl
         if len(project.holds) >= HOLDS_MOST and session.id not in project.holds:
             raise Rejected("full", f'project "{project.name}" is held open by {HOLDS_MOST} sessions already')
         project.holds[session.id] = now.wall + request.seconds
-        state.wall_timers.note(("hold", project.number), now.wall + request.seconds)
+        state.wall_timers.note(("project_hold", project.number), now.wall + request.seconds)
     else:
         project.holds.pop(session.id, None)
     turn.touch(project)

@@ -95,7 +95,7 @@ def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
             state.memory.ended_changed(-1)
             turn.freed[session.id] = session
     if own:
-        state.boot_timers.note(("rest", session.id), session.hand_back(own, turn.now.boot) or inf)
+        state.boot_timers.note(("fetcher_rest", session.id), session.hand_back(own, turn.now.boot) or inf)
     return reply
 
 

@@ -173,7 +173,7 @@ def _adopt(turn: TurnState, project: Project) -> None:
     """Apply the effects of its settings outside of the project."""
     state = turn.state
     settings = project.settings
-    state.wall_timers.note(("old", project.number), project.old_at())
+    state.wall_timers.note(("retention", project.number), project.old_at())
     project.hours = state.environment.hours(settings.active, turn.now.wall)
     project.fetch = state.environment.pack(settings.fetch) if settings.fetch else None
     if project.shared is not None and project.shared.name != settings.bucket:

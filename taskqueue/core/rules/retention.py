@@ -66,7 +66,7 @@ def _plan(turn: TurnState, project: Project) -> None:
     """Go on in one of the next turns if there is more, else set a timer."""
     state = turn.state
     state.pending.dropped_old(project.number, more=any(_old_in(project, turn.now)))
-    state.wall_timers.note(("old", project.number), project.old_at())
+    state.wall_timers.note(("retention", project.number), project.old_at())
 
 
 def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
