@@ -1,4 +1,4 @@
-"""The calendar that the daemon hands into the core: cron expressions, active hours, time zones; and bodies as bytes.
+"""The calendar that the daemon gives to the core: cron expressions, active hours, time zones; and bodies as bytes.
 
 Answers depend on the arguments alone (and on the machine's time zone data, read once a zone), so that they may be
 kept: each cache below is one of a pure function, and bounded. What must never come in here is a clock.
@@ -15,8 +15,8 @@ Active hours mean what a clock on the wall shows, at every moment, so nothing ha
 
     22:00-06:00 Europe/Berlin                    every night, begins and ends by the clocks of Berlin
     Mon-Fri 08:00-12:00,13:00-18:00              in UTC, as no zone is given; a start is included, an end is not
-    Fri 22:00-06:00                              ends on Saturday: the days are those on which a window begins
-    Sat,Sun 00:00-24:00                          an end that is not after its start is one of the next day
+    Fri 22:00-06:00                              ends on Saturday: an end not after its start is one of the next day
+    Sat,Sun 00:00-24:00                          both days whole: the days are those on which a window begins
 
 An edge that is skipped in spring takes effect when clocks have moved; one that is shown twice does so twice.
 """
@@ -43,7 +43,7 @@ MAX_SETTING_CHARS: Final = 400
 """Longest expression, zone or hours; a list of all sixty minutes has 169."""
 
 SEARCHED_YEARS: Final = 8
-"""In which a next run is looked for: any day of the year comes within eight."""
+"""Years in which a next run is looked for: any day of the year comes within eight."""
 
 KEPT_ANSWERS: Final = 4096
 """Next runs that are remembered. One takes 30 µs to find, and jobs that share an expression are due together."""
@@ -65,12 +65,12 @@ _ACTIVE: Final = re.compile(
 
 
 class Calendar:
-    """What the core is given; see ``taskqueue.core.settings.environment``."""
+    """The core's ``Environment``; see ``taskqueue.core.settings.environment``."""
 
     def next_run(self, expression: str, zone: str, after: float) -> float:
         """The first time (unix seconds) after ``after`` that a cron expression means in a time zone; inf: never.
 
-        Never is not within SEARCHED_YEARS. Costs 30 µs, or 4 ms for an expression that nothing matches in them.
+        Only SEARCHED_YEARS are searched. Costs 30 µs, or 4 ms for an expression that nothing matches in them.
 
         Raises:
             Rejected: with the code ``setting``: the expression or the zone can't be read.
@@ -126,7 +126,7 @@ def _runs(expression: str, after: datetime) -> Iterator[float]:
 
 
 class _Near(CronSim):
-    """One that gives up after SEARCHED_YEARS, not 50; it asks for the month each time it has leapt."""
+    """A search for runs that gives up after SEARCHED_YEARS, not 50: the year is looked at when the month advances."""
 
     def __init__(self, expression: str, after: datetime) -> None:
         super().__init__(expression, after)
@@ -164,12 +164,12 @@ class _Week(NamedTuple):
     zone: tzinfo
 
     def is_open(self, moment: int) -> bool:
-        """They include this unix second; there must be edges."""
+        """Whether the hours include this unix second; there must be edges."""
         passed = bisect_right(self.edges, self._shown(moment) // 60)
         return (passed % 2 == 1) == self.opens_first
 
     def look_after(self, moment: int) -> int:
-        """The next unix second at which that may be otherwise."""
+        """The next unix second at which ``is_open`` may differ: that of an edge, or of a change of the clock."""
         shown = self._shown(moment)
         passed = bisect_right(self.edges, shown // 60)
         edge = self.edges[passed] if passed < len(self.edges) else self.edges[0] + MINUTES_A_WEEK

@@ -29,7 +29,7 @@ def parse_duration(written: str) -> float | None:
 
 
 def duration_text(seconds: float) -> str:
-    """``0.4 s``, ``34 s``, ``4 min 10 s``, ``3 h 20 min``, ``2 d 4 h``; never less than 0 s."""
+    """``0.4 s``, ``34 s``, ``4 min 10 s``, ``3 h 20 min``, ``2 d 4 h``; never less than 0 s; must be finite."""
     if seconds < 9.95:
         return f"{max(0.0, seconds):.1f} s".replace(".0 s", " s")
     whole = round(seconds)
@@ -41,7 +41,7 @@ def duration_text(seconds: float) -> str:
 
 
 def parse_size(written: str) -> int | None:
-    """``"8 MiB"`` as 8388608; None: it is no size. A number needs a unit, so that nobody takes bytes for more."""
+    """``"8 MiB"`` as 8388608; None: it is no size. A text needs a unit, so that nobody takes bytes for more."""
     read = _SIZE.fullmatch(written)
     return int(read[1]) * _UNIT_BYTES[read[2]] if read else None
 

@@ -3,6 +3,6 @@
 Here may live what turns values into values: no clock, I/O, thread, random or global. Its layers, each of which may
 import those before it:
 
-    settings < parts < tasks < projects < state < turn_state < rules < admin
-             < request_rules < timers, lookups < startup, answers < turn < scheduler
+    settings < parts < tasks < projects < state < turn_state < request_rule < rules < admin < request_rules
+        < timers, lookups < startup, answers < turn < scheduler
 """

@@ -2,7 +2,7 @@
 
 request ──► its number is known ──► the kept answer again
         ──► its number is new ────► done, or refused ──► the outcome is kept, if it was done
-        ──► it only reads ────────► answered, each time anew
+        ──► it keeps nothing ─────► answered, each time anew
 """
 
 from __future__ import annotations

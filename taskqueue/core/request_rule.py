@@ -47,11 +47,11 @@ class RequestRule(NamedTuple):
         answer: see ``Answer``.
         need: see ``Need``; None: nothing has to be looked up.
         keeps: its outcome is kept with what it changed, so that a repeat is answered with it; if not, it only reads,
-            and a repeat may well get another answer.
+            waits or (hello) states facts, and a repeat may well get another answer.
         grows: it lets the store grow and ends nothing, so it is refused while the disk is nearly full.
         by_fetchers: only fetchers say it, and those to whom they have passed tasks on.
         slow_ms: milliseconds that it takes beyond what every small one does, at ten thousand projects, at its worst.
-        slow_ms_of: the same, if it depends on what it asks for.
+        slow_ms_of: those milliseconds, if they depend on what it asks for; then ``slow_ms`` does not count.
     """
 
     kind: type

@@ -63,9 +63,7 @@ def _load_projects(turn: TurnState, loaded: Loaded) -> None:
 
 
 def _load_shared(turn: TurnState, loaded: Loaded) -> None:
-    """Load shared buckets; after a reboot without a clean stop they are empty, and one that no setting names is not
-    loaded.
-    """
+    """Load the shared buckets that the config has; after a reboot without a clean stop they are empty."""
     state, now = turn.state, turn.now
     for record in loaded.buckets:
         pace = state.config.buckets.get(record.name)
@@ -80,7 +78,7 @@ def _load_shared(turn: TurnState, loaded: Loaded) -> None:
 
 
 def _plan(turn: TurnState, project: Project) -> None:
-    """Make the appointments that the store remembers, and finish what a crash came in between of."""
+    """Set the timers of a loaded project; if a crash kept it from being finished, have this turn look again."""
     state, now = turn.state, turn.now
     if cron_times.resume(project, state.environment, now):
         turn.touch(project)
@@ -132,7 +130,7 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
 
 
 def _number(loaded: Loaded, task: Task) -> int:
-    """What its token was made of, which tells when; a token from before there were masks is its number."""
+    """The number in the task's token, which grows with each lease; a token of before there were masks is a number."""
     lease = task.lease
     number = task.token ^ derive(loaded.secret, lease.session).mask if lease is not None else 0
     return number if number >> EPOCH_SHIFT <= loaded.epoch else task.token
@@ -146,7 +144,7 @@ def _restart_clock(lease: Lease, now: Now) -> None:
 
 
 def _loaded_deadline(turn: TurnState, lease: Lease) -> Boot:
-    """Not later than the lease is long; and its fetcher gets time to be heard."""
+    """The lease's deadline: at most its length from now, at least ``fetcher_timeout``, so that its fetcher is heard."""
     now = turn.now
     latest = now.boot + (lease.deadline - lease.selected_at)
     return max(min(lease.deadline, latest), now.boot + turn.state.config.fetcher_timeout)

@@ -54,7 +54,7 @@ BootKey = (
 )
 """A kind of timer of the boot clock, and the project's number, the session, the bucket or the operation it is of."""
 WallKey = tuple[WallOfProject, int] | tuple[Literal["failures"], int]
-"""One of the wall clock, and the project's number. Of failures there is one: 0."""
+"""A kind of timer of the wall clock, and the number of its project; 0 for the single timer of ``failures``."""
 DueAt = Callable[["State", BootKey | WallKey], float]
 """When the thing behind a key is due on its clock; inf: never, or it is no more. What ``timers`` says."""
 
@@ -69,7 +69,7 @@ class State:
     Attributes:
         secret: the key of the pseudonyms of sessions, and of the masks of their tokens.
         sessions: by id, the one that was silent for longest first.
-        memory: what all of them take in memory.
+        memory: how much memory the tasks of all projects take.
         silent: sessions that have fallen silent, and hold tasks still of which the specs are being read.
         cron_timers: when which project's next cron job is due.
         last_now: the time of the turn before.

@@ -1,8 +1,8 @@
-"""Keeping appointments: leases that have run out, silent fetchers, sessions to forget, tokens, tasks that are due.
+"""Timers: leases that have run out, silent fetchers, sessions to forget, tokens, tasks that are due.
 
 The work of a turn is bounded: of a million tasks that are due in one second each turn promotes ``turn_tasks``.
 
-Each kind of timer is a row of ``TIMERS``. The rules make appointments by its name and that of the thing that it is of,
+Each kind of timer is a row of ``TIMERS``. The rules set timers by the name of the kind and that of the thing,
 ``state.boot_timers.note(("lease", project.number), at)``; which names a clock has, the types of its keys say.
 """
 
@@ -91,7 +91,7 @@ def _expire(turn: TurnState, project: Project, budget: int) -> int:
 
 
 def _want_expired(turn: TurnState, project: Project) -> None:
-    """What a lease's end leads to is in its spec: have it read for all that have run out, not for one a turn."""
+    """Have the specs read of all tasks whose leases have run out, not of one a turn: what follows depends on them."""
     for task in project.queue.processing.leased.values():
         if task.lease is not None and task.lease.deadline <= turn.now.boot:
             turn.state.hollow.want(task)

@@ -88,7 +88,7 @@ class Turn:
         Args:
             found: the answer to its needs.
             config: a new one, in force from this turn on; None leaves it as it is.
-            undelivered: what the turn before said to fetchers and could not be sent: nobody was there, or nobody reads.
+            undelivered: messages of earlier turns that could not be sent: nobody was there, or nobody reads.
             reloaded: somebody had the config file read again: names of the settings that are others now; None: nobody.
 
         Raises:

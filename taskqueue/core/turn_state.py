@@ -69,11 +69,11 @@ class DueWork:
 
 
 class TurnState:
-    """See the module.
+    """What lives for one turn, and the moves that all rules share.
 
     Attributes:
         state: what outlives the turn.
-        now: its time.
+        now: the time of the turn.
         found: what was looked up for it; empty until it is decided.
         changes: what it has done to tasks, and all that is to be written.
         asked: hollow tasks whose specs are looked up.
@@ -82,7 +82,7 @@ class TurnState:
         clears: a project may be cleared.
         dirty: projects that it touched, by number.
         freed: sessions that may have got free slots.
-        drawn: shared buckets that it took tokens of.
+        drawn: shared buckets that it changed, to be written, by name.
         entered: numbers of projects that operations have come to.
         outgoing, events: what it says, to clients and to whoever minds the daemon.
         more: it leaves work undone because it was long enough.
@@ -183,7 +183,7 @@ class TurnState:
             self.touch(project)
 
     def unlease(self, task: Task) -> Session:
-        """End the task's lease on its fetcher's report; the caller puts the task into its next state."""
+        """End the task's lease, which no longer takes room of its fetcher; the caller gives the task its next state."""
         lease = task.lease
         if lease is None:
             raise Corrupt(f"task {task.taskid!r} has no lease to end")
@@ -201,7 +201,11 @@ class TurnState:
         return session
 
     def revoke(self, task: Task) -> Session:
-        """End the task's lease without its fetcher's report; the fetcher may still work on the task."""
+        """End the task's lease without its fetcher's word: the task keeps its room there, as it may still be run.
+
+        Not if the fetcher has passed it on, nor beyond ``max_leases`` of these. The caller gives the task its next
+        state.
+        """
         state = self.state
         passed_on = task.lease is not None and task.token in state.sessions[task.lease.session].passed
         number = task.lease.number if task.lease is not None else 0

@@ -3,10 +3,10 @@
     project-set, -unset, -do, group-do, task-retry, -cancel, bulk, SIGHUP ──► an entry in the commit of the change
 
 Rules:
-1. An entry is one of a change that was made: what is refused, or would change nothing, has none; a repeat has no
-   second.
-2. What an operation does has an entry a project, with the name of who began it; a bulk operation has one when it
-   begins, too.
+1. What is refused has no entry, nor has a retry or a cancel that finds no task to change; a repeat has no second. What
+   is said of a project, such as a pause, has one even if it was so already.
+2. What an operation does has an entry for each project that it changed, with the name of who began it; a bulk
+   operation has one when it begins, too. A dry run has none.
 3. The values of tables, such as ``fetch``, are not told: they may hold passwords.
 4. LOG_MOST entries are kept. Producers and fetchers, who do their work, have none.
 """
@@ -95,7 +95,7 @@ def need(turn: TurnState, request: Log, wanted: Needs) -> None:
 
 
 def show(turn: TurnState, request: Log) -> LogReply:
-    """A page of the log."""
+    """A page of the log, the newest entry first."""
     state = turn.state
     reply = LogReply(n=request.n, entries=[])
     found = {entry.number: entry for entry in turn.changes.writes.log} | turn.found.log

@@ -48,7 +48,11 @@ NAMES_SHOWN: Final = 20
 
 
 def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
-    """Start an operation on tasks."""
+    """Start an operation on tasks.
+
+    Raises:
+        Rejected: the request does not make sense, the project or group is unknown, or RUNNING_MOST are under way.
+    """
     state, now = turn.state, turn.now
     if (request.project is None) == (not request.group):
         raise Rejected("malformed", "project: give either a project or a group")
@@ -81,7 +85,11 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
 
 
 def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
-    """Start an operation on projects; its first step is taken at once."""
+    """Start an operation on projects; its first step is taken at once.
+
+    Raises:
+        Rejected: the group is unknown; or it takes more than one step, and RUNNING_MOST are under way.
+    """
     state = turn.state
     projects = in_group(state, request.group)
     if len(projects) > group_actions.step_size(request.action):
@@ -97,7 +105,11 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
 
 
 def show(turn: TurnState, session: Session, request: OperationShow) -> OperationReply | None:
-    """The progress of an operation; if it has not ended and the request can wait, later."""
+    """The progress of an operation; if it has not ended and the request can wait, later.
+
+    Raises:
+        Rejected: the operation is unknown or forgotten, or too many requests wait already.
+    """
     state, now = turn.state, turn.now
     operation = state.operations.by_id.get(request.id)
     if operation is None:
@@ -165,7 +177,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def step(turn: TurnState) -> None:
-    """Take the step whose page was looked up."""
+    """Take the step of the operation whose turn it is."""
     operation = turn.due.paging
     if operation is not None:
         _take_step(turn, operation)
@@ -174,9 +186,7 @@ def step(turn: TurnState) -> None:
 
 
 def list_leases(turn: TurnState) -> None:
-    """Write records of processing tasks by taskid for projects that an operation has reached, because pages are by
-    taskid.
-    """
+    """Write processing tasks by taskid, too, in projects that a bulk operation has reached: its pages go by that."""
     for number in turn.entered:
         project = turn.state.projects.by_number.get(number)
         if project is not None:

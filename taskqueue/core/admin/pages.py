@@ -5,8 +5,8 @@ order is made anew for each page, from numbers that are at hand: of three thousa
 last five minutes, if all of them had some, in 5 ms. Such pages go on after so many rows (``skip``), and what has moved
 between two of them is shown twice or not at all.
 
-Numbers come largest first, equals by name. A filter is a part of a name; its case does not matter. It is no glob
-because a hostile one would cost more over ten thousand names than a turn may.
+Numbers come largest first; equal projects by name, equal fetchers by pseudonym. A filter is a part of a name; its case
+does not matter. It is no glob because a hostile one would cost more over ten thousand names than a turn may.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def of_stats(state: State, message: Stats) -> ProjectPage:
 
 
 def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
-    """The fetchers that want or hold tasks, match the project or group, and match the filter."""
+    """The fetchers that have a capacity or hold tasks, want tasks of the project or group, and match the filter."""
     state = turn.state
     found = [session for session in state.sessions.values() if session.capacity or session.leases]
     if message.project or message.group:

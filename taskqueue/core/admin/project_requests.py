@@ -36,7 +36,7 @@ from taskqueue.protocol.views import ConfigLayer, Counts, ProjectStats, Totals
 
 
 def status(turn: TurnState, message: Status) -> StatusReply:
-    """The daemon's status with a page of projects."""
+    """The daemon's status with a page of projects, and the first fetchers; the shell adds the uptime."""
     state, now = turn.state, turn.now
     page = of_projects(turn, message)
     sessions = (session for session in state.sessions.values() if session.capacity or session.leases)
@@ -110,7 +110,7 @@ def _configured(state: State, project: Project) -> dict[str, list[ConfigLayer]]:
 
 
 def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
-    """Override settings of a project; nothing changes if one of them is invalid."""
+    """Override settings of a project, which is created if it is unknown; nothing changes if one of them is invalid."""
     state = turn.state
     project = state.projects.by_name.get(message.project)
     overrides = dict(project.overrides) if project else {}
@@ -126,7 +126,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
 
 
 def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectReply:
-    """Remove overrides."""
+    """Remove overrides of a project; all of them if the request names none."""
     project = turn.state.projects.named(message.project)
     kept = dict(project.overrides) if message.keys else {}
     for key in message.keys:
@@ -139,7 +139,7 @@ def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectRep
 
 
 def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply:
-    """Pause, resume, stop, start, clear, reset or delete."""
+    """Pause, resume, stop, start, clear, reset or delete a project; ``start`` creates an unknown one."""
     state = turn.state
     is_new = message.action == "start" and message.project not in state.projects.by_name
     if is_new:

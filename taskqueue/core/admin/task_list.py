@@ -73,7 +73,11 @@ def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
 
 
 def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
-    """A page of a project's tasks in one state."""
+    """A page of a project's tasks in one state.
+
+    Raises:
+        Rejected: the project is unknown, ``after`` is no cursor, or the request can't be answered for that state.
+    """
     state = turn.state
     project = state.projects.named(request.project)
     after = _after(request)
@@ -145,9 +149,7 @@ def _low_key(project: Project, state: int) -> int:
 
 
 def _is_late(request: TaskList, task: Task) -> bool:
-    """Whether the task ended, or its last attempt did, since the requested time; finished tasks are already selected by
-    it.
-    """
+    """Whether the task's last attempt ended since the requested time; finished tasks were selected by that already."""
     return task.state in OVER or not request.since or task.lastcrawltime >= request.since
 
 

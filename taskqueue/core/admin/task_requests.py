@@ -90,14 +90,14 @@ def history_of(turn: TurnState, project: Project, task: Task) -> list[AttemptRec
 
 
 def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
-    """Make tasks ready now, with all their retries."""
+    """Make delayed and finished tasks ready now, with all their retries; ready and processing ones are ignored."""
     reply = _change_each(turn, message, (READY, PROCESSING), lambda project, task: revive(turn, project, task))
     _note_tasks(turn, by, "task retry", message, reply)
     return reply
 
 
 def cancel_tasks(turn: TurnState, by: Who, message: TaskCancel) -> TasksReply:
-    """End tasks that are live."""
+    """End live tasks as cancelled; finished ones are ignored."""
     reply = _change_each(turn, message, OVER, lambda project, task: cancel(turn, project, task))
     _note_tasks(turn, by, "task cancel", message, reply)
     return reply

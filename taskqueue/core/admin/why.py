@@ -1,10 +1,11 @@
 """Why nothing is handed out, in one sentence: the first reason that applies.
 
     a task       unknown, over, being run, not due yet, worth nothing any more; else what keeps its project
-    a project    its state, its hours, its rate ──► its tasks ──► its limits ──► its tokens ──► its fetchers
+    a project    its state, its hours, its rate ──► its tasks ──► its limits ──► the daemon's disk and leases
+                 ──► its tokens ──► its fetchers ──► what is in memory
 
-The order is that of ``eligibility`` and ``handout``: a reason is only given if those before it don't apply. Asking
-changes nothing: there is no appointment and no refill that comes of it. Times are told as durations from now.
+A reason is only given if those before it don't apply. Asking changes nothing: it sets no timer and has no order read.
+Times are told as durations from now.
 """
 
 from __future__ import annotations

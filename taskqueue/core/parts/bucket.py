@@ -39,7 +39,7 @@ class Bucket:
         self.at = at
 
     def available(self, now: Boot) -> float:
-        """Whole tokens that may be taken now; inf if the rate is."""
+        """Tokens that may be taken now, with a fraction; 0 if there is less than one, inf if the rate is."""
         if self.rate == inf:
             return inf
         if self.rate == 0:
@@ -53,13 +53,13 @@ class Bucket:
         return inf if self.rate == inf else self.level
 
     def take(self, count: int, now: Boot) -> None:
-        """Take ``count`` tokens that ``available`` has just returned."""
+        """Take ``count`` tokens, no more than ``available`` has just returned."""
         self._settle(now)
         if self.rate != inf:
             self.level -= count
 
     def token_at(self) -> float:
-        """When there will be a token, if nobody takes one before; inf if never."""
+        """When there will be a token (boot-clock seconds), if nobody takes one before; inf: never."""
         if self.rate == 0:
             return inf
         if self.rate == inf or self.level + SLACK >= 1:

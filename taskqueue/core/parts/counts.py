@@ -1,7 +1,8 @@
 """Counts of a project: tasks by state, and events. Stored with its record, as maps without zeros.
 
-A project's totals only grow; the difference of two readings is what happened in between. Both are changed with
-every task, so in place; people are shown ``Counts`` and ``Totals`` of ``protocol.views``.
+A project's totals only grow, so the difference of two readings is what happened in between. They change with every
+task, and so in place; ``TaskCounts`` is made anew for each record. People are shown ``Counts`` and ``Totals`` of
+``protocol.views``.
 """
 
 from __future__ import annotations

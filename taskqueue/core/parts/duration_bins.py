@@ -50,7 +50,8 @@ def middle(place: int) -> float:
 def mean_and_p95(milliseconds: int, bins: Sequence[int]) -> tuple[float, float] | None:
     """Seconds: the mean, and what 19 of 20 took at most; None: there are none.
 
-    The latter is the middle of its bin. It is not below the mean if all are in one bin, and exact if there is but one.
+    The latter is the middle of its bin. If all are in one bin, it is not below the mean, and exact if there is but one;
+    in the last bin neither holds.
     """
     count = sum(bins)
     if not count:
@@ -79,5 +80,5 @@ def of_octaves(octaves: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _low(place: int) -> float:
-    """Milliseconds at which a bin begins; of the first one, those from which its attempts took any time."""
+    """Milliseconds at which a bin begins; 1 for the first one, which has 0 as well."""
     return 2.0 ** (place if place < _FIRST_HALF else (place + _FIRST_HALF) / 2)

@@ -19,8 +19,9 @@ class Event(Struct, frozen=True, gc=False):
     """An event of a project.
 
     Attributes:
-        kind: paused: by itself, after failures in a row; resumed: by itself, after a check that succeeded; finished:
-            its last live task has ended; error-burst: many attempts failed within five minutes.
+        kind: paused: by itself, after failures in a row; resumed: by itself, after a success or enough neutral checks
+            (see ``pause``); finished: its last live task has ended, recurring ones aside; error-burst: many attempts
+            failed within five minutes.
         at: unix seconds.
         reason: for people; one sentence.
     """

@@ -152,7 +152,7 @@ class Series:
             yield DroppedSlices(self.resolution, 0, self._thin(left), whole=False)
 
     def _thin(self, left: int) -> int:
-        """Drop points from the oldest slices; returns the time up to which none are left."""
+        """Drop points from the oldest slices; returns the time before which none are left."""
         for time, count in self.slices.items():
             if left <= POINTS_MOST * 9 // 10 or time == self.at:
                 return time
@@ -167,7 +167,7 @@ class History:
     Attributes:
         minute: the current one, since 1970, if anything has happened in it.
         moved: by number, projects with events in it, and their totals before.
-        due: the same of the minute that is being written.
+        due: by number, projects with events in the minute that is being written, and their totals before it.
         ended: by number, the last totals of those that were deleted meanwhile.
         series: by resolution.
     """

@@ -1,7 +1,8 @@
 """A ring of rows of counters, one row per period, with the counters as they stood at its beginning; see ``windows``.
 
 All rings of a project are slices of one ``bytearray``, so that a project without counts costs nothing and any other one
-object. A row has counters of 64 and of 32 bits, modulo their size.
+object. A row has counters of 64 and of 32 bits, modulo their size. Times are numbers of the shortest period: ``head``
+is that in which something was last counted, ``period`` that in which somebody looks or counts now.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class PeriodRing:
         self.end = start + periods * layout.packing.size
 
     def advance(self, rows: bytearray, head: int, period: int, row: bytes) -> None:
-        """Write ``row`` for all periods after that of ``head``, up to that of ``period``."""
+        """Write ``row`` for all periods after that of ``head``, up to that of ``period``, or the last that fit."""
         first, last = head // self._ticks + 1, period // self._ticks
         for n in range(max(first, last - self._periods + 1), last + 1):
             at = self._offset(n)

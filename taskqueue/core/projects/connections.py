@@ -21,7 +21,7 @@ CONNECTION_PART: Final = 2
 
 
 def most_at_one(max_leases: int) -> int:
-    """The most leases of one connection; at least 1."""
+    """The most leases of one connection: its part of ``max_leases``, rounded up."""
     return -(-max_leases // CONNECTION_PART)
 
 
@@ -70,9 +70,9 @@ class Connections:
         return session.id in self.crowded.get(session.peer, ())
 
     def call(self, most: int) -> tuple[list[Session], bool]:
-        """Sessions that may try again, as many as their connections have room for; and whether others are to be called
-        in the
-        next turn.
+        """Sessions that may try again, at most one for each lease that their connection has room for.
+
+        The second value: others of a connection with room are left for the next turn.
 
         Args:
             most: leases that a connection may have.

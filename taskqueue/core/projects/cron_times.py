@@ -50,7 +50,7 @@ def resume(project: Project, environment: Environment, now: Now) -> bool:
 
 
 def plan_anew(project: Project, environment: Environment, after: float) -> None:
-    """Plan all jobs of a project from ``after`` on (unix seconds)."""
+    """Plan all jobs of a project for their first times after ``after`` (unix seconds)."""
     for name, job in project.settings.cron.items():
         project.ticks[name] = next_run(job, environment, after)
 

@@ -6,7 +6,7 @@ Errors of one kind differ in what is different each time: in them a url becomes 
     ConnectTimeout: https://a.org/1 after 30.02 s    ──►    ConnectTimeout: <url> after # s
     HTTP 503 for item 81723                          ──►    HTTP 503 for item #
 
-Memory is bounded: of more than GROUPS_MOST groups the smaller half goes, so that those with the most failures stay
+Memory is bounded: of more than GROUPS_MOST groups only the GROUPS_MOST // 2 with the most failures stay
 (lossy counting: G. Manku, R. Motwani, Approximate Frequency Counts over Data Streams, 2002).
 """
 
@@ -85,7 +85,7 @@ class FailureGroups:
 
     @property
     def count(self) -> int:
-        """Number of groups, dropped ones included."""
+        """Number of groups, dropped ones included; one that came back after it was dropped counts twice."""
         return len(self._groups) + self.dropped
 
     def largest(self, limit: int) -> list[tuple[str | int, Group]]:

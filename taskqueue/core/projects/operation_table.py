@@ -9,6 +9,7 @@ from typing import Final
 from taskqueue.core.projects.operation import Operation
 
 ENDED_KEPT: Final = 100
+"""Operations that have ended and are remembered; beyond it the one that ended first is forgotten."""
 
 
 class OperationTable:
@@ -36,7 +37,7 @@ class OperationTable:
         self._ended.extend(each.id for each in sorted(ended, key=lambda each: each.record.progress.ended_at))
 
     def add(self, operation: Operation) -> int | None:
-        """Add a new operation; returns the one that is forgotten for it, if it has ended at once."""
+        """Add a new operation; if it has ended at once, returns the id of the one that is forgotten for it, if any."""
         self.by_id[operation.id] = operation
         if not operation.running:
             return self._remember(operation)
@@ -48,7 +49,7 @@ class OperationTable:
         self.running.move_to_end(operation.id)
 
     def end(self, operation: Operation) -> int | None:
-        """The operation has ended; returns the one that ended longest ago, if it is forgotten for this one."""
+        """The operation has ended; returns the id of the one that ended first, if it is forgotten for this one."""
         del self.running[operation.id]
         return self._remember(operation)
 

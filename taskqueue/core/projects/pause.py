@@ -55,14 +55,14 @@ class Pause:
         return 0 < limit <= self.record.failures
 
     def fail_check(self, phase: int) -> bool:
-        """A check of this phase failed; True: that was the last one needed."""
+        """A check of ``phase`` failed; True: the last one needed. One of an earlier phase does not count."""
         if phase != self.record.phase:
             return False
         self.record.failed_checks += 1
         return self.record.failed_checks >= CHECKS
 
     def pass_check(self, phase: int) -> bool:
-        """A check of this phase was neither success nor failure; True: that was the last one needed."""
+        """A check of ``phase`` was neither success nor failure; True: the last one needed. Others don't count."""
         if phase != self.record.phase:
             return False
         self.record.neutral_checks += 1

@@ -13,7 +13,7 @@ from taskqueue.core.projects.project import Project
 
 
 class PendingWork:
-    """See the module; everything is for reading."""
+    """Work left for later turns, by project number. The attributes are read-only for others; the module lists them."""
 
     __slots__ = ("barred", "finishing", "low", "old", "swept")
 
@@ -75,7 +75,7 @@ class PendingWork:
         return finishing
 
     def forget(self, number: int) -> None:
-        """The project is no more."""
+        """Drop the work of a deleted project; ``finishing`` is checked when it is taken."""
         self.low.pop(number, None)
         self.swept.pop(number, None)
         self.old.pop(number, None)

@@ -67,7 +67,7 @@ class Project:
 
     Attributes:
         number: the first part of its tasks' keys in the store.
-        layers: settings from the config, in the order in which they win.
+        layers: settings from the config; the later wins.
         totals: events since the project was created.
         save_at: when its counters are to be saved (boot-clock seconds); inf: nothing has happened since they were.
         bursting: many attempts fail, and an event has been emitted.
@@ -197,7 +197,7 @@ class Project:
         return self.pause.record.check_at if self.state == "paused" and self.pause.record.check_at else inf
 
     def room(self, now: Wall, environment: Environment) -> float:
-        """Tasks that it may be given now (unix seconds), apart from tokens; inf: unlimited."""
+        """Tasks that it may hand out at ``now`` (unix seconds), tokens aside; inf: unlimited; 0 or less: none."""
         if now >= self.hours.until:
             self.hours = environment.hours(self.settings.active, now)
         if not self.hours.open or self.state not in ("running", "checking"):
@@ -207,15 +207,15 @@ class Project:
         return min(room, most - len(self.queue.processing))
 
     def old_at(self) -> float:
-        """When finished tasks are past their retention (unix seconds), or a little later."""
+        """When finished tasks are past their retention (unix seconds), or a little later; inf: never."""
         return min(map(old_at, _of_over(self.queue.over_low), self.keeps), default=inf)
 
     def is_held(self, now: Wall) -> bool:
-        """Whether a producer holds it open (unix seconds)."""
+        """Whether a producer holds it open at ``now`` (unix seconds)."""
         return any(until > now for until in self.holds.values())
 
     def is_done(self, now: Wall) -> bool:
-        """Whether nothing is left that keeps it from being finished (unix seconds)."""
+        """Whether nothing keeps it from being finished at ``now`` (unix seconds)."""
         return not self.queue.unfinished and not self.is_held(now)
 
     def arm(self) -> None:

@@ -51,8 +51,8 @@ class Session:
         mask: what makes a token of a number: see ``pseudonyms``.
         peer: where it was last heard.
         address: of its machine then, for people.
-        heard_at: when, on the boot clock.
-        saved_at: the wall time of it that the store has.
+        heard_at: boot-clock seconds at which it was last heard.
+        saved_at: unix seconds at which it was last heard, as the store has it; 0: it is not stored.
         kept_requests: numbers of the requests that have a kept outcome, by number modulo the window, as in the store;
             None: it has not been asked for them yet. The outcomes themselves are read again for the rare repeat.
         highest: greatest of them.
@@ -71,7 +71,7 @@ class Session:
         interest: the projects that it wants tasks of; empty, too, while it takes none; see ``wishes``.
         given_up: by how much it has lowered its capacity without having handed back as many tasks since.
         rest_until: boot-clock seconds until which it gets nothing; 0: it may have tasks now.
-        rest_seconds: how long its last rest was; 0: a task that it has done has counted since.
+        rest_seconds: how long its last rest was; 0: it had none, or a report of it has counted since.
         waits: requests of it that are to be answered later; see ``waiters``.
     """
 
@@ -142,7 +142,7 @@ class Session:
 
     @property
     def free(self) -> int:
-        """How many more tasks it will take."""
+        """How many more tasks it will take; none if negative. 0 while it rests."""
         if self.rest_until:
             return 0
         return self.capacity - len(self.leases) - len(self.ended) + len(self.passed)
@@ -220,7 +220,7 @@ class Session:
             self.suspects.pop(token, None)
 
     def keep_ended(self, most: int) -> None:
-        """Let at most so many ended leases occupy room, those that it has named first.
+        """Let at most ``most`` ended leases occupy room: those known longest, then those that its hello names first.
 
         What a fetcher claims to run is not verified: one that names a hundred thousand tokens must not fill the memory.
         """

@@ -40,7 +40,7 @@ class SharedBucket:
         self._now = 0.0
 
     def available(self, virtual: float, weight: float, now: Boot) -> float:
-        """Whole tokens that a project which is not waiting may take now, before the waiting ones."""
+        """Tokens, with a fraction, that a project which does not wait may take now before the waiting ones."""
         tokens = self.bucket.available(now)
         first = self._first()
         if first is None or not tokens:

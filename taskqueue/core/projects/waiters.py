@@ -1,7 +1,7 @@
 """Requests that are answered when something happens, or after a time limit (long polls).
 
-A waiter is lost with the daemon and with its session; the client repeats its request, which creates it anew. A session
-has one waiter for one thing: the newer replaces the older.
+A waiter is lost with the daemon; the client repeats its request, which creates it anew. A session has one waiter for
+one thing: the newer replaces the older.
 """
 
 from __future__ import annotations
@@ -100,6 +100,6 @@ class Waits:
         waiters.add(waiter)
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove a waiter."""
+        """Count a waiter no more, which has been answered or replaced."""
         self._count -= 1
         waiter.session.waits -= 1

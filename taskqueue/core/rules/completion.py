@@ -34,7 +34,10 @@ HOLDS_MOST: Final = 100
 
 
 def note(turn: TurnState, project: Project) -> None:
-    """At the end of a turn that touched the project: check whether it is finished."""
+    """At the end of a turn that touched the project: if it is finished, have that completed; else drop ended holds.
+
+    Waiters of a project that is neither armed nor held open are answered.
+    """
     state = turn.state
     if project.holds:
         project.holds = {session: until for session, until in project.holds.items() if until > turn.now.wall}
@@ -65,7 +68,11 @@ def finish(turn: TurnState) -> None:
 
 
 def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectReply:
-    """Hold the project open for the session, or release it."""
+    """Hold the project open for the session for so many seconds; 0 ends that.
+
+    Raises:
+        Rejected: the project is unknown, or HOLDS_MOST others hold it open already.
+    """
     state, now = turn.state, turn.now
     project = state.projects.named(request.project)
     if request.seconds:
@@ -80,7 +87,11 @@ def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectRepl
 
 
 def wait(turn: TurnState, session: Session, request: ProjectWait) -> WaitReply | None:
-    """Answer at once if the project is finished; else add a waiter."""
+    """Answer at once if the project is finished or the request has no ``seconds``; else add a waiter.
+
+    Raises:
+        Rejected: the project is unknown, or too many requests wait already.
+    """
     state, now = turn.state, turn.now
     project = state.projects.named(request.project)
     if request.seconds and (project.armed or not project.is_done(now.wall)):

@@ -9,7 +9,7 @@ Rules:
 2. Jobs tick whatever the project's state; a project that is stopped collects at most one task of each.
 3. A turn runs about JOBS_A_TURN jobs; of more that are due at one moment the rest is due in the next turn.
 
-Whether the last task is live is looked up first: ``need`` comes before the turn, ``tick`` in it.
+Whether the last task is live is looked up first: ``need`` comes when the turn begins, ``tick`` when it is decided.
 """
 
 from __future__ import annotations

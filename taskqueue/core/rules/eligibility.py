@@ -20,12 +20,16 @@ def offer(turn: TurnState, project: Project) -> None:
 
 
 def may_give(turn: TurnState, project: Project) -> bool:
-    """Whether the project can hand out a task now, or after a look-up; if not, a timer is set for what it lacks."""
+    """Whether the project can hand out a task now, or after a look-up; if not, see ``allowance``."""
     return project.queue.ready.first() is not None and allowance(turn, project) > 0
 
 
 def allowance(turn: TurnState, project: Project) -> float:
-    """Tasks that the project may hand out now; if none, a timer is set for when that changes."""
+    """Tasks, with a fraction, that the project may hand out now; less than 1 is none.
+
+    If hours or tokens are missing, a timer is set, or the project waits for its shared bucket. Other changes, such as a
+    lease that ends, touch the project themselves.
+    """
     state, now = turn.state, turn.now
     room = project.room(now.wall, state.environment)
     if room <= 0:
@@ -49,7 +53,7 @@ def allowance(turn: TurnState, project: Project) -> float:
 
 
 def take_tokens(turn: TurnState, project: Project, count: int) -> None:
-    """Take tokens that ``allowance`` has just returned."""
+    """Take ``count`` tokens, no more than ``allowance`` has just returned."""
     now = turn.now
     project.bucket.take(count, now.boot)
     shared = project.shared

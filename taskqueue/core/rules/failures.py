@@ -1,4 +1,5 @@
-"""All attempts that failed, whatever became of their tasks: kept by time, dropped when there are too many or too old.
+"""All attempts that failed, ran out of time or crashed, whatever became of their tasks: kept by time, and dropped when
+there are too many or they are too old.
 
     attempt fails ──note──► put with the turn          page of the first ones ──step──► those that are old are dropped
 

@@ -39,13 +39,13 @@ and 0 tomorrow must not be sent all that lies between."""
 
 
 def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
-    """Apply a fetcher's hello.
+    """Apply a fetcher's hello; a repeat of the last one only gets the reply.
 
     Raises:
-        Rejected: a later hello has been applied. This may also reach the fetcher itself, if the hello was delayed; it
-            has
-            sent a newer one meanwhile, and heeds the reply to that. A fetcher that is refused its newest hello learns
-            that somebody else uses its session.
+        Rejected: a later hello has been applied (``too-old``). This may also reach the fetcher itself, if the hello was
+            delayed; it has sent a newer one meanwhile, and heeds the reply to that. A fetcher that is refused its
+            newest hello learns that somebody else uses its session. Or (``full``) there are ``max_sessions`` fetchers,
+            or fetchers name too many projects.
     """
     state = turn.state
     if message.n < session.last_hello:
@@ -74,7 +74,7 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
 
 
 def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:
-    """Give leases a new deadline."""
+    """Move the deadlines of leases to ``seconds`` from now, by default their tasks' timeouts; others are stale."""
     in_force, reply = _in_force(turn.state, message)
     for project, task in in_force:
         project.queue.extend(turn.changes, task, turn.now.boot + (message.seconds or timeout_of(task, project)))
@@ -83,7 +83,7 @@ def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:
 
 
 def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
-    """Take back tasks that have not been started."""
+    """Take back tasks that have not been started; leases that are not in force are answered as stale."""
     state = turn.state
     in_force, reply = _in_force(state, message)
     own = sum(task.token in session.leases for _, task in in_force)
@@ -116,7 +116,8 @@ def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Proje
 def fall_silent(turn: TurnState, session: Session) -> None:
     """The fetcher has been silent for ``fetcher_timeout``: return its tasks, behind their equals.
 
-    A returned task gets a new seq and is written anew, for which its spec may have to be read in the next turns.
+    A task that it ran and is to blame fails instead: see ``suspects``. A returned task gets a new seq and is written
+    anew, for which its spec may have to be read in the next turns.
     """
     state = turn.state
     session.capacity = 0
@@ -150,7 +151,7 @@ def go_on_silent(turn: TurnState) -> None:
 
 
 def miss(turn: TurnState, undelivered: Outgoing) -> None:
-    """A message could not be sent: return its tasks, and send the fetcher nothing until its next request.
+    """A message could not be sent: return its tasks, and hand the fetcher nothing until its next hello.
 
     This is only a hint: a fetcher that has changed its address since is not affected, and its hello is authoritative.
     """
@@ -186,7 +187,7 @@ def _give_back_lost(turn: TurnState, session: Session, message: Hello) -> None:
 
 
 def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
-    """Send again messages that have not arrived; empty messages fill gaps in the numbers."""
+    """Send again messages that have not arrived, RESENT_MOST at most; empty ones fill gaps in the numbers."""
     state = turn.state
     last = min(session.select_number, seen + RESENT_MOST)
     unseen: dict[int, list[Assignment]] = {number: [] for number in range(seen + 1, last + 1)}
@@ -203,8 +204,7 @@ def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
     """The present ``fetch`` settings of the tasks' projects, to be sent with the tasks.
 
     They may have grown since the message was made. What would exceed ``max_message`` is left out: such a project's
-    tasks
-    come without it.
+    tasks come without it.
     """
     room = room_in(state.config.max_message) - sum(map(assignment_bytes, tasks))
     fetch: dict[str, Raw] = {}

@@ -151,7 +151,7 @@ class HandOut:
         return True
 
     def _give(self, project: Project, session: Session, count: int) -> int:
-        """Lease up to ``count`` tasks; fewer if the head runs dry."""
+        """Lease up to ``count`` tasks; fewer if the next is not in memory, or only suspects are left for others."""
         ready = project.queue.ready
         aside: list[Task] = []
         self._heavy_bytes = heavy_bytes(self._state)

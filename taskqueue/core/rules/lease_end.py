@@ -39,7 +39,7 @@ REASON_CHARS: Final = 300
 
 
 def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws) -> DoneReply:
-    """Apply a batch of reports, each by itself, with the new tasks that they contain."""
+    """Apply a batch of reports, each by itself, and take in the follow-ups of those that count."""
     reply = DoneReply(n=request.n, outcomes=[])
     has_new = any(item is not None and item.new for item in request.tasks)
     for index, item in enumerate(request.tasks):
@@ -99,7 +99,7 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
 
 
 def give_back(turn: TurnState, project: Project, task: Task) -> None:
-    """The task was not run: make it ready, first among its equals, without using up a retry."""
+    """The task was not run: make it ready in its former place, without using up a retry."""
     lease = _lease_of(turn, project, task)
     turn.unlease(task)
     _wait_again(turn, project, task, lease)

@@ -55,14 +55,12 @@ def refill_tasks(state: State, which: int) -> int:
 
 
 def heavy_bytes(state: State) -> int:
-    """Size from which a processing task is not held with its body."""
+    """Size in bytes above which a processing task is not held with its body."""
     return HEAVY_BYTES if state.memory.leased <= state.config.memory_bytes // LEASED_PART else TASK_BYTES
 
 
 def await_body(state: State, project: Project) -> bool:
-    """Have the body of the project's next task read if it is not in memory; False: there is no task, or its body is
-    there.
-    """
+    """Have the body of the project's next task read; False: there is no task, or its body is in memory."""
     first = project.queue.ready.first()
     if first is None or first.spec is not None:
         return False

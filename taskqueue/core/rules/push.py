@@ -78,7 +78,7 @@ def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool
     """Take in one task; ``bounded``: the project's ``max_queue`` applies.
 
     Raises:
-        Rejected: with the reason.
+        Rejected: the project is unknown, it or the memory for deferred updates is full, or the task is too large.
     """
     state = turn.state
     project = state.projects.by_name.get(name) or project_for_push(turn, name)

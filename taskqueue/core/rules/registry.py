@@ -29,7 +29,7 @@ def project_for_push(turn: TurnState, name: str) -> Project:
     """The project of that name; with ``auto_create`` an unknown one is created.
 
     Raises:
-        Rejected: it is unknown.
+        Rejected: it is unknown, or there are ``max_projects`` already.
     """
     state = turn.state
     if name not in state.projects.by_name and state.config.auto_create:
@@ -65,10 +65,11 @@ def make_project(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) ->
 
 
 def check_settings(state: State, name: str, overrides: Layer) -> None:
-    """Check that a project could have these overrides.
+    """Check that a project could have these overrides; it need not exist.
 
     Raises:
-        Rejected: with the code ``setting``.
+        Rejected: with the code ``setting``: one of them can't be used, or they are too large; or with the code
+            ``full``: the overrides of all projects would take more than MAX_OVERRIDES_MEMORY.
     """
     check_memory(overrides)
     settings = merge(*state.layers(name), overrides)
@@ -138,7 +139,7 @@ def plan_cron(turn: TurnState, project: Project, before: Mapping[str, CronJob]) 
 
 
 def remove_project(turn: TurnState, project: Project) -> None:
-    """Remove a project, and delete everything of it from the store."""
+    """Remove a project, delete everything of it from the store, and refuse the requests that wait for its end."""
     state = turn.state
     for task in list(project.queue.processing.leased.values()):
         turn.revoke(task)

@@ -1,8 +1,7 @@
-"""Updates the counters of projects at the end of a turn, and saves them now and then; the history of events follows
-them.
+"""Updates the counters of projects at the end of a turn, tells the history of events, and saves windows now and then.
 
 Windows are saved at most once in SAVE_SECONDS, each project at its own second of that time, so that ten thousand of
-them are not written at once. Totals are in every batch.
+them are not written at once. Totals are in the project's record, so in each batch of a turn that touched it.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _describe(kind: inspect.Type) -> Description:
 
 
 def _marked(plain: Description, kind: inspect.Type, extra: Mapping[str, object]) -> Description:
-    """With what ``Meta(extra=…)`` says of it."""
+    """A description with what ``Meta(extra=…)`` says of the setting."""
     unit, words, form = str(extra.get("unit", "")), str(extra.get("words", plain.words)), plain.form
     if unit == "bytes" and isinstance(kind, inspect.IntType):
         words = f'a size such as "8 MiB"{_range(kind, size_text)}'

@@ -1,4 +1,4 @@
-"""What the core is given to use, because it must not do it itself: calendars, and the encoding of bodies.
+"""What the core is given because it must not do it itself: the calendar, and the encoding of bodies.
 
 The answers depend on the arguments alone, so that the same turn gives the same again. ``taskqueue.calendar`` has the
 one that the daemon uses; what must never come in here is anything that reads a clock.

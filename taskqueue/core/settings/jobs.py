@@ -74,7 +74,8 @@ class CronJob(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
 
     Attributes:
         cron: a cron expression, read in ``zone``.
-        every: such as "90s", "5m", "12h" or "1d": at the multiples of that since 1970 (UTC); at most 366 days.
+        every: such as "90s", "5m", "12h" or "1d": at the multiples of that since 1970 (UTC); whole seconds, at most
+            366 days.
         missed: what to do about runs missed while the daemon was down: skip them, or run once.
     """
 
@@ -98,7 +99,7 @@ Jobs = Mapping[str, CronJob]
 
 
 def wrong_names(jobs: Setting) -> Iterator[str]:
-    """Too many jobs, or names that no job can have."""
+    """Say if there are too many jobs, and which names no job can have; what is no table is not looked at."""
     if not isinstance(jobs, dict):
         return
     if len(jobs) > MAX_JOBS:
@@ -136,7 +137,7 @@ def wrong_job(where: str, job: CronJob, environment: Environment | None) -> Iter
 
 
 def unpackable(where: str, value: object, environment: Environment) -> Iterator[str]:
-    """What can't be packed, or is too long then."""
+    """Say that a value can't be packed, or takes more than MAX_PACKED_BYTES then."""
     try:
         size = len(environment.pack(value))
     except Rejected as rejected:
@@ -147,7 +148,7 @@ def unpackable(where: str, value: object, environment: Environment) -> Iterator[
 
 
 def attempt(where: str, ask: Callable[[], object]) -> Iterator[str]:
-    """What whoever is asked can't read, under the name of the setting that it was said in."""
+    """The reason for which ``ask`` is rejected, if it is, under the name ``where`` of the setting."""
     try:
         ask()
     except Rejected as rejected:
@@ -155,7 +156,7 @@ def attempt(where: str, ask: Callable[[], object]) -> Iterator[str]:
 
 
 def _unreadable_times(where: str, job: CronJob, environment: Environment) -> Iterator[str]:
-    """Each of the two apart, so that neither hides the other."""
+    """Say what is wrong with the expression, and what with the zone, so that neither hides the other."""
     if job.cron:
         yield from attempt(f"{where}.cron", lambda: _check_comes(job.cron, environment))
     if not job.every:

@@ -34,7 +34,7 @@ SHOWN_CHARS: Final = 100
 
 
 def read(where: str, table: Mapping[str, Any], kind: type[Section], note: Note) -> Section:
-    """What a table says that such a section can be, the problems of the rest noted in the order of its keys."""
+    """The section, of what can be used of a table; problems of the rest are noted in the order of its keys."""
     known = described(kind)
     said: dict[str, Any] = {}
     found: dict[str, list[str]] = {}
@@ -78,12 +78,16 @@ def convert(table: Mapping[str, Any], kind: type[Section]) -> Section:
 
 
 def refuse(problem: str) -> None:
-    """Make an end of it at the first problem."""
+    """A ``Note`` that stops at the first problem.
+
+    Raises:
+        Rejected: always; with the code ``setting``.
+    """
     raise Rejected("setting", problem)
 
 
 def unknown(where: str, key: str, kind: type[Struct]) -> str:
-    """The line for a key that there isn't."""
+    """The line for a key that is no setting of the section."""
     return f"{path(where, key)} is not a setting; {there_are(key, kind.__struct_fields__)}"
 
 
@@ -109,7 +113,7 @@ SHOWN_DEPTH: Final = 4
 
 
 def shown(value: Any) -> str:
-    """As the file has it, near enough, on one line."""
+    """A value about as the config file has it, on one line, cut after SHOWN_CHARS."""
     text = _written(value)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]} …"
 
@@ -155,7 +159,7 @@ def _converted(said: Mapping[str, Any], kind: type[Section]) -> Section | None:
 
 
 def _written(value: Any, depth: int = 0) -> str:
-    """What lies deeper than anybody would read is an ellipsis: a peer may nest as deep as it likes."""
+    """A value as text; what is nested deeper than SHOWN_DEPTH is an ellipsis: a peer may nest as deep as it likes."""
     match value:
         case bool():
             return str(value).lower()

@@ -59,7 +59,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         max_tasks: tasks, live or over, at which new ones are rejected, follow-ups too; inf is unlimited.
         max_depth: follow-ups deeper than that are ignored; a task that was pushed by itself has depth 0.
         max_processing: leases at once, at most; inf is unlimited.
-        max_crashes: how often a task's fetcher may fall silent while it runs, before that is the task's failure.
+        max_crashes: if so many fetchers in a row fall silent while they run a task, that is the task's failure.
         weight: its share, in proportion to the weights of other projects that have work.
         fail_pause_num: failures in a row after which it pauses itself; 0 switches that off.
         pause_time: seconds until it then hands out a few tasks to see whether they fail, too.
@@ -120,8 +120,8 @@ class CoreConfig(Struct, frozen=True):
         defaults, projects: layers of settings: for all projects, and by name; a project named here is made.
         buckets: shared by several projects, by name.
         auto_create: a new-task for an unknown project makes it.
-        fetcher_timeout: seconds of silence after which a fetcher gives back what it holds.
-        session_timeout: seconds of silence after which a session's kept outcomes are forgotten.
+        fetcher_timeout: seconds of silence after which a fetcher's tasks are taken back.
+        session_timeout: seconds of silence after which a session is forgotten, with its kept outcomes.
         max_sessions: kept at once; above it the one silent for longest is forgotten.
         head_tasks, head_bytes: what each order of a project holds in memory, at most.
         memory_bytes: what the orders of all projects hold in memory together; see ``memory_usage``.
@@ -226,7 +226,7 @@ def as_layer(settings: Settings) -> dict[str, Setting]:
 
 
 def _said(value: Struct, plain: Struct) -> dict[str, Any]:
-    """The fields that say something."""
+    """The fields that differ from those of ``plain``."""
     return {key: field for key, field in msgspec.structs.asdict(value).items() if field != getattr(plain, key)}
 
 

@@ -13,8 +13,8 @@ class AttemptRecord(Struct, array_like=True, frozen=True, gc=False):
     Attributes:
         at: unix seconds of its end.
         fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
-        seconds: from hand-out to end.
-        error: why it failed, 2 kB at most; empty: it did not.
+        seconds: from hand-out to end; 0 if it expired, or succeeded after its lease had run out.
+        error: why it failed, ERROR_BYTES at most; empty: it succeeded, or its fetcher gave no reason.
     """
 
     at: float

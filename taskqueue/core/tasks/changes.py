@@ -15,10 +15,11 @@ from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, Task, size_of
 
 
 class Changes:
-    """The tasks that a turn has changed, and the tasks it knows that are not in memory.
+    """The tasks that a turn has changed, and those that it has looked up.
 
     Attributes:
-        beyond: tasks that are not in memory, as they are now, by project number and taskid.
+        beyond: tasks that were looked up, or have left memory in this turn, by project number and taskid. They are as
+            they are now, unless the task is in memory as well: then that one counts.
         stale: looked-up records of live tasks that ``clear`` had dropped; these tasks are unknown.
         writes: everything but the moves, which ``take`` adds.
     """

@@ -23,7 +23,7 @@ _HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?([^/?#]*)")
 
 
 class Failure(Struct, array_like=True, frozen=True, gc=False):
-    """A failed attempt, as stored.
+    """A failed attempt as it is stored.
 
     Attributes:
         project: its number.

@@ -4,8 +4,7 @@
 
 Rules:
 1. At most FAILURES_MOST are stored, and none for longer than FAILURES_SECONDS. When one is too many, or too old, the
-   next
-   ones are dropped with it, so that many are dropped at once.
+   next SPARE_FAILURES, or those of the next SPARE_SECONDS, are dropped with it, so that many are dropped at once.
 2. A range from the first one on is dropped, page by page.
 3. Where the wall clock was put back, times and numbers disagree for as long as it was. Then there may be as many too
    many as failed meanwhile, until they are a week old.
@@ -70,7 +69,7 @@ class FailureLog:
         return self.count > FAILURES_MOST or self.old_at <= now
 
     def old_of(self, page: Sequence[KeptFailure], now: Wall) -> int:
-        """How many of the first failures, given as a page, are to be dropped."""
+        """How many of the first failures, given as a page, are to be dropped; ``now`` in unix seconds."""
         too_early = now - FAILURES_SECONDS + SPARE_SECONDS
         too_low = self._next - FAILURES_MOST + SPARE_FAILURES
         for place, (key, _) in enumerate(page):

@@ -74,5 +74,5 @@ class MemoryUsage:
         return whole // max(1, len(self._holders))
 
     def longest_untouched(self, count: int) -> list[tuple[int, int]]:
-        """(project number, state) of ``count`` heads, the least recently noted first."""
+        """(project number, state) of at most ``count`` heads that are not empty, the least recently noted first."""
         return list(islice(self._holders, count))

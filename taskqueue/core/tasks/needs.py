@@ -3,8 +3,7 @@
     begin(now, incoming) ──► Needs ──► store: look up ──► Found ──► decide(found)
 
 The answers are as old as the look-up; the core overlays the turn's own changes, so that a ``done`` and a ``new-task``
-of
-one task in one turn see each other.
+of one task in one turn see each other.
 
 A page of a list ends at a key. Where the next one begins depends on the direction: forwards at a key, backwards below
 one.
@@ -48,7 +47,7 @@ class SpecRef(NamedTuple):
 
 
 class LeaseAnswer(NamedTuple):
-    """A task that is reported as done, and the token of the report."""
+    """A task that a ``done`` reports on, whether it succeeded or failed, and the token of the report."""
 
     project: int
     taskid: str
@@ -165,7 +164,7 @@ class Needs(Struct):
         sessions: whose stored outcomes are needed.
         histories: tasks whose last attempts are needed.
         lists: ranges of orders to be shown to people.
-        pages: known tasks of a project, for operations.
+        pages: known tasks of a project, for operations and for sweeping up after ``clear``.
         old: finished tasks that may be past their retention.
         failures: failed attempts, to be counted or to be dropped.
         log, points: parts of the change log, and of the history of events.

@@ -2,8 +2,8 @@
 
     decide(found) ──► WriteSet ──► store: write        load at start: Loaded
 
-Records are encoded as arrays of their fields: a new field comes last and has a default, so that older stores can be
-read.
+Records are encoded as arrays of their fields, ``OperationProgress`` and counts as maps: a new field comes last and has
+a default, so that older stores can be read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CronRecord(Struct, array_like=True):
     """The state of a cron job.
 
     Attributes:
-        last_at: unix seconds of the last tick that was run or skipped, or when the job was first seen.
+        last_at: unix seconds at which a tick was last run or skipped, or the job first seen.
         taskid: of the task that was pushed last; empty: none yet.
     """
 
@@ -114,10 +114,11 @@ class OperationProgress(Struct, omit_defaults=True):
 
     Attributes:
         projects: names of the first of those that it goes through.
-        known: tasks that its projects had when it began; about as many have to be looked at. On a group: its projects.
+        known: tasks that its projects had when it began; about as many have to be looked at. Of an action on projects:
+            the number of projects.
         seen: looked at so far.
-        matched: of them, those that the filter let through: changed, or (dry run) only counted. On a group: projects
-            for which the action made sense.
+        matched: of them, those that the filter let through: changed, or (dry run) only counted. Of an action on
+            projects: those in which it was possible.
         began_at, ended_at: unix seconds; 0: not yet.
         group: that they belong to, if it was asked for.
         filter: which tasks are meant, as it was asked.
@@ -148,7 +149,7 @@ class OperationRecord(Struct, array_like=True):
         after: taskid up to which it has gone through the next one.
         bound: seq of the newest task that it is about; later ones are not met.
         name, address: of who began it.
-        logged: of ``matched``, what the log has already.
+        logged: how many of ``matched`` the change log has already.
     """
 
     progress: OperationProgress
@@ -215,8 +216,9 @@ class WriteSet(Struct):
         outcomes, sessions, dropped_sessions: for repeats of requests.
         next_project: the number for the next new project, if it changed.
         failures: attempts that failed.
-        failures_from: earlier failures, those with smaller keys, are to go.
+        failures_from: failures with smaller keys are to go; 0: none.
         log: new entries; each replaces the one of its number - LOG_MOST.
+        points, slices, dropped_slices: the history of events, see ``history``.
     """
 
     moves: list[Move] = field(default_factory=list)

@@ -6,8 +6,8 @@
     processing                  ignored                  deferred          cancelled
     over                        restarted or ignored     restarted         cancelled
 
-``cancel`` without ``force_update`` changes nothing, nor does it of a bare task: that it was is all that is known of it.
-Whether a merge or a restart is due, see below.
+``cancel`` without ``force_update`` is ignored. So is any of a task that is cancelled already, or bare: of that only how
+it ended is known. ``merges`` and ``restarts`` tell when a plain new-task merges or restarts.
 """
 
 from __future__ import annotations

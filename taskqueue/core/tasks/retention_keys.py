@@ -45,7 +45,7 @@ def old_at(low: int, keep: float) -> float:
 
 
 def lows_of(record: ProjectRecord) -> list[int]:
-    """Lower bounds by state, as stored; NO_ENTRY for an order that has never had an entry."""
+    """Lower bounds by state, as stored; NO_ENTRY for a state in which the project knows no task."""
     lows = [NO_ENTRY] * len(STATE_NAMES)
     for place, state in enumerate(OVER):
         if getattr(record.counts, STATE_NAMES[state]):

@@ -2,7 +2,7 @@
 
 failed with      retry: false        over
                  retry_after         after that long, no retry used up
-                 a lease run out     at once the first time, then as below
+                 a lease run out     at once after an attempt that had not, if a retry is left; else as below
                  anything else       retries left: after retry_delay[retried], at most age; else over
                                      recurring: never over: after the last delay or age, whichever is shorter
 """

@@ -15,10 +15,11 @@ smallest key, in memory and (as 16 big-endian bytes) in the store:
       ▲──────────────────────────────┘
 
 Rules:
-1. ``seq`` is given when a task becomes live and stays, through retries and merges; a restart gives a new one. A
-   ``task-retry`` by hand brings the task back with the one it had, unless ``clear`` has since dropped all up to that.
-2. ``token`` is that of the last lease; only handing out, replacing, releasing, cancelling, restarting and retrying by
-   hand change it.
+1. ``seq`` is given when a task becomes live and stays, through retries and merges; a restart gives a new one, and so
+   does a fetcher that falls silent, unless an operation is under way. A ``task-retry`` by hand brings the task back
+   with the one it had, unless ``clear`` has since dropped all up to that.
+2. ``token`` is that of the last lease; only handing out, an answer that counts, replacing, releasing, cancelling,
+   restarting and retrying by hand change it.
 3. ``spec`` is what the producer sent; None means that it is in the store only (the task is *hollow*) and must be
    read before the task is handed out.
 4. A task that is over and *bare* has neither spec nor history nor a place in an order any more: see ``retention``.
@@ -74,7 +75,7 @@ TASK_BYTES: Final = 512
 
 
 class Spec(Struct, frozen=True, gc=False):
-    """What the producer sent: stored as it came, written once, read again only when a hollow task is needed.
+    """What the producer sent: stored as it came, written once for each seq, read when a hollow task needs it.
 
     ``depth`` counts the follow-ups between it and a task that was pushed by itself.
     """
@@ -116,7 +117,7 @@ class Task(Struct, gc=False, eq=False):
         project: number of its project (a new one after ``delete``), the first part of its keys in the store.
         key: its place in the order of its state.
         exetime: unix seconds before which it must not run; 0 is any time. Of a bare one: since when it has been so.
-        lastcrawltime: unix seconds at which its last attempt ended; 0 is never.
+        lastcrawltime: unix seconds at which an attempt last succeeded, failed or ran out of time; 0 is never.
         held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't hurry it.
         timed_out: its last attempt ran out of time.
         apart: its project can be finished while it is live: a recurring task that has run, or ``on_finished`` itself.
@@ -198,7 +199,7 @@ class Task(Struct, gc=False, eq=False):
         self.exetime = now
 
     def stay_as_kept(self) -> None:
-        """Discard this turn's changes of the task."""
+        """Have nothing of this turn's changes of the task written; its fields stay as they are."""
         self.touched = self.spec_changed = False
 
     def as_move(self) -> Move:

@@ -3,7 +3,7 @@
 Every change of a task's state goes through here, so that it is in exactly one place, is counted there, and is among
 the changes of the turn, which are passed in:
 
-    put ──► ready | delayed        below the floor: in memory;  above it: in the store only
+    put ──► ready | delayed        below the floor: in memory;  from it on: in the store only
     lease ──► processing           always in memory
     finish ──► over                never in memory
 """
@@ -119,7 +119,7 @@ class TaskQueue:
             task.apart = True
 
     def lease(self, changes: Changes, task: Task, token: Token, lease: Lease) -> None:
-        """Lease the first ready task."""
+        """Lease a task, which must be the first ready one."""
         self.ready.pop()
         self.counts[READY] -= 1
         self.counts[PROCESSING] += 1
