@@ -9,7 +9,16 @@ import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.replies import DoneReply, ErrorReply, TasksReply, WhyReply
-from taskqueue.protocol.requests import ProjectSet, TaskCancel, Why
+from taskqueue.protocol.requests import (
+    AnyRequest,
+    Bulk,
+    ProjectHold,
+    ProjectSet,
+    TaskCancel,
+    TaskFilter,
+    TaskRetry,
+    Why,
+)
 from tests.unit.core.conftest import Fetcher, World, task
 
 ROOMY = CoreConfig(defaults={"rate": inf}, projects={"news": {}})
@@ -61,17 +70,19 @@ def test_when_there_is_room_again_everything_goes_on(world: World, fetcher: Fetc
     assert world.push("news", task("c")) == ["new"]
 
 
-def test_what_lets_the_store_grow_is_refused_and_what_makes_room_is_done(world: World, fetcher: Fetcher) -> None:
-    grows = ProjectSet(session="person", n=world.n(), project="news", settings={"rate": 1.0})
-    assert world.ask(ErrorReply, grows).code == "disk-full"
+GROWING: dict[str, AnyRequest] = {
+    "project-set": ProjectSet(session="person", n=1, project="news", settings={"rate": 1.0}),
+    "project-hold": ProjectHold(session="person", n=1, project="news", seconds=60.0),
+    "task-retry": TaskRetry(session="person", n=1, project="news", taskids=["a"]),
+    "bulk": Bulk(session="person", n=1, action="retry", project="news", filter=TaskFilter(states=["failed"])),
+}
 
+
+@pytest.mark.parametrize("request_", GROWING.values(), ids=GROWING)
+def test_what_lets_the_store_grow_is_refused(world: World, fetcher: Fetcher, request_: AnyRequest) -> None:
+    assert world.ask(ErrorReply, request_).code == "disk-full"
+
+
+def test_what_makes_room_is_done(world: World, fetcher: Fetcher) -> None:
     cancel = TaskCancel(session="person", n=world.n(), project="news", taskids=["b"])
     assert world.ask(TasksReply, cancel).outcomes == ["done"]
-
-
-def test_a_repeat_is_answered_if_it_ended_a_lease_and_else_done_again(world: World, fetcher: Fetcher) -> None:
-    done = fetcher.answers(fetcher.finished("a"))
-    cancel = TaskCancel(session="person", n=world.n(), project="news", taskids=["b"])
-
-    assert [world.ask(DoneReply, done).outcomes for _ in range(2)] == [["done"], ["done"]]
-    assert [world.ask(TasksReply, cancel).outcomes for _ in range(2)] == [["done"], ["ignored"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.replies import ErrorReply, HelloWanted, Outgoing, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Extend, Hello, LeaseRef, Release, Verify
@@ -488,6 +490,17 @@ def test_at_another_address_it_is_asked_again(world: World) -> None:
     turn = world.scheduler.begin(world.now, [heard])
     result = turn.decide(world.ledger.find(turn.needs))
     assert [said.peer for said in result.outgoing if isinstance(said.message, HelloWanted)] == [b"elsewhere"]
+
+
+@pytest.mark.parametrize("kind", [Extend, Release])
+def test_who_speaks_of_tasks_that_another_session_holds_is_asked_for_a_hello(
+    world: World, kind: type[Extend] | type[Release]
+) -> None:
+    push(world, 1)
+    held = world.fetcher().messages[-1].tasks[0]
+    lease = LeaseRef("news", held.taskid, held.token)
+
+    assert wants_hello(world, kind(session="processor", n=1, leases=[lease])) == ["processor"]
 
 
 def test_nobody_else_is_asked_for_a_hello(world: World) -> None:
