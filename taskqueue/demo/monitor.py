@@ -105,7 +105,6 @@ def over(counts: Counts) -> int:
 
 def is_finished(counts: Counts) -> bool:
     """Whether all tasks are finished, and there were some. New tasks are committed together with the end of the task
-    that
-    found them, so this can't be true between a page and its links.
+    that found them, so this can't be true between a page and its links.
     """
     return over(counts) > 0 and not any(getattr(counts, state) for state in get_args(LiveState))

@@ -1,6 +1,5 @@
 """Requests of people and tools, as values without methods. Field types: ``fields``; ``crawl_requests`` has the requests
-of
-producers and fetchers.
+of producers and fetchers.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@
     error    the store failed
 
 A task is logged with the net effect of a turn: one that changed twice in a turn is shown with both ends. Unless debug
-is
-on, the functions for debug lines are not called.
+is on, the functions for debug lines are not called.
 """
 
 from __future__ import annotations

@@ -36,10 +36,8 @@ class Poller:
         """Return when there is something to do, after ``seconds``, or after a day.
 
         Rounded up to a millisecond, so that the loop never wakes before something is due and spins. An exact sleep
-        would make a
-        single timer less late, but ten timers within a millisecond would be ten turns. A connection that opens or
-        closes
-        meanwhile may end the sleep up to a millisecond early, because ZeroMQ then counts whole ones.
+        would make a single timer less late, but ten timers within a millisecond would be ten turns. A connection that
+        opens or closes meanwhile may end the sleep up to a millisecond early, because ZeroMQ then counts whole ones.
 
         Args:
             ignore_socket: incoming messages do not end the sleep.

@@ -4,8 +4,7 @@
 
 A task's record is packed once and put twice: under its taskid, and in the order of its state. ``records/layout``
 describes the encodings, and which record is authoritative while a task is processing. An entry whose key does not
-change
-is overwritten, not deleted.
+change is overwritten, not deleted.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ Every setting has a default, so no file is needed. conf/taskqueue.toml lists the
 this folder puts it into the wheel.
 
 The file is read at start and again on SIGHUP, when everything except RESTART_ONLY changes at once. A file with a
-problem
-changes nothing.
+problem changes nothing.
 """
 
 from __future__ import annotations

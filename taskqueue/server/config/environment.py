@@ -2,8 +2,7 @@
 them.
 
 One rule: TASKQUEUE_, the section and the key, in capitals: TASKQUEUE_LIMITS_MEMORY_BYTES, TASKQUEUE_WEBHOOK_URL. A
-setting
-for which `taskqueue scheduler` has an option is named like the option: TASKQUEUE_BIND, TASKQUEUE_STORE.
+setting for which `taskqueue scheduler` has an option is named like the option: TASKQUEUE_BIND, TASKQUEUE_STORE.
 
 A value is written as in the file; a text may omit its quotes. An empty variable is ignored.
 """

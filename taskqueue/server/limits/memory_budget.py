@@ -20,8 +20,7 @@ LEASE_BYTES: Final = 512
 """Memory of a leased task, without its url and its body."""
 HEADS_PART: Final = 1.625
 """Memory as a multiple of ``limits.memory_bytes``: 1 for heads; a quarter for large bodies whose turn has come; a
-quarter
-for bodies of leases; an eighth for updates that wait for the end of a lease.
+quarter for bodies of leases; an eighth for updates that wait for the end of a lease.
 """
 SETTINGS_PART: Final = 0.8
 """Part of ``limits.memory`` that settings may allow; the rest is for messages."""

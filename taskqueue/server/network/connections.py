@@ -5,8 +5,7 @@
     unread     bytes that the loop wrote to the socket, less those that the peer's kernel acknowledged
 
 libzmq reports neither, and its high-water marks count messages, which may be long, or have many parts. For TCP the
-kernel
-reports the rest; a connection of another kind is bounded by the high-water marks alone.
+kernel reports the rest; a connection of another kind is bounded by the high-water marks alone.
 
 Rules:
 1. Unread bytes of one connection are at most UNREAD_BYTES and one message; more is dropped. All together are at

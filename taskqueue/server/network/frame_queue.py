@@ -3,11 +3,9 @@
     put ──► a queue per peer ──take──► a frame of the peer with the least virtual time ──charge──► that grows
 
 After start-time fair queueing (P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996). Each peer has a virtual time, in milliseconds
-of
-the daemon's time: the lowest is next, and grows by the cost of its frame. A peer that returns after a pause begins at
-the
-others' virtual time, less CREDIT_MS, but never below its own; a new one a little above them, so that many new peers
-don't overtake those that are there.
+of the daemon's time: the lowest is next, and grows by the cost of its frame. A peer that returns after a pause begins
+at the others' virtual time, less CREDIT_MS, but never below its own; a new one a little above them, so that many new
+peers don't overtake those that are there.
 
 Rules:
 1. The frames of one peer keep their order.

@@ -5,14 +5,12 @@
                   └──────────► too many of one peer: refused as ``unavailable``
 
 Bounds per turn: what the router receives; TURN_MS of estimated cost of the requests, corrected by what recent turns
-have
-actually cost; SLOW_MS of slow requests; HEAR_BYTES and HEAR_SECONDS of decoding. The last request may exceed each.
+have actually cost; SLOW_MS of slow requests; HEAR_BYTES and HEAR_SECONDS of decoding. The last request may exceed each.
 
 ``verify`` always takes long, so it gets at most VERIFY_PART of the daemon's time. Peers whose requests have recently
-cost
-more than LONG_MS each, such as the largest batches, get at most LONG_PART while others are active, so that small
-requests
-mostly find the daemon free. A slow request of a peer that does not read is dropped: its reply could not be sent.
+cost more than LONG_MS each, such as the largest batches, get at most LONG_PART while others are active, so that small
+requests mostly find the daemon free. A slow request of a peer that does not read is dropped: its reply could not be
+sent.
 """
 
 from __future__ import annotations

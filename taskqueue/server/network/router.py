@@ -39,9 +39,8 @@ connections delay a small one by as long as that takes; 256 KiB a round trip are
 """
 SEND_MARK: Final = 2048
 """High-water mark. Unread messages are mostly ``select``, whose tasks a fetcher's capacity bounds. They may be small
-and
-many: timers that come due one by one, to a fetcher that pauses for a moment. A fetcher that misses one is idle until it
-says hello again.
+and many: timers that come due one by one, to a fetcher that pauses for a moment. A fetcher that misses one is idle
+until it says hello again.
 """
 PARTS_AT_ONCE: Final = 1000
 """Parts dropped before the clock is read again."""

@@ -8,8 +8,7 @@ Rules:
 2. Events are sent one after the other, in order. Each attempt uses the current settings, and a change of them ends the
    pause before it: a corrected url is used at once.
 3. Nothing is stored. Queued events are lost when the process is killed; ``close`` waits GRACE_SECONDS for them, and
-   logs
-   what it drops then. An event may arrive twice, if its answer was lost.
+   logs what it drops then. An event may arrive twice, if its answer was lost.
 4. Without a url nothing is queued. The thread starts with the first event, and only then loads urllib3: 10 MB and 50 ms
    that a daemon without a webhook does not spend.
 """

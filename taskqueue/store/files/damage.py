@@ -239,8 +239,7 @@ def _missing_beginning(
     """The flaw that the first needed log is missing or empty; None: it is there.
 
     Logs are deleted oldest first, and the MANIFEST says up to which one. Right after an opening it names the number
-    after
-    the last old log, which no file need have; which log was begun then is in the mark, if it is of that opening.
+    after the last old log, which no file need have; which log was begun then is in the mark, if it is of that opening.
     """
     there = logs[0].number if logs else None
     if mark is not None and mark.manifest == name:

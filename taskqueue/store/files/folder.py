@@ -7,8 +7,7 @@ file at all; a sparse file may claim a terabyte. So:
 2. A file is opened relative to the folder's descriptor, without following links, and its status is checked before it is
    opened for reading: it must be a regular file, and not larger than RocksDB makes it.
 3. Before RocksDB itself opens the folder, all of it is checked (``refuse_foreign``): RocksDB opens by path, follows
-   links
-   and writes to LOG, LOCK, rocksdict-config.json and new files.
+   links and writes to LOG, LOCK, rocksdict-config.json and new files.
 
 The folder itself may be a link: its name is the user's. Rule 3 does not protect against somebody who can still write to
 the folder while RocksDB has it open.

@@ -6,9 +6,8 @@
              data comes in parts: first, middle …, last
 
 Source: https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format. RocksDB itself stops at the first
-unreadable
-record and does not say whether anything follows. What follows distinguishes damage from the torn tail that a crash
-leaves, so reading continues at the next block.
+unreadable record and does not say whether anything follows. What follows distinguishes damage from the torn tail that a
+crash leaves, so reading continues at the next block.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ _MASK_DELTA: Final = 0xA282EAD8
 
 Part = tuple[int, int, bytes]
 """Offset, type and data of a part of a record. Type _NONE: unreadable, and data is the reason in UTF-8; type _ZEROS:
-the
-rest of its block is zeros.
+the rest of its block is zeros.
 """
 
 

@@ -4,9 +4,8 @@
     000014.log     moved to damaged-1/000014.log
 
 RocksDB replays every log that it finds, so changes behind damage must be out of its sight, and so must the torn tail
-that
-a crash leaves. Until the store has been opened and has skipped epochs, its mark says that it is damaged: if recovery is
-interrupted, the damage has to be accepted again.
+that a crash leaves. Until the store has been opened and has skipped epochs, its mark says that it is damaged: if
+recovery is interrupted, the damage has to be accepted again.
 """
 
 from __future__ import annotations

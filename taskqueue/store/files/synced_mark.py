@@ -6,8 +6,7 @@ file and leaves it alone.
 
 Purpose: RocksDB takes a log that ends too early, or is missing, for one that was never longer. A store that has fewer
 changes than its mark says is damaged. A store without a mark, or with another store's mark, was never opened here (it
-is
-a copy), so nothing is concluded.
+is a copy), so nothing is concluded.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Each record of a log is a batch, which begins with the number of its first change and its number of changes; the next
 batch continues from there, in this log or in the next one. So a log shows what is missing, which RocksDB does not
-check:
-it replays a log whose predecessor is gone.
+check: it replays a log whose predecessor is gone.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@
     over   ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
 
 Finished tasks may be very many, so an error filter is applied before anything else of them is read; most of their
-errors
-are stored in the order itself. A page ends early when matching its globs has cost COST_MOST.
+errors are stored in the order itself. A page ends early when matching its globs has cost COST_MOST.
 """
 
 from __future__ import annotations

@@ -47,8 +47,7 @@ def scan(family: Rdict, start: bytes, end: bytes, limit: int, *, backwards: bool
     """At most ``limit`` entries with start <= key < end, ascending or backwards; call it within ``translated_errors``.
 
     A list of ten thousand takes 1.9 ms; a cursor, which can tell why it ended, takes 2.8. So only a scan that ends
-    before
-    the limit is verified by a cursor, which takes 2 µs.
+    before the limit is verified by a cursor, which takes 2 µs.
 
     Raises:
         Exception: the engine's, or EOFError if the scan ended early.

@@ -2,9 +2,8 @@
 ``python -m benchmarks.tuning`` compares these options with others.
 
 * Ids are looked up at random: small blocks, and bloom filters also over memtables, so that a never-seen id costs no
-  disk.
-  Their indexes and filters, 2.3 bytes an id, are what must stay in the cache. A block that is not there comes from the
-  operating system's cache, if that has it, at nearly the same cost.
+  disk. Their indexes and filters, 2.3 bytes an id, are what must stay in the cache. A block that is not there comes
+  from the operating system's cache, if that has it, at nearly the same cost.
 * All other families are read in key order: larger blocks.
 * Most of what is written is soon overwritten or deleted (a task is ready, leased and done within moments), so
   memtables are merged before they are flushed: what has come and gone never reaches a table.
@@ -25,17 +24,14 @@ MEMTABLE_BYTES: Final = 4 << 20
 MEMTABLES_MERGED: Final = 8
 MEMTABLES_MOST: Final = 12
 """Memtables per family. Inserting into a small memtable costs less than into a large one (writing a lifecycle took 7.3
-µs
-with 4 MiB, 8.1 with 8, 10.2 with 32), and merged ones are flushed like a large one: with a million known tasks
-RocksDB's
-threads took 4.0 µs of CPU for a lifecycle, and 1,419 bytes were written; with 8 MiB each flushed alone, 5.9 µs and
-1,672 bytes.
+µs with 4 MiB, 8.1 with 8, 10.2 with 32), and merged ones are flushed like a large one: with a million known tasks
+RocksDB's threads took 4.0 µs of CPU for a lifecycle, and 1,419 bytes were written; with 8 MiB each flushed alone, 5.9
+µs and 1,672 bytes.
 """
 
 LOG_BYTES: Final = 128 << 20
 """Size of the log beyond which memtables are flushed so that it can be deleted. Replaying it after kill -9 took 1.0 s
-of
-CPU, on a slow core; 64 MiB 0.5 s, 256 MiB 1.2 s.
+of CPU, on a slow core; 64 MiB 0.5 s, 256 MiB 1.2 s.
 """
 
 OPEN_FILES: Final = 1000

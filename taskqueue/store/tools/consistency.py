@@ -6,9 +6,8 @@
     history, deferred, counters   belong to tasks and projects that exist
 
 A record names its entry's key, so two entries can't share one record: equal numbers mean that none lacks its
-counterpart.
-Only if the numbers differ is each record and spec looked up, to name the orphans: ``orphans``. What a sound store may
-lack: ``allowed_absences``. Costs two look-ups per entry.
+counterpart. Only if the numbers differ is each record and spec looked up, to name the orphans: ``orphans``. What a
+sound store may lack: ``allowed_absences``. Costs two look-ups per entry.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Exports and imports the history of events, one part per minute and hour; ``export_lines`` has the fields.
 
 A point that the store already has stays as it is. A new point of a minute or hour that the store already has is added
-to
-the sum over all projects; for a minute or hour that it does not have, the sum is that of the part.
+to the sum over all projects; for a minute or hour that it does not have, the sum is that of the part.
 """
 
 from __future__ import annotations

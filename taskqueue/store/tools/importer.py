@@ -8,8 +8,7 @@ Rules:
    between two batches the store is consistent.
 2. A project that the store already has keeps its settings and its state; a new one gets those of the export.
 3. A processing task becomes ready, with its retries as they were. An update that was deferred until the end of its
-   lease
-   is applied.
+   lease is applied.
 4. Each task gets a new seq, in the order of the lines, and the store a new epoch.
 5. The history of events comes after the tasks; points that the store already has stay as they are.
 """

@@ -4,8 +4,7 @@
 
 RocksDB tells the bytes of a family, compressed and with overwritten values; they are divided by samples of the first
 tasks of each state, so a project whose later tasks are much larger is underestimated. The estimates add up to the
-actual
-bytes of the families. Costs a few reads per project, whatever it holds.
+actual bytes of the families. Costs a few reads per project, whatever it holds.
 """
 
 from __future__ import annotations
