@@ -24,10 +24,11 @@ from typing import Final, Self, Unpack
 from taskqueue.client.asynchronous.cron import AsyncCron
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
 from taskqueue.client.asynchronous.groups import AsyncGroups
+from taskqueue.client.asynchronous.history import AsyncHistory
 from taskqueue.client.asynchronous.log import AsyncLog
 from taskqueue.client.asynchronous.operations import AsyncOperations
 from taskqueue.client.asynchronous.projects import AsyncProjects
-from taskqueue.client.asynchronous.stats import AsyncHistory, AsyncStats
+from taskqueue.client.asynchronous.stats import AsyncStats
 from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.exchange import Exchange, limit
 from taskqueue.client.connection.hold_open import Holding

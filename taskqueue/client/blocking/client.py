@@ -14,10 +14,11 @@ from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.blocking.cron import BlockingCron
 from taskqueue.client.blocking.fetchers import BlockingFetchers
 from taskqueue.client.blocking.groups import BlockingGroups
+from taskqueue.client.blocking.history import BlockingHistory
 from taskqueue.client.blocking.log import BlockingLog
 from taskqueue.client.blocking.operations import BlockingOperations
 from taskqueue.client.blocking.projects import BlockingProjects
-from taskqueue.client.blocking.stats import BlockingHistory, BlockingStats
+from taskqueue.client.blocking.stats import BlockingStats
 from taskqueue.client.blocking.tasks import BlockingTasks
 from taskqueue.client.connection.background import Background, BlockingSingles
 from taskqueue.client.tasks.new_task import new_task

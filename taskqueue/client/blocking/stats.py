@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taskqueue.client.asynchronous.stats import AsyncHistory, AsyncStats
+from taskqueue.client.asynchronous.stats import AsyncStats
 from taskqueue.client.connection.background import Background
-from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.replies import HistoryReply, StatsReply
-from taskqueue.protocol.views import Point, ProjectStats
+from taskqueue.protocol.replies import StatsReply
+from taskqueue.protocol.views import ProjectStats
 
 
 class BlockingStats:
@@ -34,36 +33,3 @@ class BlockingStats:
                 yield project
                 after = project.name
             more = page.more
-
-
-class BlockingHistory:
-    """Counts of events, by minute or hour."""
-
-    def __init__(self, background: Background, history: AsyncHistory) -> None:
-        self._background = background
-        self._client = history
-
-    def list(
-        self, project: str | None = None, every: Resolution = "minute", *, since: float = 0.0, until: float = 0.0
-    ) -> HistoryReply:
-        """What happened in each minute of the last day, or in each hour of the last 90 days: a page by time.
-
-        Where nothing happened there is no point. A minute has one when it is over.
-
-        Args:
-            project: to this one; None: to all together.
-            every: minute or hour.
-            since, until: unix seconds; 0: from the first, to the last. The ``next`` of a page, if it is not 0, is
-                ``since`` for the one after it; a page may have few points, or none, and yet not be the last.
-        """
-        return self._background.run(self._client.list(project, every, since=since, until=until))
-
-    def all(
-        self, project: str | None = None, every: Resolution = "minute", *, since: float = 0.0, until: float = 0.0
-    ) -> Iterator[Point]:
-        """All points of a time, as ``list`` has them, asked for page by page."""
-        more = True
-        while more:
-            page = self.list(project, every, since=since, until=until)
-            yield from page.points
-            since, more = (page.next, page.next > 0)
