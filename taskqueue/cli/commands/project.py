@@ -172,10 +172,7 @@ def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
 
 
 def _add_action(action: Action, what: str, result: str) -> None:
-    """Add the command for an action that needs no question; ``result`` is what it says then.
-
-    The commands are called as the client's methods are, for projects and for groups.
-    """
+    """Add the command for an action that needs no question; ``result`` is what it says then."""
 
     @project.command(action, help=_help(action, what))
     @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
@@ -216,22 +213,46 @@ def _check(names: Sequence[str], group: str | None) -> None:
 def _act(client: Client, names: Iterable[str], group: str | None, action: Action, result: str) -> int:
     """Do it with each of them, and say so; exit status 1 if it could not be done with one that was named."""
     if group:
-        act: Callable[[str], OperationView] = getattr(client.groups, action)
-        say(outcome(act(group)))
+        say(outcome(_acts_on_groups(client)[action](group)))
         return 0
     return max([_act_on(client, name, action, result) for name in names])
 
 
 def _act_on(client: Client, name: str, action: Action, result: str) -> int:
     try:
-        act: Callable[[str], ProjectView | None] = getattr(client.projects, action)
-        view = act(name)
+        view = _acts_on_projects(client)[action](name)
     except RequestRejected as error:
         say(f"taskqueue: {error}", err=True)
         return 1
     pace = f", {_pace(view)}" if view is not None and action == "start" else ""
     say(f"{name}: {result}{pace}")
     return 0
+
+
+def _acts_on_projects(client: Client) -> Mapping[Action, Callable[[str], ProjectView | None]]:
+    """The method for each action on one project."""
+    return {
+        "pause": client.projects.pause,
+        "resume": client.projects.resume,
+        "stop": client.projects.stop,
+        "start": client.projects.start,
+        "clear": client.projects.clear,
+        "reset": client.projects.reset,
+        "delete": client.projects.delete,
+    }
+
+
+def _acts_on_groups(client: Client) -> Mapping[Action, Callable[[str], OperationView]]:
+    """The method for each action on all projects of a group."""
+    return {
+        "pause": client.groups.pause,
+        "resume": client.groups.resume,
+        "stop": client.groups.stop,
+        "start": client.groups.start,
+        "clear": client.groups.clear,
+        "reset": client.groups.reset,
+        "delete": client.groups.delete,
+    }
 
 
 def _pace(view: ProjectView) -> str:
