@@ -39,7 +39,7 @@ def log(project: str | None, since: float | None, limit: int, as_json: bool, url
       taskqueue log --project news --since 2d
     """
     with Daemon(url, timeout).client() as client:
-        found = list(islice(client.log.all(project, since=since or 0.0), limit + 1))
+        found = list(islice(client.log.all(project, since=since), limit + 1))
     shown = found[limit - 1 :: -1] if len(found) > limit else found[::-1]
     if as_json:
         print_lines(shown)

@@ -58,14 +58,14 @@ class BulkChoice(NamedTuple):
     """The options of ``bulk_options``: which tasks, and how to proceed.
 
     Attributes:
-        before: unix seconds; see ``protocol.requests.TaskFilter``.
+        before: unix seconds, None if nothing was said; see ``protocol.requests.TaskFilter``.
     """
 
     group: str | None = None
     states: tuple[StateName, ...] = ()
     url_glob: str = ""
     error_glob: str = ""
-    before: float = 0.0
+    before: float | None = None
     dry_run: bool = False
     yes: bool = False
     no_wait: bool = False
@@ -94,7 +94,6 @@ OPTIONS: Final = (
         metavar="AGE",
         type=times.before_now,
         default=None,
-        callback=lambda context, option, before: before or 0.0,
         help="Those that ended, or were last tried, longer ago than 90s, 5m, 12h or 2d. "
         "Tasks that were never run have no age and are left out.",
     ),

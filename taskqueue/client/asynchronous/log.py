@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.replies import LogReply
 from taskqueue.protocol.requests import Log
 from taskqueue.protocol.views import LogEntry
@@ -17,21 +18,25 @@ class AsyncLog:
         self._exchange = exchange
 
     async def list(
-        self, project: str | None = None, *, since: float = 0.0, before: int = 0, limit: int = 100
+        self, project: str | None = None, *, since: Moment | None = None, before: int = 0, limit: int = 100
     ) -> LogReply:
         """A page of what people have changed, the newest change first.
 
         Args:
             project: changes of this project only, also of one that was deleted; None: all.
-            since: unix seconds: none that were made before.
+            since: unix seconds, or an aware datetime: none that were made before; None: all that are kept.
             before: the ``next`` of the page before, which is 0 on the last one; 0: from the newest on. Each page looks
                 at a bounded number of changes, so it may have fewer than ``limit``, or none, and yet not be the last.
             limit: 1 to 500.
+
+        Raises:
+            ValueError: since is a datetime without a zone.
         """
-        request = Log(session="", n=0, project=project, since=since, before=before, limit=limit)
+        start = unix_seconds_or_0("since", since)
+        request = Log(session="", n=0, project=project, since=start, before=before, limit=limit)
         return await self._exchange.ask(request, LogReply)
 
-    async def all(self, project: str | None = None, *, since: float = 0.0) -> AsyncGenerator[LogEntry, None]:
+    async def all(self, project: str | None = None, *, since: Moment | None = None) -> AsyncGenerator[LogEntry, None]:
         """All changes that are kept, the newest first, asked for page by page."""
         before, more = 0, True
         while more:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
-from taskqueue.client.tasks.push_options import Moment, unix_seconds
+from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import StateName
 from taskqueue.protocol.replies import OperationReply, OperationsReply
 from taskqueue.protocol.requests import Bulk, BulkAction, OperationList, TaskFilter
@@ -29,7 +29,7 @@ class AsyncOperations:
         states: Iterable[StateName] = (),
         url: str = "",
         error: str = "",
-        before: float = 0.0,
+        before: Moment | None = None,
         priority: int = 0,
         exetime: Moment | None = None,
         delay: float | None = None,
@@ -46,16 +46,16 @@ class AsyncOperations:
             states: in one of these; empty: those that the action makes sense for (retry: failed only).
             url: a glob that the url matches.
             error: a glob that the error of the last attempt matches.
-            before: unix seconds: over, or last run, before that.
+            before: unix seconds, or an aware datetime: over, or last run, before that; None: at any time.
             exetime: unix seconds, or an aware datetime; None is now.
             delay: seconds from the arrival of this at the daemon; wins over exetime.
             dry_run: change nothing, only count.
 
         Raises:
-            ValueError: exetime is a datetime without a zone.
+            ValueError: before or exetime is a datetime without a zone.
             RequestRejected: neither or both of project and group are given, or the action makes no sense for a state.
         """
-        chosen = TaskFilter(list(states), url, error, before)
+        chosen = TaskFilter(list(states), url, error, unix_seconds_or_0("before", before))
         request = Bulk(
             session="",
             n=0,
@@ -64,7 +64,7 @@ class AsyncOperations:
             group=group,
             filter=chosen,
             priority=priority,
-            exetime=0.0 if exetime is None else unix_seconds("exetime", exetime),
+            exetime=unix_seconds_or_0("exetime", exetime),
             delay=delay,
             dry_run=dry_run,
         )

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.identity import default_taskid
-from taskqueue.client.tasks.push_options import Moment, unix_seconds
+from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.replies import (
     FailuresReply,
@@ -86,7 +86,7 @@ class AsyncTasks:
             state=state,
             url=url or "",
             error=error or "",
-            since=0.0 if since is None else unix_seconds("since", since),
+            since=unix_seconds_or_0("since", since),
             newest=newest,
             after=after,
             limit=limit,
@@ -139,6 +139,6 @@ class AsyncTasks:
             ValueError: since is a datetime without a zone.
             RequestRejected: there is no such project, or too many ask at once.
         """
-        start = 0.0 if since is None else unix_seconds("since", since)
+        start = unix_seconds_or_0("since", since)
         request = Failures(session="", n=0, project=project, by=by, since=start, limit=limit)
         return await self._exchange.ask(request, FailuresReply)

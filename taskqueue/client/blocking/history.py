@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from taskqueue.client.asynchronous.history import AsyncHistory
 from taskqueue.client.connection.background import Background
+from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.replies import HistoryReply
 from taskqueue.protocol.views import Point
@@ -22,7 +23,12 @@ class BlockingHistory:
         self._client = history
 
     def list(
-        self, project: str | None = None, every: Resolution = "minute", *, since: float = 0.0, until: float = 0.0
+        self,
+        project: str | None = None,
+        every: Resolution = "minute",
+        *,
+        since: Moment | None = None,
+        until: Moment | None = None,
     ) -> HistoryReply:
         """What happened in each minute of the last day, or in each hour of the last 90 days: a page by time.
 
@@ -31,13 +37,22 @@ class BlockingHistory:
         Args:
             project: to this one; None: to all together.
             every: minute or hour.
-            since, until: unix seconds; 0: from the first, to the last. The ``next`` of a page, if it is not 0, is
-                ``since`` for the one after it; a page may have few points, or none, and yet not be the last.
+            since, until: unix seconds, or aware datetimes; None: from the first, to the last. The ``next`` of a page,
+                if it is not 0, is ``since`` for the one after it; a page may have few points, or none, and yet not be
+                the last.
+
+        Raises:
+            ValueError: since or until is a datetime without a zone.
         """
         return self._background.run(self._client.list(project, every, since=since, until=until))
 
     def all(
-        self, project: str | None = None, every: Resolution = "minute", *, since: float = 0.0, until: float = 0.0
+        self,
+        project: str | None = None,
+        every: Resolution = "minute",
+        *,
+        since: Moment | None = None,
+        until: Moment | None = None,
     ) -> Iterator[Point]:
         """All points of a time, as ``list`` has them, asked for page by page."""
         more = True

@@ -31,7 +31,7 @@ class BlockingOperations:
         states: Iterable[StateName] = (),
         url: str = "",
         error: str = "",
-        before: float = 0.0,
+        before: Moment | None = None,
         priority: int = 0,
         exetime: Moment | None = None,
         delay: float | None = None,
@@ -48,13 +48,13 @@ class BlockingOperations:
             states: in one of these; empty: those that the action makes sense for (retry: failed only).
             url: a glob that the url matches.
             error: a glob that the error of the last attempt matches.
-            before: unix seconds: over, or last run, before that.
+            before: unix seconds, or an aware datetime: over, or last run, before that; None: at any time.
             exetime: unix seconds, or an aware datetime; None is now.
             delay: seconds from the arrival of this at the daemon; wins over exetime.
             dry_run: change nothing, only count.
 
         Raises:
-            ValueError: exetime is a datetime without a zone.
+            ValueError: before or exetime is a datetime without a zone.
             RequestRejected: neither or both of project and group are given, or the action makes no sense for a state.
         """
         return self._background.run(

@@ -99,6 +99,15 @@ def unix_seconds(field: str, at: Moment) -> float:
     return at.timestamp()
 
 
+def unix_seconds_or_0(field: str, at: Moment | None) -> float:
+    """A moment that may be left out, as the daemon is told it: 0 if it is.
+
+    Raises:
+        ValueError: see ``unix_seconds``.
+    """
+    return 0.0 if at is None else unix_seconds(field, at)
+
+
 def seconds(field: str, duration: Duration) -> float:
     """A duration as the daemon is told it.
 

@@ -15,6 +15,8 @@ from taskqueue.protocol.replies import (
     AnyOutgoing,
     ErrorReply,
     FetchersReply,
+    HistoryReply,
+    LogReply,
     OperationReply,
     ProjectReply,
     StatsReply,
@@ -25,12 +27,14 @@ from taskqueue.protocol.requests import (
     AnyRequest,
     Bulk,
     Fetchers,
+    Log,
     OperationShow,
     ProjectHold,
     ProjectSet,
     ProjectUnset,
     ProjectWait,
     Stats,
+    StatsHistory,
     TaskFilter,
     TaskList,
 )
@@ -326,6 +330,35 @@ def test_a_bulk_operation_says_only_what_was_asked(daemon: Daemon) -> None:
     assert (second.project, second.group, second.filter, second.priority) == (None, "g", TaskFilter(), 9)
     assert (third.action, third.exetime, third.delay) == ("reschedule", 1796083200.0, None)
     assert (fourth.action, fourth.exetime, fourth.delay) == ("reschedule", 0.0, 60.0)
+
+
+def test_times_are_unix_seconds_or_aware_datetimes(daemon: Daemon) -> None:
+    december, naive = datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 1)
+    daemon.script = lambda request: (
+        [OperationReply(n=request.n, operation=view())]
+        if isinstance(request, Bulk)
+        else [LogReply(n=request.n, entries=[])]
+        if isinstance(request, Log)
+        else [HistoryReply(n=request.n, points=[])]
+        if isinstance(request, StatsHistory)
+        else friendly(request)
+    )
+    with Client(daemon.url) as client:
+        client.operations.start("cancel", project="p", before=december)
+        client.log.list(since=december)
+        client.history.list(since=december, until=1796083260.0)
+        for call in (
+            lambda: client.operations.start("cancel", project="p", before=naive),
+            lambda: client.log.list(since=naive),
+            lambda: client.history.list(until=naive),
+        ):
+            with pytest.raises(ValueError, match="has no time zone"):
+                call()
+
+    asked = daemon.hear(StatsHistory)
+    assert (asked.since, asked.until) == (1796083200.0, 1796083260.0)
+    assert [one.filter.before for one in daemon.heard if isinstance(one, Bulk)] == [1796083200.0]
+    assert [one.since for one in daemon.heard if isinstance(one, Log)] == [1796083200.0]
 
 
 def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:
