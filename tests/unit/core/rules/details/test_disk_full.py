@@ -86,3 +86,11 @@ def test_what_lets_the_store_grow_is_refused(world: World, fetcher: Fetcher, req
 def test_what_makes_room_is_done(world: World, fetcher: Fetcher) -> None:
     cancel = TaskCancel(session="person", n=world.n(), project="news", taskids=["b"])
     assert world.ask(TasksReply, cancel).outcomes == ["done"]
+
+
+def test_a_repeat_is_answered_if_it_ended_a_lease_and_else_done_again(world: World, fetcher: Fetcher) -> None:
+    done = fetcher.answers(fetcher.finished("a"))
+    cancel = TaskCancel(session="person", n=world.n(), project="news", taskids=["b"])
+
+    assert [world.ask(DoneReply, done).outcomes for _ in range(2)] == [["done"], ["done"]]
+    assert [world.ask(TasksReply, cancel).outcomes for _ in range(2)] == [["done"], ["ignored"]]
