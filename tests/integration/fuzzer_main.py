@@ -14,7 +14,8 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from copy import deepcopy
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ SOCKETS = 3
 SESSION_FRAMES = 100
 """Thrown inside one session; a mutant may have made it useless, with a request number of 2^62 for instance."""
 WELCOME_MS = 2000
+"""Silence after which a hello is repeated."""
+HELLOS_MOST = 15
 TASKIDS = [f"task{n}" for n in range(3000)]
 ENVELOPE = ("type", "v", "session", "n")
 PROJECTS = [f"fuzz-{n}" for n in range(4)]
@@ -64,29 +67,30 @@ class Session:
         last = 2**63 - 1
         return self.request("hello", capacity=0, projects=PROJECTS, seen=last) | {"n": last}
 
-    def take(self, frame: bytes) -> str:
-        """Take in what the daemon says; returns what it was."""
-        message = _read(frame)
-        if message is None:
-            return "unreadable"
-        if message["type"] == "select" and message["number"] == self.seen + 1:
-            self.seen += 1
-            self.tasks += message["tasks"]
-        return str(message.get("code", message["type"]))
-
-    def drain(self, heard: Counter[str]) -> None:
-        """Take in, and count, what has come."""
-        while self.socket.poll(0):
-            heard[self.take(self.socket.recv())] += 1
+    def receive(self, milliseconds: int, heard: Counter[str]) -> Iterator[Message]:
+        """Take in, and count, what comes until there is silence for so long."""
+        while self.socket.poll(milliseconds):
+            message = _read(self.socket.recv())
+            heard[str(message.get("code", message["type"]))] += 1
+            if message["type"] == "select" and message["number"] == self.seen + 1:
+                self.seen += 1
+                self.tasks += message["tasks"]
+            yield message
 
 
 class Fuzzer:
-    """Everything it does follows from its seed and from what the daemon answers."""
+    """Everything it does follows from its seed and from what the daemon answers.
+
+    Attributes:
+        sockets: those of its sessions.
+        thrown: how many frames of which kind.
+        heard: how many answers of which type or error code.
+    """
 
     def __init__(self, url: str, seed: int) -> None:
         self._chance = random.Random(seed)
         self._seed = seed
-        self._sockets = [self._socket(url) for _ in range(SOCKETS)]
+        self.sockets = [self._socket(url) for _ in range(SOCKETS)]
         self._sessions: list[Session] = []
         self._begun = 0
         self._tokens: list[int] = [1]
@@ -101,14 +105,32 @@ class Fuzzer:
         if any(_wants_everything(frame) for frame in frames):
             return
         session.socket.send_multipart(frames)
-        session.drain(self.heard)
+        for _ in session.receive(0, self.heard):
+            pass
         session.left -= 1
         self.thrown[kind] += 1
 
     def settle(self) -> None:
         """Until everything that was thrown has been read: messages of one socket are read in their order."""
-        for number, socket in enumerate(self._sockets):
-            self._begin(socket, f"last-{number}")
+        for socket in self.sockets:
+            self.begin(socket)
+
+    def begin(self, socket: zmq.Socket[bytes]) -> Session:
+        """A session that the daemon has welcomed.
+
+        A mutant, of which a bit of the session's name was turned, may have said hello in it already, with a number that
+        makes the next ones too old. Who hears that takes another session, as the protocol has it.
+        """
+        while True:
+            self._begun += 1
+            session = Session(f"session-{self._seed}-{self._begun}", socket)
+            if self._is_welcomed(session):
+                return session
+
+    def close(self) -> None:
+        """Leave without a word."""
+        for socket in self.sockets:
+            socket.close()
 
     def _session(self) -> Session:
         for session in self._sessions:
@@ -117,21 +139,21 @@ class Fuzzer:
                 self.thrown["hello"] += 1
         self._sessions = [session for session in self._sessions if session.left > 0]
         while len(self._sessions) < 2 * SOCKETS:
-            self._begun += 1
-            self._sessions.append(self._begin(self._sockets[self._begun % SOCKETS], str(self._begun)))
+            self._sessions.append(self.begin(self.sockets[self._begun % SOCKETS]))
         return self._chance.choice(self._sessions)
 
-    def _begin(self, socket: zmq.Socket[bytes], name: str) -> Session:
-        session = Session(f"session-{self._seed}-{name}", socket)
-        welcomed = False
-        while not welcomed:
-            socket.send(msgpack.packb(session.hello()))
+    def _is_welcomed(self, session: Session) -> bool:
+        """Say hello until it is answered; False: a later one has been heeded."""
+        hello = session.hello()
+        for _ in range(HELLOS_MOST):
+            session.socket.send(msgpack.packb(hello))
             self.thrown["hello"] += 1
-            while not welcomed and socket.poll(WELCOME_MS):
-                what = session.take(socket.recv())
-                welcomed = what == "welcome"
-                self.heard[what] += 1
-        return session
+            for message in session.receive(WELCOME_MS, self.heard):
+                if message["type"] == "welcome":
+                    return True
+                if message.get("code") == "too-old" and message["n"] == hello["n"]:
+                    return False
+        raise AssertionError(f"{session.name} was not welcomed; heard of all: {self.heard}")
 
     def _choose(self, session: Session) -> tuple[str, list[bytes]]:
         dice = self._chance.random()
@@ -323,12 +345,12 @@ def _lease(task: Message) -> Message:
     return {key: task[key] for key in ("project", "taskid", "token")}
 
 
-def _read(frame: bytes) -> Message | None:
-    """The message; None if a mutant's body, which the daemon passes on as it came, is too much for this decoder."""
+def _read(frame: bytes) -> Message:
+    """The message; of type ``unreadable`` if a mutant's body, passed on as it came, is too much for this decoder."""
     try:
         return dict(msgpack.unpackb(frame, strict_map_key=False, unicode_errors="surrogateescape"))
     except (ValueError, TypeError):
-        return None
+        return {"type": "unreadable"}
 
 
 def _wants_everything(frame: bytes) -> bool:
@@ -343,14 +365,14 @@ def _wants_everything(frame: bytes) -> bool:
 
 
 def main(url: str, frames: int, seed: int) -> None:
-    fuzzer = Fuzzer(url, seed)
-    for _ in range(0, frames, CHUNK):
-        until = fuzzer.thrown.total() + CHUNK
-        while fuzzer.thrown.total() < until:
-            fuzzer.throw()
-        print("chunk", flush=True)
-        sys.stdin.readline()
-    fuzzer.settle()
+    with closing(Fuzzer(url, seed)) as fuzzer:
+        for _ in range(0, frames, CHUNK):
+            until = fuzzer.thrown.total() + CHUNK
+            while fuzzer.thrown.total() < until:
+                fuzzer.throw()
+            print("chunk", flush=True)
+            sys.stdin.readline()
+        fuzzer.settle()
     print(json.dumps({"thrown": fuzzer.thrown, "heard": fuzzer.heard}), flush=True)
 
 

@@ -12,11 +12,13 @@ import select
 import subprocess
 import sys
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.integration import fuzzer_main
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, Peer, PeerFactory
@@ -52,6 +54,7 @@ class Fuzzer:
         if self.thrown or not select.select([self._process.stdout], [], [], 0)[0]:
             return
         line = self._process.stdout.readline()
+        assert line, "the fuzzer has ended; what it wrote to stderr says why"
         if line == b"chunk\n":
             self._process.stdin.write(b"\n")
         else:
@@ -151,3 +154,18 @@ def test_a_fetcher_that_lies_about_what_it_has_seen_is_not_sent_all_that_lies_be
 
     Honest(fetcher, fetcher).round()
     assert fetcher.shell()["frames_out"] < 1000
+
+
+def test_a_fuzzer_goes_on_although_a_mutant_has_said_hello_in_its_next_session(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon()
+    mutant = peer(it, session="session-7-1")
+    mutant.send("hello", n=100, capacity=0, projects=["none"])
+    assert mutant.receive()["type"] == "welcome"
+
+    with closing(fuzzer_main.Fuzzer(it.url, 7)) as fuzzer:
+        session = fuzzer.begin(fuzzer.sockets[0])
+
+        assert session.name == "session-7-2"
+        assert fuzzer.heard == {"too-old": 1, "welcome": 1}
