@@ -124,7 +124,7 @@ class Fuzzer:
         while True:
             self._begun += 1
             session = Session(f"session-{self._seed}-{self._begun}", socket)
-            if self._is_welcomed(session):
+            if self._is_welcomed(session, self._begun):
                 return session
 
     def close(self) -> None:
@@ -142,14 +142,18 @@ class Fuzzer:
             self._sessions.append(self.begin(self.sockets[self._begun % SOCKETS]))
         return self._chance.choice(self._sessions)
 
-    def _is_welcomed(self, session: Session) -> bool:
-        """Say hello until it is answered; False: a later one has been heeded."""
-        hello = session.hello()
+    def _is_welcomed(self, session: Session, mark: int) -> bool:
+        """Say hello until it is answered; False: a later one has been heeded.
+
+        Welcomes of other sessions of the socket may still be on their way. This one is known by its mark, a token that
+        the session claims to hold, because the daemon names it among those that have ended.
+        """
+        hello = session.hello() | {"holds": [mark]}
         for _ in range(HELLOS_MOST):
             session.socket.send(msgpack.packb(hello))
             self.thrown["hello"] += 1
             for message in session.receive(WELCOME_MS, self.heard):
-                if message["type"] == "welcome":
+                if message["type"] == "welcome" and message["ended"] == [mark]:
                     return True
                 if message.get("code") == "too-old" and message["n"] == hello["n"]:
                     return False

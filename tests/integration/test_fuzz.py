@@ -16,6 +16,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgpack
 import pytest
 
 from tests.integration import fuzzer_main
@@ -169,3 +170,14 @@ def test_a_fuzzer_goes_on_although_a_mutant_has_said_hello_in_its_next_session(
 
         assert session.name == "session-7-2"
         assert fuzzer.heard == {"too-old": 1, "welcome": 1}
+
+
+def test_a_fuzzer_settles_no_earlier_if_the_welcome_of_another_hello_is_on_its_way(daemon: DaemonFactory) -> None:
+    it = daemon()
+
+    with closing(fuzzer_main.Fuzzer(it.url, 7)) as fuzzer:
+        session = fuzzer.begin(fuzzer.sockets[0])
+        session.socket.send(msgpack.packb(session.hello()))
+        fuzzer.settle()
+
+        assert fuzzer.heard == {"welcome": fuzzer.thrown["hello"] + 1}
