@@ -18,3 +18,7 @@ ProjectSort = Literal[
 FetcherSort = Literal["session", "name", "capacity", "holds", "oldest", "done", "failed", "silent"]
 Resolution = Literal["minute", "hour"]
 FailuresBy = Literal["error", "host", "fetcher", "project"]
+FlowState = Literal["staged", "unrolling", "running", "success", "failed", "cancelled"]
+"""Of a flow: how far it is, or how it ended."""
+FlowTaskState = Literal["staged", StateName, "unknown"]
+"""Of a task of a flow; ``staged``: it is not made yet, ``unknown``: it has been forgotten."""

@@ -12,6 +12,8 @@ from taskqueue.protocol.views import (
     Counts,
     FailureGroup,
     FetcherView,
+    FlowTaskView,
+    FlowView,
     LogEntry,
     OperationView,
     Point,
@@ -237,6 +239,38 @@ class OperationsReply(Reply, tag="operations-reply"):
     operations: list[OperationView]
 
 
+class FlowStaged(Reply, tag="flow-staged"):
+    """Answers ``flow-stage``.
+
+    Attributes:
+        staged: tasks of the flow that are kept so far.
+        errors: why none of these tasks were kept; empty: all were.
+    """
+
+    staged: int
+    errors: list[ItemError] = []
+
+
+class FlowReply(Reply, tag="flow-reply"):
+    """Answers ``flow-submit``, ``flow-show`` and ``flow-cancel``."""
+
+    flow: FlowView
+
+
+class FlowsReply(Reply, tag="flows-reply"):
+    """Answers ``flow-list``: a page; ``more``: there are flows after the last one of it."""
+
+    flows: list[FlowView]
+    more: bool
+
+
+class FlowTasksReply(Reply, tag="flow-tasks-reply"):
+    """Answers ``flow-tasks``: a page; ``next`` asks for the one after it, None: there is none."""
+
+    tasks: list[FlowTaskView]
+    next: int | None = None
+
+
 class LogReply(Reply, tag="log-reply"):
     """Answers ``log``: a page, the newest first; ``next`` asks for the one after it, 0: there is none."""
 
@@ -289,7 +323,7 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | StatsReply | HistoryReply
     | ProjectReply | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply | OperationReply
-    | OperationsReply | LogReply | VerifyReply | ErrorReply
+    | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply | LogReply | VerifyReply | ErrorReply
 )  # fmt: skip
 
 

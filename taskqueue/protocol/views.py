@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from taskqueue.protocol.choices import AttemptOutcome, ProjectState
+from taskqueue.protocol.choices import AttemptOutcome, FlowState, FlowTaskState, ProjectState
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
 
@@ -273,6 +273,49 @@ class OperationView(Struct, omit_defaults=True):
     filter: TaskFilter = TaskFilter()
     priority: int | None = None
     exetime: float | None = None
+
+
+class FlowView(Struct, omit_defaults=True, gc=False):
+    """A flow as people see it.
+
+    Attributes:
+        flow: its name in its project.
+        tasks: that it has.
+        unrolled: of these, those that have been made.
+        counts: of these, by state.
+        began_at: unix seconds when it was submitted; of a stage, when its first task arrived.
+        ended_at: unix seconds when the last of its tasks was over; 0: not yet.
+    """
+
+    project: str
+    flow: str
+    state: FlowState
+    tasks: int
+    counts: Counts
+    unrolled: int = 0
+    began_at: float = 0.0
+    ended_at: float = 0.0
+
+
+class FlowTaskView(Struct, omit_defaults=True, gc=False):
+    """A task of a flow.
+
+    Attributes:
+        index: its place in the flow, from 0.
+        depends_on: what it waits for: indices of tasks of the flow, project and taskid of others.
+        missing: of these, those that it still waits for.
+        seconds: that its last attempt took; 0: there was none.
+        ended_at: unix seconds; 0: it is not over.
+    """
+
+    index: int
+    taskid: str
+    url: str
+    state: FlowTaskState
+    depends_on: list[int | tuple[str, str]] = []
+    missing: int = 0
+    seconds: float = 0.0
+    ended_at: float = 0.0
 
 
 class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -31,6 +31,8 @@ from taskqueue.protocol.views import (
     CronView,
     FailureGroup,
     FetcherView,
+    FlowTaskView,
+    FlowView,
     LogEntry,
     OperationView,
     Point,
@@ -70,6 +72,8 @@ PARTS: dict[type[Struct], str] = {
     OperationView: "operation-reply",
     FailureGroup: "failures-reply",
     LogEntry: "log-reply",
+    FlowView: "flow-reply",
+    FlowTaskView: "flow-tasks-reply",
     Point: "stats-history-reply",
 }
 """What messages are made of, and the section whose tables list its fields."""
@@ -223,6 +227,8 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
         ("task-reply", get_args(choices.StateName)),
         ("failures", get_args(choices.FailuresBy)),
         ("task-reply", get_args(choices.AttemptOutcome)),
+        ("flow-reply", get_args(choices.FlowState)),
+        ("flow-tasks-reply", get_args(choices.FlowTaskState)),
     ],
 )
 def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, ...]) -> None:

@@ -1,0 +1,93 @@
+"""Requests about flows: graphs of tasks that are accepted at once.
+
+    flow-stage … flow-stage ──► flow-submit ──► runs by itself ──► flow-show, flow-tasks
+
+A flow belongs to a project and has a name in it. What has been sent of one that is not submitted yet is a *stage*.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from taskqueue.protocol.crawl_requests import Change, Request
+from taskqueue.protocol.fields import MAX_BATCH, GroupName, NewTask, Number, ProjectName
+
+FlowName = ProjectName
+"""Of a flow, in its project; free again when the flow has been forgotten."""
+
+FLOW_WAIT_MOST_SECONDS = 60.0
+
+FLOW_TASKS_MOST = 1000
+"""Most tasks in one ``flow-tasks-reply``."""
+
+
+class FlowStage(Request, tag="flow-stage"):
+    """Keep tasks for a flow that is about to be submitted; a stage that nobody submits is dropped after an hour.
+
+    Attributes:
+        first: index of the first of these tasks in the flow, from 0; tasks sent before with the same indices are
+            overwritten.
+        tasks: parents first: a task waits for earlier tasks of the flow, or for any that are no part of it.
+    """
+
+    project: ProjectName
+    flow: FlowName
+    first: Number
+    tasks: Annotated[list[NewTask], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class FlowSubmit(Request, tag="flow-submit"):
+    """Accept what is staged of a flow, in one commit and whatever its size; its tasks are made by and by.
+
+    Attributes:
+        count: tasks that the flow must have; another number of staged ones is refused.
+        reuse: tasks that are known already become part of the flow as they are; else one of these refuses it.
+    """
+
+    project: ProjectName
+    flow: FlowName
+    count: Annotated[int, Meta(ge=1, le=2**32 - 1)]
+    reuse: bool = False
+
+
+class FlowShow(Request, tag="flow-show"):
+    """How far is a flow? Answers when it has ended, or after ``seconds``, whichever comes first."""
+
+    project: ProjectName
+    flow: FlowName
+    seconds: Annotated[float, Meta(ge=0, le=FLOW_WAIT_MOST_SECONDS)] = 0.0
+
+
+class FlowList(Request, tag="flow-list"):
+    """Which flows are there? A page, in the order of projects and then of names.
+
+    Attributes:
+        project: of this one only; empty: of all.
+        after: flows after this one, ``project/flow``; who pages goes on so.
+    """
+
+    project: GroupName = ""
+    after: Annotated[str, Meta(max_length=129)] = ""
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class FlowTasks(Request, tag="flow-tasks"):
+    """Which tasks has a flow, and how far is each? A page, in the order in which they were staged.
+
+    Attributes:
+        after: the ``next`` of the page before; None: from the first task on. A page may have fewer than ``limit``.
+    """
+
+    project: ProjectName
+    flow: FlowName
+    after: Number | None = None
+    limit: Annotated[int, Meta(ge=1, le=FLOW_TASKS_MOST)] = FLOW_TASKS_MOST
+
+
+class FlowCancel(Change, tag="flow-cancel"):
+    """End the live tasks of a flow, by and by; a stage is dropped."""
+
+    project: ProjectName
+    flow: FlowName
