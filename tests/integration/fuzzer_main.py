@@ -26,6 +26,8 @@ CHUNK = 2500
 SOCKETS = 3
 SESSION_FRAMES = 100
 """Thrown inside one session; a mutant may have made it useless, with a request number of 2^62 for instance."""
+LEAP = 2**19
+"""By how much the last number of a session exceeds its others; twice as much would be too far."""
 WELCOME_MS = 2000
 """Silence after which a hello is repeated."""
 HELLOS_MOST = 15
@@ -64,8 +66,7 @@ class Session:
 
     def bye(self) -> Message:
         """Whatever mutants have made of this session: it has seen everything, holds nothing, and wants nothing."""
-        last = 2**63 - 1
-        return self.request("hello", capacity=0, projects=PROJECTS, seen=last) | {"n": last}
+        return self.request("hello", capacity=0, projects=PROJECTS, seen=2**63 - 1) | {"n": self.n + LEAP}
 
     def receive(self, milliseconds: int, heard: Counter[str]) -> Iterator[Message]:
         """Take in, and count, what comes until there is silence for so long."""

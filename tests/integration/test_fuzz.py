@@ -181,3 +181,14 @@ def test_a_fuzzer_settles_no_earlier_if_the_welcome_of_another_hello_is_on_its_w
         fuzzer.settle()
 
         assert fuzzer.heard == {"welcome": fuzzer.thrown["hello"] + 1}
+
+
+def test_a_fuzzer_that_leaves_a_session_is_heeded(daemon: DaemonFactory) -> None:
+    it = daemon()
+
+    with closing(fuzzer_main.Fuzzer(it.url, 7)) as fuzzer:
+        session = fuzzer.begin(fuzzer.sockets[0])
+        session.socket.send(msgpack.packb(session.bye()))
+        fuzzer.settle()
+
+        assert fuzzer.heard == {"welcome": fuzzer.thrown["hello"] + 1}
