@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "status": "Show the daemon's projects and fetchers.",
     "top": "Show them live.",
     "fetchers": "List fetchers: what they hold, and whether one is stuck.",
+    "fetcher": "Have the fetchers of a name finish, and go on: drain, resume, show.",
     "stats": "Show what happened to projects in the last minutes, hours and days.",
     "failures": "Show what failed lately, and why: by error, host, fetcher or project.",
     "why": "Say why nothing of a project, or not a task, is handed out.",

@@ -7,6 +7,7 @@ from typing import Final
 
 from taskqueue.core.admin import (
     change_log,
+    draining,
     failure_counts,
     invariants,
     operations,
@@ -21,7 +22,7 @@ from taskqueue.protocol.requests import AnyRequest
 
 _MODULES: Final = (
     push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_list, why, operations,
-    failure_counts, change_log, invariants,
+    failure_counts, change_log, draining, invariants,
 )  # fmt: skip
 
 ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)

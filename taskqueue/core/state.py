@@ -81,6 +81,7 @@ class State:
         failures: which failed attempts the store has.
         failure_counts: requests for them that are under way, by session and number, in the order of their turns.
         waits: requests that are to be answered later.
+        drained: names of fetchers that get no new tasks, in the order in which they were drained.
     """
 
     def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, due_at: DueAt) -> None:
@@ -111,6 +112,7 @@ class State:
         self.failures = FailureLog(loaded.first_failure, loaded.last_failure)
         self.failure_counts: OrderedDict[tuple[str, int], FailureCount] = OrderedDict()
         self.waits = Waits()
+        self.drained = dict.fromkeys(loaded.drained)
         self._n = Token(loaded.epoch << EPOCH_SHIFT)
 
     # ------------------------------------------------------------------------------------ numbers, projects

@@ -50,6 +50,7 @@ class Welcome(Reply, tag="welcome"):
         max_message: bytes of the longest message it takes.
         version: of the daemon's software.
         ended: tokens among the hello's ``holds`` whose leases are not in force.
+        draining: it gets no new tasks: it is to finish what it has begun and to hand back the rest.
     """
 
     epoch: int
@@ -57,6 +58,7 @@ class Welcome(Reply, tag="welcome"):
     max_message: int
     version: str = ""
     ended: list[int] = []
+    draining: bool = False
 
 
 class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
@@ -116,6 +118,7 @@ class FetchersReply(Reply, tag="fetchers-reply"):
     Attributes:
         more: there are fetchers after the last one of this page.
         found: fetchers that all pages together have; ``capacity`` and ``holds`` are theirs in all.
+        away: names that are drained and that nobody has now, the first AWAY_SHOWN of them.
     """
 
     fetchers: list[FetcherView]
@@ -123,6 +126,25 @@ class FetchersReply(Reply, tag="fetchers-reply"):
     found: int
     capacity: int
     holds: int
+    away: list[str] = []
+
+
+class FetcherReply(Reply, tag="fetcher-reply"):
+    """Answers ``fetcher-show`` and ``fetcher-do``.
+
+    Attributes:
+        fetcher: the name that was asked for.
+        draining: it is drained.
+        found: fetchers that have it now; ``capacity`` and ``holds`` are theirs in all.
+        fetchers: the first of them, by pseudonym; of ``fetcher-do`` none.
+    """
+
+    fetcher: str
+    draining: bool
+    found: int
+    capacity: int
+    holds: int
+    fetchers: list[FetcherView] = []
 
 
 class StatsReply(Reply, tag="stats-reply"):
@@ -321,14 +343,17 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 
 
 AnyReply = (
-    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | StatsReply | HistoryReply
-    | ProjectReply | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply | OperationReply
-    | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply | LogReply | VerifyReply | ErrorReply
+    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | FetcherReply | StatsReply
+    | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply
+    | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply | LogReply | VerifyReply
+    | ErrorReply
 )  # fmt: skip
 
 
 class HelloWanted(Struct, kw_only=True, tag_field="type", tag="hello-wanted"):
-    """To a fetcher that has said no hello since the scheduler started, and so gets nothing: say one."""
+    """To a fetcher: say a hello. It has said none since the scheduler started, and so gets nothing; or its name was
+    drained or resumed, which the welcome tells.
+    """
 
     v: int = PROTOCOL
     epoch: int

@@ -76,6 +76,29 @@ class Fetchers(Request, tag="fetchers"):
     skip: Number = 0
 
 
+FetcherName = Annotated[str, Meta(min_length=1, max_length=128)]
+"""Of fetchers, as in their hellos; of one that has none, its pseudonym."""
+
+
+class FetcherShow(Request, tag="fetcher-show"):
+    """Tell about the fetchers of one name."""
+
+    fetcher: FetcherName
+
+
+FetcherAction = Literal["drain", "resume"]
+
+
+class FetcherDo(Change, tag="fetcher-do"):
+    """Do something with all fetchers of one name, with those too that come later.
+
+    ``drain``: they get no new tasks; ``resume``: they do again.
+    """
+
+    fetcher: FetcherName
+    action: FetcherAction
+
+
 class Stats(Request, tag="stats"):
     """What happened over 5 minutes, 1 hour, 1 day, and all: projects in the order of their names, after ``after``."""
 
@@ -303,9 +326,9 @@ class Verify(Request, tag="verify"):
 
 
 AnyRequest = (
-    Hello | NewTasks | Done | Extend | Release | Status | Fetchers | Stats | StatsHistory | ProjectShow | ProjectSet
-    | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow | TaskRetry | TaskCancel
-    | TaskList | Failures | Bulk | OperationShow | OperationList | Log | Verify
+    Hello | NewTasks | Done | Extend | Release | Status | Fetchers | FetcherShow | FetcherDo | Stats | StatsHistory
+    | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
+    | TaskRetry | TaskCancel | TaskList | Failures | Bulk | OperationShow | OperationList | Log | Verify
 )  # fmt: skip
 
 

@@ -172,6 +172,7 @@ class FetcherView(Struct, omit_defaults=True):
         address: of its machine; empty: not known.
         oldest_seconds: since it was handed the oldest of the tasks that it holds.
         done, failed: attempts of what it was handed that ended so since the daemon's start, timeouts among the failed.
+        draining: it gets no new tasks, and finishes those that it holds.
     """
 
     session: str
@@ -184,6 +185,7 @@ class FetcherView(Struct, omit_defaults=True):
     oldest_seconds: float = 0.0
     done: int = 0
     failed: int = 0
+    draining: bool = False
 
 
 class Attempt(Struct, array_like=True, frozen=True, gc=False):

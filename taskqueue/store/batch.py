@@ -44,6 +44,8 @@ def batch_of(writes: WriteSet) -> Batch:
     _add_operations(batch, writes)
     _add_failures(batch, writes)
     _add_log(batch, writes.log)
+    if writes.drained is not None:
+        batch.puts[META].append((layout.DRAINED_KEY, layout.encode(writes.drained)))
     if writes.points or writes.slices or writes.dropped_slices:
         _add_points(batch, writes)
     return batch

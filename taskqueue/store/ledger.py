@@ -96,6 +96,7 @@ class Ledger:
             last_failure=self._failure(self._store.scan_back),
             history={resolution: load_slices(self._store, resolution) for resolution in SECONDS},
             next_log=stored_number(self._store, layout.NEXT_LOG_KEY, FIRST_ENTRY),
+            drained=self._drained(),
         )
 
     def find(self, needs: Needs) -> Found:
@@ -167,6 +168,11 @@ class Ledger:
                 task.lease.deferred = decode_record(layout.DEFERRED, key, layout.decode_deferred, value)
                 task.kept_deferred = True
         return leased
+
+    def _drained(self) -> list[str]:
+        """Names of fetchers that get nothing; none in a store of before there were any."""
+        (value,) = self._store.get(META, [layout.DRAINED_KEY])
+        return [] if value is None else decode_record(META, layout.DRAINED_KEY, layout.decode_drained, value)
 
     def _failure(self, scan: Callable[[Family, bytes, bytes, int], list[tuple[bytes, bytes]]]) -> int:
         """The key of the first failure that a scan returns; 0 if there is none."""

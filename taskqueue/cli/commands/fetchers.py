@@ -9,6 +9,7 @@ import click
 from taskqueue.cli.input.daemon import Daemon, all_fetchers, check_group, daemon_options
 from taskqueue.cli.input.names import group_option, project_name
 from taskqueue.cli.output.json_output import json_lines_option, print_lines
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import FetcherSort
@@ -34,8 +35,8 @@ def fetchers(
     url: str,
     timeout: float,
 ) -> None:
-    """List fetchers: what each holds of how much it takes, since when the oldest of it, what came of its attempts since
-    the daemon's start, since when it is silent, where it is, and whose tasks it wants.
+    """List fetchers: whether each is draining, what it holds of how much it takes, since when the oldest of it, what
+    came of its attempts since the daemon's start, since when it is silent, where it is, and whose tasks it wants.
 
     One whose oldest task is old is stuck, or at a slow site; `taskqueue task list --state processing` has the tasks.
     `--sort oldest` has those first that have held a task for longest, `silent` those that have not been heard for
@@ -56,3 +57,6 @@ def fetchers(
         from taskqueue.cli.output import tables
 
         tables.show(tables.of_fetchers(found))
+        away = [] if project or group or part else client.fetchers.list(limit=1).away
+        if away:
+            say(f"drained, and not connected: {', '.join(away)}")

@@ -80,8 +80,8 @@ def _brief(name: str) -> str:
 
 
 def of_fetchers(views: Iterable[FetcherView]) -> Table:
-    """A row per fetcher: tasks held and capacity, age of the oldest, outcomes of its attempts."""
-    table = bare_table([], ["holds", "oldest", "done", "failed", "silent"], ["address", "projects"])
+    """A row per fetcher: whether it drains, tasks held and capacity, age of the oldest, outcomes of its attempts."""
+    table = bare_table(["state"], ["holds", "oldest", "done", "failed", "silent"], ["address", "projects"])
     table.columns.insert(0, Column("fetcher", overflow="fold"))
     for view in views:
         table.add_row(*map(Text, fetcher_cells(view)))
@@ -92,6 +92,7 @@ def fetcher_cells(view: FetcherView) -> tuple[str, ...]:
     """The columns of a fetcher."""
     return (
         view.name or view.session,
+        "draining" if view.draining else "",
         f"{view.holds:,}/{view.capacity:,}",
         duration_text(view.oldest_seconds) if view.holds else "",
         f"{view.done:,}",

@@ -112,15 +112,16 @@ def _fetcher(head: str, width: int, sort: str, place: int) -> Column[FetcherView
 
 
 FETCHER_CELLS: Final = (
-    _fetcher("holds", 13, "holds", 1),
-    _fetcher("oldest", 9, "oldest", 2),
-    _fetcher("done", 9, "done", 3),
-    _fetcher("failed", 9, "failed", 4),
-    _fetcher("silent", 9, "silent", 5),
-    _fetcher("address", 15, "", 6),
-    _fetcher("projects", 30, "", 7),
+    _fetcher("state", 8, "", 1),
+    _fetcher("holds", 13, "holds", 2),
+    _fetcher("oldest", 9, "oldest", 3),
+    _fetcher("done", 9, "done", 4),
+    _fetcher("failed", 9, "failed", 5),
+    _fetcher("silent", 9, "silent", 6),
+    _fetcher("address", 15, "", 7),
+    _fetcher("projects", 30, "", 8),
 )
-FETCHER_FIRST: Final = ("holds", "oldest", "failed", "silent", "done", "address", "projects")
+FETCHER_FIRST: Final = ("holds", "state", "oldest", "failed", "silent", "done", "address", "projects")
 
 
 def rows_that_fit(height: int) -> int:

@@ -1,4 +1,4 @@
-"""``client.fetchers``: who wants or holds tasks."""
+"""``client.fetchers``: who wants or holds tasks, and who is to get no more of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.replies import FetchersReply
-from taskqueue.protocol.requests import Fetchers
+from taskqueue.protocol.replies import FetcherReply, FetchersReply
+from taskqueue.protocol.requests import FetcherDo, Fetchers, FetcherShow
 from taskqueue.protocol.views import FetcherView
 
 
@@ -62,3 +62,26 @@ class AsyncFetchers:
             if not page.more:
                 return
             page = await self.list(page.fetchers[-1].session, limit=500, project=project)
+
+    async def show(self, name: str) -> FetcherReply:
+        """The fetchers of one name; one that has none has its pseudonym.
+
+        Raises:
+            RequestRejected: nobody of that name is connected, and it is not drained.
+        """
+        return await self._exchange.ask(FetcherShow(session="", n=0, fetcher=name), FetcherReply)
+
+    async def drain(self, name: str) -> FetcherReply:
+        """Give no new tasks to fetchers of this name, nor to those that come later under it, until ``resume``.
+
+        They finish what they have begun, and hand back the rest. Nobody has to have the name now: see ``found``.
+        """
+        return await self._exchange.ask(FetcherDo(session="", n=0, fetcher=name, action="drain"), FetcherReply)
+
+    async def resume(self, name: str) -> FetcherReply:
+        """Give tasks to fetchers of this name again.
+
+        Raises:
+            RequestRejected: nobody of that name is connected, and it is not drained.
+        """
+        return await self._exchange.ask(FetcherDo(session="", n=0, fetcher=name, action="resume"), FetcherReply)

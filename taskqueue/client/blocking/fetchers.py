@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
 from taskqueue.client.connection.background import Background
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.replies import FetchersReply
+from taskqueue.protocol.replies import FetcherReply, FetchersReply
 from taskqueue.protocol.views import FetcherView
 
 
@@ -56,3 +56,26 @@ class BlockingFetchers:
             if not page.more:
                 return
             page = self.list(page.fetchers[-1].session, limit=500, project=project)
+
+    def show(self, name: str) -> FetcherReply:
+        """The fetchers of one name; one that has none has its pseudonym.
+
+        Raises:
+            RequestRejected: nobody of that name is connected, and it is not drained.
+        """
+        return self._background.run(self._client.show(name))
+
+    def drain(self, name: str) -> FetcherReply:
+        """Give no new tasks to fetchers of this name, nor to those that come later under it, until ``resume``.
+
+        They finish what they have begun, and hand back the rest. Nobody has to have the name now: see ``found``.
+        """
+        return self._background.run(self._client.drain(name))
+
+    def resume(self, name: str) -> FetcherReply:
+        """Give tasks to fetchers of this name again.
+
+        Raises:
+            RequestRejected: nobody of that name is connected, and it is not drained.
+        """
+        return self._background.run(self._client.resume(name))

@@ -162,6 +162,8 @@ def _check_session(state: State, session: Session) -> Iterator[str]:
             yield f"holds task {task.taskid!r} by the lease of another session"
         if task.project not in state.projects.by_number:
             yield f"holds task {task.taskid!r} of a project that is not known"
+    if session.last_hello and session.label in state.drained and not session.draining:
+        yield "may have tasks, although its name is drained"
 
 
 def _verify(turn: TurnState, request: Verify) -> VerifyReply:

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import astuple
 
-from taskqueue.core.admin import change_log
+from taskqueue.core.admin import change_log, draining
 from taskqueue.core.admin.pages import of_fetchers, of_projects, of_stats, that_fit
 from taskqueue.core.admin.window_views import windows_of
 from taskqueue.core.projects.project import Project
@@ -75,6 +75,8 @@ def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
         state.projects.named(message.project)
     page = of_fetchers(turn, message)
     room = room_in(state.config.max_message)
+    away = that_fit(state, draining.away(state), room // 4)
+    room -= len(state.environment.pack(away))
     shown = that_fit(state, (session.view(turn.now.boot) for session in page.sessions), room)
     return FetchersReply(
         n=message.n,
@@ -83,6 +85,7 @@ def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
         found=len(page.found),
         capacity=sum(session.capacity for session in page.found),
         holds=sum(len(session.leases) for session in page.found),
+        away=away,
     )
 
 

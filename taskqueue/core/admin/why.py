@@ -10,7 +10,7 @@ Times are told as durations from now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Final
 
@@ -37,6 +37,9 @@ HEARTBEATS_AT_LEAST: Final = 2
 
 ERROR_CHARS: Final = 200
 """Characters of an error that a sentence quotes."""
+
+NAMES_TOLD: Final = 3
+"""Fetchers that a sentence names."""
 
 
 def why(turn: TurnState, request: Why) -> WhyReply:
@@ -192,13 +195,24 @@ def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
         yield "has tasks to hand out, but no fetcher is connected"
     elif not asking:
         yield "has tasks to hand out, but no fetcher asks for them"
+    elif all(session.draining for session in asking):
+        yield f"has tasks to hand out, but all fetchers that ask for them are draining: {_resumable(asking)}"
     elif any(state.connections.is_crowded(session) for session in asking):
         most = most_at_one(state.config.max_leases)
         yield f"waits for a task to be done: its fetchers' connection has {most}, half of limits.max_leases"
     elif all(session.free <= 0 for session in asking):
-        held = sum(len(session.leases) for session in asking)
-        slots = sum(session.capacity for session in asking)
-        yield f"has tasks to hand out, but all fetchers that ask for them are full ({held} of {slots} slots)"
+        taking = [session for session in asking if not session.draining]
+        held = sum(len(session.leases) for session in taking)
+        slots = sum(session.capacity for session in taking)
+        rest = f", and {len(asking) - len(taking)} drain" if len(taking) < len(asking) else ""
+        yield f"has tasks to hand out, but all fetchers that ask for them are full ({held} of {slots} slots){rest}"
+
+
+def _resumable(draining: Sequence[Session]) -> str:
+    """Names of fetchers, the first NAMES_TOLD of them, and how they get tasks again."""
+    names = list(dict.fromkeys(session.label for session in draining))
+    more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
+    return f"{', '.join(names[:NAMES_TOLD])}{more}; go on with: taskqueue fetcher resume {names[0]}"
 
 
 def _look_at_memory(turn: TurnState, project: Project) -> Iterator[str]:

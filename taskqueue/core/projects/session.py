@@ -73,6 +73,7 @@ class Session:
         rest_until: boot-clock seconds until which it gets nothing; 0: it may have tasks now.
         rest_seconds: how long its last rest was; 0: it had none, or a report of it has counted since.
         waits: requests of it that are to be answered later; see ``waiters``.
+        draining: its name is drained, or was when it said its last hello: it gets nothing, whatever its room.
     """
 
     __slots__ = (
@@ -81,6 +82,7 @@ class Session:
         "capacity",
         "crashed",
         "done",
+        "draining",
         "ended",
         "failed",
         "given_up",
@@ -134,6 +136,7 @@ class Session:
         self.rest_until = 0.0
         self.rest_seconds = 0.0
         self.waits = 0
+        self.draining = False
 
     @property
     def label(self) -> str:
@@ -142,8 +145,8 @@ class Session:
 
     @property
     def free(self) -> int:
-        """How many more tasks it will take; none if negative. 0 while it rests."""
-        if self.rest_until:
+        """How many more tasks it will take; none if negative. 0 while it rests, or drains."""
+        if self.rest_until or self.draining:
             return 0
         return self.capacity - len(self.leases) - len(self.ended) + len(self.passed)
 
@@ -190,11 +193,11 @@ class Session:
         """It has handed back tasks unstarted; returns when it may have tasks again (boot-clock seconds; 0: at once).
 
         A fetcher that lowers its capacity first has stated its room truthfully all the time. One that doesn't would be
-        handed the same tasks again at once.
+        handed the same tasks again at once, unless it drains.
         """
         excess = count - self.given_up
         self.given_up = max(0, -excess)
-        if excess > 0 and self.capacity:
+        if excess > 0 and self.capacity and not self.draining:
             self.rest_seconds = min(max(REST_SECONDS, 2 * self.rest_seconds), REST_MOST_SECONDS)
             self.rest_until = now + self.rest_seconds
         return self.rest_until
@@ -240,6 +243,7 @@ class Session:
             oldest_seconds=self.oldest_seconds(now),
             done=self.done,
             failed=self.failed,
+            draining=self.draining,
         )
 
     def oldest_seconds(self, now: Boot) -> float:

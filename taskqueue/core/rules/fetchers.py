@@ -58,6 +58,7 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
         _give_back_lost(turn, session, message)
         state.memory.ended_changed(-len(session.ended))
         session.take_hello(message)
+        session.draining = session.label in state.drained
         session.keep_ended(state.config.max_leases - state.memory.ended)
         state.memory.ended_changed(+len(session.ended))
         _send_unseen(turn, session, message.seen)
@@ -70,6 +71,7 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
         max_message=config.max_message,
         version=config.version,
         ended=[token for token in message.holds if token not in session.leases],
+        draining=session.draining,
     )
 
 

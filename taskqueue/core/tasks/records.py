@@ -219,6 +219,7 @@ class WriteSet(Struct):
         failures_from: failures with smaller keys are to go; 0: none.
         log: new entries; each replaces the one of its number - LOG_MOST.
         points, slices, dropped_slices: the history of events, see ``history``.
+        drained: all names of fetchers that get nothing, if they have changed.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -243,6 +244,7 @@ class WriteSet(Struct):
     points: list[KeptPoint] = field(default_factory=list)
     slices: list[KeptSlice] = field(default_factory=list)
     dropped_slices: list[DroppedSlices] = field(default_factory=list)
+    drained: list[str] | None = None
 
 
 OUTCOME_WINDOW = 64
@@ -263,6 +265,7 @@ class Loaded(Struct):
         next_log: the number for the next entry of the log.
         members: see ``WriteSet``; of operations that have not ended.
         first_failure, last_failure: keys of them; 0: there is none.
+        drained: names of fetchers that get nothing.
     """
 
     epoch: int
@@ -281,3 +284,4 @@ class Loaded(Struct):
     last_failure: int = 0
     next_log: int = 1
     history: dict[Resolution, LoadedSlices] = field(default_factory=dict)
+    drained: list[str] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 | family | key | value |
 |---|---|---|
-| meta | name | format, epoch, boot id, clean flag, secret, numbers for the next project and log entry |
+| meta | name | format, epoch, boot id, clean flag, secret, numbers for the next project and log entry; drained names |
 | projects | project | ProjectRecord |
 | ids | project, taskid | record |
 | specs | project, seq | taskid, url, schedule, body |
@@ -106,6 +106,7 @@ CLEAN_KEY: Final = b"clean"
 NEXT_PROJECT_KEY: Final = b"next_project"
 NEXT_LOG_KEY: Final = b"next_log"
 SECRET_KEY: Final = b"secret"
+DRAINED_KEY: Final = b"drained"
 
 UNREADABLE: Final = (PackingError, MsgspecError, ValueError, IndexError)
 """What the decoders raise for bytes that they did not write; UnicodeDecodeError is a ValueError."""
@@ -342,6 +343,7 @@ decode_counters: Final = Decoder(CountersRecord).decode
 decode_bucket: Final = Decoder(BucketRecord).decode
 decode_operation: Final = Decoder(OperationRecord).decode
 decode_members: Final = Decoder(list[int]).decode
+decode_drained: Final = Decoder(list[str]).decode
 decode_failure: Final = Decoder(Failure).decode
 decode_log: Final = Decoder(ChangeRecord).decode
 decode_point: Final = Decoder(tuple[int, int, int, int, int, int]).decode

@@ -15,7 +15,9 @@ from taskqueue.protocol.requests import (
     AnyRequest,
     Bulk,
     Failures,
+    FetcherDo,
     Fetchers,
+    FetcherShow,
     Hello,
     Incoming,
     Log,
@@ -67,6 +69,8 @@ def questions(world: World) -> Iterator[AnyRequest]:
         yield Failures(session="x", n=world.n(), by=by)
     yield Why(session="x", n=world.n(), project="news")
     yield ProjectShow(session="x", n=world.n(), project="news")
+    yield FetcherShow(session="x", n=world.n(), fetcher=world.pseudonym(ID))
+    yield FetcherDo(session="x", n=world.n(), fetcher=world.pseudonym(ID), action="drain")
     for kind in (Status, Fetchers, Stats, StatsHistory, Log, OperationList, Verify):
         yield kind(session="x", n=world.n())
 
