@@ -65,6 +65,12 @@ LAST_SECONDS = 0.2
     show_default=True,
     help="How often to say how many tasks were done and failed, and how fast, while there are any.",
 )
+@click.option("--name", metavar="NAME", help="For `taskqueue fetchers` and `fetcher drain`; without it, host:pid.")
+@click.option(
+    "--exit-when-drained",
+    is_flag=True,
+    help="End when `taskqueue fetcher drain NAME` was said and all that it held is over.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong; the same as --log-level warning.")
 @click.option(
     "--log-level",
@@ -82,6 +88,8 @@ def work(
     extend: bool,
     grace: float,
     summary: float,
+    name: str | None,
+    exit_when_drained: bool,
     quiet: bool,
     log_level: str,
     url: str,
@@ -110,6 +118,8 @@ def work(
         extend=extend,
         grace=grace,
         summary_seconds=summary,
+        name=name,
+        exit_when_drained=exit_when_drained,
     ).run()
     _end_hanging()
 

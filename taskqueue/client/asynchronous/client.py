@@ -35,6 +35,7 @@ from taskqueue.client.connection.hold_open import Holding
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.connection.session_events import HandedOut
+from taskqueue.client.fetcher.draining import Draining
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.leases import Leases
 from taskqueue.client.fetcher.relay import Relay
@@ -94,8 +95,9 @@ class AsyncClient:
         self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
         self.timeout = timeout
         session = ClientSession(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
-        exchange = self._exchange = Exchange(self.url, session, timeout, self._arrive, connect_timeout)
+        exchange = self._exchange = Exchange(self.url, session, timeout, self._arrive, self._look, connect_timeout)
         self.reachability = exchange.reachability
+        self.draining = Draining(session)
         self._leases = Leases(exchange)
         self._fetching = FetchBuffer(session, exchange.pump, self._leases.release_soon)
         self._relay = Relay(session, exchange.pump)
@@ -217,18 +219,21 @@ class AsyncClient:
                 return await self._fetching.select(n, projects)
         return []
 
-    async def stream(self, projects: Iterable[str] | None = None, *, capacity: int = 16) -> AsyncGenerator[Task, None]:
+    async def stream(
+        self, projects: Iterable[str] | None = None, *, capacity: int = 16, until_drained: bool = False
+    ) -> AsyncGenerator[Task, None]:
         """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
 
         Args:
             projects: whose tasks; None is any project's.
             capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
+            until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
         """
         await self._exchange.ready()
         consumer = self._fetching.join(projects, capacity)
         try:
-            while True:
-                for task in await self._fetching.take(consumer, 1):
+            while tasks := await self._fetching.take(consumer, 1, until_drained=until_drained):
+                for task in tasks:
                     self._fetching.begin(task.token, consumer)
                     yield task
         finally:
@@ -287,6 +292,24 @@ class AsyncClient:
         """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""
         return await self._leases.extend(task, seconds)
 
+    async def drained(self, timeout: float = inf) -> bool:  # noqa: ASYNC109 - the blocking client has no other way
+        """Wait until somebody has drained this client's name, and all that it held is over: then it may end.
+
+        As soon as this client is told, no task comes any more, and those that wait here go back. It ends nothing by
+        itself, and if the name is resumed tasks come again.
+
+        Args:
+            timeout: seconds to wait; 0: only look.
+
+        Returns:
+            Whether it is so.
+        """
+        self._exchange.open()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit(timeout)):
+                await self.draining.finished.wait()
+        return self.draining.finished.is_set()
+
     # ------------------------------------------------------------------------------------ how things are
 
     async def status(
@@ -332,6 +355,10 @@ class AsyncClient:
     async def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""
         return (await self._exchange.ask(Verify(session="", n=0), VerifyReply)).problems
+
+    def _look(self) -> None:
+        if self.draining.look():
+            self._fetching.drain()
 
     def _arrive(self, handed: HandedOut, now: float) -> None:
         self._fetching.arrive(handed.tasks, handed.fetch, now)

@@ -156,14 +156,17 @@ class Client:
         """
         return self._background.run(self._client.select(n, projects=projects, timeout=timeout))
 
-    def stream(self, projects: Iterable[str] | None = None, *, capacity: int = 16) -> Iterator[Task]:
+    def stream(
+        self, projects: Iterable[str] | None = None, *, capacity: int = 16, until_drained: bool = False
+    ) -> Iterator[Task]:
         """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
 
         Args:
             projects: whose tasks; None is any project's.
             capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
+            until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
         """
-        return self._background.iterate(self._client.stream(projects, capacity=capacity))
+        return self._background.iterate(self._client.stream(projects, capacity=capacity, until_drained=until_drained))
 
     def done(self, task: Task, new: Iterable[Item] = ()) -> Reported:
         """Say that a task succeeded, and which tasks came out of it; both are kept together or not at all.
@@ -202,6 +205,20 @@ class Client:
     def extend(self, task: Task, seconds: float | None = None) -> bool:
         """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""
         return self._background.run(self._client.extend(task, seconds))
+
+    def drained(self, timeout: float = inf) -> bool:
+        """Wait until somebody has drained this client's name, and all that it held is over: then it may end.
+
+        As soon as this client is told, no task comes any more, and those that wait here go back. It ends nothing by
+        itself, and if the name is resumed tasks come again.
+
+        Args:
+            timeout: seconds to wait; 0: only look.
+
+        Returns:
+            Whether it is so.
+        """
+        return self._background.run(self._client.drained(timeout))
 
     def status(
         self,

@@ -53,6 +53,7 @@ class Exchange:
         session: of this client; nobody else sends its frames.
         patience: seconds that an answer may take; inf: for ever.
         on_tasks: called with tasks that are handed out, and the loop's time.
+        on_heard: called when the session has heard something, whatever it was.
         connect_patience: seconds after which whoever wants the first answer is told, if it is known by then, that
             nobody can be reached; inf: never.
 
@@ -67,6 +68,7 @@ class Exchange:
         session: ClientSession,
         patience: float,
         on_tasks: Callable[[HandedOut, float], None],
+        on_heard: Callable[[], None],
         connect_patience: float = inf,
     ) -> None:
         self._connect_patience = connect_patience
@@ -75,6 +77,7 @@ class Exchange:
         self.patience = patience
         self.reachability = Reachability()
         self._on_tasks = on_tasks
+        self._on_heard = on_heard
         self._connection: Connection | None = None
         self._closed = False
         self._trouble = ""
@@ -279,6 +282,7 @@ class Exchange:
         now = asyncio.get_running_loop().time()
         for frame in frames:
             self._heed(self._session.receive(frame, now), now)
+        self._on_heard()
         self.pump()
 
     def _heed(self, event: Event | None, now: float) -> None:

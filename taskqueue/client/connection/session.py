@@ -75,6 +75,7 @@ class ClientSession:
         seen: number of the last ``select`` taken.
         epoch: of the scheduler, 0 before the first welcome.
         max_message, fetcher_timeout: as the daemon told, or its defaults before the first welcome.
+        draining: the daemon gives it nothing new, as the welcome of its last hello said.
     """
 
     def __init__(self, session: str, name: str = "", another: Callable[[], str] | None = None) -> None:
@@ -89,6 +90,7 @@ class ClientSession:
         self.epoch = 0
         self.max_message = MAX_MESSAGE_BYTES
         self.fetcher_timeout = 60.0
+        self.draining = False
         self._last_n = 0
         self._unanswered: dict[int, Call] = {}
         self._waiting: dict[int, Call] = {}
@@ -186,6 +188,11 @@ class ClientSession:
     def held(self) -> int:
         """How many tokens are held."""
         return len(self._leases)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is held, and nobody's code works on a task."""
+        return not self._leases and not self._running
 
     # ------------------------------------------------------------------------------------ what is to be sent
 
@@ -290,6 +297,8 @@ class ClientSession:
         self.epoch = welcome.epoch
         self.max_message = welcome.max_message
         self.fetcher_timeout = welcome.fetcher_timeout
+        if welcome.n == self._last_hello:
+            self.draining = welcome.draining
         if welcome.n == self._last_hello and self._hello_at > now:
             self._hello_tries = 0
             self._hello_at = now + self.fetcher_timeout / HEARTBEATS if self.capacity or self._leases else inf

@@ -5,7 +5,7 @@
 
 A task that arrives and that nobody here wants any more goes back at once, unstarted; so does one that waits longer than
 its consumer's patience, or whose lease runs out meanwhile. The capacity is lowered before anything goes back, because
-the daemon would hand out the same again.
+the daemon would hand out the same again; not while the session drains, because the daemon hands out nothing then.
 """
 
 from __future__ import annotations
@@ -115,9 +115,11 @@ class FetchBuffer:
         consumer.standing = standing
         self.tell_session()
 
-    async def take(self, consumer: Consumer, n: int) -> list[Task]:
-        """At least one task, at most ``n``; waits for the first."""
+    async def take(self, consumer: Consumer, n: int, *, until_drained: bool = False) -> list[Task]:
+        """At least one task, at most ``n``; waits for the first, or ``until_drained``: none, as soon as it drains."""
         while not (tasks := self._pop(consumer, n)):
+            if until_drained and self._session.draining:
+                return []
             sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._sleepers.append(sleeper)
             await sleeper
@@ -162,6 +164,14 @@ class FetchBuffer:
             self._release(unwanted)
         self._buffer.extend(wanted)
         self._watch(wanted)
+        self._wake()
+
+    def drain(self) -> None:
+        """Nothing new comes: hand back what nobody has taken, and tell those who wait."""
+        unwanted = [waiting.task for waiting in self._buffer]
+        self._buffer.clear()
+        if unwanted:
+            self._release(unwanted)
         self._wake()
 
     def finished(self, tokens: Iterable[int]) -> None:
@@ -248,6 +258,8 @@ class FetchBuffer:
         self._watch(self._buffer)
 
     def _wanted(self, task: Task) -> Consumer | None:
+        if self._session.draining:
+            return None
         return next((consumer for consumer in self._consumers if consumer.wants(task)), None)
 
     def _wake(self) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from taskqueue.client.asynchronous.client import AsyncClient
+from taskqueue.client.fetcher.draining import Draining
 from taskqueue.errors import ClientError, RequestRejected
 
 PAUSE_SECONDS: Final = 5.0
@@ -39,6 +40,41 @@ async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, slots:
             "event=connected url=%s version=%s projects=%s slots=%d", client.url, reach.version or "?", wanted, slots
         )
         await reach.lost.wait()
+
+
+async def tell_draining(draining: Draining, *, ends: bool) -> None:
+    """Say when this worker is to finish, when it has, and when it is to go on; until cancelled.
+
+    Args:
+        ends: return when it has finished.
+    """
+    while True:
+        await draining.told.wait()
+        log.info(
+            "event=draining name=%s reason='no new tasks come: what has begun is finished, the rest goes back'",
+            draining.name,
+        )
+        await _either(draining.finished, draining.taking)
+        if draining.finished.is_set():
+            log.info(
+                "event=drained name=%s reason='all that was held is over; tasks come again after "
+                "`taskqueue fetcher resume %s`'",
+                draining.name,
+                draining.name,
+            )
+            if ends:
+                return
+        await draining.taking.wait()
+        log.info("event=resumed name=%s reason='tasks come again'", draining.name)
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
 
 
 async def tell_unknown(client: AsyncClient, projects: Sequence[str]) -> None:

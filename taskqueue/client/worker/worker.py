@@ -2,6 +2,7 @@
 
     serve ──► slot free ──► next task ──► handler ──► done | failed ──► slot free
       stop: no more tasks; what was not started goes back; what runs may end within ``grace`` seconds
+      drained: no more tasks; what was not started goes back; what runs ends in its own time; then, if asked for, stop
 
 Up to ``concurrency`` tasks run; a few more wait here, so that a free slot has one at once: see ``prefetch``. A slot is
 free when its handler has ended; the daemon's answer to the report is waited for beside the next task.
@@ -22,7 +23,7 @@ from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts, warn_unreported
 from taskqueue.client.worker.handler import Handle, Handler
 from taskqueue.client.worker.middleware import Middleware, MiddlewareChain, OnError, OnErrorOnly
-from taskqueue.client.worker.obstacles import tell_reach, tell_unknown
+from taskqueue.client.worker.obstacles import tell_draining, tell_reach, tell_unknown
 from taskqueue.client.worker.stop_signals import stopped_by_signals
 from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, WorkerLog
 from taskqueue.errors import ClientError
@@ -56,6 +57,9 @@ class Worker:
         on_error: called with each task whose handler failed, and what that raised; a short way to write middleware,
             which is called first of all.
         summary_seconds: from the first run to the log line about it and those that followed.
+        name: for people, and for ``taskqueue fetcher drain``; None: host:pid, or that of the AsyncClient.
+        exit_when_drained: have ``serve`` return when somebody has drained this worker's name and all that it held is
+            over. False: it waits until it is resumed.
     """
 
     def __init__(
@@ -71,6 +75,8 @@ class Worker:
         middleware: Sequence[Middleware] = (),
         on_error: OnError | None = None,
         summary_seconds: float = SUMMARY_SECONDS,
+        name: str | None = None,
+        exit_when_drained: bool = False,
     ) -> None:
         if isinstance(projects, str):
             raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
@@ -78,7 +84,11 @@ class Worker:
             raise ValueError(f"concurrency: expected at least 1, got {concurrency}")
         if prefetch is not None and prefetch < 0:
             raise ValueError(f"prefetch: expected at least 0, got {prefetch}")
+        if name is not None and isinstance(client, AsyncClient):
+            raise ValueError("name: an AsyncClient has its own; give one of the two")
         self._client = client
+        self._name = name
+        self._exit_when_drained = exit_when_drained
         self._handle = handler
         self._projects = None if projects is None else list(projects)
         self._concurrency = concurrency
@@ -137,7 +147,7 @@ class Worker:
         if isinstance(self._client, AsyncClient):
             yield self._client
             return
-        async with AsyncClient(self._client, timeout=inf) as client:
+        async with AsyncClient(self._client, timeout=inf, name=self._name) as client:
             yield client
 
     # ------------------------------------------------------------------------------------ tasks
@@ -145,13 +155,14 @@ class Worker:
     async def _serve(self, client: AsyncClient, handler: Handler) -> None:
         fetching = asyncio.ensure_future(self._fetch(client, handler))
         stopping = asyncio.ensure_future(self._stopping.wait())
+        drained = asyncio.ensure_future(tell_draining(client.draining, ends=self._exit_when_drained))
         telling = [asyncio.ensure_future(tell_reach(client, self._projects, self._concurrency))]
         if self._projects:
             telling.append(asyncio.ensure_future(tell_unknown(client, self._projects)))
         try:
-            await asyncio.wait({fetching, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({fetching, stopping, drained}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in (stopping, fetching, *telling):
+            for each in (stopping, fetching, drained, *telling):
                 each.cancel()
             ended = await asyncio.gather(fetching, return_exceptions=True)
             await self._finish(client)
