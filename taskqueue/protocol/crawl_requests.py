@@ -16,6 +16,7 @@ from taskqueue.protocol.fields import (
     PROTOCOL,
     NewTask,
     Number,
+    Priority,
     ProjectName,
     SessionId,
     TaskId,
@@ -60,6 +61,7 @@ class Hello(Request, tag="hello"):
         running: tokens of the tasks on which somebody's code works now, whether their leases have ended or not.
         passed: tokens among ``holds`` of tasks that it has passed on to another process; they take no room of it.
         slots: how many tasks it runs at once; None: as many as it holds.
+        priority: of two fetchers that could take a task, the one with the higher priority gets it.
     """
 
     capacity: Annotated[int, Meta(ge=0, le=MAX_CAPACITY)] = 0
@@ -70,6 +72,7 @@ class Hello(Request, tag="hello"):
     running: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
     passed: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
     slots: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)] | None = None
+    priority: Priority = 0
 
 
 class NewTasks(Request, tag="new-task"):

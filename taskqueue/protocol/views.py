@@ -173,6 +173,7 @@ class FetcherView(Struct, omit_defaults=True):
         oldest_seconds: since it was handed the oldest of the tasks that it holds.
         done, failed: attempts of what it was handed that ended so since the daemon's start, timeouts among the failed.
         draining: it gets no new tasks, and finishes those that it holds.
+        priority: fetchers with a higher one are served first.
     """
 
     session: str
@@ -186,6 +187,7 @@ class FetcherView(Struct, omit_defaults=True):
     done: int = 0
     failed: int = 0
     draining: bool = False
+    priority: int = 0
 
 
 class Attempt(Struct, array_like=True, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""Who gets the next task: fair shares among projects, by deficit round robin.
+"""Who gets the next task: the best fetcher that waits, of projects in fair shares, by deficit round robin.
 
 (M. Shreedhar and G. Varghese, "Efficient fair queueing using deficit round robin", 1995.) Fetchers that want the same
 projects share a *ring* of the projects that have work for them:
@@ -8,16 +8,24 @@ projects share a *ring* of the projects that have work for them:
 
 Which projects have work, and tokens for it, is told by whoever changes it (``offer``); one that has none any more, or
 is paused, leaves its ring when it is visited. A ring that nobody with free slots is in costs nothing.
+
+Of the rings with work the one has the turn whose best waiting fetcher has the highest priority, and in it that fetcher;
+rings take turns that are equal in this, and so do fetchers. So each task goes to the best of those who could take it:
+
+1. Who could take a task of a project is in a ring that the project is in; somebody better would have had the turn.
+2. Who may not have it shows when it is offered. A project whose next tasks all fetchers in front of a ring *refuse*
+   waits until they have taken what else there is, or are full; then it is offered to those behind them.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Interest, Session
+from taskqueue.core.projects.waiting_line import WaitingLine
 
 QUANTUM: Final = 4
 """Tasks, times its weight, by which a project's deficit grows when its turn comes: few enough that shares come out even
@@ -31,11 +39,16 @@ class Ring:
         names: those in ``interest``; None: any project.
         members: ids of the sessions with these wishes, waiting or not.
         deficits: by number of a project that is in the ring.
+        waiting: those with free slots, by session.
+        refused: projects of which those who waited with the priority ``refused_by`` may not have the next tasks.
         served: number of the last visit that gave it something; among rings that get work at once, the least comes
             first.
+        busy_as: the priority with which it is among the busy ones; None: it is not.
     """
 
-    __slots__ = ("deficits", "interest", "members", "names", "projects", "served", "waiting")
+    __slots__ = (
+        "busy_as", "deficits", "interest", "members", "names", "projects", "refused", "refused_by", "served", "waiting",
+    )  # fmt: skip
 
     def __init__(self, interest: Interest, names: Sequence[str] | None) -> None:
         self.interest = interest
@@ -43,27 +56,31 @@ class Ring:
         self.members: set[str] = set()
         self.projects: deque[Project] = deque()
         self.deficits: dict[int, float] = {}
-        self.waiting: OrderedDict[str, Session] = OrderedDict()
+        self.waiting: WaitingLine[str, Session] = WaitingLine()
+        self.refused: list[Project] = []
+        self.refused_by = 0
         self.served = 0
+        self.busy_as: int | None = None
 
     def offer(self, project: Project) -> None:
         """The project has work."""
         if project.number in self.deficits or not (self.interest is None or project.name in self.interest):
             return
-        self.deficits[project.number] = 0.0
-        self.projects.append(project)
+        if self.waiting.is_skipped:
+            self.restore()  # who was skipped may take tasks of this one
+        self._join(project)
 
     def visit(self) -> tuple[Project, Session, int]:
         """The next project, the next fetcher, and how many tasks the project may give it now."""
-        project, session = self.projects[0], next(iter(self.waiting.values()))
+        project, session = self.projects[0], next(iter(self.waiting.front.values()))
         if len(self.projects) == 1:
             self.deficits[project.number] = max(session.free, 1)
         elif self.deficits[project.number] < 1:
             self.deficits[project.number] += QUANTUM * project.settings.weight
         return project, session, min(int(self.deficits[project.number]), session.free)
 
-    def settle(self, taken: int, *, more: bool) -> None:
-        """Account for ``taken`` tasks of the visit; ``more``: the project could give further ones."""
+    def settle(self, session: Session, taken: int, *, more: bool) -> None:
+        """Account for ``taken`` tasks of a visit by the fetcher; ``more``: the project could give further ones."""
         project = self.projects[0]
         self.deficits[project.number] -= taken
         if not more:
@@ -71,13 +88,41 @@ class Ring:
             del self.deficits[project.number]
         elif self.deficits[project.number] < 1:
             self.projects.rotate(-1)
-        name, session = self.waiting.popitem(last=False)
-        if session.free > 0:
-            self.waiting[name] = session
+        self.waiting.serve(again=session.free > 0)
 
     def pass_over(self, session: Session) -> None:
         """Skip the fetcher whose turn it was."""
-        del self.waiting[session.id]
+        self.waiting.leave(session.id, session.priority)
+
+    def refuse(self, project: Project) -> bool:
+        """All fetchers in front may not have the project's next tasks; it has left the ring. False: nor may others."""
+        if not self.waiting.has_others:
+            return False
+        self.refused.append(project)
+        self.refused_by = self.waiting.priority
+        return True
+
+    def go_on_refused(self) -> None:
+        """Offer what was refused to those behind, if those in front are full, or there is nothing else for them."""
+        if not self.projects and self.waiting.priority == self.refused_by:
+            self.waiting.skip()
+        if self.waiting.priority != self.refused_by:
+            self._take_back()
+
+    def restore(self) -> None:
+        """Let everybody wait again, and for everything."""
+        self.waiting.restore()
+        self._take_back()
+
+    def _take_back(self) -> None:
+        refused, self.refused = self.refused, []
+        for project in refused:
+            self._join(project)
+
+    def _join(self, project: Project) -> None:
+        if project.number not in self.deficits:
+            self.deficits[project.number] = 0.0
+            self.projects.append(project)
 
     def remove(self, project: Project) -> None:
         """Remove a deleted project."""
@@ -88,7 +133,7 @@ class Ring:
 class FairQueue:
     """All rings, and the ring of each fetcher.
 
-    A ring is *busy* when it has both work and a fetcher waiting for it; busy rings take turns.
+    A ring is *busy* when it has both work and a fetcher waiting for it; it waits for its turn with that one's priority.
     """
 
     __slots__ = ("_busy", "_naming", "_ring_of", "_rings", "_visits")
@@ -96,7 +141,7 @@ class FairQueue:
     def __init__(self) -> None:
         self._rings: dict[Interest, Ring] = {}
         self._naming: dict[str | None, dict[Interest, Ring]] = {}
-        self._busy: OrderedDict[Interest, Ring] = OrderedDict()
+        self._busy: WaitingLine[Interest, Ring] = WaitingLine()
         self._ring_of: dict[str, Ring] = {}
         self._visits = 0
 
@@ -110,7 +155,7 @@ class FairQueue:
         for ring in sorted(self._rings_for(project), key=lambda ring: ring.served):
             ring.offer(project)
             self.look(ring)
-            wanted = wanted or bool(ring.waiting)
+            wanted = wanted or bool(ring.waiting.front)
         return wanted
 
     def remove(self, project: Project) -> None:
@@ -141,7 +186,7 @@ class FairQueue:
         if ring is None:
             return
         ring.members.discard(session.id)
-        ring.waiting.pop(session.id, None)
+        ring.waiting.leave(session.id, session.priority)
         self.look(ring)
         if not ring.members:
             self._drop(ring)
@@ -152,28 +197,47 @@ class FairQueue:
         if ring is None:
             return
         if session.free > 0:
-            ring.waiting.setdefault(session.id, session)
+            ring.waiting.enter(session.id, session, session.priority)
         else:
-            ring.waiting.pop(session.id, None)
+            ring.waiting.leave(session.id, session.priority)
         self.look(ring)
 
+    def prioritise(self, session: Session, priority: int) -> None:
+        """The fetcher has this priority now; if it is another, it waits again when it is weighed."""
+        if priority == session.priority:
+            return
+        ring = self._ring_of.get(session.id)
+        if ring is not None:
+            ring.waiting.leave(session.id, session.priority)
+            self.look(ring)
+        session.priority = priority
+
     def look(self, ring: Ring) -> None:
-        """Update whether the ring is busy."""
-        if ring.projects and ring.waiting:
-            self._busy.setdefault(ring.interest, ring)
-        else:
-            self._busy.pop(ring.interest, None)
+        """Update whether the ring is busy, and with which priority."""
+        priority = ring.waiting.priority if ring.projects and ring.waiting.front else None
+        if priority == ring.busy_as:
+            return
+        if ring.busy_as is not None:
+            self._busy.leave(ring.interest, ring.busy_as)
+        if priority is not None:
+            self._busy.enter(ring.interest, ring, priority)
+        ring.busy_as = priority
+
+    def restore(self, ring: Ring) -> None:
+        """At the end of a hand-out: let everybody in the ring wait again who was passed over for a while."""
+        ring.restore()
+        self.look(ring)
 
     def pass_on(self, ring: Ring) -> None:
         """The ring has got something: others, whose wishes may overlap with its own, come first now."""
         self._visits += 1
         ring.served = self._visits
-        if ring.interest in self._busy:
-            self._busy.move_to_end(ring.interest)
+        if ring.busy_as is not None:
+            self._busy.go_last(ring.interest, ring.busy_as)
 
     def busy_ring(self) -> Ring | None:
         """The ring whose turn it is; None if no ring is busy."""
-        return next(iter(self._busy.values()), None)
+        return next(iter(self._busy.front.values()), None)
 
     def _rings_for(self, project: Project) -> list[Ring]:
         named = self._naming.get(project.name, {})

@@ -66,6 +66,7 @@ class Session:
         passed: tokens among ``leases`` that it has passed on to another process.
         suspects: crashes of the tasks among ``leases`` that have some, by token.
         slots: how many tasks it runs at once.
+        priority: who waits with a higher one is served first; written by the fair queue.
         crashed: since it has fallen silent, tokens of what it ran then, and whether the task is to blame; None: it is
             heard.
         interest: the projects that it wants tasks of; empty, too, while it takes none; see ``wishes``.
@@ -98,6 +99,7 @@ class Session:
         "name",
         "passed",
         "peer",
+        "priority",
         "pseudonym",
         "rest_seconds",
         "rest_until",
@@ -131,6 +133,7 @@ class Session:
         self.passed: dict[int, None] = {}
         self.suspects: dict[int, int] = {}
         self.slots = 1
+        self.priority = 0
         self.crashed: dict[int, bool] | None = None
         self.given_up = 0
         self.rest_until = 0.0
@@ -244,6 +247,7 @@ class Session:
             done=self.done,
             failed=self.failed,
             draining=self.draining,
+            priority=self.priority,
         )
 
     def oldest_seconds(self, now: Boot) -> float:

@@ -59,6 +59,7 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
         state.memory.ended_changed(-len(session.ended))
         session.take_hello(message)
         session.draining = session.label in state.drained
+        state.fair_queue.prioritise(session, message.priority)
         session.keep_ended(state.config.max_leases - state.memory.ended)
         state.memory.ended_changed(+len(session.ended))
         _send_unseen(turn, session, message.seen)

@@ -68,8 +68,8 @@ class HandOut:
     """The hand-outs of one turn."""
 
     __slots__ = (
-        "_at_one", "_heavy_bytes", "_held", "_left", "_messages", "_now", "_passed_over", "_refused", "_room", "_state",
-        "_turn",
+        "_at_one", "_heavy_bytes", "_held", "_left", "_messages", "_now", "_passed_over", "_refused", "_room",
+        "_skipping", "_state", "_turn",
     )  # fmt: skip
 
     def __init__(self, turn: TurnState) -> None:
@@ -84,7 +84,8 @@ class HandOut:
         self._messages: dict[str, Select] = {}
         self._room: dict[str, int] = {}
         self._passed_over = 0
-        self._refused: dict[tuple[Interest, int], int] = {}
+        self._refused: dict[tuple[Interest, int, int], int] = {}
+        self._skipping: dict[Interest, Ring] = {}
 
     def run(self) -> None:
         """Hand out up to ``turn_tasks`` tasks, and send them."""
@@ -102,6 +103,8 @@ class HandOut:
             # At ``max_leases`` there is nothing more to do before a lease ends.
             has_room = self._state.memory.leases < self._state.config.max_leases
             self._turn.more |= has_room and self._busy_ring() is not None
+        for ring in self._skipping.values():
+            self._state.fair_queue.restore(ring)
         for session in self._messages:
             self._send(self._state.sessions[session])
 
@@ -120,7 +123,7 @@ class HandOut:
             if not count:
                 ring.pass_over(session)
                 self._state.connections.set_aside(session)
-                self._state.fair_queue.look(ring)
+                self._look(ring)
                 return 0
         allowed = allowance(self._turn, project)
         taken = self._give(project, session, int(min(count, allowed, self._left)))
@@ -128,11 +131,17 @@ class HandOut:
         if session.peer in self._held:
             self._held[session.peer] += taken
         more = not await_body(self._state, project) and may_give(self._turn, project)
-        if self._passed_over and not taken:
-            more = more and not self._is_barred(ring, project)
-        ring.settle(taken, more=more)
-        self._state.fair_queue.look(ring)
+        refused = more and bool(self._passed_over or self._refused) and self._all_refuse(ring, project, taken)
+        ring.settle(session, taken, more=more and not refused)
+        if refused:
+            self._set_aside(ring, project)
+        self._look(ring)
         return taken
+
+    def _look(self, ring: Ring) -> None:
+        if ring.refused:
+            ring.go_on_refused()
+        self._state.fair_queue.look(ring)
 
     def _most_for(self, session: Session, count: int) -> int:
         """How many of ``count`` tasks the session may have, given the leases of its connection."""
@@ -141,14 +150,22 @@ class HandOut:
             held = self._held[session.peer] = self._state.connections.held(session.peer)
         return min(count, max(0, self._at_one - held))
 
-    def _is_barred(self, ring: Ring, project: Project) -> bool:
-        """Whether no waiting fetcher may have the project's first tasks, which are suspects."""
-        key = ring.interest, project.number
-        self._refused[key] = self._refused.get(key, 0) + 1
-        if self._refused[key] < len(ring.waiting):
+    def _all_refuse(self, ring: Ring, project: Project, taken: int) -> bool:
+        """Whether no fetcher in front of the ring may have the project's first tasks, which are suspects."""
+        key = ring.interest, project.number, ring.waiting.priority
+        if taken:
+            self._refused.pop(key, None)
+        if taken or not self._passed_over:
             return False
-        self._state.pending.bar(project)
-        return True
+        self._refused[key] = self._refused.get(key, 0) + 1
+        return self._refused[key] >= len(ring.waiting.front)
+
+    def _set_aside(self, ring: Ring, project: Project) -> None:
+        """Keep the project for those behind in the ring; if there are none, until somebody has got a free slot."""
+        if ring.refuse(project):
+            self._skipping[ring.interest] = ring
+        else:
+            self._state.pending.bar(project)
 
     def _give(self, project: Project, session: Session, count: int) -> int:
         """Lease up to ``count`` tasks; fewer if the next is not in memory, or only suspects are left for others."""

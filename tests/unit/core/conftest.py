@@ -217,9 +217,11 @@ class World:
         """Push tasks; return what became of each."""
         return list(self.ask(NewTasksReply, self.new_tasks(project, *tasks), flaws).outcomes)
 
-    def fetcher(self, capacity: int = 100, projects: list[str] | None = None, name: str = "fetcher") -> Fetcher:
+    def fetcher(
+        self, capacity: int = 100, projects: list[str] | None = None, name: str = "fetcher", priority: int = 0
+    ) -> Fetcher:
         """A fetcher that has just said hello."""
-        fetcher = self.know(Fetcher(self, name, capacity, projects))
+        fetcher = self.know(Fetcher(self, name, capacity, projects, priority))
         fetcher.hello()
         return fetcher
 
@@ -411,11 +413,14 @@ class Fetcher:
         deaf: what is sent to it gets lost.
     """
 
-    def __init__(self, world: World, session: str, capacity: int, projects: list[str] | None) -> None:
+    def __init__(
+        self, world: World, session: str, capacity: int, projects: list[str] | None, priority: int = 0
+    ) -> None:
         self.world = world
         self.session = session
         self.capacity = capacity
         self.projects = projects
+        self.priority = priority
         self.seen = 0
         self.held: dict[str, Assignment] = {}
         self.taken: list[str] = []
@@ -444,7 +449,7 @@ class Fetcher:
     def hello(self, **facts: Any) -> None:
         """State the facts, or, where keywords say otherwise, something else."""
         known = {"capacity": self.capacity, "projects": self.projects, "holds": self.holds, "seen": self.seen}
-        stated = known | {"name": self.session} | facts
+        stated: dict[str, Any] = known | {"name": self.session, "priority": self.priority} | facts
         hello = Hello(session=self.session, n=self.world.n(), **stated)
         self.world.answer(hello)
         self.heed(hello.n)
