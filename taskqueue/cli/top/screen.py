@@ -6,7 +6,7 @@ new 12.0/s  selected 50.0/s  success 49.0/s  retried 1.0/s  failed 0.0/s
 
 project          state       ready  processing  selected/s  retried/s       the list that is looked at
 ...
-fetcher          holds  oldest  done  failed                                below it, while there is room
+fetcher          state  holds  oldest  done  failed                         below it, while there is room
 ...
 1-2 of 2 by selected_5m  q quit  s sort  / filter  f fetchers  j k scroll
 """

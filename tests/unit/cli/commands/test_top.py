@@ -150,6 +150,19 @@ def test_of_three_projects_all_is_seen_and_the_fetchers_below() -> None:
     assert lines[-1].startswith("1-3 of 3 by name  q quit")
 
 
+def test_a_fetcher_that_drains_is_seen_to_with_what_it_holds() -> None:
+    view = View("name", "")
+    view.fetchers_seen = True
+    draining = FetcherView("5f0c", "web1", 20, 3, 1.0, None, "10.0.0.7", draining=True)
+
+    lines = screen([], [draining, replace(draining, name="web2", draining=False)], view, 80, 24)
+    assert [line.split()[:3] for line in lines[4:7]] == [
+        ["fetcher", "state", "holds"],
+        ["web1", "draining", "3/20"],
+        ["web2", "3/20", "0"],
+    ]
+
+
 def test_of_three_thousand_projects_as_many_are_seen_as_fit() -> None:
     lines = screen([project(f"p{n}") for n in range(3000)], [fetcher("web1:1")], View("ready", ""), 80, 24)
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from taskqueue.cli.commands.stats import of_stats
 from taskqueue.cli.output.bulk import outcome
 from taskqueue.cli.output.json_output import as_plain
-from taskqueue.cli.output.tables import of_cron, of_pauses, of_projects, of_settings
+from taskqueue.cli.output.tables import of_cron, of_fetchers, of_pauses, of_projects, of_settings
 from taskqueue.cli.output.task_tables import of_attempts, of_operations, of_tasks, progress
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.protocol.requests import TaskFilter
@@ -23,6 +23,7 @@ from taskqueue.protocol.views import (
     Attempt,
     Counts,
     CronView,
+    FetcherView,
     OperationView,
     ProjectStats,
     ProjectView,
@@ -98,6 +99,17 @@ def test_what_projects_are_sorted_by_is_a_column() -> None:
 @pytest.mark.parametrize("state", ["running", "checking", "paused", "stopped"])
 def test_every_state_can_be_shown(state: str) -> None:
     assert f" {state} " in shown(of_projects([replace(VIEW, state=state)]))
+
+
+def test_a_fetcher_that_drains_is_shown_to_with_what_it_holds() -> None:
+    draining = FetcherView("5f0c", "web1", 20, 3, 1.0, None, "10.0.0.7", draining=True)
+
+    lines = shown(of_fetchers([draining, replace(draining, name="web2", draining=False)])).splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        ["fetcher", "state", "holds"],
+        ["web1", "draining", "3/20"],
+        ["web2", "3/20", "0"],
+    ]
 
 
 def test_a_pause_is_shown_with_its_reason_and_the_next_check() -> None:
