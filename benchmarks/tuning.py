@@ -35,7 +35,7 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.task import PROCESSING, READY, SUCCESS, ready_key, time_key
 from taskqueue.protocol.fields import Schedule
 from taskqueue.store.contract import Batch
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.rocksdb import tuning
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 
@@ -131,7 +131,7 @@ def lay_done(batch: Batch, numbers: range) -> None:
     for n in numbers:
         place = layout.order_key(PROJECT, time_key(1.8e9 + n / 1000, n))
         batch.deletes["leases"].append(layout.order_key(PROJECT, n))
-        batch.puts["success"].append((place, layout.encode_success(taskid_of(n), ended)))
+        batch.puts["success"].append((place, over_entries.encode_success(taskid_of(n), ended)))
 
 
 def key_of(n: int) -> bytes:

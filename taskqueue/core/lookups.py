@@ -15,7 +15,7 @@ from typing import Final
 from taskqueue.core.admin import failure_counts, operations
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rules import RULES
-from taskqueue.core.rules import clock_step, completion, cron, failures, memory_limits, retention, sweep
+from taskqueue.core.rules import clock_step, completion, cron, failures, memory_limits, propagation, retention, sweep
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs, OrderRef, SpecRef
 from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, READY
@@ -48,6 +48,7 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     retention.need(turn, wanted)
     failures.need(turn, wanted)
     failure_counts.need(turn, wanted)
+    propagation.need(turn, wanted)
     for each in incoming:
         _need_for(turn, each, wanted)
     _need_low(state, wanted)

@@ -22,6 +22,7 @@ from taskqueue.core.projects.operation_table import OperationTable
 from taskqueue.core.projects.pending_work import PendingWork
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.project_table import ProjectTable
+from taskqueue.core.projects.propagation_queue import PropagationQueue
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waits
@@ -82,6 +83,7 @@ class State:
         failure_counts: requests for them that are under way, by session and number, in the order of their turns.
         waits: requests that are to be answered later.
         drained: names of fetchers that get no new tasks, in the order in which they were drained.
+        propagations: what is to be told along the edges of tasks.
     """
 
     def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, due_at: DueAt) -> None:
@@ -113,6 +115,7 @@ class State:
         self.failure_counts: OrderedDict[tuple[str, int], FailureCount] = OrderedDict()
         self.waits = Waits()
         self.drained = dict.fromkeys(loaded.drained)
+        self.propagations = PropagationQueue(loaded.first_propagation, loaded.last_propagation)
         self._n = Token(loaded.epoch << EPOCH_SHIFT)
 
     # ------------------------------------------------------------------------------------ numbers, projects

@@ -11,6 +11,7 @@
              2. answer what was heard        in its order; a repeat is answered from what is kept
              3. keep the appointments        leases that ran out, silent fetchers, tasks that are due
                 take a step of an operation  and one of what was cleared, and of what is old
+                tell children of ends        whoever waited for these only is ready
              4. hand out                     fair shares, each project at its pace
              5. settle                       heads trimmed, appointments made, records of what changed
 
@@ -34,6 +35,7 @@ from taskqueue.core.rules import (
     failures,
     fetchers,
     memory_limits,
+    propagation,
     retention,
     statistics,
     sweep,
@@ -98,7 +100,7 @@ class Turn:
         if turn is None:
             raise Corrupt("a turn is decided that has been decided before")
         turn.found = found
-        turn.changes.lay_over(found.tasks)
+        turn.changes.lay_over(found.tasks, found.awaited)
         answer_waiters.begin(turn)
         lookups.absorb(turn)
         completion.finish(turn)
@@ -113,6 +115,7 @@ class Turn:
         for each in self._incoming:
             answers.answer_request(turn, each)
         keep_appointments(turn)
+        propagation.step(turn)
         operations.step(turn)
         sweep.step(turn)
         retention.step(turn)
@@ -151,6 +154,7 @@ def _settle(turn: TurnState) -> None:
         completion.note(turn, project)
         statistics.note(turn, project)
         writes.projects.append(project.record())
+    propagation.settle(turn)
     memory_limits.relieve(state)
     operations.list_leases(turn)
     writes.buckets += [shared.record() for shared in turn.drawn.values()]

@@ -98,7 +98,7 @@ class TurnState:
         self.state = state
         self.now = now
         self.found = NOT_LOOKED_UP
-        self.changes = Changes()
+        self.changes = Changes(state.next_number)
         self.asked: dict[SpecRef, Task] = {}
         self.lists: dict[ListRef, ListRef] = {}
         self.due = DueWork()
@@ -196,6 +196,8 @@ class TurnState:
             session.suspects.pop(task.token, None)
         state.memory.lease_ended(task.size, deferred_bytes(lease.deferred) if lease.deferred is not None else 0)
         self.freed[session.id] = session
+        if lease.links is not None:
+            self.changes.propagate("edges", task.project, task.taskid)
         if lease.check:
             state.projects.by_number[task.project].pause.leave(lease.check)
         return session

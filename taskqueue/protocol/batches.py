@@ -13,7 +13,7 @@ from msgspec import Meta, Raw
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
-from taskqueue.protocol.checks import check_follow_ups, check_report, is_too_long, item_name, long_reason
+from taskqueue.protocol.checks import check_edges, check_follow_ups, check_report, edges_of, item_name, taskids_flaw
 from taskqueue.protocol.fields import MAX_BATCH, NewTask, ProjectName, TaskReport
 from taskqueue.protocol.reasons import MALFORMED, reason_of
 from taskqueue.protocol.requests import Done, Flaws, NewTasks, Request
@@ -60,6 +60,7 @@ def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:
     apart = _new_tasks.decode(frame)
     flaws: Flaws = {}
     tasks = _decode_new(apart.tasks, (), flaws)
+    check_edges(sum(len(task.depends_on) for task in tasks if task is not None))
     return NewTasks(session=apart.session, n=apart.n, project=apart.project, tasks=tasks), flaws
 
 
@@ -74,8 +75,8 @@ def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list
             task = _new_task.decode(item)
         except MALFORMED as error:
             flaws[*parent, index] = _reason(error, (*parent, index), flaws)
-        if task is not None and is_too_long(task.taskid):
-            flaws[*parent, index] = long_reason(f"{item_name((*parent, index))}.taskid")
+        if task is not None and (flaw := taskids_flaw(task, item_name((*parent, index)))):
+            flaws[*parent, index] = flaw
             task = None
         tasks.append(task)
     return tasks
@@ -90,14 +91,15 @@ def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
     apart = _done.decode(frame)
     flaws: Flaws = {}
     items: list[TaskReport | None] = []
-    new = 0
+    new = edges = 0
     for index, item in enumerate(apart.tasks):
         if len(flaws) >= MALFORMED_MOST:
             items += _not_decoded(len(apart.tasks), index, (), flaws)
             break
         finished = _decode_report(item, index, new, flaws)
         new += len(finished.new) if finished else 0
-        check_follow_ups(new)
+        edges += edges_of(finished) if finished else 0
+        check_follow_ups(new, edges)
         items.append(finished)
     return Done(session=apart.session, n=apart.n, tasks=items), flaws
 
@@ -134,7 +136,7 @@ def _decode_follow_ups(item: Raw, index: int, new_before: int, flaws: Flaws) -> 
     except MALFORMED as error:
         flaws[index,] = _reason(error, (index,), flaws, ".new")
         return None
-    check_follow_ups(new_before + len(items))
+    check_follow_ups(new_before + len(items), 0)
     if check_report(finished, index, flaws) is None:
         return None
     return replace(finished, new=_decode_new(items, (index,), flaws))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, NewTask, TaskId, TaskReport
+from taskqueue.protocol.fields import MAX_EDGES, MAX_FOLLOWERS, MAX_TASKID_BYTES, NewTask, TaskId, TaskReport
 from taskqueue.protocol.requests import AnyRequest, Done, Flaws, NewTasks
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
@@ -40,22 +40,48 @@ def check_taskids(request: AnyRequest) -> Flaws:
 
 
 def _check_new_tasks(tasks: list[NewTask | None], parent: tuple[int, ...], flaws: Flaws) -> None:
+    edges = 0
     for index, task in enumerate(tasks):
         if task is None:
             flaws[*parent, index] = f"{item_name((*parent, index))}: expected map, got nil"
-        elif len(task.taskid) > SHORT_TASKID and is_too_long(task.taskid):
-            flaws[*parent, index] = long_reason(f"{item_name((*parent, index))}.taskid")
-            tasks[index] = None
+            continue
+        if len(task.taskid) > SHORT_TASKID or task.depends_on:
+            edges += len(task.depends_on)
+            if flaw := taskids_flaw(task, item_name((*parent, index))):
+                flaws[*parent, index] = flaw
+                tasks[index] = None
+    if edges:
+        check_edges(edges)
+
+
+def taskids_flaw(task: NewTask, name: str) -> str:
+    """What is wrong with the taskids in an item of that name; empty: nothing."""
+    if is_too_long(task.taskid):
+        return long_reason(f"{name}.taskid")
+    if any(is_too_long(each if isinstance(each, str) else each.taskid) for each in task.depends_on):
+        return long_reason(f"{name}.depends_on")
+    return ""
+
+
+def check_edges(edges: int) -> None:
+    """Check the number of tasks that the new tasks of a message, or of a report, wait for together.
+
+    Raises:
+        Rejected: there are too many.
+    """
+    if edges > MAX_EDGES:
+        raise Rejected("too-large", f"depends_on: more than {MAX_EDGES} tasks to wait for in one message")
 
 
 def _check_reports(items: list[TaskReport | None], flaws: Flaws) -> None:
-    new = 0
+    new = edges = 0
     for index, item in enumerate(items):
         if item is None:
             flaws[index,] = f"{item_name((index,))}: expected map, got nil"
         elif item.new or len(item.taskid) > SHORT_TASKID:
             new += len(item.new)
-            check_follow_ups(new)
+            edges += edges_of(item)
+            check_follow_ups(new, edges)
             items[index] = check_report(item, index, flaws)
 
 
@@ -69,14 +95,20 @@ def check_report(item: TaskReport, index: int, flaws: Flaws) -> TaskReport | Non
     return item
 
 
-def check_follow_ups(new: int) -> None:
-    """Check the number of new tasks of a ``done``, over all its reports.
+def edges_of(report: TaskReport) -> int:
+    """How many tasks the new tasks of a report wait for together."""
+    return sum(len(task.depends_on) for task in report.new if task is not None)
+
+
+def check_follow_ups(new: int, edges: int) -> None:
+    """Check the number of new tasks of a ``done``, over all its reports, and of those that they wait for.
 
     Raises:
         Rejected: there are too many.
     """
     if new > MAX_FOLLOWERS:
         raise Rejected("too-large", f"tasks: more than {MAX_FOLLOWERS} new tasks in one message")
+    check_edges(edges)
 
 
 def _refuse_long(named: Sequence[TaskId] | TaskId | None, field: str) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-LiveState = Literal["ready", "delayed", "processing"]
+LiveState = Literal["ready", "delayed", "processing", "blocked"]
 OverState = Literal["success", "failed", "cancelled"]
 StateName = Literal[LiveState, OverState]
 """States of a task."""
 ProjectState = Literal["running", "checking", "paused", "stopped"]
-AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed"]
+AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed", "upstream"]
+ParentFailure = Literal["fail", "run", "wait"]
+"""What a task does when a task that it waits for has failed."""
 
 ProjectSort = Literal[
     "name", StateName, "new_5m", "selected_5m", "success_5m",

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NewType, overload
 
 from msgspec import Meta, Raw, Struct
 
+from taskqueue.protocol.choices import ParentFailure
+
 PROTOCOL: Final = 1
 """Version number in every message; a request with another one is refused with the code ``version``."""
 
@@ -40,6 +42,12 @@ MAX_BATCH: Final = 10_000
 
 MAX_FOLLOWERS: Final = 2 * MAX_BATCH
 """Most new tasks in one ``done``, of all its outcomes together."""
+
+MAX_PARENTS: Final = 1000
+"""Most tasks that one task can wait for."""
+
+MAX_EDGES: Final = 10_000
+"""Most tasks that the tasks of one message can wait for together."""
 
 MAX_WISHES: Final = 1000
 """Most projects that a fetcher can name; one that wants more names none, and gets any project's tasks."""
@@ -97,12 +105,21 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 PLAIN: Final = Schedule()
 
 
+class TaskOf(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A task of any project: an array of two."""
+
+    project: ProjectName
+    taskid: TaskId
+
+
 class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A task as its producer describes it.
 
     Attributes:
         project: None is the project of the message (or, for a follow-up, of the task that led to it).
         body: any MessagePack value; the daemon never looks into it.
+        depends_on: the tasks that it waits for: taskids, of its own project, or pairs of project and taskid.
+        on_parent_failure: what it does when one of them fails: fail too, run all the same, or wait for its success.
     """
 
     taskid: TaskId
@@ -110,6 +127,8 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     schedule: Schedule = PLAIN
     body: Raw = NIL
     project: ProjectName | None = None
+    depends_on: Annotated[tuple[TaskId | TaskOf, ...], Meta(max_length=MAX_PARENTS)] = ()
+    on_parent_failure: ParentFailure = "fail"
 
 
 class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):

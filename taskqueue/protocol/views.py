@@ -24,6 +24,7 @@ class Counts(Struct, omit_defaults=True, gc=False):
     success: int = 0
     failed: int = 0
     cancelled: int = 0
+    blocked: int = 0
 
 
 class Totals(Struct, omit_defaults=True, gc=False):

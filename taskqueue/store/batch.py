@@ -18,9 +18,11 @@ from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, WAITING, Move, Task
 from taskqueue.errors import Corrupt
 from taskqueue.store.contract import Batch, Family
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.failures import failure_key
 from taskqueue.store.records.format import META
+from taskqueue.store.records.link_bytes import join_links
+from taskqueue.store.records.link_writes import add_links
 
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
@@ -46,6 +48,8 @@ def batch_of(writes: WriteSet) -> Batch:
     _add_log(batch, writes.log)
     if writes.drained is not None:
         batch.puts[META].append((layout.DRAINED_KEY, layout.encode(writes.drained)))
+    if writes.edges or writes.linked or writes.awaited or writes.propagations or writes.dropped_edges:
+        add_links(batch, writes)
     if writes.points or writes.slices or writes.dropped_slices:
         _add_points(batch, writes)
     return batch
@@ -55,7 +59,7 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
     """Add state changes of tasks. The hot path, three moves in a task's life: names are bound once a batch, not per
     move.
     """
-    pack, in_project = layout.RECORD.pack, layout.project_key
+    pack, size, in_project = layout.RECORD.pack, layout.RECORD.size, layout.project_key
     put_id = batch.puts[layout.IDS].append
     put_place = {state: batch.puts[family].append for state, family in layout.ORDERS.items()}
     delete_place = {state: batch.deletes[family].append for state, family in layout.ORDERS.items()}
@@ -75,6 +79,8 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
         record = pack(state, flags, task.priority, retried, task.token, task.exetime, task.lastcrawltime, place)
         if task.itag:
             record += task.itag.encode()
+        if task.links is not None:
+            record = join_links(record, size, task.links)
         if (old_key != key or old_state != state) and old_state:
             delete_place[old_state](project + old_key.to_bytes(KEY_BYTES, "big"))
         has_new_seq = not old_state or old_seq != seq
@@ -100,9 +106,9 @@ def _order_value(task: Task, state: int, record: bytes, errors: Errors) -> bytes
     if state in WAITING:
         return record
     if task.ended is not None:
-        return layout.encode_success(task.taskid, task.ended)
+        return over_entries.encode_success(task.taskid, task.ended)
     error = errors.get((task.project, task.taskid)) if state == FAILED else None
-    return task.taskid.encode() if error is None else layout.encode_failed(task.taskid, error)
+    return task.taskid.encode() if error is None else over_entries.encode_failed(task.taskid, error)
 
 
 def _add_spec(batch: Batch, task: Task, old_seq: int) -> None:

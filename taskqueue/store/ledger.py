@@ -95,6 +95,8 @@ class Ledger:
             first_failure=self._failure(self._store.scan),
             last_failure=self._failure(self._store.scan_back),
             history={resolution: load_slices(self._store, resolution) for resolution in SECONDS},
+            first_propagation=self._propagation(self._store.scan),
+            last_propagation=self._propagation(self._store.scan_back),
             next_log=stored_number(self._store, layout.NEXT_LOG_KEY, FIRST_ENTRY),
             drained=self._drained(),
         )
@@ -178,6 +180,11 @@ class Ledger:
         """The key of the first failure that a scan returns; 0 if there is none."""
         entries = scan(layout.FAILURES, b"", layout.LAST_KEY, 1)
         return failure_place(entries[0][0]) if entries else 0
+
+    def _propagation(self, scan: Callable[[Family, bytes, bytes, int], list[tuple[bytes, bytes]]]) -> int:
+        """The number of the first propagation that a scan returns; 0 if there is none."""
+        entries = scan(layout.PROPAGATIONS, b"", layout.LAST_KEY, 1)
+        return int.from_bytes(entries[0][0], "big") if entries else 0
 
     def _all(self, family: Family, decode: Callable[[bytes], T]) -> list[T]:
         return [decode_record(family, key, decode, value) for key, value in self._entries(family)]

@@ -25,9 +25,11 @@ from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Spec, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records.edges import find_edges, find_propagations, read_tasks
 from taskqueue.store.records.expired import find_expired
 from taskqueue.store.records.failures import find_failures
 from taskqueue.store.records.histories import read_history
+from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.lists import find_list
 from taskqueue.store.records.orders import find_order, growing_chunks, up_to_bytes
 from taskqueue.store.records.points import find_points
@@ -61,6 +63,9 @@ def find(store: Store, needs: Needs) -> Found:
     found.old = {ref: find_expired(store, ref) for ref in needs.old}
     found.failures = {ref: find_failures(store, ref) for ref in needs.failures}
     found.points = {(ref.session, ref.n): (ref, find_points(store, ref)) for ref in needs.points}
+    find_edges(store, needs.edges, found)
+    if needs.propagations is not None:
+        find_propagations(store, needs.propagations, found)
     for part in needs.log:
         found.log.update((entry.number, entry) for entry in _log(store, part))
     return found
@@ -79,7 +84,8 @@ def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
     cheap.
     """
     answered = [TaskRef(project, taskid) for project, taskid, _ in needs.answered]
-    found.tasks = tasks = _tasks(store, [*needs.tasks, *needs.whole, *answered])
+    found.tasks, found.awaited = read_tasks(store, [*needs.tasks, *needs.whole, *answered])
+    tasks = found.tasks
     whole = [ref for ref in needs.whole if ref in tasks]
     whole += [ref for ref, said in zip(answered, needs.answered, strict=True) if _counts(tasks.get(ref), said.token)]
     _fill(store, [tasks[ref] for ref in dict.fromkeys(whole)])
@@ -97,15 +103,6 @@ def _fill(store: Store, tasks: Sequence[Task]) -> None:
     for ref, task in zip(refs, tasks, strict=True):
         if ref in specs:
             layout.fill(task, specs[ref])
-
-
-def _tasks(store: Store, refs: Sequence[TaskRef]) -> dict[tuple[int, str], Task]:
-    keys = [layout.id_key(project, taskid) for project, taskid in refs]
-    return {
-        ref: decode_record(layout.IDS, key, layout.task_of, *ref, record)
-        for ref, key, record in zip(refs, keys, store.get(layout.IDS, keys), strict=True)
-        if record is not None
-    }
 
 
 def _specs(store: Store, refs: Sequence[SpecRef]) -> dict[SpecRef, Spec]:
@@ -134,15 +131,19 @@ def _page(store: Store, ref: PageRef) -> FoundPage:
     """
     start = layout.id_key(ref.project, ref.after) + (b"\0" if ref.after else b"")
     entries = store.scan(layout.IDS, start, layout.project_key(ref.project + 1), ref.limit + 1)
-    tasks = [
-        decode_record(
-            layout.IDS, key, layout.task_of, ref.project, decode_record(layout.IDS, key, bytes.decode, key[4:]), record
-        )
-        for key, record in entries[: ref.limit]
+    looked_at = entries[: ref.limit]
+    taskids = [decode_record(layout.IDS, key, bytes.decode, key[4:]) for key, _ in looked_at]
+    known = tasks = [
+        decode_record(layout.IDS, key, layout.task_of, ref.project, taskid, record)
+        for taskid, (key, record) in zip(taskids, looked_at, strict=True)
+        if record != AWAITED
     ]
     if ref.whole:
         tasks = up_to_bytes(PAGE_BYTES, _filled(store, tasks))
-    return FoundPage(ref, tasks, _errors(store, tasks) if ref.errors else {}, end=len(tasks) == len(entries))
+    errors = _errors(store, tasks) if ref.errors else {}
+    is_whole = len(tasks) == len(known)
+    last = taskids[-1] if is_whole and taskids else tasks[-1].taskid if tasks else ref.after
+    return FoundPage(ref, tasks, errors, end=is_whole and len(looked_at) == len(entries), last=last)
 
 
 def _filled(store: Store, tasks: list[Task]) -> Iterator[Task]:

@@ -22,7 +22,7 @@ from taskqueue import canonical_url, default_taskid
 from taskqueue.core.request_rules import RULES
 from taskqueue.protocol import choices, fields, replies, requests, views
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
-from taskqueue.protocol.fields import NIL, Assignment, NewTask, Schedule, TaskReport
+from taskqueue.protocol.fields import NIL, Assignment, NewTask, Schedule, TaskOf, TaskReport
 from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
 from taskqueue.protocol.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
 from taskqueue.protocol.views import (
@@ -55,6 +55,7 @@ UNASKED: tuple[type[Struct], ...] = (Select, HelloWanted)
 PARTS: dict[type[Struct], str] = {
     NewTask: "new-task",
     Schedule: "new-task",
+    TaskOf: "new-task",
     TaskReport: "done",
     ItemError: "new-task-reply",
     FetcherView: "status-reply",
@@ -81,6 +82,7 @@ PARTS: dict[type[Struct], str] = {
 DEFAULTS: dict[str, Any] = {
     "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "30": 30, "100": 100, "true": True,
     "false": False, "1000": 1000, '"name"': "name", '"session"': "session", '"error"': "error", '"minute"': "minute",
+    '"fail"': "fail", "none": (),
 }  # fmt: skip
 """The words of the column ``default``."""
 

@@ -18,7 +18,7 @@ from taskqueue.protocol.views import Counts, FetcherView, ProjectView
 from taskqueue.terminal.screen import Screen, Text
 from taskqueue.units import duration_text
 
-STATES = Counts.__struct_fields__
+STATES = tuple(state for state in Counts.__struct_fields__ if state != "blocked")  # 80 columns have no room for it
 LIVE = get_args(LiveState)
 STYLES = {
     "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",

@@ -18,6 +18,7 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import FoundPage, PageRef
 from taskqueue.core.tasks.records import OperationRecord
 from taskqueue.core.tasks.task import (
+    BLOCKED,
     DELAYED,
     FAILED,
     OVER,
@@ -38,9 +39,9 @@ SKIPPED_MOST: Final = 1024
 
 SENSIBLE: Final[dict[BulkAction, tuple[int, ...]]] = {
     "retry": (DELAYED, *OVER),
-    "cancel": (READY, DELAYED, PROCESSING),
-    "reprioritise": (READY, DELAYED, PROCESSING),
-    "reschedule": (READY, DELAYED),
+    "cancel": (READY, DELAYED, PROCESSING, BLOCKED),
+    "reprioritise": (READY, DELAYED, PROCESSING, BLOCKED),
+    "reschedule": (READY, DELAYED, BLOCKED),
 }
 """States in which an action changes something."""
 
@@ -88,6 +89,8 @@ def _note(turn: TurnState, project: Project | None, record: OperationRecord) -> 
 def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: FoundPage) -> bool:
     """Go through a page; True: the project has no further tasks."""
     errors = page.errors | _new_errors(turn, page.ref)
+    if not page.tasks:
+        record.after = page.last
     cost = 0
     for known in page.tasks:
         if cost > COST_MOST:
@@ -160,7 +163,4 @@ def _change(turn: TurnState, project: Project, task: Task, record: OperationReco
 
 def _reschedule(turn: TurnState, project: Project, task: Task, at: float) -> None:
     """Move a waiting task; if a failure held it back it still is, so no link brings it forward."""
-    if at > turn.now.wall:
-        project.queue.put_delayed(turn.changes, task, at)
-    else:
-        project.queue.put_ready(turn.changes, task)
+    project.queue.put(turn.changes, task, at if at > turn.now.wall else 0.0)

@@ -15,6 +15,7 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
+    BLOCKED,
     DELAYED,
     NO_SPEC,
     OVER,
@@ -90,8 +91,8 @@ def history_of(turn: TurnState, project: Project, task: Task) -> list[AttemptRec
 
 
 def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
-    """Make delayed and finished tasks ready now, with all their retries; ready and processing ones are ignored."""
-    reply = _change_each(turn, message, (READY, PROCESSING), lambda project, task: revive(turn, project, task))
+    """Make delayed and finished tasks ready now, with all their retries; ones in other states are ignored."""
+    reply = _change_each(turn, message, (READY, PROCESSING, BLOCKED), lambda project, task: revive(turn, project, task))
     _note_tasks(turn, by, "task retry", message, reply)
     return reply
 
@@ -147,7 +148,7 @@ def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
 
 def _tell_state(turn: TurnState, task: Task, reply: TaskReply) -> None:
     reply.crashes = task.crashes
-    if task.state == DELAYED:
+    if task.state in (DELAYED, BLOCKED):
         reply.exetime = task.exetime
     elif task.lease is not None:
         reply.lease_seconds = max(0.0, task.lease.deadline - turn.now.boot)

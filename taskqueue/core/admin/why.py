@@ -20,11 +20,22 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.request_rule import RequestRule, asked
-from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.tasks.links import UNSATISFIED, Links
+from taskqueue.core.tasks.needs import EdgesRef, Needs, TaskRef
 from taskqueue.core.tasks.retry import recurring
-from taskqueue.core.tasks.task import CANCELLED, DELAYED, PROCESSING, READY, SUCCESS, Task, key_time
+from taskqueue.core.tasks.task import (
+    BLOCKED,
+    CANCELLED,
+    DELAYED,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    SUCCESS,
+    Task,
+    key_time,
+)
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.fields import Now
+from taskqueue.protocol.fields import MAX_PARENTS, Now
 from taskqueue.protocol.replies import WhyReply
 from taskqueue.protocol.requests import Why
 from taskqueue.units import duration_text
@@ -40,6 +51,9 @@ ERROR_CHARS: Final = 200
 
 NAMES_TOLD: Final = 3
 """Fetchers that a sentence names."""
+
+PARENTS_NAMED: Final = 5
+"""Tasks named that a blocked task waits for."""
 
 
 def why(turn: TurnState, request: Why) -> WhyReply:
@@ -63,6 +77,8 @@ def _of_task(turn: TurnState, project: Project, taskid: str) -> str:
         return _of_ready(turn, project, task)
     if task.state == DELAYED:
         return f"is due {_in(task.exetime - turn.now.wall)}, {_delay_of(turn, project, task)}"
+    if task.state == BLOCKED and task.links is not None:
+        return _of_blocked(turn, project, task, task.links)
     if task.state == PROCESSING:
         return _of_running(turn, task)
     return _of_over(turn, project, task)
@@ -93,6 +109,30 @@ def _delay_of(turn: TurnState, project: Project, task: Task) -> str:
         return f"to be tried again after {error}"
     retries = project.settings.retries if schedule.retries is None else schedule.retries
     return f"as retry {task.retried} of {retries}, after {error}"
+
+
+def _of_blocked(turn: TurnState, project: Project, task: Task, links: Links) -> str:
+    found = turn.found.edges.get(_parents_ref(project, task.taskid))
+    edges = found.edges if found is not None else []
+    waiting = [each.edge.parent for each in edges if each.mark == (UNSATISFIED, links.number)]
+    named = [_parent(turn, project, ref) for ref in waiting[:PARENTS_NAMED]]
+    rest = links.missing - len(named)
+    more = f" and {rest} more" if rest > 0 and named else ""
+    return f"is blocked by {_tasks(links.missing, 'that it waits for')}: {', '.join(named)}{more}"
+
+
+def _parent(turn: TurnState, project: Project, ref: TaskRef) -> str:
+    """A task that is waited for, and what it is doing."""
+    of = turn.state.projects.by_number.get(ref.project)
+    if of is None:
+        return f'"{ref.taskid}" of a project that was deleted'
+    parent = turn.find(of, ref.taskid)
+    name = f'"{ref.taskid}"' + (f' of project "{of.name}"' if of is not project else "")
+    return f"{name} ({'unknown: nobody has pushed it yet' if parent is None else STATE_NAMES[parent.state]})"
+
+
+def _parents_ref(project: Project, taskid: str) -> EdgesRef:
+    return EdgesRef(True, project.number, taskid, b"", MAX_PARENTS)
 
 
 def _of_running(turn: TurnState, task: Task) -> str:
@@ -155,6 +195,8 @@ def _look_at_tasks(turn: TurnState, project: Project) -> Iterator[str]:
     over = queue.known - queue.live
     if not queue.live:
         yield f"has nothing to do ({_tasks(over, 'over already')})" if over else "has no task"
+    elif queue.counts[BLOCKED] == queue.live:
+        yield f"has {_tasks(queue.live, 'blocked')} and no other; ask why one of them is"
     elif not queue.counts[READY] and not queue.counts[DELAYED]:
         yield f"has {_all_running(turn, project)}"
     elif not queue.counts[READY]:
@@ -247,9 +289,10 @@ def _asks(session: Session, project: Project) -> bool:
 
 
 def _all_running(turn: TurnState, project: Project) -> str:
-    running = len(project.queue.processing)
+    running, blocked = len(project.queue.processing), project.queue.counts[BLOCKED]
+    others = f"{_tasks(blocked, 'blocked')}" if blocked else "no other"
     ends = _in(project.queue.processing.next_at() - turn.now.boot)
-    return f"{_tasks(running, 'processing')} and no other; the next lease ends {ends}{_silent_holder(turn, project)}"
+    return f"{_tasks(running, 'processing')} and {others}; the next lease ends {ends}{_silent_holder(turn, project)}"
 
 
 def _silent_holder(turn: TurnState, project: Project) -> str:
@@ -309,6 +352,9 @@ def _quoted(error: str) -> str:
 def _need(turn: TurnState, request: Why, wanted: Needs) -> None:
     if request.taskid is not None:
         need_shown(turn, request.project, request.taskid, wanted)
+        project = turn.state.projects.by_name.get(request.project)
+        if project is not None and project.linked:
+            wanted.edges.append(_parents_ref(project, request.taskid))
 
 
 REQUESTS: Final = (RequestRule(Why, asked(why), _need, keeps=False),)

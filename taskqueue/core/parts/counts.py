@@ -19,6 +19,7 @@ class TaskCounts(Struct, omit_defaults=True, gc=False):
     success: int = 0
     failed: int = 0
     cancelled: int = 0
+    blocked: int = 0
 
 
 class EventTotals(Struct, omit_defaults=True, gc=False):

@@ -76,6 +76,7 @@ class Project:
         fetch: its setting of that name, packed; None: unset.
         shared: its shared bucket; ``virtual`` is its virtual time in it.
         cleared, swept_to: see ``ProjectRecord``.
+        linked: it has had edges.
         keeps: retention in seconds of success, failed and cancelled; empty: for ever.
         cron, ticks: by job: its record, and when it runs next (unix seconds).
         waiters: requests that wait for its end.
@@ -84,7 +85,7 @@ class Project:
 
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "cron", "fetch", "finished", "finisher",
-        "has_limits", "holds", "hours", "keeps", "layers", "name", "number", "overrides", "overrides_bytes",
+        "has_limits", "holds", "hours", "keeps", "layers", "linked", "name", "number", "overrides", "overrides_bytes",
         "pause", "queue", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
@@ -110,6 +111,7 @@ class Project:
         self.virtual = 0.0
         self.cleared = record.cleared
         self.swept_to = record.swept_to
+        self.linked = record.linked
         self.armed = record.armed
         self.finished = record.finished
         self.holds = record.holds
@@ -246,6 +248,7 @@ class Project:
             holds=self.holds,
             cron=self.cron,
             over_low=packed_lows(self.queue.over_low),
+            linked=self.linked,
         )
 
     def anew(self, record: ProjectRecord, number: int, now: Now) -> Project:

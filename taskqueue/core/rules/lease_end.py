@@ -94,8 +94,7 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
     failures.note(turn, task, _attempt(turn.now, project, lease, session, "timeout", "timeout"))
     _retry(turn, project, task, retry)
     _fail_project(turn, project, lease, "timeout")
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease.deferred)
+    apply_deferred(turn, project, task, lease)
 
 
 def give_back(turn: TurnState, project: Project, task: Task) -> None:
@@ -133,8 +132,7 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
     else:
         task.crashes = min(crashes, max(1, settings.max_crashes - 1))
         queue_up(turn, project, task)
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease.deferred)
+    apply_deferred(turn, project, task, lease)
 
 
 def lose(turn: TurnState, project: Project, task: Task) -> None:
@@ -142,15 +140,13 @@ def lose(turn: TurnState, project: Project, task: Task) -> None:
     lease = _lease_of(turn, project, task)
     turn.unlease(task)
     queue_up(turn, project, task)
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease.deferred)
+    apply_deferred(turn, project, task, lease)
 
 
 def _wait_again(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
     project.queue.put_ready(turn.changes, task)
     turn.state.hollow.want(task)
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease.deferred)
+    apply_deferred(turn, project, task, lease)
 
 
 def _end(turn: TurnState, session: Session, project: Project, task: Task, item: TaskReport) -> None:
@@ -163,8 +159,7 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
     else:
         failures.note(turn, task, _attempt(now, project, lease, holder, "failed", item.error))
         _fail(turn, project, task, item, lease)
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease.deferred)
+    apply_deferred(turn, project, task, lease)
 
 
 def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:
@@ -207,6 +202,7 @@ def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptReco
     project.pause.record.failures = 0
     if schedule.auto_recrawl and schedule.age is not None:
         turn.note_attempt(task, attempt)
+        turn.changes.note_end(task, "succeeded")
         project.queue.set_apart(task)
         _hold_back(turn, project, task, now.wall + schedule.age)
     else:

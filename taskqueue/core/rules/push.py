@@ -13,13 +13,14 @@ from msgspec.structs import replace
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
+from taskqueue.core.rules import dependencies
 from taskqueue.core.rules.registry import project_for_push
 from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.recrawl import decide, due_at, hurries
 from taskqueue.core.tasks.retry import recurring
-from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Spec, Task, deferred_bytes
+from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Lease, Spec, Task, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import NewTask, Now, Schedule
@@ -72,6 +73,8 @@ def need_tasks(turn: TurnState, name: str, items: Iterable[NewTask | None], want
         project = projects.get(item.project) if item.project else default
         if project is not None and item.taskid not in project.queue.tasks:
             wanted.tasks.append(TaskRef(project.number, item.taskid))
+        if item.depends_on and project is not None:
+            dependencies.need(turn, project, item, wanted)
 
 
 def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool) -> NewOutcome:
@@ -87,7 +90,10 @@ def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool
     if outcome == "ignored" or (depth and depth > project.settings.max_depth):
         return "ignored"
     if project.has_limits and (outcome == "new" or outcome == "restarted"):
-        _check_room(project, bounded=bounded, is_new=outcome == "new")
+        is_awaited = TaskRef(project.number, item.taskid) in turn.changes.awaited
+        _check_room(project, bounded=bounded and not is_awaited, is_new=outcome == "new")
+    if item.depends_on and outcome != "merged":
+        dependencies.check(turn, project, item)
     # What came in must be able to go out again, with its token and the like around it.
     room = room_beside(item.url, state.config.max_message)
     if project.fetch is not None:
@@ -110,23 +116,32 @@ def push(turn: TurnState, project: Project, taskid: str, url: str, template: Tem
     _carry_out(turn, project, task, item, decide(task, schedule, turn.now.wall), 0)
 
 
-def apply_deferred(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
-    """Apply a ``force_update`` that was deferred until the end of the task's lease."""
+def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
+    """Apply the ``force_update`` that was deferred until the end of the task's lease, if there is one."""
+    item = lease.deferred
+    if item is None:
+        return
     if task.state == PROCESSING:
         raise Corrupt(f"task {task.taskid!r} is still processing")
+    depth = task.spec.depth if task.spec else 0
     outcome = decide(task, item.schedule, turn.now.wall)
-    if outcome in _CHANGES:
-        _CHANGES[outcome](turn, project, task, item, task.spec.depth if task.spec else 0)
+    if outcome == "cancelled":
+        cancel(turn, project, task)
+        return
+    dependencies.adopt(turn, task, lease.links)
+    if outcome == "restarted":
+        _begin_again(turn, project, task)
+    _describe_anew(turn, project, task, item, depth)
 
 
 def revive(turn: TurnState, project: Project, task: Task) -> None:
-    """Make a waiting or finished task ready now, with all its retries."""
+    """Make a waiting or finished task ready now, with all its retries, or blocked if it has to wait for its parents."""
     task.retried = 0
     task.token = NO_TOKEN
     task.held_back = task.timed_out = False
     if task.seq <= project.cleared:  # what ``clear`` left behind; a task that is live again must not be among it
         _renumber(turn, project, task)
-    project.queue.put_ready(turn.changes, task)
+    project.queue.put(turn.changes, task, 0.0)
     project.arm()
     turn.touch(project)
     turn.state.want_held(project, task)
@@ -195,12 +210,15 @@ def _check_deferred(state: State, item: NewTask) -> None:
 
 
 def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> None:
-    if turn.changes.stale:
-        turn.changes.forget_stale(project.number, item.taskid)
+    changes = turn.changes
     task = Task(project.number, item.taskid, 0, 0, turn.state.next_number())
+    if changes.stale or changes.awaited:
+        dependencies.arrive(turn, task)
+    if item.depends_on:
+        dependencies.give(turn, project, task, item)
     project.totals.new += 1
     task.describe(_spec(item, depth), apart=task.taskid == project.finisher)
-    _wait(turn, project, task, due_at(item.schedule, turn.now.wall))
+    project.queue.put(turn.changes, task, due_at(item.schedule, turn.now.wall))
 
 
 def _merge(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
@@ -210,11 +228,17 @@ def _merge(turn: TurnState, project: Project, task: Task, item: NewTask, depth: 
     if schedule.priority > task.priority:
         project.queue.reprioritise(turn.changes, task, schedule.priority)
     if sooner:
-        _wait(turn, project, task, due_at(schedule, now.wall))
+        project.queue.put(turn.changes, task, due_at(schedule, now.wall))
     turn.state.want_held(project, task)
 
 
 def _replace(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    if item.depends_on or (task.links is not None and task.links.number):
+        dependencies.give(turn, project, task, item)
+    _describe_anew(turn, project, task, item, depth)
+
+
+def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
     task.token = NO_TOKEN
     task.retried = 0
     task.timed_out = False
@@ -225,13 +249,17 @@ def _replace(turn: TurnState, project: Project, task: Task, item: NewTask, depth
     task.describe(_spec(item, depth), apart=task.taskid == project.finisher)
     task.held_back = put_off
     task.apart = task.apart or put_off
-    _wait(turn, project, task, until)
+    project.queue.put(turn.changes, task, until)
 
 
 def _restart(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    _begin_again(turn, project, task)
+    _replace(turn, project, task, item, depth)
+
+
+def _begin_again(turn: TurnState, project: Project, task: Task) -> None:
     project.totals.new += 1
     _give_seq(turn, project, task)
-    _replace(turn, project, task, item, depth)
 
 
 def _defer(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
@@ -241,6 +269,7 @@ def _defer(turn: TurnState, project: Project, task: Task, item: NewTask, depth: 
     former = task.lease.deferred
     turn.state.memory.deferred_changed(deferred_bytes(update) - (deferred_bytes(former) if former is not None else 0))
     task.lease.deferred = update
+    dependencies.defer(turn, project, task, task.lease, item)
     turn.changes.touch(task)
 
 
@@ -270,13 +299,6 @@ def _kept_until_later(item: NewTask, now: Now) -> NewTask:
     if schedule.delay is not None:
         schedule = replace(schedule, exetime=now.wall + schedule.delay, delay=None)
     return NewTask(item.taskid, item.url, schedule, item.body.copy(), item.project)
-
-
-def _wait(turn: TurnState, project: Project, task: Task, until: float) -> None:
-    if until:
-        project.queue.put_delayed(turn.changes, task, until)
-    else:
-        project.queue.put_ready(turn.changes, task)
 
 
 def _need(turn: TurnState, request: NewTasks, wanted: Needs) -> None:

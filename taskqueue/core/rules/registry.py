@@ -158,6 +158,8 @@ def remove_project(turn: TurnState, project: Project) -> None:
         state.memory.note(project.number, which, 0)
     leave_shared(project)
     turn.changes.writes.dropped_projects.append(project.number)
+    if project.linked:
+        turn.changes.propagate("retired", project.number)
     reason = f'project: "{project.name}" has been deleted'
     answer(turn, project.waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
 

@@ -20,7 +20,8 @@ from itertools import islice
 from typing import Final
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.tasks.needs import FoundOld, Needs, Old, OldRef
+from taskqueue.core.rules import dependencies
+from taskqueue.core.tasks.needs import FoundOld, Needs, Old, OldRef, TaskRef
 from taskqueue.core.tasks.retention_keys import NO_ENTRY, old_below
 from taskqueue.core.tasks.task import OVER, time_key
 from taskqueue.core.turn_state import TurnState
@@ -85,14 +86,16 @@ def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
 
 def _is_as_read(turn: TurnState, project: Project, old: Old) -> bool:
     """Whether this turn has not changed the task."""
-    task = turn.find(project, old.task.taskid)
-    return task is None or not task.touched
+    ref = TaskRef(project.number, old.task.taskid)
+    task = turn.find(project, ref.taskid)
+    return (task is None or not task.touched) and ref not in turn.changes.writes.linked
 
 
 def _drop(turn: TurnState, project: Project, old: Old) -> None:
     task = old.task
     if project.settings.forget:
         project.queue.counts[task.state] -= 1
+        dependencies.forget(turn, task)
     else:
         task.drop_body(turn.now.wall)
     turn.changes.writes.old.append(old)

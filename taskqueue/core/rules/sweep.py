@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final
 
 from taskqueue.core.projects.project import Project
+from taskqueue.core.rules import dependencies
 from taskqueue.core.tasks.needs import FoundPage, Needs, PageRef
 from taskqueue.core.tasks.task import LIVE
 from taskqueue.core.turn_state import TurnState
@@ -51,10 +52,12 @@ def _take_page(turn: TurnState, project: Project, page: FoundPage) -> None:
         is_left = task.state in LIVE and task.seq <= project.cleared
         if is_left and turn.find(project, task.taskid) is None:
             turn.changes.writes.forgotten.append(task)
+            dependencies.forget(turn, task)
+            turn.changes.note_end(task, "failed")
     turn.touch(project)
     if page.end:
         project.cleared, project.swept_to = 0, ""
         state.pending.was_swept(project.number)
     else:
-        project.swept_to = page.tasks[-1].taskid
+        project.swept_to = page.last
         state.pending.go_on_sweeping(project.number)

@@ -7,11 +7,13 @@ the classic bug of batching: a ``done`` and a ``new-task`` of one task in one tu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.links import Edge, Links, Mark, Propagation, PropagationKind, TaskRef
+from taskqueue.core.tasks.needs import FoundEdge
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, Task, size_of
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, OVER, Task, size_of
 
 
 class Changes:
@@ -21,20 +23,27 @@ class Changes:
         beyond: tasks that were looked up, or have left memory in this turn, by project number and taskid. They are as
             they are now, unless the task is in memory as well: then that one counts.
         stale: looked-up records of live tasks that ``clear`` had dropped; these tasks are unknown.
+        awaited: unknown tasks that somebody waits for, as far as they were looked up or are so from this turn on.
         writes: everything but the moves, which ``take`` adds.
     """
 
-    __slots__ = ("_touched", "beyond", "stale", "writes")
+    __slots__ = ("_next_number", "_touched", "awaited", "beyond", "stale", "writes")
 
-    def __init__(self) -> None:
+    def __init__(self, next_number: Callable[[], int]) -> None:
+        """``next_number``: the next of the numbers that grow for ever."""
+        self._next_number = next_number
         self.writes = WriteSet()
         self._touched: list[Task] = []
         self.beyond: dict[tuple[int, str], Task] = {}
         self.stale: dict[tuple[int, str], Task] = {}
+        self.awaited: dict[TaskRef, None] = {}
 
-    def lay_over(self, tasks: dict[tuple[int, str], Task]) -> None:
-        """Start with tasks that were looked up, by project number and taskid; they are changed in place here."""
+    def lay_over(self, tasks: dict[tuple[int, str], Task], awaited: dict[TaskRef, None]) -> None:
+        """Start with tasks that were looked up, by project number and taskid, and those of them that are awaited; both
+        are changed in place here.
+        """
         self.beyond = tasks
+        self.awaited = awaited
 
     @property
     def touched(self) -> Sequence[Task]:
@@ -63,11 +72,61 @@ class Changes:
         for ref in stale:
             self.stale[ref] = self.beyond.pop(ref)
 
-    def forget_stale(self, project: int, taskid: str) -> None:
-        """Delete what ``clear`` left of a task before another one takes its taskid."""
+    def forget_stale(self, project: int, taskid: str) -> Task | None:
+        """Delete what ``clear`` left of a task before another one takes its taskid; returns that."""
         task = self.stale.pop((project, taskid), None)
         if task is not None:
             self.writes.forgotten.append(task)
+        return task
+
+    # ------------------------------------------------------------------------------------ links
+
+    def propagate(self, kind: PropagationKind, project: int, taskid: str = "") -> None:
+        """Begin a propagation: it is carried on in the turns to come."""
+        number = self._next_number()
+        self.writes.propagations[number] = Propagation(number, kind, project, taskid)
+
+    def note_end(self, task: Task, kind: PropagationKind) -> None:
+        """The task has succeeded or failed for good: its children are to be told."""
+        if task.links is not None and task.links.has_children:
+            self.propagate(kind, task.project, task.taskid)
+
+    def touch_links(self, task: Task) -> None:
+        """The links of a task have changed."""
+        if task.state not in OVER:
+            self.touch(task)
+        else:
+            self.writes.linked[TaskRef(task.project, task.taskid)] = task
+
+    def await_task(self, ref: TaskRef) -> None:
+        """Somebody waits for an unknown task."""
+        if ref not in self.awaited:
+            self.awaited[ref] = None
+            self.writes.awaited[ref] = True
+
+    def await_no_more(self, ref: TaskRef) -> None:
+        """Nobody waits for an unknown task any more."""
+        self.awaited.pop(ref, None)
+        self.writes.awaited[ref] = False
+
+    def arrive(self, ref: TaskRef) -> bool:
+        """A task has become known; returns whether somebody waits for it."""
+        if ref not in self.awaited:
+            return False
+        del self.awaited[ref]
+        self.writes.awaited.pop(ref, None)
+        return True
+
+    def mark_of(self, found: FoundEdge) -> Mark | None:
+        """The mark of an edge as it is now; None: this turn has deleted the edge."""
+        return self.writes.edges.get(found.edge, found.mark)
+
+    def make_edge(self, edge: Edge, mark: Mark) -> None:
+        """Store an edge that has not been there, or another one had its place."""
+        self.writes.edges[edge] = mark
+        self.writes.new_edges[edge] = None
+
+    # ------------------------------------------------------------------------------------ the end of the turn
 
     def drop_live(self, project: int, held: Iterable[Task]) -> None:
         """Drop all live tasks of the project: discard this turn's changes of them, and their attempts."""
@@ -80,6 +139,8 @@ class Changes:
                 self.writes.forgotten.append(task)
             elif task.kept_state:
                 self.stale[ref] = task
+            elif task.links is not None:
+                self._drop_links(task, task.links)
         for _, task in gone:
             task.stay_as_kept()
         self._touched = [task for task in self._touched if task.touched]
@@ -87,10 +148,18 @@ class Changes:
         attempts = self.writes.attempts
         self.writes.attempts = [kept for kept in attempts if (kept.project, kept.taskid) not in refs]
 
+    def _drop_links(self, task: Task, links: Links) -> None:
+        """A task is dropped in the very turn that made it, so that nobody will find it in the store."""
+        if links.has_children:
+            self.awaited[TaskRef(task.project, task.taskid)] = None
+        if links.number:
+            self.propagate("edges", task.project, task.taskid)
+
     def take(self) -> WriteSet:
         """End the turn: return all of its changes, each task once."""
         writes = self.writes
         retired = set(writes.dropped_projects)
+        writes.linked = {ref: task for ref, task in writes.linked.items() if ref.project not in retired}
         writes.moves = [task.as_move() for task in self._touched if task.project not in retired]
         if retired:
             writes.attempts = [attempt for attempt in writes.attempts if attempt.project not in retired]

@@ -19,6 +19,8 @@ from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.history import PointsRef, Row
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import FailuresRef, FoundFailures
+from taskqueue.core.tasks.links import Edge, Mark, Propagation
+from taskqueue.core.tasks.links import TaskRef as TaskRef
 from taskqueue.core.tasks.task import Spec, Task
 
 LOG_MOST: Final = 100_000
@@ -30,13 +32,6 @@ class LogRef(NamedTuple):
 
     first: int
     end: int
-
-
-class TaskRef(NamedTuple):
-    """A task by its identity: project number, taskid."""
-
-    project: int
-    taskid: str
 
 
 class SpecRef(NamedTuple):
@@ -152,6 +147,62 @@ class PageRef(NamedTuple):
     errors: bool
 
 
+class EdgesRef(NamedTuple):
+    """Edges of a task, in the order of the store's keys: to its parents, or to its children.
+
+    Attributes:
+        to_parents: to its parents; if not, to its children.
+        project, taskid: the task; without a taskid all tasks of the project.
+        after: the key of the last edge of the page before; empty: from the first one.
+        limit: number of edges, at most.
+    """
+
+    to_parents: bool
+    project: int
+    taskid: str
+    after: bytes
+    limit: int
+
+
+class FoundEdge(NamedTuple):
+    """An edge with its mark, and its key in the order that was read."""
+
+    edge: Edge
+    mark: Mark
+    key: bytes
+
+
+class FoundEdges(Struct):
+    """Answer to an EdgesRef.
+
+    Attributes:
+        edges: in the order of the keys.
+        end: there are no further ones.
+    """
+
+    edges: list[FoundEdge]
+    end: bool
+
+
+class PropagationsRef(NamedTuple):
+    """The first propagations from number ``first`` on, with the edges that they tell next, ``edges`` at most in all."""
+
+    first: int
+    edges: int
+
+
+class FoundPropagation(NamedTuple):
+    """A propagation, and the next edges that it is to tell.
+
+    Attributes:
+        others: by parent, of those that are awaited, the first other edges to it; only where edges may be deleted.
+    """
+
+    propagation: Propagation
+    edges: FoundEdges
+    others: dict[TaskRef, list[Edge]]
+
+
 class Needs(Struct):
     """What the core wants looked up before it decides.
 
@@ -168,6 +219,8 @@ class Needs(Struct):
         old: finished tasks that may be past their retention.
         failures: failed attempts, to be counted or to be dropped.
         log, points: parts of the change log, and of the history of events.
+        edges: of tasks; the tasks at their other ends are looked up like ``tasks``.
+        propagations: those that take a step, with all that it needs.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -184,6 +237,8 @@ class Needs(Struct):
     failures: list[FailuresRef] = field(default_factory=list)
     log: list[LogRef] = field(default_factory=list)
     points: list[PointsRef] = field(default_factory=list)
+    edges: list[EdgesRef] = field(default_factory=list)
+    propagations: PropagationsRef | None = None
 
 
 class FoundOrder(Struct):
@@ -206,12 +261,14 @@ class FoundPage(Struct):
         tasks: as the store has them; what is in memory may know better.
         errors: by taskid, of those that have one.
         end: there are no further ones.
+        last: taskid of the last entry that was looked at.
     """
 
     ref: PageRef
     tasks: list[Task]
     errors: dict[str, str]
     end: bool
+    last: str
 
 
 class FoundOld(Struct):
@@ -239,6 +296,9 @@ class Found(Struct):
         lists, pages, old, failures: by what was asked for.
         log: entries by number.
         points: by session and n, in the order of their times; None: nothing happened.
+        awaited: of the tasks that were looked up and are unknown, those that somebody waits for.
+        edges: by what was asked for.
+        propagations: in the order of their numbers.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -253,3 +313,6 @@ class Found(Struct):
     failures: dict[FailuresRef, FoundFailures] = field(default_factory=dict)
     log: dict[int, ChangeRecord] = field(default_factory=dict)
     points: dict[tuple[str, int], tuple[PointsRef, list[Row | None]]] = field(default_factory=dict)
+    awaited: dict[TaskRef, None] = field(default_factory=dict)
+    edges: dict[EdgesRef, FoundEdges] = field(default_factory=dict)
+    propagations: list[FoundPropagation] = field(default_factory=list)

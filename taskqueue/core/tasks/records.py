@@ -19,6 +19,7 @@ from taskqueue.core.parts.history import DroppedSlices, KeptPoint, KeptSlice, Lo
 from taskqueue.core.parts.windows import CountersRecord
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import KeptFailure
+from taskqueue.core.tasks.links import Edge, Mark, Propagation, TaskRef
 from taskqueue.core.tasks.needs import Old
 from taskqueue.core.tasks.task import Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
@@ -78,6 +79,7 @@ class ProjectRecord(Struct, array_like=True):
         cron: by job.
         swept_to: taskid up to which the store has been rid of what was cleared.
         over_low: lower bounds of the keys in the orders of success, failed and cancelled, 16 big-endian bytes each.
+        linked: it has had edges, which are not among what is dropped with it.
     """
 
     number: int
@@ -99,6 +101,7 @@ class ProjectRecord(Struct, array_like=True):
     cron: dict[str, CronRecord] = field(default_factory=dict)
     swept_to: str = ""
     over_low: bytes = bytes(48)
+    linked: bool = False
 
 
 class BucketRecord(Struct, array_like=True):
@@ -220,6 +223,12 @@ class WriteSet(Struct):
         log: new entries; each replaces the one of its number - LOG_MOST.
         points, slices, dropped_slices: the history of events, see ``history``.
         drained: all names of fetchers that get nothing, if they have changed.
+        edges: marks of edges that are made or change; None: the edge is to go.
+        new_edges: those that are made.
+        linked: tasks that are over, of which only the links have changed.
+        awaited: unknown tasks that somebody waits for from now on; False: nobody does any more.
+        propagations: that begin or have taken a step, by number; None: it has ended.
+        dropped_edges: numbers of projects of which all edges are to go.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -245,6 +254,12 @@ class WriteSet(Struct):
     slices: list[KeptSlice] = field(default_factory=list)
     dropped_slices: list[DroppedSlices] = field(default_factory=list)
     drained: list[str] | None = None
+    edges: dict[Edge, Mark | None] = field(default_factory=dict)
+    new_edges: dict[Edge, None] = field(default_factory=dict)
+    linked: dict[TaskRef, Task] = field(default_factory=dict)
+    awaited: dict[TaskRef, bool] = field(default_factory=dict)
+    propagations: dict[int, Propagation | None] = field(default_factory=dict)
+    dropped_edges: list[int] = field(default_factory=list)
 
 
 OUTCOME_WINDOW = 64
@@ -266,6 +281,7 @@ class Loaded(Struct):
         members: see ``WriteSet``; of operations that have not ended.
         first_failure, last_failure: keys of them; 0: there is none.
         drained: names of fetchers that get nothing.
+        first_propagation, last_propagation: numbers of them; 0: there is none.
     """
 
     epoch: int
@@ -285,3 +301,5 @@ class Loaded(Struct):
     next_log: int = 1
     history: dict[Resolution, LoadedSlices] = field(default_factory=dict)
     drained: list[str] = field(default_factory=list)
+    first_propagation: int = 0
+    last_propagation: int = 0

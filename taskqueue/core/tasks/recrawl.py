@@ -2,7 +2,7 @@
 
     the task is                 plain                    force_update      cancel and force_update
     unknown                     new                      new               ignored
-    ready, delayed              merged or ignored        replaced          cancelled
+    ready, delayed, blocked     merged or ignored        replaced          cancelled
     processing                  ignored                  deferred          cancelled
     over                        restarted or ignored     restarted         cancelled
 
@@ -12,7 +12,7 @@ it ended is known. ``merges`` and ``restarts`` tell when a plain new-task merges
 
 from __future__ import annotations
 
-from taskqueue.core.tasks.task import CANCELLED, DELAYED, PROCESSING, READY, Task
+from taskqueue.core.tasks.task import BLOCKED, CANCELLED, DELAYED, PROCESSING, WAITING, Task
 from taskqueue.protocol.fields import Schedule, Wall
 from taskqueue.protocol.replies import NewOutcome
 
@@ -25,7 +25,7 @@ def decide(task: Task | None, schedule: Schedule, now: Wall) -> NewOutcome:
         return "new"
     if task.state == PROCESSING:
         return "deferred" if schedule.force_update else "ignored"
-    if task.state == READY or task.state == DELAYED:
+    if task.state in WAITING:
         if schedule.force_update:
             return "replaced"
         return "merged" if merges(task, schedule, now) else "ignored"
@@ -46,11 +46,11 @@ def merges(task: Task, schedule: Schedule, now: Wall) -> bool:
 
 
 def hurries(task: Task, schedule: Schedule, now: Wall) -> bool:
-    """Whether the message brings forward a delayed task that is not held back by a retry or a recrawl.
+    """Whether the message brings forward a task with a time to wait for, unless a retry or a recrawl holds it back.
 
     Pages link to each other all the time: if a link cancelled a back-off, each failing page would be hammered.
     """
-    return task.state == DELAYED and not task.held_back and due_at(schedule, now) < task.exetime
+    return task.state in (DELAYED, BLOCKED) and not task.held_back and due_at(schedule, now) < task.exetime
 
 
 def restarts(task: Task, schedule: Schedule, now: Wall) -> bool:

@@ -32,6 +32,7 @@ from typing import Final, get_args
 from msgspec import Raw, Struct
 
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.links import Links
 from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.protocol.fields import NIL, PLAIN, Boot, NewTask, Schedule, Token
 
@@ -41,8 +42,9 @@ PROCESSING: Final = 3
 SUCCESS: Final = 4
 FAILED: Final = 5
 CANCELLED: Final = 6
+BLOCKED: Final = 7
 
-STATE_NAMES: Final = ("", "ready", "delayed", "processing", "success", "failed", "cancelled")
+STATE_NAMES: Final = ("", "ready", "delayed", "processing", "success", "failed", "cancelled", "blocked")
 """By state, as the store has the number; 0 means: it does not know the task. A later state gets the next number, and
 nobody may ask which of two is larger: what a state is, the sets below say. (To look into a set takes 10 to 18 ns, as
 long as to compare; a function that hides either takes 50, a method of an enumeration 140.)"""
@@ -100,6 +102,7 @@ class Lease(Struct, gc=False):
         selected_at: boot-clock seconds at which it was handed out.
         deferred: a ``force_update`` that came meanwhile; takes effect when the lease ends.
         check: number of its project's check phase in which it was handed out as a check; 0: it is none.
+        links: the edges of the deferred update, which count from its arrival on; None: it has none.
     """
 
     session: str
@@ -108,6 +111,11 @@ class Lease(Struct, gc=False):
     selected_at: Boot
     deferred: NewTask | None = None
     check: int = 0
+    links: Links | None = None
+
+    def defer_edges(self, links: Links | None) -> None:
+        """Keep the edges of the deferred update; None: it has none."""
+        self.links = links
 
 
 class Task(Struct, gc=False, eq=False):
@@ -135,6 +143,7 @@ class Task(Struct, gc=False, eq=False):
         bare: all that is left of it is what tells that it was.
         crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended; see
             ``suspects``.
+        links: what ties it to other tasks; None: nothing.
     """
 
     project: int
@@ -165,6 +174,7 @@ class Task(Struct, gc=False, eq=False):
     ended: AttemptRecord | None = None
     bare: bool = False
     crashes: int = 0
+    links: Links | None = None
 
     def describe(self, spec: Spec, *, apart: bool) -> None:
         """Apply a spec to the task, which is in no order at the moment."""
@@ -181,6 +191,10 @@ class Task(Struct, gc=False, eq=False):
         """Have the task's spec written to the store once more."""
         self.spec = spec
         self.spec_changed = True
+
+    def tie(self, links: Links) -> None:
+        """Give the task links; it had none."""
+        self.links = links
 
     def renumber(self, seq: int) -> None:
         """Give the task, which is in no order at the moment, another seq."""

@@ -4,6 +4,7 @@ Every change of a task's state goes through here, so that it is in exactly one p
 the changes of the turn, which are passed in:
 
     put ──► ready | delayed        below the floor: in memory;  from it on: in the store only
+        └─► blocked                never in memory
     lease ──► processing           always in memory
     finish ──► over                never in memory
 """
@@ -20,6 +21,7 @@ from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
+    BLOCKED,
     DELAYED,
     LIVE,
     NO_FLOOR,
@@ -106,6 +108,28 @@ class TaskQueue:
         task.exetime = until
         self._enter(changes, task, self.delayed)
 
+    def put_blocked(self, changes: Changes, task: Task, until: float) -> None:
+        """Have the task wait for its parents, and then until ``until`` (unix seconds; 0: no longer)."""
+        if task.state:
+            self._leave(changes, task)
+        task.state = BLOCKED
+        task.key = task.seq
+        task.exetime = until
+        self.counts[BLOCKED] += 1
+        if not task.apart:
+            self.unfinished += 1
+        changes.touch(task)
+        changes.left(task)
+
+    def put(self, changes: Changes, task: Task, until: float) -> None:
+        """Have the task wait for its parents, if it must, and then until ``until`` (unix seconds; 0: it is ready)."""
+        if task.links is not None and task.links.missing:
+            self.put_blocked(changes, task, until)
+        elif until:
+            self.put_delayed(changes, task, until)
+        else:
+            self.put_ready(changes, task)
+
     def withdraw(self, changes: Changes, task: Task) -> None:
         """Remove the task from its order before a change that its key depends on."""
         if task.state:
@@ -127,7 +151,7 @@ class TaskQueue:
         task.key = task.seq
         task.token = token
         task.lease = lease
-        task.unlisted = not task.kept_state
+        task.unlisted = not task.kept_state and task.links is None
         self.processing.add(task, lease.deadline)
         changes.touch(task)
 
@@ -167,6 +191,8 @@ class TaskQueue:
         self.counts[state] += 1
         if task.key < self.over_low[state]:
             self.over_low[state] = task.key
+        if task.links is not None:
+            changes.note_end(task, "succeeded" if state == SUCCESS else "failed")
         changes.touch(task)
         changes.left(task)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from taskqueue.core.tasks.needs import FoundOld, Old, OldRef
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, SUCCESS, Task
 from taskqueue.store.contract import Store
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record, raise_corrupt
 
 
@@ -33,7 +33,7 @@ def find_expired(store: Store, ref: OldRef) -> FoundOld:
 
 def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> list[Task]:
     """The tasks of the entries, checked against their records: nothing live may be deleted."""
-    taskids = [layout.taskid_at(value).decode() for _, value in entries]
+    taskids = [over_entries.taskid_at(value).decode() for _, value in entries]
     keys = [layout.id_key(ref.project, taskid) for taskid in taskids]
     tasks = []
     for (place, _), taskid, key, record in zip(entries, taskids, keys, store.get(layout.IDS, keys), strict=True):
@@ -59,6 +59,6 @@ def _first_slots(task: Task, value: bytes) -> int:
     """Attempts in the history of a task whose ring has not wrapped; the last attempt may be stored in its order
     instead.
     """
-    if layout.has_attempt(value):
+    if over_entries.has_attempt(value):
         return (task.attempts - 1) % ATTEMPTS_KEPT
     return task.attempts or (ATTEMPTS_KEPT if task.state == SUCCESS else 0)

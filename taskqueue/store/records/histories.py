@@ -14,8 +14,9 @@ from taskqueue.core.tasks.needs import TaskRef
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records.link_bytes import AWAITED
 
 _SUCCESSES = layout.ORDERS[SUCCESS]
 
@@ -32,7 +33,7 @@ def read_history(store: Store, ref: TaskRef) -> dict[int, AttemptRecord]:
     attempts = {key[-1]: decode_record(layout.HISTORY, key, layout.decode_attempt, value) for key, value in entries}
     id_key = layout.id_key(*ref)
     record = store.get(layout.IDS, [id_key])[0]
-    if record is not None:
+    if record is not None and record != AWAITED:
         task = decode_record(layout.IDS, id_key, layout.task_of, *ref, record)
         if task.state == SUCCESS and (success := _success_at(store, task, task.key)) is not None:
             attempts[_newest(task)] = success
@@ -59,7 +60,7 @@ def move_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> None:
 def _success_at(store: Store, task: Task, place: int) -> AttemptRecord | None:
     key = layout.order_key(task.project, place)
     value = store.get(_SUCCESSES, [key])[0]
-    return None if value is None else decode_record(_SUCCESSES, key, layout.decode_success, key, value)
+    return None if value is None else decode_record(_SUCCESSES, key, over_entries.decode_success, key, value)
 
 
 def _newest(task: Task, later: int = 0) -> int:

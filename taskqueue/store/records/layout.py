@@ -6,7 +6,7 @@
 | projects | project | ProjectRecord |
 | ids | project, taskid | record |
 | specs | project, seq | taskid, url, schedule, body |
-| ready, delayed | project, place | record |
+| ready, delayed, blocked | project, place | record |
 | leases | project, place | record, taskid, session, number, deadline, selected_at |
 | success | project, place | 0xff, length of the taskid (1 byte), taskid, seconds (float), fetcher of the last attempt |
 | failed | project, place | 0xfe, length of the taskid (1 byte), taskid, error of the last attempt, if it is short |
@@ -21,12 +21,16 @@
 | failures | place | Failure |
 | outcomes | session, n % OUTCOME_WINDOW | n, the answer as it was sent |
 | log | number (8 bytes) | ChangeRecord |
+| parents | child, parent | state of the edge (1 byte), its number (8 bytes) |
+| children | parent, child | nothing |
+| propagations | number (8 bytes) | kind, project, taskid, after |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
 do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The upper
 four bits of a record's ``retried`` are the task's crashes. The depth of a spec and the check of a lease stand at the
-end and are left out where they are 0.
+end and are left out where they are 0. A child or a parent is its project, the length of its taskid (1 byte), its
+taskid. A record has links, and ids have tasks that are awaited: see ``link_bytes``.
 
 Rules:
 1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
@@ -54,6 +58,7 @@ from taskqueue.core.parts.history import ALL, DroppedSlices
 from taskqueue.core.parts.windows import CountersRecord
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import Failure
+from taskqueue.core.tasks.links import Links
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.tasks.task import (
     KEY_BYTES,
@@ -64,13 +69,13 @@ from taskqueue.core.tasks.task import (
     Lease,
     Spec,
     Task,
-    key_time,
     size_of,
 )  # fmt: skip
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import Boot, NewTask, Schedule
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
+from taskqueue.store.records.link_bytes import STATE_MASK, join_links, split_links
 
 PROJECTS: Final = "projects"
 IDS: Final = "ids"
@@ -86,6 +91,9 @@ OUTCOMES: Final = "outcomes"
 FAILURES: Final = "failures"
 LOG: Final = "log"
 POINTS: Final = "points"
+PARENTS: Final = "parents"
+CHILDREN: Final = "children"
+PROPAGATIONS: Final = "propagations"
 
 ORDERS: Final[dict[int, Family]] = {state: "leases" if state == PROCESSING else STATE_NAMES[state] for state in STATES}
 """The family that stores each state's order. It has the state's name, but for that of what is processing."""
@@ -99,6 +107,7 @@ later.
 
 FAMILIES: Final[tuple[Family, ...]] = (
     META, *PROJECT_FAMILIES, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
+    PARENTS, CHILDREN, PROPAGATIONS,
 )  # fmt: skip
 
 BOOT_KEY: Final = b"boot"
@@ -236,6 +245,9 @@ RETRIED_MASK: Final = (1 << CRASHES_SHIFT) - 1
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
     """The task that a record describes, as stored, without spec and lease; ValueError if it has no such state."""
+    links = None
+    if record[0] > STATE_MASK:
+        record, links = split_links(record, RECORD.size)
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
     if state not in STATES:
         raise ValueError(f"there is no state {state}")
@@ -244,67 +256,25 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
         project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
         retried & RETRIED_MASK, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
         flags >> ATTEMPTS_SHIFT, record[RECORD.size :].decode(), kept_state=state, kept_key=key,
-        bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT,
+        bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT, links=links,
     )  # fmt: skip
+
+
+def encode_record(task: Task) -> bytes:
+    """The record of a task that is not bare, without its links."""
+    flags = task.attempts << ATTEMPTS_SHIFT | task.held_back | task.timed_out * TIMED_OUT | task.apart * APART
+    retried = task.retried | task.crashes << CRASHES_SHIFT
+    place = task.key.to_bytes(KEY_BYTES, "big")
+    times = task.exetime, task.lastcrawltime
+    return RECORD.pack(task.state, flags, task.priority, retried, task.token, *times, place) + task.itag.encode()
 
 
 def encode_bare(task: Task) -> bytes:
     """The record of a bare task, whose spec and history are deleted; its attempts are counted from the first again."""
     place = task.key.to_bytes(KEY_BYTES, "big")
     times = task.exetime, task.lastcrawltime
-    return RECORD.pack(task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
-
-
-WITH_ATTEMPT: Final = 0xFF
-"""First byte of a success with its attempt; no taskid begins with it, because it is never found in UTF-8."""
-_SUCCESS: Final = Packing(">BBf")
-
-
-def encode_success(taskid: str, attempt: AttemptRecord) -> bytes:
-    """A value in the order of successes, with the task's last attempt, which its history then does not have."""
-    text = taskid.encode()
-    return _SUCCESS.pack(WITH_ATTEMPT, len(text), attempt.seconds) + text + attempt.fetcher.encode()
-
-
-def taskid_at(value: bytes) -> bytes:
-    """The taskid in a value of the order of a finished state."""
-    if value[0] == WITH_ERROR:
-        return value[2 : 2 + value[1]]
-    return value[_SUCCESS.size :][: value[1]] if has_attempt(value) else value
-
-
-WITH_ERROR: Final = 0xFE
-"""First byte of a failed task's value that has the error of its attempt; like 0xff it never begins UTF-8."""
-
-MAX_INLINE_ERROR_BYTES: Final = 512
-"""A longer error, such as a long traceback, is stored in the history only."""
-
-
-def encode_failed(taskid: str, error: str) -> bytes:
-    """A value in the order of failed tasks, with the error if it is short, so that a search for errors needs no
-    look-up.
-    """
-    text, said = taskid.encode(), error.encode()
-    return text if len(said) > MAX_INLINE_ERROR_BYTES else bytes((WITH_ERROR, len(text))) + text + said
-
-
-def error_at(value: bytes) -> str | None:
-    """The error in a value of the order of a finished state; None: the history may have it."""
-    return value[2 + value[1] :].decode() if value[0] == WITH_ERROR else None
-
-
-def has_attempt(value: bytes) -> bool:
-    """Whether this value of the order of a finished state contains the task's last attempt."""
-    return value[0] == WITH_ATTEMPT
-
-
-def decode_success(key: bytes, value: bytes) -> AttemptRecord | None:
-    """The attempt of the task at a key of the successes; None if the value has none."""
-    if not has_attempt(value):
-        return None
-    _, length, seconds = _SUCCESS.unpack_from(value)
-    place = int.from_bytes(key[-KEY_BYTES:], "big")
-    return AttemptRecord(key_time(place), "success", value[_SUCCESS.size + length :].decode(), seconds)
+    record = RECORD.pack(task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
+    return record if task.links is None else join_links(record, RECORD.size, task.links)
 
 
 # ------------------------------------------------------------------------------------------------ MessagePack
@@ -328,6 +298,7 @@ class _LeaseValue(Struct, array_like=True, gc=False):
     deadline: Boot
     selected_at: Boot
     check: int = 0
+    links: tuple[int, int, int] | None = None
 
 
 _decode_spec: Final = Decoder(_SpecValue).decode
@@ -374,6 +345,8 @@ def fill(task: Task, spec: Spec) -> None:
 def encode_lease(record: bytes, taskid: str, lease: Lease) -> bytes:
     """A lease with its task's record; the deferred update has a family of its own."""
     value = (record, taskid, lease.session, lease.number, lease.deadline, lease.selected_at)
+    if lease.links is not None:
+        return encode((*value, lease.check, (lease.links.number, lease.links.missing, lease.links.on_failure)))
     return encode((*value, lease.check) if lease.check else value)
 
 
@@ -381,7 +354,8 @@ def decode_lease(project: int, value: bytes) -> Task:
     """A task with its lease, without its spec and the deferred update."""
     kept = _decode_lease(value)
     task = task_of(project, kept.taskid, kept.record)
-    task.lease = Lease(kept.session, kept.number, kept.deadline, kept.selected_at, check=kept.check)
+    links = None if kept.links is None else Links(False, *kept.links)
+    task.lease = Lease(kept.session, kept.number, kept.deadline, kept.selected_at, check=kept.check, links=links)
     return task
 
 

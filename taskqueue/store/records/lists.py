@@ -17,7 +17,7 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundList, ListRef, page_past
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, OVER, TASK_BYTES, WAITING, Task
 from taskqueue.store.contract import Store
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.orders import Entry, records_of, with_specs
 
@@ -69,7 +69,7 @@ def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[
 
 def _errors(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[str], list[Entry]]:
     """The errors of finished tasks, and their entries; only the first ones if too many would have to be looked up."""
-    errors = [decode_record(layout.ORDERS[ref.state], key, layout.error_at, value) for key, value in entries]
+    errors = [decode_record(layout.ORDERS[ref.state], key, over_entries.error_at, value) for key, value in entries]
     lacking = [place for place, error in enumerate(errors) if error is None]
     looked = len(entries) if len(lacking) <= LOOKED_UP else lacking[LOOKED_UP]
     tasks = _without_specs(store, ref, [entries[place] for place in lacking[:LOOKED_UP]])
@@ -101,7 +101,7 @@ def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Tas
     family = layout.ORDERS[ref.state]
     tasks = []
     for (key, value), record in zip(entries, records_of(store, ref.project, ref.state, entries), strict=True):
-        taskid = layout.taskid_at(value).decode()
+        taskid = over_entries.taskid_at(value).decode()
         tasks.append(decode_record(family, key, layout.task_of, ref.project, taskid, record))
     return tasks
 

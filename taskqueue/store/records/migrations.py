@@ -4,6 +4,7 @@
               unfinished tasks
     2 ──► 3   nothing is rewritten: failed tasks have their errors in the order from now on; older versions can't read
     it
+    3 ──► 4   nothing is rewritten: tasks may wait for others from now on; older versions can't read it
 
 A step contains the older format itself, and uses ``layout`` only where the two agree: where ``layout`` moves on, what a
 step used of it is copied here. A step works page by page, and running it again writes the same.
@@ -58,10 +59,10 @@ def keep_histories(store: Store, epoch: int) -> None:
 
 
 def leave_all(store: Store, epoch: int) -> None:
-    """Migrate from format 2 to 3: nothing to do."""
+    """Migrate from format 2 to 3, or from 3 to 4: nothing to do."""
 
 
-MIGRATIONS: Final[Migrations] = {1: keep_histories, 2: leave_all}
+MIGRATIONS: Final[Migrations] = {1: keep_histories, 2: leave_all, 3: leave_all}
 
 
 def _pages(store: Store, family: Family) -> Iterator[list[Entry]]:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from taskqueue.core.tasks.needs import FoundOrder, OrderRef
 from taskqueue.core.tasks.task import LIVE, NO_FLOOR, TASK_BYTES, Task
 from taskqueue.store.contract import Store
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record, raise_corrupt
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> 
     if state in LIVE:
         return [value for _, value in entries]
     start, family = layout.project_key(project), layout.ORDERS[state]
-    keys = [start + decode_record(family, key, layout.taskid_at, value) for key, value in entries]
+    keys = [start + decode_record(family, key, over_entries.taskid_at, value) for key, value in entries]
     records = [record for record in store.get(layout.IDS, keys) if record is not None]
     if len(records) < len(keys):
         raise_corrupt(layout.ORDERS[state], entries[0][0], "here or soon after it is the name of an unknown task")

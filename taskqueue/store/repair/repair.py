@@ -35,7 +35,7 @@ from taskqueue.store.files.file_snapshot import sync_folder
 from taskqueue.store.files.folder import LOG, MANIFEST, TABLE
 from taskqueue.store.files.integrity import damage_of
 from taskqueue.store.files.lock import exclusive_lock
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.epoch_skip import skip_epochs
 from taskqueue.store.records.format import META
@@ -254,7 +254,7 @@ def _task_at(state: int, key: bytes, value: bytes, spec: tuple[str, Spec] | None
         return _decoded(layout.decode_lease, number, value)
     if state in WAITING:
         return None if spec is None else _decoded(layout.task_of, number, spec[0], value)
-    taskid = _decoded(lambda value: layout.taskid_at(value).decode(), value)
+    taskid = _decoded(lambda value: over_entries.taskid_at(value).decode(), value)
     return None if taskid is None else Task(number, taskid, state, place, layout.seq_of(key))
 
 

@@ -33,7 +33,7 @@ from taskqueue.core.tasks.task import (
 from taskqueue.errors import Corrupt, StoreError
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.files.integrity import is_damage
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import META
@@ -215,7 +215,7 @@ class _Check:
     def _over(self, state: int, page: Sequence[Entry]) -> None:
         family = layout.ORDERS[state]
         taskids = [
-            self._read(family, key, lambda value: layout.taskid_at(value).decode(), value) for key, value in page
+            self._read(family, key, lambda value: over_entries.taskid_at(value).decode(), value) for key, value in page
         ]
         records = self._records(page, taskids)
         specs_of = self._taskids(family, page)
@@ -226,8 +226,8 @@ class _Check:
             tally.places[state] += 1
             self._check_spec(family, key, taskid, spec_of)
             if state == SUCCESS:
-                self._read(family, key, layout.decode_success, key, value)
-            self._read(family, key, layout.error_at, value)
+                self._read(family, key, over_entries.decode_success, key, value)
+            self._read(family, key, over_entries.error_at, value)
             task = (
                 None
                 if record is None

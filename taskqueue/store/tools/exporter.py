@@ -22,7 +22,7 @@ from taskqueue.core.tasks.task import (
     key_time,
 )
 from taskqueue.store.contract import Family, StoreReader
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record, raise_corrupt
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.export_formats import JSON, ExportFormat
@@ -129,7 +129,7 @@ def _over(store: StoreReader, family: Family, page: Sequence[Entry]) -> Iterator
 
 
 def _taskid(value: bytes) -> str:
-    return layout.taskid_at(value).decode()
+    return over_entries.taskid_at(value).decode()
 
 
 def _bare(store: StoreReader, number: int, states: Collection[int]) -> Iterator[Task]:

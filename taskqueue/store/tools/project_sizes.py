@@ -17,7 +17,7 @@ from msgspec import Struct
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import OVER, STATE_NAMES
 from taskqueue.store.contract import Entry, Family, StoreReader
-from taskqueue.store.records import layout
+from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.tools.store_stats import project_records
@@ -119,7 +119,7 @@ def _of_state(
 
 def _taskid(state: int, entry: Entry, spec: bytes | None) -> str:
     if state in OVER:
-        return str(decode_record(layout.ORDERS[state], entry[0], layout.taskid_at, entry[1]), errors="replace")
+        return str(decode_record(layout.ORDERS[state], entry[0], over_entries.taskid_at, entry[1]), errors="replace")
     return "" if spec is None else decode_record(layout.SPECS, entry[0], layout.decode_spec, spec)[0]
 
 

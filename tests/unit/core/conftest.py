@@ -30,7 +30,7 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Found, Needs
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.retention_keys import lows_of
-from taskqueue.core.tasks.task import PROCESSING, SUCCESS, Task
+from taskqueue.core.tasks.task import LIVE, OVER, PROCESSING, Task
 from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.fields import Assignment, Boot, NewTask, Now, Peer, Schedule, TaskReport, Token, Wall
 from taskqueue.protocol.replies import (
@@ -68,6 +68,8 @@ from taskqueue.protocol.views import Counts, ProjectView
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
+from taskqueue.store.records.edges import decode_mark, tasks_of
+from taskqueue.store.records.link_bytes import AWAITED
 
 WALL = Wall(1_700_000_000.0)
 """Unix seconds at which every world begins."""
@@ -278,10 +280,14 @@ class World:
     def known(self) -> list[Task]:
         """Everything that the disk knows, by taskid or, if it is unlisted, by its lease."""
         entries = self.disk.families[layout.IDS].values
-        listed = [layout.task_of(layout.project_of(key), key[4:].decode(), entries[key]) for key in entries]
+        known = [key for key in entries if entries[key] != AWAITED]
+        listed = [layout.task_of(layout.project_of(key), key[4:].decode(), entries[key]) for key in known]
+        return listed + [task for task in self.leased() if layout.id_key(task.project, task.taskid) not in entries]
+
+    def leased(self) -> list[Task]:
+        """What the disk has as processing."""
         leases = self.disk.families[layout.ORDERS[PROCESSING]].values
-        leased = [layout.decode_lease(layout.project_of(key), leases[key]) for key in leases]
-        return listed + [task for task in leased if layout.id_key(task.project, task.taskid) not in entries]
+        return [layout.decode_lease(layout.project_of(key), leases[key]) for key in leases]
 
     def tasks_in_memory(self) -> int:
         """How many tasks that wait the scheduler holds, of all projects; the one look inside it."""
@@ -350,9 +356,25 @@ class World:
         told = {layout.history_key(task.project, task.taskid) for task in known if not task.bare}
         assert told.issuperset(key[:-1] for key in keys[layout.HISTORY]), "an attempt of no task is left behind"
         assert specs.issuperset(keys[layout.DEFERRED]), "an update of no task is left behind"
+        self._check_edges(keys, {(task.project, task.taskid): task for task in known + self.leased()})
         for record in records:
             self._check_counts(record, keys, bare)
             self._check_lows(record, keys)
+
+    def _check_edges(self, keys: dict[str, list[bytes]], known: dict[tuple[int, str], Task]) -> None:
+        marks = self.disk.families[layout.PARENTS].values
+        edges = [(*tasks_of(key), decode_mark(marks[key])) for key in keys[layout.PARENTS]]
+        children = [tasks_of(key) for key in keys[layout.CHILDREN]]
+        projects = {layout.project_of(key) for key in keys[layout.PROJECTS]}
+        both = sorted((child, parent) for child, parent, _ in edges if parent.project in projects)
+        assert both == sorted((child, parent) for parent, child in children if parent.project in projects), (
+            "each edge is there in both orders"
+        )
+        for ref, task in known.items():
+            for links in (task.links, task.lease.links if task.lease else None):
+                if links is not None and links.number:
+                    missing = [1 for child, _, mark in edges if child == ref and mark == (0, links.number)]
+                    assert len(missing) == links.missing, f"{task.taskid} counts the edges that are not satisfied"
 
     def _check_counts(self, record: ProjectRecord, keys: dict[str, list[bytes]], bare: list[Task]) -> None:
         prefix = layout.project_key(record.number)
@@ -364,7 +386,8 @@ class World:
     def _check_lows(self, record: ProjectRecord, keys: dict[str, list[bytes]]) -> None:
         """No task that is over lies below where retention begins to read."""
         prefix = layout.project_key(record.number)
-        for state, low in enumerate(lows_of(record)[SUCCESS:], SUCCESS):
+        for state in OVER:
+            low = lows_of(record)[state]
             places = [key[4:] for key in keys[layout.ORDERS[state]] if key.startswith(prefix)]
             assert all(int.from_bytes(place, "big") >= low for place in places)
 
@@ -374,7 +397,7 @@ def _left_behind(known: list[Task], cleared: dict[int, int]) -> frozenset[bytes]
     return frozenset(
         layout.seq_key(task.project, task.seq)
         for task in known
-        if task.state <= PROCESSING and task.seq <= cleared[task.project]
+        if task.state in LIVE and task.seq <= cleared[task.project]
     )
 
 

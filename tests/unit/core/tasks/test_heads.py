@@ -125,7 +125,7 @@ def test_a_refill_raises_the_floor_above_what_it_brought() -> None:
 def delayed(*times: float) -> TaskQueue:
     queue = TaskQueue(TaskCounts(), 0, 0, 0, [0] * 7)
     for seq, at in enumerate(times):
-        queue.put_delayed(Changes(), Task(1, f"t{seq}", 0, 0, seq), at)
+        queue.put_delayed(Changes(lambda: Token(1)), Task(1, f"t{seq}", 0, 0, seq), at)
     return queue
 
 
