@@ -1,4 +1,4 @@
-"""Checks of decoded requests that their types can't express: the length of a taskid in bytes, a nil among tasks.
+"""Checks of decoded requests that their types can't express: bytes of a taskid, a nil among tasks, a task's result.
 
 An invalid item becomes None in its batch, as if it had not decoded. msgspec counts characters; only taskids that could
 have too many bytes are encoded to count them, so that the check costs about 40 ns a task.
@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import MAX_EDGES, MAX_FOLLOWERS, MAX_TASKID_BYTES, NewTask, TaskId, TaskReport
+from taskqueue.protocol.fields import (
+    MAX_EDGES,
+    MAX_FOLLOWERS,
+    MAX_RESULT_BYTES,
+    MAX_TASKID_BYTES,
+    NIL,
+    NewTask,
+    TaskId,
+    TaskReport,
+)
 from taskqueue.protocol.requests import AnyRequest, Done, Flaws, NewTasks
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
@@ -78,7 +87,7 @@ def _check_reports(items: list[TaskReport | None], flaws: Flaws) -> None:
     for index, item in enumerate(items):
         if item is None:
             flaws[index,] = f"{item_name((index,))}: expected map, got nil"
-        elif item.new or len(item.taskid) > SHORT_TASKID:
+        elif item.new or item.result is not NIL or len(item.taskid) > SHORT_TASKID:
             new += len(item.new)
             edges += edges_of(item)
             check_follow_ups(new, edges)
@@ -90,9 +99,19 @@ def check_report(item: TaskReport, index: int, flaws: Flaws) -> TaskReport | Non
     if len(item.taskid) > SHORT_TASKID and is_too_long(item.taskid):
         flaws[index,] = long_reason(f"{item_name((index,))}.taskid")
         return None
+    if item.result is not NIL and (reason := _wrong_result(item)):
+        flaws[index,] = f"{item_name((index,))}.result: {reason}"
+        return None
     if item.new:
         _check_new_tasks(item.new, (index,), flaws)
     return item
+
+
+def _wrong_result(item: TaskReport) -> str:
+    """What is wrong with the result of a report; empty if nothing is."""
+    if len(item.result) > MAX_RESULT_BYTES:
+        return f"{len(item.result)} bytes, at most {MAX_RESULT_BYTES} are taken"
+    return "a task that failed has none" if not item.ok and item.result != NIL else ""
 
 
 def edges_of(report: TaskReport) -> int:

@@ -36,6 +36,9 @@ MAX_TASKID_BYTES: Final = 128
 MAX_URL_CHARS: Final = 8192
 MAX_ERROR_CHARS: Final = 2048
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
+MAX_RESULT_BYTES: Final = 64 << 10
+"""Of the result of a task, as MessagePack."""
+
 MAX_CAPACITY: Final = 100_000
 MAX_BATCH: Final = 10_000
 """Most items in one ``new-task``, ``done``, ``extend`` or ``release``."""
@@ -161,6 +164,8 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         retry_after: not ok: run it again after so many seconds, without using up a retry.
         retry: not ok and False: it has failed for good.
         new: tasks that it led to, stored in the same commit.
+        result: ok: any MessagePack value of MAX_RESULT_BYTES at most, kept with the task; the daemon never looks into
+            it. Nil: it has none.
     """
 
     project: ProjectName
@@ -171,6 +176,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     retry_after: Annotated[float, Meta(ge=0, le=MAX_RETRY_AFTER_SECONDS)] | None = None
     retry: bool = True
     new: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)] = []
+    result: Raw = NIL
 
 
 # ------------------------------------------------------------------------------------------------ settings, time

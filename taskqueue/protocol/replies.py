@@ -203,6 +203,8 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
         crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended.
         bare_since: unix seconds since when its url, schedule, body and history are gone, because its project kept them
             for long enough; 0: they are here.
+        result: of its last success, as its fetcher gave it; nil: it gave none, or the body leaves no room for it here.
+        result_bytes: of it as MessagePack; 0: it gave none.
     """
 
     project: str
@@ -224,6 +226,8 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     bare_since: float = 0.0
     crashes: int = 0
     fetcher: str = ""
+    result: Raw = NIL
+    result_bytes: int = 0
 
 
 class TaskListReply(Reply, tag="task-list-reply"):

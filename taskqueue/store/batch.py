@@ -9,19 +9,22 @@ change is overwritten, not deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+from msgspec import Raw
 
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.tasks.needs import LOG_MOST, Old
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, WAITING, Move, Task
 from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.failures import failure_key
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import join_links
+from taskqueue.store.records.link_bytes import HAS_RESULT, join_links
 from taskqueue.store.records.link_writes import add_links
 
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
@@ -41,6 +44,7 @@ def batch_of(writes: WriteSet) -> Batch:
     _add_old(batch, writes.old)
     _add_moves(batch, writes.moves, _errors(writes.attempts))
     _add_attempts(batch, writes)
+    _add_results(batch, writes.results)
     _add_projects(batch, writes)
     _add_sessions(batch, writes)
     _add_operations(batch, writes)
@@ -76,7 +80,8 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
         if task.held_back or task.timed_out or task.apart:
             flags += task.held_back * layout.HELD_BACK + task.timed_out * layout.TIMED_OUT + task.apart * layout.APART
         retried = task.retried | task.crashes << layout.CRASHES_SHIFT if task.crashes else task.retried
-        record = pack(state, flags, task.priority, retried, task.token, task.exetime, task.lastcrawltime, place)
+        marked = state | HAS_RESULT if task.has_result else state
+        record = pack(marked, flags, task.priority, retried, task.token, task.exetime, task.lastcrawltime, place)
         if task.itag:
             record += task.itag.encode()
         if task.links is not None:
@@ -131,7 +136,7 @@ def _add_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) ->
 
 
 def _add_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
-    """Delete the ids, specs and histories of dropped tasks; their order entries are dropped by range elsewhere.
+    """Delete what lies by taskid and by seq of dropped tasks; their order entries are dropped by range elsewhere.
 
     A task that was given a new seq in this very turn still has its spec under the former one.
     """
@@ -141,12 +146,16 @@ def _add_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
         if task.attempts or task.lastcrawltime:
             slots = range(ATTEMPTS_KEPT)
             batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, slot) for slot in slots]
+        if task.has_result:
+            batch.deletes[layout.RESULTS].append(layout.id_key(task.project, task.taskid))
 
 
 def _add_old(batch: Batch, old: Iterable[Old]) -> None:
     """Delete tasks whose retention is over; of a bare task the record stays."""
     for task, slots in old:
         id_key = layout.id_key(task.project, task.taskid)
+        if task.has_result:
+            batch.deletes[layout.RESULTS].append(id_key)
         if task.bare:
             batch.puts[layout.IDS].append((id_key, layout.encode_bare(task)))
         else:
@@ -162,6 +171,15 @@ def _add_attempts(batch: Batch, writes: WriteSet) -> None:
         (layout.attempt_key(project, taskid, slot), layout.encode(attempt))
         for project, taskid, slot, attempt in writes.attempts
     )
+
+
+def _add_results(batch: Batch, results: Mapping[tuple[int, str], Raw]) -> None:
+    """Write results, and delete those of tasks whose last success gave none."""
+    for ref, result in results.items():
+        if result == NIL:
+            batch.deletes[layout.RESULTS].append(layout.id_key(*ref))
+        else:
+            batch.puts[layout.RESULTS].append((layout.id_key(*ref), bytes(result)))
 
 
 def _add_failures(batch: Batch, writes: WriteSet) -> None:

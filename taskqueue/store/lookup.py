@@ -6,7 +6,7 @@
     pages                     ──scan─► ids ──(whole)──► specs, up to the limits ──(errors)──► history
     old                       ──scan─► records past their retention, see ``records/expired``
     failures, log             ──scan─► entries
-    specs, sessions, histories, points    read by key
+    specs, sessions, histories, results, points    read by key
 
 What the store does not have is left out. A record that can't be decoded raises Corrupt: guessing would lose tasks.
 """
@@ -58,6 +58,7 @@ def find(store: Store, needs: Needs) -> Found:
     found.orders = [find_order(store, ref) for ref in needs.orders]
     found.sessions = {session: _outcomes(store, session) for session in needs.sessions}
     found.histories = {ref: read_history(store, ref) for ref in needs.histories}
+    found.results = _results(store, needs.results)
     found.lists = {ref: find_list(store, ref) for ref in needs.lists}
     found.pages = {ref: _page(store, ref) for ref in needs.pages}
     found.old = {ref: find_expired(store, ref) for ref in needs.old}
@@ -112,6 +113,11 @@ def _specs(store: Store, refs: Sequence[SpecRef]) -> dict[SpecRef, Spec]:
         for ref, key, value in zip(refs, keys, store.get(layout.SPECS, keys), strict=True)
         if value is not None
     }
+
+
+def _results(store: Store, refs: Sequence[TaskRef]) -> dict[TaskRef, Raw]:
+    values = store.get(layout.RESULTS, [layout.id_key(*ref) for ref in refs])
+    return {ref: Raw(value) for ref, value in zip(refs, values, strict=True) if value is not None}
 
 
 def _find_later(store: Store, refs: Sequence[SpecRef], found: Found) -> None:

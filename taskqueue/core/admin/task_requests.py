@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from msgspec import Raw
 from msgspec.structs import astuple
 
 from taskqueue.core.admin import change_log
@@ -51,7 +52,8 @@ def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
     spec = NO_SPEC if task.bare else spec_of(turn, project, task)
     fetcher = state.sessions[task.lease.session].label if task.lease else ""
-    room = room_beside(spec.url, state.config.max_message) - len(spec.body)
+    room = room_beside(spec.url, state.config.max_message) - len(spec.body) - len(fetcher.encode())
+    result = result_of(turn, project, task)
     reply = TaskReply(
         n=message.n,
         project=project.name,
@@ -64,9 +66,14 @@ def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
         lastcrawltime=task.lastcrawltime,
         body=spec.body,
         depth=spec.depth,
-        history=_that_fit(history_of(turn, project, task), room - len(fetcher.encode())),
         fetcher=fetcher,
     )
+    if result is not None:
+        reply.result_bytes = len(result)
+        if len(result) <= room:
+            room -= len(result)
+            reply.result = result
+    reply.history = _that_fit(history_of(turn, project, task), room)
     _tell_state(turn, task, reply)
     return reply
 
@@ -88,6 +95,14 @@ def history_of(turn: TurnState, project: Project, task: Task) -> list[AttemptRec
         by_slot[(task.attempts - 1) % ATTEMPTS_KEPT] = task.ended
     slots = [(task.attempts - age) % ATTEMPTS_KEPT for age in range(1, ATTEMPTS_KEPT + 1)]
     return [by_slot[slot] for slot in slots if slot in by_slot]
+
+
+def result_of(turn: TurnState, project: Project, task: Task) -> Raw | None:
+    """The result of a task's last success, this turn's included; it was looked up for this turn."""
+    if not task.has_result:
+        return None
+    ref = TaskRef(project.number, task.taskid)
+    return turn.changes.writes.results.get(ref) or turn.found.results.get(ref)
 
 
 def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
@@ -173,6 +188,9 @@ def need_shown(turn: TurnState, name: str, taskid: str, wanted: Needs) -> None:
 
 def _need_shown(turn: TurnState, request: TaskShow, wanted: Needs) -> None:
     need_shown(turn, request.project, request.taskid, wanted)
+    project = turn.state.projects.by_name.get(request.project)
+    if project is not None:
+        wanted.results.append(TaskRef(project.number, request.taskid))
 
 
 def _need_named(turn: TurnState, request: TaskRetry | TaskCancel, wanted: Needs) -> None:

@@ -7,7 +7,7 @@
 
 An answer counts if and only if its token is that of the task, which it uses up: a second answer is stale. Running out
 of time leaves the token, so a late success counts if nobody else has been given the task; a late failure changes
-nothing.
+nothing. A success that counts replaces the task's result, or leaves it with none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, REA
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import AttemptOutcome
-from taskqueue.protocol.fields import Now, TaskReport
+from taskqueue.protocol.fields import NIL, Now, TaskReport
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.protocol.requests import Done, Flaws, Incoming
 
@@ -76,6 +76,8 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
         _succeed(turn, project, task, AttemptRecord(turn.now.wall, "success", session.label))
     else:
         return "stale"
+    if item.ok and (item.result is not NIL or task.has_result):
+        turn.changes.keep_result(task, item.result)
     task.token = NO_TOKEN
     if session.rest_seconds:
         session.work_counts()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec import Raw
+
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.links import Edge, Links, Mark, Propagation, PropagationKind, TaskRef
 from taskqueue.core.tasks.needs import FoundEdge
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, OVER, Task, size_of
+from taskqueue.protocol.fields import NIL
 
 
 class Changes:
@@ -59,6 +62,13 @@ class Changes:
     def keep_attempt(self, task: Task, slot: int, attempt: AttemptRecord) -> None:
         """Store the attempt in a slot of the task's history, which is a ring."""
         self.writes.attempts.append(KeptAttempt(task.project, task.taskid, slot % ATTEMPTS_KEPT, attempt))
+
+    def keep_result(self, task: Task, result: Raw) -> None:
+        """Store the result of the task's success in place of the former one; nil: there is none any more."""
+        is_there = result != NIL
+        if is_there or task.has_result:
+            self.writes.results[task.project, task.taskid] = result
+            task.note_result(is_there=is_there)
 
     def left(self, task: Task) -> None:
         """The task has left memory; the rest of this turn still has to find it."""
@@ -129,7 +139,7 @@ class Changes:
     # ------------------------------------------------------------------------------------ the end of the turn
 
     def drop_live(self, project: int, held: Iterable[Task]) -> None:
-        """Drop all live tasks of the project: discard this turn's changes of them, and their attempts."""
+        """Drop all live tasks of the project: discard this turn's changes of them, their attempts and their results."""
         for task in held:
             self.beyond[project, task.taskid] = task
         gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and task.state in LIVE]
@@ -147,6 +157,9 @@ class Changes:
         refs = {ref for ref, _ in gone}
         attempts = self.writes.attempts
         self.writes.attempts = [kept for kept in attempts if (kept.project, kept.taskid) not in refs]
+        # That an older result goes is not discarded: whoever deletes what is left of a task does not know of it.
+        results = self.writes.results
+        self.writes.results = {ref: each for ref, each in results.items() if ref not in refs or each == NIL}
 
     def _drop_links(self, task: Task, links: Links) -> None:
         """A task is dropped in the very turn that made it, so that nobody will find it in the store."""
@@ -163,6 +176,7 @@ class Changes:
         writes.moves = [task.as_move() for task in self._touched if task.project not in retired]
         if retired:
             writes.attempts = [attempt for attempt in writes.attempts if attempt.project not in retired]
+            writes.results = {ref: each for ref, each in writes.results.items() if ref[0] not in retired}
         return writes
 
     def _take_spec(self, task: Task) -> None:

@@ -214,6 +214,7 @@ class Needs(Struct):
         orders: the next entries of orders that ran low.
         sessions: whose stored outcomes are needed.
         histories: tasks whose last attempts are needed.
+        results: tasks whose results are needed.
         lists: ranges of orders to be shown to people.
         pages: known tasks of a project, for operations and for sweeping up after ``clear``.
         old: finished tasks that may be past their retention.
@@ -231,6 +232,7 @@ class Needs(Struct):
     orders: list[OrderRef] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
     histories: list[TaskRef] = field(default_factory=list)
+    results: list[TaskRef] = field(default_factory=list)
     lists: list[ListRef] = field(default_factory=list)
     pages: list[PageRef] = field(default_factory=list)
     old: list[OldRef] = field(default_factory=list)
@@ -293,6 +295,7 @@ class Found(Struct):
         later: of ``Needs.later``, those that are among ``specs``.
         sessions: answers as they were sent, by request number; empty for a session that the store doesn't have.
         histories: last attempts, by slot.
+        results: as their fetchers gave them.
         lists, pages, old, failures: by what was asked for.
         log: entries by number.
         points: by session and n, in the order of their times; None: nothing happened.
@@ -307,6 +310,7 @@ class Found(Struct):
     orders: list[FoundOrder] = field(default_factory=list)
     sessions: dict[str, dict[int, Raw]] = field(default_factory=dict)
     histories: dict[TaskRef, dict[int, AttemptRecord]] = field(default_factory=dict)
+    results: dict[TaskRef, Raw] = field(default_factory=dict)
     lists: dict[ListRef, FoundList] = field(default_factory=dict)
     pages: dict[PageRef, FoundPage] = field(default_factory=dict)
     old: dict[OldRef, FoundOld] = field(default_factory=dict)

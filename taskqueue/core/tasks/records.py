@@ -208,6 +208,8 @@ class WriteSet(Struct):
     Attributes:
         moves: changes of tasks, each task once.
         attempts: that ended.
+        results: of tasks that have succeeded, by project number and taskid; nil: this success gave none, and what the
+            one before it gave is to go.
         projects, buckets, operations: records that changed.
         cleared: numbers of projects of which everything live is to go.
         counters: windows of projects, by number.
@@ -233,6 +235,7 @@ class WriteSet(Struct):
 
     moves: list[Move] = field(default_factory=list)
     attempts: list[KeptAttempt] = field(default_factory=list)
+    results: dict[tuple[int, str], Raw] = field(default_factory=dict)
     projects: list[ProjectRecord] = field(default_factory=list)
     dropped_projects: list[int] = field(default_factory=list)
     outcomes: list[KeptOutcome] = field(default_factory=list)

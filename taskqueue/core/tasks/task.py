@@ -143,6 +143,7 @@ class Task(Struct, gc=False, eq=False):
         bare: all that is left of it is what tells that it was.
         crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended; see
             ``suspects``.
+        has_result: its last success gave a result, which lies apart, by taskid: a restart leaves it where it is.
         links: what ties it to other tasks; None: nothing.
     """
 
@@ -174,6 +175,7 @@ class Task(Struct, gc=False, eq=False):
     ended: AttemptRecord | None = None
     bare: bool = False
     crashes: int = 0
+    has_result: bool = False
     links: Links | None = None
 
     def describe(self, spec: Spec, *, apart: bool) -> None:
@@ -211,6 +213,10 @@ class Task(Struct, gc=False, eq=False):
         """Make the task bare at ``now`` (unix seconds)."""
         self.bare = True
         self.exetime = now
+
+    def note_result(self, *, is_there: bool) -> None:
+        """The task has succeeded, with a result or without one."""
+        self.has_result = is_there
 
     def stay_as_kept(self) -> None:
         """Have nothing of this turn's changes of the task written; its fields stay as they are."""

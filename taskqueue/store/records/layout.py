@@ -12,6 +12,7 @@
 | failed | project, place | 0xfe, length of the taskid (1 byte), taskid, error of the last attempt, if it is short |
 | failed, cancelled | project, place | taskid; of a success, too, if nothing is known of how it came |
 | deferred | project, seq | the NewTask that waits for the end of a lease |
+| results | project, taskid | the result of its last success, as it came |
 | history | project, length of the taskid (1 byte), taskid, slot (1 byte) | AttemptRecord |
 | counters | project | CountersRecord |
 | buckets | name | BucketRecord |
@@ -28,9 +29,10 @@
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
 do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The upper
-four bits of a record's ``retried`` are the task's crashes. The depth of a spec and the check of a lease stand at the
-end and are left out where they are 0. A child or a parent is its project, the length of its taskid (1 byte), its
-taskid. A record has links, and ids have tasks that are awaited: see ``link_bytes``.
+four bits of a record's ``retried`` are the task's crashes; 0x10 of its state says that it has a result. The depth of a
+spec and the check of a lease stand at the end and are left out where they are 0. A child or a parent is its project,
+the length of its taskid (1 byte), its taskid. A record has links, and ids have tasks that are awaited: see
+``link_bytes``.
 
 Rules:
 1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
@@ -75,13 +77,14 @@ from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import Boot, NewTask, Schedule
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import STATE_MASK, join_links, split_links
+from taskqueue.store.records.link_bytes import HAS_RESULT, STATE_MASK, join_links, split_links
 
 PROJECTS: Final = "projects"
 IDS: Final = "ids"
 SPECS: Final = "specs"
 DEFERRED: Final = "deferred"
 HISTORY: Final = "history"
+RESULTS: Final = "results"
 COUNTERS: Final = "counters"
 BUCKETS: Final = "buckets"
 OPERATIONS: Final = "operations"
@@ -98,7 +101,9 @@ PROPAGATIONS: Final = "propagations"
 ORDERS: Final[dict[int, Family]] = {state: "leases" if state == PROCESSING else STATE_NAMES[state] for state in STATES}
 """The family that stores each state's order. It has the state's name, but for that of what is processing."""
 
-PROJECT_FAMILIES: Final[tuple[Family, ...]] = (PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, COUNTERS)
+PROJECT_FAMILIES: Final[tuple[Family, ...]] = (
+    PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, RESULTS, COUNTERS,
+)  # fmt: skip
 """Families whose keys begin with a project's number."""
 LIVE_FAMILIES: Final[tuple[Family, ...]] = (*(ORDERS[state] for state in sorted(LIVE)), DEFERRED)
 """The project families that contain live tasks only: ``clear`` drops their ranges, and the sweep deletes the rest
@@ -140,7 +145,7 @@ seq_key = _SEQ.pack
 
 
 def id_key(project: int, taskid: str) -> bytes:
-    """A key of IDS."""
+    """A key of IDS and of RESULTS."""
     return project_key(project) + taskid.encode()
 
 
@@ -245,8 +250,8 @@ RETRIED_MASK: Final = (1 << CRASHES_SHIFT) - 1
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
     """The task that a record describes, as stored, without spec and lease; ValueError if it has no such state."""
-    links = None
-    if record[0] > STATE_MASK:
+    links, marks = None, record[0]
+    if marks > STATE_MASK:
         record, links = split_links(record, RECORD.size)
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
     if state not in STATES:
@@ -256,7 +261,7 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
         project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
         retried & RETRIED_MASK, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
         flags >> ATTEMPTS_SHIFT, record[RECORD.size :].decode(), kept_state=state, kept_key=key,
-        bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT, links=links,
+        bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT, has_result=marks & HAS_RESULT != 0, links=links,
     )  # fmt: skip
 
 
@@ -266,11 +271,12 @@ def encode_record(task: Task) -> bytes:
     retried = task.retried | task.crashes << CRASHES_SHIFT
     place = task.key.to_bytes(KEY_BYTES, "big")
     times = task.exetime, task.lastcrawltime
-    return RECORD.pack(task.state, flags, task.priority, retried, task.token, *times, place) + task.itag.encode()
+    state = task.state | HAS_RESULT if task.has_result else task.state
+    return RECORD.pack(state, flags, task.priority, retried, task.token, *times, place) + task.itag.encode()
 
 
 def encode_bare(task: Task) -> bytes:
-    """The record of a bare task, whose spec and history are deleted; its attempts are counted from the first again."""
+    """The record of a bare task, of which all else is deleted; its attempts are counted from the first again."""
     place = task.key.to_bytes(KEY_BYTES, "big")
     times = task.exetime, task.lastcrawltime
     record = RECORD.pack(task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
@@ -306,6 +312,8 @@ _decode_lease: Final = Decoder(_LeaseValue).decode
 
 decode_outcome: Final = Decoder(tuple[int, Raw]).decode
 """Request number, and the reply as it was sent."""
+decode_result: Final = Decoder(Raw).decode
+"""The result as it came; fails if the value is not one whole MessagePack value."""
 decode_deferred: Final = Decoder(NewTask).decode
 decode_project: Final = Decoder(ProjectRecord).decode
 decode_session: Final = Decoder(SessionRecord).decode

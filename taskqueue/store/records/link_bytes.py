@@ -16,6 +16,8 @@ from taskqueue.core.tasks.links import Links
 HAS_CHILDREN: Final = 0x80
 HAS_PARENTS: Final = 0x40
 IN_FLOW: Final = 0x20
+HAS_RESULT: Final = 0x10
+"""No link, but beside them: the task has a result."""
 STATE_MASK: Final = 0x0F
 
 AWAITED: Final = bytes((HAS_CHILDREN,))
@@ -39,9 +41,11 @@ def join_links(record: bytes, size: int, links: Links) -> bytes:
     return bytes((record[0] | bits,)) + record[1:size] + extra + record[size:]
 
 
-def split_links(record: bytes, size: int) -> tuple[bytes, Links]:
-    """The record without its links, and these; ``struct.error`` if it is too short."""
+def split_links(record: bytes, size: int) -> tuple[bytes, Links | None]:
+    """The record with its state alone, and its links, if any; ``struct.error`` if it is too short."""
     bits, at = record[0], size
+    if not bits & (HAS_CHILDREN | HAS_PARENTS | IN_FLOW):
+        return bytes((bits & STATE_MASK,)) + record[1:], None
     links = Links(bits & HAS_CHILDREN != 0)
     if bits & HAS_PARENTS:
         links.number, links.missing, links.on_failure = _PARENTS.unpack_from(record, at)

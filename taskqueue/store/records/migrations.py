@@ -4,7 +4,8 @@
               unfinished tasks
     2 ──► 3   nothing is rewritten: failed tasks have their errors in the order from now on; older versions can't read
     it
-    3 ──► 4   nothing is rewritten: tasks may wait for others from now on; older versions can't read it
+    3 ──► 4   nothing is rewritten: tasks may wait for others, and have results, from now on; older versions can't read
+    it
 
 A step contains the older format itself, and uses ``layout`` only where the two agree: where ``layout`` moves on, what a
 step used of it is copied here. A step works page by page, and running it again writes the same.

@@ -23,13 +23,14 @@ from os.path import abspath, basename, dirname, exists, join
 from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import OVER, PROCESSING, READY, WAITING, Spec, Task, ready_key
 from taskqueue.errors import StoreError
+from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Family
 from taskqueue.store.files.file_snapshot import sync_folder
 from taskqueue.store.files.folder import LOG, MANIFEST, TABLE
@@ -140,8 +141,16 @@ class _Saving:
             for task in self._tasks(record):
                 self.epoch = max(self.epoch, max(task.seq, task.token) >> EPOCH_SHIFT)
                 count += 1
-                yield FORM.encode(task_line(record.name, task, FORM))
+                yield FORM.encode(task_line(record.name, task, self._result(record, task), FORM))
         yield FORM.encode(LastLine(count))
+
+    def _result(self, record: ProjectRecord, task: Task) -> Raw:
+        """The result of a task; nil if it has none, or it is lost."""
+        value = self._store.get(layout.RESULTS, [layout.id_key(record.number, task.taskid)])[0]
+        result = None if value is None else _decoded(layout.decode_result, value)
+        if result is None and task.has_result:
+            self._lose(f"{record.name}: task {task.taskid!r}: its result can't be read")
+        return NIL if result is None or task.bare else result
 
     def _projects(self) -> list[ProjectRecord]:
         found: dict[int, ProjectRecord] = {}

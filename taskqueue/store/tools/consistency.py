@@ -4,6 +4,7 @@
     ids, specs                    are counted: if there are as many as entries, each belongs to one
     projects                      their counts are those of the entries
     history, deferred, counters   belong to tasks and projects that exist
+    results                       belong to tasks that have one, and are as many
 
 A record names its entry's key, so two entries can't share one record: equal numbers mean that none lacks its
 counterpart. Only if the numbers differ is each record and spec looked up, to name the orphans: ``orphans``. What a
@@ -37,6 +38,7 @@ from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import META
+from taskqueue.store.records.link_bytes import STATE_MASK
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.allowed_absences import is_cleared, may_be_unlisted
 from taskqueue.store.tools.findings import Findings, Tally
@@ -91,6 +93,7 @@ class _Check:
         self._each(layout.SPECS, self._specs)
         self._each(layout.DEFERRED, self._deferred)
         self._each(layout.HISTORY, self._history)
+        self._each(layout.RESULTS, self._results)
         for family, decode in SMALL.items():
             self._each(family, partial(self._small, family, decode))
         if self._findings.unreadable:
@@ -148,6 +151,9 @@ class _Check:
         if tally.unfinished != record.unfinished:
             reason = f"{tally.unfinished:,} tasks are unfinished; the project counts {record.unfinished:,}"
             self._say(layout.PROJECTS, tally, reason)
+        if tally.results != tally.with_result:
+            reason = f"{tally.with_result:,} tasks have a result, and {tally.results:,} of these are there"
+            self._say(layout.RESULTS, tally, reason)
         self._lows(tally)
         if tally.lacks_places or tally.lacks_specs:
             find_orphans(self._store, self._findings, tally)
@@ -250,6 +256,7 @@ class _Check:
                 tally.left += 1
                 continue
             tally.ids += 1
+            tally.with_result += task.has_result
             self._check_number(layout.IDS, key, task)
             if task.bare and task.state in OVER:
                 tally.bare[task.state] += 1
@@ -281,6 +288,18 @@ class _Check:
                 self._note(layout.HISTORY, key, "an attempt of a task that is unknown or bare", taskid)
             if key[-1] >= ATTEMPTS_KEPT:
                 self._note(layout.HISTORY, key, f"slot {key[-1]}; there are {ATTEMPTS_KEPT}", taskid)
+
+    def _results(self, page: Sequence[Entry]) -> None:
+        for (key, value), record in zip(page, self._store.get(layout.IDS, [key for key, _ in page]), strict=True):
+            self._read(layout.RESULTS, key, layout.decode_result, value)
+            tally = self._tally(layout.RESULTS, key)
+            task = None if record is None else self._read(layout.IDS, key, _task_at, key, record)
+            if tally is None or (task is not None and is_cleared(task, tally.record.cleared)):
+                continue
+            if task is None or not task.has_result:
+                self._note(layout.RESULTS, key, "a result of a task that has none")
+            else:
+                tally.results += 1
 
     def _small(self, family: Family, decode: Callable[[bytes], object], page: Sequence[Entry]) -> None:
         for key, value in page:
@@ -358,7 +377,7 @@ def _described(record: bytes | None) -> str:
     """What a record in ids says of the task's state."""
     if record is None:
         return "the task is unknown"
-    return f"its record says {_state(record[0] if record else 0)}"
+    return f"its record says {_state(record[0] & STATE_MASK if record else 0)}"
 
 
 def _state(number: int) -> str:

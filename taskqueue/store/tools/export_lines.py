@@ -1,6 +1,6 @@
 """The fields of an export, as lines of JSON; ``export_formats`` has the same in MessagePack.
 
-    {"taskqueue": 1, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
+    {"taskqueue": 3, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
     {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
     {"history": "hour", "at": 1700000000, "projects": {"news": [5, 4, 4, 0, 0, 0]}} events of an hour, or a minute
     {"tasks": 20311}                                                                last: the number of tasks
@@ -43,11 +43,11 @@ from taskqueue.protocol.fields import (
     TaskId,
 )
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the fields."""
 
-READABLE: Final = (1, VERSION)
-"""Versions that can be imported; version 1 had no history of events."""
+READABLE: Final = (1, 2, VERSION)
+"""Versions that can be imported; version 1 had no history of events, and version 2 no results of tasks."""
 
 PACKED: Final = "$msgpack"
 INF: Final = "inf"
@@ -122,7 +122,8 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         schedule: as its producer sent it; ``priority`` and ``exetime`` (unix seconds) are the current ones.
         ended_at: unix seconds; finished tasks only.
         held_back, timed_out, apart, retried, lastcrawltime, depth: see ``Task`` and ``Spec``.
-        bare: finished, and its url and body have been deleted.
+        bare: finished, and its url, body and result have been deleted.
+        result: of its last success.
     """
 
     project: ProjectName
@@ -143,6 +144,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     depth: Number = 0
     body: Raw = ABSENT
     deferred: DeferredLine | None = None
+    result: Raw = ABSENT
 
 
 Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]

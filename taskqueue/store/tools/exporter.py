@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
+from msgspec import Raw
 
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import (
@@ -21,6 +22,7 @@ from taskqueue.core.tasks.task import (
     Task,
     key_time,
 )
+from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record, raise_corrupt
@@ -67,7 +69,7 @@ def export_lines(
     for record in records:
         for task in _tasks(store, record, states):
             count += 1
-            yield form.encode(task_line(record.name, task, form))
+            yield form.encode(task_line(record.name, task, _result(store, task), form))
     if history != "none":
         names = {record.number: record.name for record in records}
         yield from map(form.encode, slices_of(store, names, whole=history == "all"))
@@ -157,7 +159,16 @@ def _deferred(store: StoreReader, page: Sequence[Entry]) -> dict[bytes, bytes]:
     return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
 
 
-def task_line(project: str, task: Task, form: ExportFormat) -> TaskLine:
+def _result(store: StoreReader, task: Task) -> bytes | Raw:
+    """The result of a task; nil if it has none."""
+    key = layout.id_key(task.project, task.taskid)
+    value = store.get(layout.RESULTS, [key])[0] if task.has_result else NIL
+    if value is None:
+        raise_corrupt(layout.RESULTS, key, "it is missing")
+    return value
+
+
+def task_line(project: str, task: Task, result: bytes | Raw, form: ExportFormat) -> TaskLine:
     """The exported form of a task, which has its spec unless it is bare; ``project`` is a name."""
     spec = task.spec
     line = TaskLine(
@@ -175,6 +186,7 @@ def task_line(project: str, task: Task, form: ExportFormat) -> TaskLine:
         apart=task.apart,
         bare=task.bare,
         deferred=_deferred_line(task, form),
+        result=form.to_value(result),
     )
     if spec is None:
         return line

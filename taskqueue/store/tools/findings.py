@@ -81,6 +81,8 @@ class Tally(Struct):
         left: records of cleared tasks.
         unlisted: leases of tasks without a record.
         specs: of all tasks.
+        with_result: tasks that have a result, as their records say; those of cleared tasks excluded.
+        results: of these tasks, stored.
     """
 
     record: ProjectRecord
@@ -91,6 +93,8 @@ class Tally(Struct):
     left: int = 0
     unlisted: int = 0
     specs: int = 0
+    with_result: int = 0
+    results: int = 0
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal, NoReturn, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.layer_size import check_size
@@ -40,7 +40,7 @@ from taskqueue.core.tasks.task import (
     time_key,
 )
 from taskqueue.errors import MAX_REASON_CHARS, Rejected, StoreError
-from taskqueue.protocol.fields import MAX_TASKID_BYTES, Setting
+from taskqueue.protocol.fields import MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL, Setting
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import FIRST_PROJECT
@@ -135,7 +135,7 @@ def _first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> li
     except UNREADABLE as error:
         _refuse(form, number, f"no export begins like this: {error}")
     if first.taskqueue not in READABLE:
-        _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here are 1 and 2")
+        _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here are 1 to 3")
     if len(first.projects) > PROJECTS_MOST:
         _refuse(form, number, f"{len(first.projects):,} projects; there may be {PROJECTS_MOST:,}")
     return first.projects
@@ -241,7 +241,9 @@ class _Importer:
                 continue
             if there is not None:
                 writes.forgotten.append(there)
-            task = self._task(number, line, project.number)
+            task, result = self._task(number, line, project.number)
+            if task.has_result:
+                writes.results[ref] = result
             found[ref] = task
             _count(project, task)
             touched[project.number] = project
@@ -265,10 +267,12 @@ class _Importer:
             _refuse(self._form, number, f'project "{name}" is not in the first {self._form.unit}')
         return self._projects[name]
 
-    def _task(self, number: int, line: TaskLine, project: int) -> Task:
+    def _task(self, number: int, line: TaskLine, project: int) -> tuple[Task, Raw]:
+        """The task of a line, and its result."""
         self._number += 1
         try:
-            return _task(line, project, self._number, self._form)
+            result = _result(line, self._form)
+            return _task(line, project, self._number, self._form, has_result=result != NIL), result
         except UNREADABLE as error:
             _refuse(self._form, number, str(error))
 
@@ -309,7 +313,7 @@ def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat) 
     return overrides
 
 
-def _task(line: TaskLine, project: int, seq: int, form: ExportFormat) -> Task:
+def _task(line: TaskLine, project: int, seq: int, form: ExportFormat, *, has_result: bool) -> Task:
     """The task of a line, with a new seq."""
     state = STATE_NAMES.index(line.state)
     if line.bare and state in LIVE:
@@ -321,11 +325,21 @@ def _task(line: TaskLine, project: int, seq: int, form: ExportFormat) -> Task:
     task = Task(
         project, line.taskid, state, 0, seq, line.priority, line.exetime,
         retried=line.retried, lastcrawltime=line.lastcrawltime, held_back=line.held_back, timed_out=line.timed_out,
-        apart=line.apart, itag=line.itag, bare=line.bare,
+        apart=line.apart, itag=line.itag, bare=line.bare, has_result=has_result,
     )  # fmt: skip
     task.spec = None if line.bare else Spec(line.url, line.schedule, form.to_msgpack(line.body), line.depth)
     _place(task, line, form)
     return task
+
+
+def _result(line: TaskLine, form: ExportFormat) -> Raw:
+    """The result in a line; nil if there is none."""
+    result = form.to_msgpack(line.result)
+    if line.bare and result != NIL:
+        raise ValueError("a bare task can't have a result")
+    if len(result) > MAX_RESULT_BYTES:
+        raise ValueError(f"result: {len(result):,} bytes; there may be {MAX_RESULT_BYTES:,}")
+    return result
 
 
 def _place(task: Task, line: TaskLine, form: ExportFormat) -> None:

@@ -115,6 +115,9 @@ def _of_state(
         yield layout.SPECS, placed * sum(len(spec or b"") + SPEC_KEY_BYTES for spec in specs) / len(entries)
         attempts = sum(_history(store, number, taskid) for taskid in taskids)
         yield layout.HISTORY, placed * attempts / len(entries)
+        keys = [layout.project_key(number) + taskid.encode(errors="replace") for taskid in taskids]
+        results = zip(keys, store.get(layout.RESULTS, keys), strict=True)
+        yield layout.RESULTS, placed * sum(len(key) + len(result) for key, result in results if result) / len(entries)
 
 
 def _taskid(state: int, entry: Entry, spec: bytes | None) -> str:

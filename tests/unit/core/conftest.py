@@ -85,8 +85,12 @@ R = TypeVar("R", bound=AnyReply)
 
 def task(taskid: str, body: object = None, project: str | None = None, url: str = "", **schedule: Any) -> NewTask:
     """A task as a producer describes it; further keywords are fields of its schedule."""
-    packed = Raw(msgspec.msgpack.encode(body))
-    return NewTask(taskid, url or f"http://example.org/{taskid}", Schedule(**schedule), packed, project)
+    return NewTask(taskid, url or f"http://example.org/{taskid}", Schedule(**schedule), packed(body), project)
+
+
+def packed(value: object) -> Raw:
+    """A body or a result as it is sent."""
+    return Raw(msgspec.msgpack.encode(value))
 
 
 def body_of(handed: Assignment | TaskReply) -> object:
@@ -357,6 +361,10 @@ class World:
         assert told.issuperset(key[:-1] for key in keys[layout.HISTORY]), "an attempt of no task is left behind"
         assert specs.issuperset(keys[layout.DEFERRED]), "an update of no task is left behind"
         self._check_edges(keys, {(task.project, task.taskid): task for task in known + self.leased()})
+        flagged = {layout.id_key(task.project, task.taskid): task for task in known if task.has_result}
+        assert flagged.keys() >= set(keys[layout.RESULTS]), "a result of no task is left behind"
+        lacking = [flagged[key] for key in flagged.keys() - set(keys[layout.RESULTS])]
+        assert {layout.seq_key(task.project, task.seq) for task in lacking} <= left_behind, "a result is missing"
         for record in records:
             self._check_counts(record, keys, bare)
             self._check_lows(record, keys)

@@ -79,12 +79,15 @@ NEWS = 1
 CLEARED = 50
 """Tasks of it with a seq up to this one were cleared."""
 
+RESULTS = {"ended": Raw(b"\x81\xa1r\xc4\x01b"), "leased": Raw(b"\x07"), "left": Raw(b"\xc3")}
+"""By taskid."""
+
 
 class Crawl:
     """A store in a folder, with the projects news and empty; nobody has it open.
 
     In news there are, by taskid: ready-1, ready-2, delayed, leased (its record says ready), unlisted (leased, without a
-    record), ended (success), failed, cancelled, bare, and left, which ``clear`` has dropped.
+    record), ended (success), failed, cancelled, bare, and left, which ``clear`` has dropped. RESULTS has their results.
     """
 
     def __init__(self, path: Path) -> None:
@@ -160,6 +163,8 @@ def _fill(path: Path) -> None:
             )
         }
         leased, unlisted, ended, failed = (tasks[taskid] for taskid in ("leased", "unlisted", "ended", "failed"))
+        for taskid in RESULTS:
+            tasks[taskid].has_result = True
         unlisted.token = Token(301)
         unlisted.lease = Lease("fetcher", 1, Boot(1000.0), Boot(400.0))
         ended.ended = AttemptRecord(1.5e9, "success", "fetcher", 0.5)
@@ -173,6 +178,7 @@ def _fill(path: Path) -> None:
             WriteSet(
                 moves=[_made(task) for task in tasks.values()],
                 attempts=[KeptAttempt(NEWS, "failed", 0, AttemptRecord(1.6e9, "failed", "fetcher", 0.5, "no title"))],
+                results={(NEWS, taskid): result for taskid, result in RESULTS.items()},
                 projects=[news, ProjectRecord(2, "empty")],
                 next_project=3,
             )

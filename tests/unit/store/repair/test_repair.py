@@ -103,6 +103,28 @@ def test_of_a_sound_store_nothing_is_lost(crawl: Crawl, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def results(path: Path) -> dict[str, bytes]:
+    """By taskid, those of news."""
+    with closing(ReadOnlyStore(str(path))) as reader:
+        return {key[4:].decode(): value for page in pages(reader, layout.RESULTS) for key, value in page}
+
+
+def test_results_are_saved_with_their_tasks(crawl: Crawl, tmp_path: Path) -> None:
+    repaired(crawl.path, tmp_path / "new")
+
+    assert results(tmp_path / "new") == {"ended": b"\x81\xa1r\xc4\x01b", "leased": b"\x07"}
+
+
+@pytest.mark.parametrize("value", [b"", b"\xc3\xc3"])
+def test_a_result_that_can_not_be_read_is_named_and_its_task_saved(crawl: Crawl, tmp_path: Path, value: bytes) -> None:
+    crawl.put(layout.RESULTS, layout.id_key(1, "ended"), value)
+
+    done = repaired(crawl.path, tmp_path / "new")
+
+    assert done.lost == ["news: task 'ended': its result can't be read"]
+    assert (done.tasks, results(tmp_path / "new")) == (9, {"leased": b"\x07"})
+
+
 @pytest.mark.parametrize("taskid", ["ready-1", "delayed", "ended", "failed"])
 def test_a_task_without_its_record_keeps_the_place_that_its_order_says(
     crawl: Crawl, tmp_path: Path, taskid: str

@@ -152,6 +152,22 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "failed", 12), attempt()),
         "history: project news task 'failed': slot 12; there are 10",
     ),
+    "a result of an unknown task": (
+        lambda crawl: crawl.put(layout.RESULTS, key("nobody"), b"\xc3"),
+        "results: project news: a result of a task that has none",
+    ),
+    "a result of a task that has none": (
+        lambda crawl: crawl.put(layout.RESULTS, key("failed"), b"\xc3"),
+        "results: project news: a result of a task that has none",
+    ),
+    "a result that is missing": (
+        lambda crawl: crawl.delete(layout.RESULTS, key("ended")),
+        "results: project news: 2 tasks have a result, and 1 of these are there",
+    ),
+    "a result that can't be read": (
+        lambda crawl: crawl.put(layout.RESULTS, key("ended"), b"\xc3\xc3"),
+        "results: project news: can't be read (MessagePack data is malformed",
+    ),
     "a task of an unknown project": (
         lambda crawl: crawl.put(layout.IDS, layout.id_key(77, "stray"), crawl.get(layout.IDS, key("ready-1"))),
         "ids: project #77: it is of no known project",

@@ -18,7 +18,7 @@ from msgspec import Raw
 from taskqueue.calendar import Calendar
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import DELAYED, FAILED, READY, STATE_NAMES, ready_key, time_key
-from taskqueue.errors import StoreError
+from taskqueue.errors import Corrupt, StoreError
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
@@ -42,6 +42,7 @@ class Crawl(Protocol):
     path: str
 
     def write(self, batch: Batch) -> None: ...
+    def delete(self, family: Family, key: bytes) -> None: ...
     def put(self, family: Family, key: bytes, value: bytes) -> None: ...
     def check(self, most: int = 100) -> Findings: ...
     def project(self) -> ProjectRecord: ...
@@ -83,7 +84,7 @@ def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: 
     lines = exported(crawl.path)
 
     first = json.loads(lines[0])
-    assert first["taskqueue"] == 2
+    assert first["taskqueue"] == 3
     assert [project["name"] for project in first["projects"]] == ["news", "empty"]
     assert first["projects"][0]["state"] == "paused"
     assert json.loads(lines[-1]) == {"tasks": 9}
@@ -101,6 +102,22 @@ def test_a_task_is_exported_as_it_is_now(crawl: Crawl) -> None:
     assert (row["state"], row["retried"], row["ended_at"], row["itag"]) == ("failed", 3, 1.6e9, "v1")
     assert (row["url"], row["lastcrawltime"], row["held_back"]) == ("http://site/failed", 1.5e9, True)
     assert "exetime" not in row
+
+
+def test_a_result_is_exported_with_its_task(crawl: Crawl) -> None:
+    rows = tasks(exported(crawl.path))
+
+    assert {taskid: row["result"] for taskid, row in rows.items() if "result" in row} == {
+        "ended": {"$msgpack": "gaFyxAFi"},
+        "leased": 7,
+    }
+
+
+def test_a_result_that_is_missing_ends_an_export(crawl: Crawl) -> None:
+    crawl.delete(layout.RESULTS, layout.id_key(1, "ended"))
+
+    with pytest.raises(Corrupt, match=r"results.*it is missing"):
+        exported(crawl.path)
 
 
 def test_only_the_states_that_are_asked_for_are_exported(crawl: Crawl) -> None:
@@ -167,6 +184,21 @@ def test_a_crawl_that_is_moved_is_the_same_crawl(crawl: Crawl, tmp_path: Path) -
         assert before.pop(taskid)["state"] == "processing"
         assert after.pop(taskid)["state"] == "ready"
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"state": "success", "bare": True, "result": 1}, "line 2: a bare task can't have a result"),
+        ({"state": "success", "result": "x" * 65_536}, "line 2: result: 65,541 bytes; there may be 65,536"),
+        ({"state": "success", "result": {"$msgpack": "gQ=="}}, "line 2: .*no MessagePack value"),
+    ],
+)
+def test_a_result_that_no_task_can_have_is_refused(tmp_path: Path, more: dict[str, object], says: str) -> None:
+    row = {"project": "news", "taskid": "a", "url": "http://site/"} | more
+
+    with pytest.raises(BadLine, match=says):
+        brought(tmp_path / "new", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
 
 
 def test_a_store_that_was_moved_once_is_moved_again_line_by_line(crawl: Crawl, tmp_path: Path) -> None:
@@ -403,7 +435,7 @@ def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Cr
     ("first", "says"),
     [
         (b'{"url":"http://site/"}', "line 1: no export begins like this"),
-        (b'{"taskqueue":9,"projects":[]}', "line 1: these are lines of version 9; known here are 1 and 2"),
+        (b'{"taskqueue":9,"projects":[]}', "line 1: these are lines of version 9; known here are 1 to 3"),
     ],
 )
 def test_what_is_no_export_is_refused(tmp_path: Path, first: bytes, says: str) -> None:

@@ -92,7 +92,7 @@ def test_a_task_of_every_kind_can_be_measured(crawl: Crawl) -> None:
     news, empty = sizes(crawl.path).projects
 
     assert (news.name, news.tasks, empty.name) == ("news", 9, "empty")
-    of_tasks = {layout.IDS, layout.SPECS, layout.HISTORY, layout.DEFERRED, *layout.ORDERS.values()}
+    of_tasks = {layout.IDS, layout.SPECS, layout.HISTORY, layout.RESULTS, layout.DEFERRED, *layout.ORDERS.values()}
     assert of_tasks - {layout.ORDERS[BLOCKED]} <= set(news.families)
 
 

@@ -29,7 +29,7 @@ from taskqueue.protocol.requests import (
     TaskShow,
 )
 from taskqueue.protocol.views import Counts
-from tests.unit.core.conftest import MakeWorld, World, task
+from tests.unit.core.conftest import MakeWorld, World, packed, task
 from tests.unit.core.rules.conftest import FORCE
 
 WHO: dict[str, Any] = {"session": "person"}
@@ -259,6 +259,27 @@ def test_an_attempt_that_ends_in_the_turn_of_the_clear_leaves_nothing(world: Wor
 
     turn(world, fetcher.answers(fetcher.finished("a", ok=False)), do(world, "clear"))
     assert not world.disk.families["history"].keys
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+@pytest.mark.parametrize("brought", [None, "new"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_result_that_comes_in_the_turn_of_the_clear_leaves_nothing(
+    world: World, before: str | None, brought: str | None, restarts: bool
+) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.done("a", result=packed(before))
+    world.push("news", task("a", force_update=True, auto_recrawl=True, age=100.0))
+    fetcher.hello(capacity=0)
+    if restarts:
+        world.restart()
+
+    done = fetcher.answers(fetcher.finished("a", result=packed(brought)))
+    turn(world, done, do(world, "clear"), world.new_tasks("news", task("a")))
+    world.settle()
+    assert not world.disk.families["results"].keys
+    assert world.counts() == Counts(ready=1)
 
 
 def test_an_attempt_that_is_followed_by_the_next_at_once_leaves_nothing_when_it_is_cleared(world: World) -> None:
