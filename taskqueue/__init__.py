@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from taskqueue.client.tasks.push_many import Pushed
     from taskqueue.client.tasks.push_options import PushOptions
     from taskqueue.client.tasks.reports import Reported
+    from taskqueue.client.tasks.result import Result
     from taskqueue.client.tasks.task import Task
     from taskqueue.client.worker.middleware import Middleware
     from taskqueue.client.worker.outcome import Drop, PassedOn, Retry
@@ -46,6 +47,7 @@ __all__ = [
     "Reported",
     "RequestRejected",
     "RequestTimeout",
+    "Result",
     "Retry",
     "Task",
     "TaskQueueError",
@@ -66,6 +68,7 @@ _HOMES = {
     "PassedOn": "client.worker.outcome",
     "PushOptions": "client.tasks.push_options",
     "Pushed": "client.tasks.push_many",
+    "Result": "client.tasks.result",
     "Retry": "client.worker.outcome",
     "Task": "client.tasks.task",
     "Worker": "client.worker.worker",

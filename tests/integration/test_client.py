@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from taskqueue import (
@@ -164,6 +165,21 @@ def test_done_keeps_the_new_tasks_and_says_what_became_of_each(daemon: DaemonFac
     assert (finish.outcome, finish.new) == ("done", ["new", "ignored", "new"])
     assert states(it, "http://a/", "http://b/", "http://c/") == ["success", "ready", "delayed"]
     assert it.done(task).outcome == "stale"
+
+
+def test_a_result_is_shown_until_the_next_success(daemon: DaemonFactory, client: ClientFactory) -> None:
+    it = client(daemon())
+    it.push("news", "http://a/")
+    (task,) = it.select()
+
+    assert it.done(task, result={"title": "A"}).outcome == "done"
+    shown = it.tasks.show("news", task.taskid)
+    it.push("news", "http://a/", force_update=True)
+    (again,) = it.select()
+    assert it.done(again).outcome == "done"
+
+    assert (msgspec.msgpack.decode(shown.result), shown.result_bytes) == ({"title": "A"}, 9)
+    assert it.tasks.show("news", task.taskid).result_bytes == 0
 
 
 def test_a_failure_is_retried_later_or_never(daemon: DaemonFactory, client: ClientFactory) -> None:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from taskqueue import Client
+
 WAIT_SECONDS = 30
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
 
@@ -104,6 +106,19 @@ def test_the_body_of_a_task_is_json_as_far_as_json_can_hold_it(run: Run, peer: P
 
     assert plain["body"] == {"save": [1, "é"]}
     assert list(packed["body"]) == ["$msgpack"]
+
+
+def test_the_result_of_a_task_is_shown_as_its_body_is(run: Run) -> None:
+    url = json.loads(run("status", "--json").out)["url"]
+    with Client(url) as client:
+        client.push("shop", "http://site/", taskid="left")
+        (task,) = client.select(projects=["shop"])
+        client.done(task, result={"pages": [1, "é"]})
+
+    (shown,) = objects(run("task", "show", "shop", "left", "--json").out)
+
+    assert (shown["result"], shown["result_bytes"]) == ({"pages": [1, "é"]}, 12)
+    assert '{"pages": [1, "é"]}' in run("task", "show", "shop", "left").out
 
 
 def test_what_became_of_tasks_is_told_to_programs(run: Run) -> None:

@@ -19,6 +19,8 @@ from taskqueue.terminal.lines import say
 from taskqueue.units import duration_text
 
 if TYPE_CHECKING:
+    from msgspec import Raw
+
     from taskqueue.protocol.choices import StateName
     from taskqueue.protocol.replies import TaskReply
 
@@ -261,21 +263,30 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
         "lease": f"{duration_text(task.lease_seconds)} left, held by {task.fetcher}" if task.session else "",
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
-        "body": _body(task),
+        "body": _unpacked(task.body),
+        "result": _result(task),
     }
     return {name: value for name, value in fields.items() if value}
 
 
-def _body(task: TaskReply) -> str:
-    """As JSON, or as Python writes what JSON can't say; text that is no UTF-8 with the bytes that are none as \\xff."""
+def _result(task: TaskReply) -> str:
+    result = _unpacked(task.result)
+    return result or (f"{task.result_bytes} bytes, too many to show beside its body" if task.result_bytes else "")
+
+
+def _unpacked(raw: Raw) -> str:
+    """As JSON, or as Python writes what JSON can't say; text that is no UTF-8 with the bytes that are none as \\xff.
+
+    Empty if it is nil.
+    """
     import msgpack
 
-    packed = bytes(task.body)
+    packed = bytes(raw)
     try:
-        body = msgpack.unpackb(packed, unicode_errors="backslashreplace", strict_map_key=False, use_list=False)
+        value = msgpack.unpackb(packed, unicode_errors="backslashreplace", strict_map_key=False, use_list=False)
     except (ValueError, TypeError):  # nested too deep, or a map as the key of a map
         return f"{len(packed)} bytes that nobody can show"
     try:
-        return "" if body is None else json.dumps(body, ensure_ascii=False, default=repr)
+        return "" if value is None else json.dumps(value, ensure_ascii=False, default=repr)
     except TypeError:  # keys that JSON has not
-        return repr(body)
+        return repr(value)

@@ -19,7 +19,7 @@ from collections.abc import (
 from contextlib import suppress
 from math import inf
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 from taskqueue.client.asynchronous.cron import AsyncCron
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
@@ -46,6 +46,7 @@ from taskqueue.client.tasks.push_one import push_of, single_pushes
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.push_window import BatchSender
 from taskqueue.client.tasks.reports import Reported, failure_of, single_reports, success_of
+from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.replies import (
@@ -244,16 +245,18 @@ class AsyncClient:
         await self._exchange.ready()
         return TaskSupply(self._fetching, projects, slots, prefetch)
 
-    async def done(self, task: Task, new: Iterable[Item] = ()) -> Reported:
-        """Say that a task succeeded, and which tasks came out of it; both are kept together or not at all.
+    async def done(self, task: Task, new: Iterable[Item] = (), *, result: Any = None) -> Reported:
+        """Say that a task succeeded, and what came out of it; all of it is kept together or not at all.
 
         Args:
             new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one.
+            result: what it leaves behind, of 65,536 bytes as MessagePack at most; it replaces that of the task's last
+                success. None: nothing.
 
         Raises:
-            ValueError, TypeError: one of ``new`` is no task; nothing was sent.
+            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent; nothing was sent.
         """
-        return await self.single_reports.ask(success_of(task, new))
+        return await self.single_reports.ask(success_of(task, new, packed_result(result)))
 
     async def failed(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.blocking.cron import BlockingCron
@@ -27,6 +27,7 @@ from taskqueue.client.tasks.push_one import push_of
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.push_window import BlockingBatchSender
 from taskqueue.client.tasks.reports import Reported, failure_of, success_of
+from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.replies import NewOutcome, StatusReply
@@ -168,16 +169,18 @@ class Client:
         """
         return self._background.iterate(self._client.stream(projects, capacity=capacity, until_drained=until_drained))
 
-    def done(self, task: Task, new: Iterable[Item] = ()) -> Reported:
-        """Say that a task succeeded, and which tasks came out of it; both are kept together or not at all.
+    def done(self, task: Task, new: Iterable[Item] = (), *, result: Any = None) -> Reported:
+        """Say that a task succeeded, and what came out of it; all of it is kept together or not at all.
 
         Args:
             new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one.
+            result: what it leaves behind, of 65,536 bytes as MessagePack at most; it replaces that of the task's last
+                success. None: nothing.
 
         Raises:
-            ValueError, TypeError: one of ``new`` is no task; nothing was sent.
+            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent; nothing was sent.
         """
-        return self.single_reports.ask(success_of(task, new))
+        return self.single_reports.ask(success_of(task, new, packed_result(result)))
 
     def failed(self, task: Task, error: str = "", *, retry_after: float | None = None, retry: bool = True) -> Reported:
         """Say that a task failed.

@@ -70,7 +70,7 @@ def new_task(url: str, *, project: str | None = None, **options: Unpack[PushOpti
 def _packed_body(said: PushOptions) -> Raw:
     fetch, process, save, body = said.get("fetch"), said.get("process"), said.get("save"), said.get("body")
     whole = body_of(fetch, process, save, body)
-    return NIL if whole is None else _packed(whole, {"fetch": fetch, "process": process, "save": save, "body": body})
+    return NIL if whole is None else packed(whole, {"fetch": fetch, "process": process, "save": save, "body": body})
 
 
 def _schedule(said: PushOptions) -> Schedule:
@@ -121,18 +121,18 @@ def _checked(task: NewTask) -> NewTask:
         raise ValueError(reason_of(error)) from None
 
 
-def _packed(body: Any, parts: Mapping[str, Any]) -> Raw:
-    """The body as it is sent; ``parts`` are the arguments that it was made of.
+def packed(value: Any, parts: Mapping[str, Any]) -> Raw:
+    """A value as it is sent; ``parts`` are the arguments that it was made of.
 
     Raises:
         TypeError, ValueError: it can't be said in MessagePack; names the innermost argument, key or index.
     """
     try:
-        return Raw(_encoder.encode(body))
+        return Raw(_encoder.encode(value))
     except ENCODING as error:
-        name, value = _culprit("", parts)
+        name, culprit = _culprit("", parts)
         if isinstance(error, TypeError):
-            raise TypeError(f"{name}: {type(value).__name__} can't be encoded as MessagePack") from None
+            raise TypeError(f"{name}: {type(culprit).__name__} can't be encoded as MessagePack") from None
         raise ValueError(f"{name}: {_reason(error)}") from None
 
 

@@ -234,10 +234,12 @@ def _from_map(item: dict[str, Any]) -> NewTask:
     if unknown:
         raise ValueError(
             f"{unknown[0]}: unknown field; a map is a new task, whose fields are {', '.join(sorted(_FIELDS))}. "
-            "Results, such as pyspider's returned dicts, are for the handler to store"
+            "What a task is to leave behind, such as pyspider's returned dicts, is a Result(...)"
         )
     if "url" not in item:
-        raise ValueError("missing required field url; a map is a new task, results are for the handler to store")
+        raise ValueError(
+            "missing required field url; a map is a new task, what a task is to leave behind is a Result(...)"
+        )
     check_meant(item["url"])
     return new_task(**item)
 

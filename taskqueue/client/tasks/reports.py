@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import NamedTuple
 
+from msgspec import Raw
+
 from taskqueue.client.connection.batching import Batching
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, size_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import RequestRejected
-from taskqueue.protocol.fields import MAX_ERROR_CHARS, NewTask, TaskReport
+from taskqueue.protocol.fields import MAX_ERROR_CHARS, NIL, NewTask, TaskReport
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, NewOutcome
 from taskqueue.protocol.requests import Done
 
@@ -47,7 +49,7 @@ def single_reports(exchange: Exchange, leaving: Callable[[list[int]], None]) -> 
     return Batching(send, _size_of, exchange.patience, exchange.late)
 
 
-def success_of(task: Task, new: Iterable[Item]) -> TaskReport:
+def success_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> TaskReport:
     """The report that a task succeeded, and what came out of it.
 
     Raises:
@@ -55,7 +57,7 @@ def success_of(task: Task, new: Iterable[Item]) -> TaskReport:
     """
     check_several("new", new)
     followers: list[NewTask | None] = [as_new_task(item) for item in new]
-    return TaskReport(task.project, task.taskid, task.token, new=followers)
+    return TaskReport(task.project, task.taskid, task.token, new=followers, result=result)
 
 
 def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -> TaskReport:
@@ -65,7 +67,7 @@ def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -
 
 
 def _size_of(item: TaskReport) -> int:
-    return 256 + len(item.error) + sum(size_of(task) for task in item.new if task is not None)
+    return 256 + len(item.error) + len(item.result) + sum(size_of(task) for task in item.new if task is not None)
 
 
 def _part(reply: DoneReply, index: int) -> Reported | Exception:

@@ -87,7 +87,7 @@ class Attempts(Struct, frozen=True):
     async def _finished(self, task: Task, running: Running) -> TaskReport | None:
         """What to report; None: somebody else does."""
         try:
-            finished = success_of(task, await self.handler.run(task))
+            finished = success_of(task, *await self.handler.run(task))
         except Retry as retry:
             running.outcome = "retry"
             return failure_of(task, str(retry), retry.after, retry=True)

@@ -4,7 +4,8 @@
     def handle(task)          runs in a thread; so does a generator, to its end
 
 It is called with a Task: ``task.url``, and how to fetch it, its project's settings included, in ``task.fetch``.
-What it returns or yields are new tasks: None, a url, a ``new_task``, a map of its arguments, or several of these.
+What it returns or yields are new tasks: None, a url, a ``new_task``, a map of its arguments, or several of these; a
+``Result`` may be among them.
 What it raises decides the outcome: ``Retry``, ``Drop``, anything else is a failure with its traceback, ``SystemExit``
 included; only ``KeyboardInterrupt`` stops the worker.
 """
@@ -20,9 +21,11 @@ from types import TracebackType
 from typing import Any, Final
 
 from taskqueue.client.tasks.push_many import as_new_task
+from taskqueue.client.tasks.result import Result
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
-from taskqueue.protocol.fields import MAX_ERROR_CHARS, NewTask
+from taskqueue.client.worker.produced import NOTHING, Produced
+from taskqueue.protocol.fields import MAX_ERROR_CHARS, NIL, NewTask
 
 Handle = Callable[[Task], Any]
 
@@ -45,18 +48,18 @@ class Handler:
         self._chain = chain
         self._in_loop = _is_async(handle)
 
-    async def run(self, task: Task) -> list[NewTask]:
-        """The new tasks that came out of a task; raises what the handler raised, or that they are none."""
+    async def run(self, task: Task) -> Produced:
+        """What came out of a task; raises what the handler raised, or that it is neither new tasks nor a result."""
         around = self._chain.around(task)
         if self._in_loop:
             with around:
-                around.new = await _waited_for(self._handle(task))
-                return around.new
+                around.produced = await _waited_for(self._handle(task))
+                return around.produced
         result = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_thread, task, around)
         if around.goes_on:
             with around:
-                around.new = await _waited_for(result)
-        return around.new or []
+                around.produced = await _waited_for(result)
+        return around.produced or NOTHING
 
     def _in_thread(self, task: Task, around: Around) -> Any:
         """What the handler returned, if that has to be waited for."""
@@ -65,7 +68,7 @@ class Handler:
                 result = self._handle(task)
                 around.goes_on = _waits(result)
                 if not around.goes_on:
-                    around.new = _new_tasks(result)
+                    around.produced = _produced(result)
                 return result
         except StopIteration as error:
             # No future can carry it.
@@ -91,23 +94,34 @@ def _is_async(handle: Handle) -> bool:
     return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (handle, call))
 
 
-async def _waited_for(result: Any) -> list[NewTask]:
+async def _waited_for(result: Any) -> Produced:
     if inspect.isawaitable(result):
         result = await result
     if isinstance(result, AsyncIterable):
         result = [item async for item in result]
-    return _new_tasks(result)
+    return _produced(result)
 
 
 def _waits(result: Any) -> bool:
     return inspect.isawaitable(result) or isinstance(result, AsyncIterable)
 
 
-def _new_tasks(result: Any) -> list[NewTask]:
-    if result is None:
-        return []
-    if isinstance(result, str | NewTask | Mapping):
-        return [as_new_task(result)]
-    if not isinstance(result, Iterable):
-        raise TypeError(f"the handler returned {type(result).__name__}, not a url, a task or several of them")
-    return [as_new_task(item) for item in result]
+def _produced(returned: Any) -> Produced:
+    if returned is None:
+        return NOTHING
+    if isinstance(returned, str | NewTask | Mapping | Result):
+        returned = [returned]
+    if not isinstance(returned, Iterable):
+        raise TypeError(
+            f"the handler returned {type(returned).__name__}, not a url, a task, several of them or a Result"
+        )
+    new: list[NewTask] = []
+    result: Result | None = None
+    for item in returned:
+        if not isinstance(item, Result):
+            new.append(as_new_task(item))
+        elif result is None:
+            result = item
+        else:
+            raise TypeError("the handler returned two results; a task has one")
+    return Produced(new, NIL if result is None else result.packed)

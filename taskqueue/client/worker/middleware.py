@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.outcome import Drop, Retry, is_failure
+from taskqueue.client.worker.produced import Produced
 from taskqueue.protocol.fields import NewTask
 
 OnError = Callable[[Task, BaseException], object]
@@ -87,14 +88,14 @@ class Around:
     """One run: what is called before is called on entering, the rest on leaving, unless it goes on elsewhere.
 
     Attributes:
-        new: the tasks that came out of it.
+        produced: what came out of it; None: it has not succeeded.
         goes_on: the run has not ended on leaving; ``ended`` is called later.
     """
 
     def __init__(self, chain: MiddlewareChain, task: Task) -> None:
         self._chain = chain
         self._task = task
-        self.new: list[NewTask] | None = None
+        self.produced: Produced | None = None
         self.goes_on = False
 
     def __enter__(self) -> Self:
@@ -111,7 +112,7 @@ class Around:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None or not self.goes_on:
-            self._chain.ended(self._task, self.new, error)
+            self._chain.ended(self._task, None if self.produced is None else self.produced.new, error)
 
 
 def _call(middleware: Middleware, name: str, *arguments: Any, **named: Any) -> None:

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
-from taskqueue import AsyncClient, Drop, Retry, Task, Worker, new_task
+from taskqueue import AsyncClient, Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.worker.stop_signals import STOP_SIGNALS
 from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.requests import Done, Extend, Hello, Release
@@ -115,6 +116,47 @@ def test_what_a_handler_returns_are_new_tasks(daemon: Daemon, handler: Callable[
 
     assert item.ok
     assert urls_of(item) == ["http://a/1/async"]
+
+
+async def results(task: Task) -> AsyncIterator[Any]:
+    yield task.url + "/async"
+    yield Result({"title": "A"})
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        results,
+        lambda task: iter([Result({"title": "A"}), task.url + "/async"]),
+        lambda task: [task.url + "/async", Result({"title": "A"})],
+    ],
+)
+def test_a_result_may_be_among_the_new_tasks(daemon: Daemon, handler: Callable[[Task], Any]) -> None:
+    item = outcome_of(daemon, handler)
+
+    assert (item.ok, urls_of(item)) == (True, ["http://a/1/async"])
+    assert msgspec.msgpack.decode(item.result) == {"title": "A"}
+
+
+def test_a_result_may_come_alone(daemon: Daemon) -> None:
+    item = outcome_of(daemon, lambda task: Result(b"\xff"))
+
+    assert (item.ok, item.new, msgspec.msgpack.decode(item.result)) == (True, [], b"\xff")
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        (lambda: [Result(1), Result(2)], "TypeError: the handler returned two results; a task has one"),
+        (lambda: Result({"seen": object()}), "TypeError: result.seen: object can't be encoded as MessagePack"),
+        (lambda: Result("x" * 65_536), "ValueError: result: 65541 bytes as MessagePack, at most 65536 are taken"),
+    ],
+)
+def test_what_can_be_no_result_is_a_failure(daemon: Daemon, returned: Callable[[], Any], reason: str) -> None:
+    item = outcome_of(daemon, lambda task: returned())
+
+    assert not item.ok
+    assert item.error.endswith(reason)
 
 
 def test_a_handler_that_returns_nothing_is_done(daemon: Daemon) -> None:
