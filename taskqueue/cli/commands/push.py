@@ -9,21 +9,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader, TextIOWrapper
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, get_args
 
 import click
 
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
-from taskqueue.cli.input.names import project_name
+from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.packed_tasks import SUFFIX
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.protocol.choices import ParentFailure
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.cli.input.task_lines import TaskLines
     from taskqueue.client.tasks.push_many import Pushed
 
+FAILURES: Final = get_args(ParentFailure)
 STDIN: Final = "-"
 
 COMPLAINT_CHARS: Final = 1000
@@ -71,6 +73,12 @@ def _json(written: str) -> Any:
 @click.option("--force-update", is_flag=True, help="These tasks win over stored ones; those that are over run again.")
 @click.option("--expires-at", type=times.moment, metavar="TIME", help="Not after it (date and time, or unix seconds).")
 @click.option("--expires-in", type=times.after_now, metavar="AGE", help="The same, from now on: 90s, 5m, 12h, 2d.")
+@click.option("--after", metavar="TASKID|URL", multiple=True, help="Not before this task of the project has succeeded.")
+@click.option(
+    "--on-parent-failure",
+    type=click.Choice(FAILURES),
+    help="If one of these fails: fail too (if nothing is said), run, or wait.",
+)
 @click.option("--canonical", is_flag=True, help="Write each url in the one way that its page has.")
 @click.option("--any", "any_scheme", is_flag=True, help="Take urls of every scheme, not only http, https and data.")
 @json_option
@@ -79,6 +87,7 @@ def push(
     project: str,
     urls: tuple[str, ...],
     file: str | None,
+    after: tuple[str, ...],
     any_scheme: bool,
     as_json: bool,
     url: str,
@@ -88,9 +97,10 @@ def push(
     """Push tasks to a project: urls, or a file of tasks, or - for stdin.
 
     A line of a file is a url or a JSON object with url and any of taskid, priority, exetime, delay, retries, age, itag,
-    auto_recrawl, force_update, cancel, timeout, expires_at, canonical, fetch, process, save, body. What is wrong with a
-    line is said with its number; the others are pushed. The exit status is 1 if a task was rejected. A url is one of
-    http or https, or data:, such as data:,on_start; --any takes everything that has a scheme.
+    auto_recrawl, force_update, cancel, timeout, expires_at, canonical, fetch, process, save, body, depends_on,
+    on_parent_failure. What is wrong with a line is said with its number; the others are pushed. The exit status is 1 if
+    a task was rejected. A url is one of http or https, or data:, such as data:,on_start; --any takes everything that
+    has a scheme.
 
     A file whose name ends in .msgpack has such objects as MessagePack maps, one after the other; bodies go as the bytes
     that stand there, and it is read in less than half the time.
@@ -109,6 +119,7 @@ def push(
     Example:
       taskqueue push news https://example.com/ https://example.com/about
       taskqueue push news --file tasks.jsonl --at "2027-01-31 18:00"
+      taskqueue push news https://example.com/b --after https://example.com/a
       taskqueue push news data:,on_start --taskid start --save '{"page": 1}'
       sort -u urls.txt | taskqueue push news -
     """
@@ -125,6 +136,8 @@ def push(
         raise click.UsageError("--taskid is that of one task: name one url")
     _see_that_they_live(said.get("expires_at"))
     with _source(urls, file) as source, Daemon(url, timeout).client() as client:
+        if after:
+            said["depends_on"] = taskids_of(client, project, after)
         lines = TaskLines(source.name, source.lines, said, _complain, any_scheme=any_scheme)
         with _progress(source) as progress:
             pushed = client.push_many(project, lines, progress=lambda counts: _go_on(counts, progress))

@@ -6,6 +6,7 @@ A line is a url, or a JSON object. An object needs a ``url``; its other keys are
     https://example.com/
     {"url": "https://example.com/a", "priority": 5, "save": {"page": 1}}
     {"url": "https://example.com/b", "schedule": {"delay": 60}, "fetch": {"method": "POST", "data": "x=1"}}
+    {"url": "https://example.com/d", "depends_on": ["a", ["other-project", "b"]], "on_parent_failure": "run"}
     {"url": "https://example.com/c", "exetime": "2026-12-01T08:00:00+01:00", "age": "30d"}
 
 The same in MessagePack: see ``packed_tasks``.
@@ -31,7 +32,9 @@ from taskqueue.client.tasks.url_rules import check_typed
 from taskqueue.protocol.fields import NewTask, Schedule
 from taskqueue.protocol.value_stream import BrokenStream
 
-PARTS: Final = ("url", "taskid", "fetch", "process", "save", "body", "canonical")
+PARTS: Final = (
+    "url", "taskid", "fetch", "process", "save", "body", "canonical", "depends_on", "on_parent_failure",
+)  # fmt: skip
 TIMES: Final[Mapping[str, Callable[[str], float]]] = {
     "exetime": times.moment,
     "expires_at": times.moment,
@@ -133,9 +136,14 @@ def parse(line: str | bytes, defaults: Mapping[str, Any], *, any_scheme: bool = 
     said = _said(line)
     check_typed(said["url"], any_scheme=any_scheme)
     try:
-        return new_task(**under(_fitting(defaults, said), said))
+        return new_task(**laid_over(defaults, said))
     except TypeError as error:
         raise ValueError(str(error)) from None
+
+
+def laid_over(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``new_task``: what is said, and of the defaults what goes with it."""
+    return under(_fitting(defaults, said), said)
 
 
 def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -149,8 +157,8 @@ def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[st
 
 def _said(line: str | bytes) -> dict[str, Any]:
     if isinstance(line, bytes):
-        return _arguments(packed_tasks.arguments(line))
-    return _arguments(_object(line)) if line.startswith("{") else {"url": line}
+        return arguments(packed_tasks.arguments(line))
+    return arguments(_object(line)) if line.startswith("{") else {"url": line}
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -163,7 +171,12 @@ def _object(line: str) -> dict[str, Any]:
     return said
 
 
-def _arguments(said: dict[str, Any]) -> dict[str, Any]:
+def arguments(said: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of ``new_task`` that an object says; it is emptied of its schedule.
+
+    Raises:
+        ValueError: a field is unknown, given twice, or of a form that it can't have; or there is no url.
+    """
     _know("a task", said, KEYS)
     schedule, fetch = said.pop("schedule", {}), {} if said.get("fetch") is None else said["fetch"]
     for name, part in (("schedule", schedule), ("fetch", fetch)):

@@ -18,9 +18,11 @@ from taskqueue.client.tasks.push_options import (
     PushOptions,
     check_options,
     explains_options,
+    parents,
     seconds,
     unix_seconds,
 )
+from taskqueue.protocol.checks import is_too_long, long_reason
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, NewTask, Schedule
 from taskqueue.protocol.reasons import reason_of
 
@@ -30,6 +32,9 @@ TOO_LARGE: Final = "expected an integer of at most 64 bits"
 CULPRIT_DEPTH: Final = 10
 
 PLAIN: Final = Schedule()
+
+WAITS: Final = frozenset({"depends_on", "on_parent_failure"})
+"""Options that say what a task waits for."""
 
 BODIES: Final = frozenset({"fetch", "process", "save", "body"})
 """Options that are sent along: parts of a body, or the body."""
@@ -64,7 +69,15 @@ def new_task(url: str, *, project: str | None = None, **options: Unpack[PushOpti
         url = canonical_url(url)
     if taskid is None:
         taskid = default_taskid(url, fetch)
-    return _checked(NewTask(taskid, url, _schedule(options), raw, project))
+    if WAITS.isdisjoint(options):
+        return _checked(NewTask(taskid, url, _schedule(options), raw, project))
+    return _checked(_waiting(NewTask(taskid, url, _schedule(options), raw, project), options))
+
+
+def _waiting(task: NewTask, said: PushOptions) -> NewTask:
+    return msgspec.structs.replace(
+        task, depends_on=parents(said.get("depends_on")), on_parent_failure=said.get("on_parent_failure", "fail")
+    )
 
 
 def _packed_body(said: PushOptions) -> Raw:
@@ -113,12 +126,16 @@ def _checked(task: NewTask) -> NewTask:
     if task.schedule.itag is not None:
         as_text("schedule.itag", task.schedule.itag)
     try:
-        return _decoder.decode(_encoder.encode(task))
+        checked = _decoder.decode(_encoder.encode(task))
     except OverflowError:
         name, _ = _culprit("schedule", msgspec.structs.asdict(task.schedule))
         raise ValueError(f"{name}: {TOO_LARGE}") from None
     except ValueError as error:
         raise ValueError(reason_of(error)) from None
+    for place, parent in enumerate(checked.depends_on):
+        if is_too_long(parent if isinstance(parent, str) else parent.taskid):
+            raise ValueError(long_reason(f"depends_on[{place}]"))
+    return checked
 
 
 def packed(value: Any, parts: Mapping[str, Any]) -> Raw:

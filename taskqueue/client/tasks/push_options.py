@@ -7,10 +7,12 @@ editors and type checkers see each with its type; ``explains_options`` adds what
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypedDict, TypeVar
 
+from taskqueue.protocol.choices import ParentFailure
+from taskqueue.protocol.fields import TaskOf
 from taskqueue.units import EXAMPLES, parse_duration
 
 Moment = float | datetime
@@ -42,6 +44,10 @@ class PushOptions(TypedDict, total=False):
         timeout: seconds, or such a text, that processing may take; None: the project's processing_timeout.
         expires_at: unix seconds, or an aware datetime, after which it is not worth running any more: instead of being
             handed out it then ends as cancelled.
+        depends_on: what it waits for until each has succeeded, at most 1,000: taskids of its own project, or pairs
+            (project, taskid); docs/flows.md has the rules.
+        on_parent_failure: what becomes of it when one of them fails, is cancelled or expires: ``"fail"``, if nothing is
+            said, ``"run"``, or ``"wait"`` until it succeeds after all.
         canonical: send, and make the taskid of, ``canonical_url`` of the url.
     """
 
@@ -61,6 +67,8 @@ class PushOptions(TypedDict, total=False):
     cancel: bool
     timeout: Duration | None
     expires_at: Moment | None
+    depends_on: Sequence[str | tuple[str, str]] | None
+    on_parent_failure: ParentFailure
     canonical: bool
 
 
@@ -84,6 +92,25 @@ def check_options(names: Mapping[str, Any]) -> None:
     """
     if unknown := sorted(names.keys() - OPTIONS):
         raise TypeError(f"{unknown[0]}: unknown option; a task has {', '.join(sorted(OPTIONS))}")
+
+
+def parents(named: Sequence[str | tuple[str, str]] | None) -> tuple[str | TaskOf, ...]:
+    """What a task waits for, as the daemon is told it; pairs may also be lists, as JSON has them.
+
+    Raises:
+        TypeError: it is one where several are meant: a text would be a taskid a letter. Or one of them is no task.
+    """
+    if isinstance(named, str | bytes | Mapping):
+        raise TypeError(f"depends_on: expected several tasks, got one {type(named).__name__}; put it into a list")
+    return tuple(_parent(place, each) for place, each in enumerate(named or ()))
+
+
+def _parent(place: int, named: str | Sequence[str]) -> str | TaskOf:
+    if isinstance(named, str):
+        return named
+    if isinstance(named, tuple | list) and len(named) == 2:
+        return TaskOf(*named)
+    raise TypeError(f"depends_on[{place}]: expected a taskid or (project, taskid), got {named!r}")
 
 
 def unix_seconds(field: str, at: Moment) -> float:

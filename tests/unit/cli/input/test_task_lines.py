@@ -9,6 +9,7 @@ import pytest
 from taskqueue.cli.input.task_lines import parse
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.client.tasks.new_task import new_task
+from taskqueue.protocol.fields import TaskOf
 
 
 def test_a_line_that_is_no_object_is_a_url() -> None:
@@ -129,3 +130,12 @@ def test_a_line_that_is_no_task_is_refused_with_the_reason(line: str, says: str)
 
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_line_says_what_its_task_waits_for() -> None:
+    line = '{"url": "http://a/", "depends_on": ["A", ["shops", "B"]], "on_parent_failure": "run"}'
+
+    task = parse(line, {"depends_on": ["C"]})
+
+    assert (task.depends_on, task.on_parent_failure) == (("A", TaskOf("shops", "B")), "run")
+    assert parse("http://a/", {"depends_on": ["C"]}).depends_on == ("C",)
