@@ -36,7 +36,8 @@ def fetchers(
     timeout: float,
 ) -> None:
     """List fetchers: whether each is draining, what it holds of how much it takes, since when the oldest of it, what
-    came of its attempts since the daemon's start, since when it is silent, where it is, and whose tasks it wants.
+    came of its attempts since the daemon's start, since when it is silent, its priority, where it is, and whose tasks
+    it wants.
 
     One whose oldest task is old is stuck, or at a slow site; `taskqueue task list --state processing` has the tasks.
     `--sort oldest` has those first that have held a task for longest, `silent` those that have not been heard for

@@ -48,6 +48,14 @@ LAST_SECONDS = 0.2
     type=click.IntRange(min=0),
     help="Tasks that wait here for a free slot; without it, as many as the slots finish in a tenth of a second.",
 )
+@click.option(
+    "--priority",
+    type=click.IntRange(-(2**31), 2**31 - 1),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="A task goes to the fetcher with the highest one of those with a free slot.",
+)
 @click.option("--extend", is_flag=True, help="Extend the lease of a task that takes long, again and again.")
 @click.option(
     "--grace",
@@ -85,6 +93,7 @@ def work(
     projects: tuple[str, ...],
     concurrency: int,
     prefetch: int | None,
+    priority: int,
     extend: bool,
     grace: float,
     summary: float,
@@ -115,6 +124,7 @@ def work(
         projects=projects or None,
         concurrency=concurrency,
         prefetch=prefetch,
+        priority=priority,
         extend=extend,
         grace=grace,
         summary_seconds=summary,

@@ -80,8 +80,8 @@ def _brief(name: str) -> str:
 
 
 def of_fetchers(views: Iterable[FetcherView]) -> Table:
-    """A row per fetcher: whether it drains, tasks held and capacity, age of the oldest, outcomes of its attempts."""
-    table = bare_table(["state"], ["holds", "oldest", "done", "failed", "silent"], ["address", "projects"])
+    """A row per fetcher: whether it drains, tasks held and capacity, age of the oldest, outcomes, its priority."""
+    table = bare_table(["state"], ["holds", "oldest", "done", "failed", "silent", "priority"], ["address", "projects"])
     table.columns.insert(0, Column("fetcher", overflow="fold"))
     for view in views:
         table.add_row(*map(Text, fetcher_cells(view)))
@@ -98,6 +98,7 @@ def fetcher_cells(view: FetcherView) -> tuple[str, ...]:
         f"{view.done:,}",
         f"{view.failed:,}",
         duration_text(view.silent_seconds),
+        str(view.priority),
         view.address,
         "any" if view.projects is None else ", ".join(view.projects),
     )

@@ -118,10 +118,11 @@ FETCHER_CELLS: Final = (
     _fetcher("done", 9, "done", 4),
     _fetcher("failed", 9, "failed", 5),
     _fetcher("silent", 9, "silent", 6),
-    _fetcher("address", 15, "", 7),
-    _fetcher("projects", 30, "", 8),
+    _fetcher("priority", 8, "", 7),
+    _fetcher("address", 15, "", 8),
+    _fetcher("projects", 30, "", 9),
 )
-FETCHER_FIRST: Final = ("holds", "state", "oldest", "failed", "silent", "done", "address", "projects")
+FETCHER_FIRST: Final = ("holds", "state", "oldest", "failed", "silent", "done", "priority", "address", "projects")
 
 
 def rows_that_fit(height: int) -> int:

@@ -199,11 +199,14 @@ class AsyncClient:
         *,
         projects: Iterable[str] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the blocking client has no other way
+        priority: int = 0,
     ) -> list[Task]:
         """Take up to ``n`` tasks to run, of these projects (None: of any); waits for the first of them.
 
         Args:
             timeout: seconds to wait; None: the client's; 0: for nothing but the daemon's word that it has none ready.
+            priority: a task goes to the fetcher with the highest one of those that wait for it. A client has one at a
+                time, the highest of those who take tasks with it.
 
         Each has to be ended by ``done``, ``failed`` or ``release`` before its ``timeout``; what this client holds
         when it is closed goes back.
@@ -214,14 +217,19 @@ class AsyncClient:
         await self._exchange.ready()
         patience = self.timeout if timeout is None else timeout
         if patience <= 0:
-            return await self._fetching.select(n, projects, self._leases.handed_out)
+            return await self._fetching.select(n, projects, priority, self._leases.handed_out)
         with suppress(TimeoutError):
             async with asyncio.timeout(limit(patience)):
-                return await self._fetching.select(n, projects)
+                return await self._fetching.select(n, projects, priority)
         return []
 
     async def stream(
-        self, projects: Iterable[str] | None = None, *, capacity: int = 16, until_drained: bool = False
+        self,
+        projects: Iterable[str] | None = None,
+        *,
+        capacity: int = 16,
+        until_drained: bool = False,
+        priority: int = 0,
     ) -> AsyncGenerator[Task, None]:
         """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
 
@@ -229,9 +237,10 @@ class AsyncClient:
             projects: whose tasks; None is any project's.
             capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
             until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
+            priority: as for ``select``.
         """
         await self._exchange.ready()
-        consumer = self._fetching.join(projects, capacity)
+        consumer = self._fetching.join(projects, capacity, priority=priority)
         try:
             while tasks := await self._fetching.take(consumer, 1, until_drained=until_drained):
                 for task in tasks:
@@ -240,10 +249,12 @@ class AsyncClient:
         finally:
             self._fetching.leave(consumer)
 
-    async def supply(self, projects: Iterable[str] | None, slots: int, prefetch: int | None = None) -> TaskSupply:
+    async def supply(
+        self, projects: Iterable[str] | None, slots: int, prefetch: int | None = None, priority: int = 0
+    ) -> TaskSupply:
         """What a Worker takes its tasks from, for so many slots; ``prefetch``: see ``Prefetch``."""
         await self._exchange.ready()
-        return TaskSupply(self._fetching, projects, slots, prefetch)
+        return TaskSupply(self._fetching, projects, slots, prefetch, priority)
 
     async def done(self, task: Task, new: Iterable[Item] = (), *, result: Any = None) -> Reported:
         """Say that a task succeeded, and what came out of it; all of it is kept together or not at all.

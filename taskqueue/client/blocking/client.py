@@ -143,11 +143,15 @@ class Client:
                 sending.send(full)
         return pushed
 
-    def select(self, n: int = 1, *, projects: Iterable[str] | None = None, timeout: float | None = None) -> list[Task]:
+    def select(
+        self, n: int = 1, *, projects: Iterable[str] | None = None, timeout: float | None = None, priority: int = 0
+    ) -> list[Task]:
         """Take up to ``n`` tasks to run, of these projects (None: of any); waits for the first of them.
 
         Args:
             timeout: seconds to wait; None: the client's; 0: for nothing but the daemon's word that it has none ready.
+            priority: a task goes to the fetcher with the highest one of those that wait for it. A client has one at a
+                time, the highest of those who take tasks with it.
 
         Each has to be ended by ``done``, ``failed`` or ``release`` before its ``timeout``; what this client holds
         when it is closed goes back.
@@ -155,10 +159,15 @@ class Client:
         Returns:
             At least one task; none if there was none in time.
         """
-        return self._background.run(self._client.select(n, projects=projects, timeout=timeout))
+        return self._background.run(self._client.select(n, projects=projects, timeout=timeout, priority=priority))
 
     def stream(
-        self, projects: Iterable[str] | None = None, *, capacity: int = 16, until_drained: bool = False
+        self,
+        projects: Iterable[str] | None = None,
+        *,
+        capacity: int = 16,
+        until_drained: bool = False,
+        priority: int = 0,
     ) -> Iterator[Task]:
         """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
 
@@ -166,8 +175,11 @@ class Client:
             projects: whose tasks; None is any project's.
             capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
             until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
+            priority: as for ``select``.
         """
-        return self._background.iterate(self._client.stream(projects, capacity=capacity, until_drained=until_drained))
+        return self._background.iterate(
+            self._client.stream(projects, capacity=capacity, until_drained=until_drained, priority=priority)
+        )
 
     def done(self, task: Task, new: Iterable[Item] = (), *, result: Any = None) -> Reported:
         """Say that a task succeeded, and what came out of it; all of it is kept together or not at all.

@@ -86,6 +86,7 @@ class ClientSession:
         self.capacity = 0
         self.projects: list[str] | None = None
         self.slots: int | None = None
+        self.priority = 0
         self.seen = 0
         self.epoch = 0
         self.max_message = MAX_MESSAGE_BYTES
@@ -131,14 +132,15 @@ class ClientSession:
         """Nobody waits for the answer to request ``n`` any more; it may have been done. Its tokens stay held."""
         self._take_call(n)
 
-    def want(self, capacity: int, projects: list[str] | None, slots: int | None = None) -> None:
+    def want(self, capacity: int, projects: list[str] | None, slots: int | None = None, *, priority: int = 0) -> None:
         """Say from now on that so many tasks will be had at once, of these projects (None: of any).
 
         Args:
             slots: how many of them run at once; None: all.
+            priority: fetchers with a higher one are served first.
         """
-        if (capacity, projects, slots) != (self.capacity, self.projects, self.slots):
-            self.capacity, self.projects, self.slots = capacity, projects, slots
+        if (capacity, projects, slots, priority) != (self.capacity, self.projects, self.slots, self.priority):
+            self.capacity, self.projects, self.slots, self.priority = capacity, projects, slots, priority
             self.say_hello()
 
     def start(self, token: int) -> None:
@@ -250,6 +252,7 @@ class ClientSession:
                 running=list(self._running),
                 passed=list(self._passed),
                 slots=self.slots,
+                priority=self.priority,
             )
         )
 

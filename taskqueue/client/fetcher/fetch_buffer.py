@@ -3,6 +3,7 @@
     select(n)      wants n once: capacity is n more than what it got before and has not finished
     tasks(...)     a standing capacity: as many leases at once, in hand or in the buffer, as long as it goes on
 
+To the daemon a client is one fetcher: its priority is the highest of its consumers, and what comes goes to that first.
 A task that arrives and that nobody here wants any more goes back at once, unstarted; so does one that waits longer than
 its consumer's patience, or whose lease runs out meanwhile. The capacity is lowered before anything goes back, because
 the daemon would hand out the same again; not while the session drains, because the daemon hands out nothing then.
@@ -11,9 +12,11 @@ the daemon would hand out the same again; not while the session drains, because 
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -22,7 +25,7 @@ from msgspec import Raw, Struct
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
-from taskqueue.protocol.fields import MAX_CAPACITY, Assignment, ProjectName
+from taskqueue.protocol.fields import MAX_CAPACITY, Assignment, Priority, ProjectName
 
 WAIT_PART: Final = 0.25
 """Of its lease, that a task may wait for somebody who has patience for a while only."""
@@ -36,6 +39,7 @@ class Consumer(Struct, eq=False):
         standing: leases that it wants to have at once, all the time.
         slots: how many of them it runs at once.
         patience: seconds that a task may wait in the buffer, and a quarter of its lease at most; inf: as long as that.
+        priority: fetchers, and consumers of one client, with a higher one are served first.
         wanted: tasks that it waits for now, beside that.
         returned: tasks that have gone back because they waited too long.
     """
@@ -44,6 +48,7 @@ class Consumer(Struct, eq=False):
     standing: int = 0
     slots: int = 0
     patience: float = inf
+    priority: int = 0
     wanted: int = 0
     returned: int = 0
 
@@ -79,7 +84,7 @@ class FetchBuffer:
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
         self._begun: dict[int, Consumer | None] = {}
-        self._sleepers: list[asyncio.Future[None]] = []
+        self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def join(
@@ -88,10 +93,16 @@ class FetchBuffer:
         standing: int = 0,
         slots: int | None = None,
         patience: float = inf,
+        priority: int = 0,
     ) -> Consumer:
-        """Start to take tasks; ``slots``: how many run at once, None is all."""
-        consumer = Consumer(_named(projects), standing, standing if slots is None else slots, patience)
-        self._consumers.append(consumer)
+        """Start to take tasks; ``slots``: how many run at once, None is all.
+
+        Raises:
+            ValueError: no project is named so, or the priority is none; nothing has changed.
+        """
+        running = standing if slots is None else slots
+        consumer = Consumer(_named(projects), standing, running, patience, checked_priority(priority))
+        insort(self._consumers, consumer, key=lambda other: -other.priority)
         self.tell_session()
         return consumer
 
@@ -121,12 +132,16 @@ class FetchBuffer:
             if until_drained and self._session.draining:
                 return []
             sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._sleepers.append(sleeper)
+            insort(self._sleepers, (-consumer.priority, sleeper), key=itemgetter(0))
             await sleeper
         return tasks
 
     async def select(
-        self, n: int, projects: Iterable[str] | None, asked: Callable[[], Awaitable[None]] | None = None
+        self,
+        n: int,
+        projects: Iterable[str] | None,
+        priority: int = 0,
+        asked: Callable[[], Awaitable[None]] | None = None,
     ) -> list[Task]:
         """Take at most ``n`` tasks, for once.
 
@@ -134,7 +149,7 @@ class FetchBuffer:
             asked: returns when the daemon has handed out what it has ready now, which may be nothing; None: wait for
                 the first task.
         """
-        consumer = self.join(projects)
+        consumer = self.join(projects, priority=priority)
         consumer.wanted = n
         self.tell_session()
         try:
@@ -205,12 +220,12 @@ class FetchBuffer:
     def tell_session(self) -> None:
         """Tell the session what is wanted now."""
         capacity = self._capacity()
-        self._session.want(capacity, self._projects(), self._slots(capacity))
+        self._session.want(capacity, self._projects(), self._slots(capacity), priority=self._priority())
         self._restate()
 
     def close(self) -> None:
         """Whoever waits for a task is told that there won't be one."""
-        for sleeper in self._sleepers:
+        for _, sleeper in self._sleepers:
             if not sleeper.done():
                 sleeper.set_exception(Closed("the client was closed"))
         self._sleepers.clear()
@@ -264,7 +279,7 @@ class FetchBuffer:
 
     def _wake(self) -> None:
         sleepers, self._sleepers = self._sleepers, []
-        for sleeper in sleepers:
+        for _, sleeper in sleepers:
             if not sleeper.done():
                 sleeper.set_result(None)
 
@@ -284,6 +299,10 @@ class FetchBuffer:
         slots = len(self._selected) + sum(consumer.slots + consumer.wanted for consumer in self._consumers)
         return max(1, slots) if slots < capacity else None
 
+    def _priority(self) -> int:
+        """The highest of all consumers; of the last one if there is none now, so that nothing changes needlessly."""
+        return self._consumers[0].priority if self._consumers else self._session.priority
+
     def _projects(self) -> list[str] | None:
         """Of all consumers together; of the last one if there is none now, so that nothing changes needlessly."""
         wishes = [consumer.projects for consumer in self._consumers]
@@ -295,6 +314,14 @@ class FetchBuffer:
 
 def _wait_seconds(task: Task, consumer: Consumer) -> float:
     return min(consumer.patience, task.timeout * WAIT_PART) if consumer.patience < inf else task.timeout
+
+
+def checked_priority(priority: int) -> int:
+    """The priority, if the daemon would take it: it refuses a whole hello for one that can't be."""
+    try:
+        return msgspec.convert(priority, Priority)
+    except msgspec.ValidationError:
+        raise ValueError(f"priority: expected an integer from -2^31 to 2^31 - 1, got {priority!r}") from None
 
 
 def _named(projects: Iterable[str] | None) -> frozenset[str] | None:

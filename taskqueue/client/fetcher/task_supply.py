@@ -26,19 +26,26 @@ class TaskSupply:
         projects: whose tasks; None is any project's.
         slots: tasks that run at once.
         prefetch: see ``Prefetch``.
+        priority: fetchers with a higher one are served first.
     """
 
     def __init__(
-        self, fetching: FetchBuffer, projects: Iterable[str] | None, slots: int, prefetch: int | None = None
+        self,
+        fetching: FetchBuffer,
+        projects: Iterable[str] | None,
+        slots: int,
+        prefetch: int | None = None,
+        priority: int = 0,
     ) -> None:
         self._fetching = fetching
         self._projects = projects
         self._slots = slots
         self._prefetch = Prefetch(slots, prefetch)
+        self._priority = priority
 
     def __enter__(self) -> Self:
         standing = self._slots + self._prefetch.size
-        self._consumer = self._fetching.join(self._projects, standing, self._slots, WAIT_SECONDS)
+        self._consumer = self._fetching.join(self._projects, standing, self._slots, WAIT_SECONDS, self._priority)
         return self
 
     def __exit__(

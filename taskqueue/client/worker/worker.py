@@ -19,6 +19,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.client.asynchronous.client import AsyncClient
+from taskqueue.client.fetcher.fetch_buffer import checked_priority
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts, warn_unreported
 from taskqueue.client.worker.handler import Handle, Handler
@@ -49,6 +50,7 @@ class Worker:
         prefetch: tasks that wait here beside those that run; None: as many as the slots finish in a tenth of a second,
             at most ``concurrency``. None wait while the median run takes longer than a second, and what has waited a
             second (or a quarter of its lease) goes back unstarted: the time of a lease belongs to the run.
+        priority: a task goes to the fetcher with the highest one of those with a free slot that could take it.
         grace: seconds that running tasks have to end after ``stop``; those that don't are handed back. A plain
             function can't be interrupted; its process ends when it returns.
         extend: extend the lease of a task that is still running after two thirds of it, again and again. False: a
@@ -70,6 +72,7 @@ class Worker:
         projects: Iterable[str] | None = None,
         concurrency: int = 20,
         prefetch: int | None = None,
+        priority: int = 0,
         grace: float = 30.0,
         extend: bool = False,
         middleware: Sequence[Middleware] = (),
@@ -93,6 +96,7 @@ class Worker:
         self._projects = None if projects is None else list(projects)
         self._concurrency = concurrency
         self._prefetch = prefetch
+        self._priority = checked_priority(priority)
         self._grace = grace
         self._extend = extend
         self._log = WorkerLog(summary_seconds)
@@ -173,7 +177,7 @@ class Worker:
     async def _fetch(self, client: AsyncClient, handler: Handler) -> None:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
         slots = asyncio.Semaphore(self._concurrency)
-        with await client.supply(self._projects, self._concurrency, self._prefetch) as supply:
+        with await client.supply(self._projects, self._concurrency, self._prefetch, self._priority) as supply:
             attempts = Attempts(client, handler, supply, slots, self._log, self._extend)
             while await slots.acquire() and not self._stopping.is_set():
                 while len(self._running) >= self._concurrency + UNANSWERED_MOST:
