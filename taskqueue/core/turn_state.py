@@ -194,10 +194,13 @@ class TurnState:
             session.passed.pop(task.token, None)
         if session.suspects:
             session.suspects.pop(task.token, None)
-        state.memory.lease_ended(task.size, deferred_bytes(lease.deferred) if lease.deferred is not None else 0)
+        deferred = 0
+        if lease.deferred is not None:
+            deferred = deferred_bytes(lease.deferred)
+            if lease.links is not None:
+                self.changes.propagate("edges", task.project, task.taskid)
+        state.memory.lease_ended(task.size, deferred)
         self.freed[session.id] = session
-        if lease.links is not None:
-            self.changes.propagate("edges", task.project, task.taskid)
         if lease.check:
             state.projects.by_number[task.project].pause.leave(lease.check)
         return session

@@ -32,68 +32,14 @@ def need(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> Non
             wanted.tasks.append(TaskRef(parent.number, taskid))
 
 
-def check(turn: TurnState, project: Project, item: NewTask) -> None:
-    """Check what can be wrong with the parents of an item.
+def make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
+    """Make the edges to the parents of an item, which have been looked up; what becomes of the task they are of is left
+    to the caller.
 
     Raises:
-        Rejected: one is of an unknown project, or the task itself.
+        Rejected: a parent is of an unknown project, or the task itself; nothing has changed.
     """
-    for name, taskid in _named(project, item):
-        if name not in turn.state.projects.by_name:
-            raise Rejected("unknown-project", f'depends_on: there is no project "{name}"')
-        if name == project.name and taskid == item.taskid:
-            raise Rejected("malformed", f"depends_on: {taskid} → {taskid}: it would wait for itself")
-
-
-def arrive(turn: TurnState, task: Task) -> None:
-    """A task becomes known: somebody may wait for it, and ``clear`` may have left something of a former one."""
-    changes = turn.changes
-    ref = TaskRef(task.project, task.taskid)
-    stale = changes.forget_stale(*ref)
-    former = stale.links if stale is not None else None
-    if changes.arrive(ref) or (former is not None and former.has_children):
-        task.tie(Links(has_children=True))
-    if former is not None and former.number:
-        changes.propagate("edges", *ref)
-
-
-def give(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
-    """Give the task the parents of the item, in place of those that it has; they have been checked and looked up."""
-    adopt(turn, task, _make_edges(turn, project, item) if item.depends_on else None)
-
-
-def adopt(turn: TurnState, task: Task, edges: Links | None) -> None:
-    """Let the task wait for the parents of these edges, in place of those that it has."""
-    links = task.links
-    if links is None:
-        if edges is not None:
-            task.tie(edges)
-        return
-    if links.number:
-        turn.changes.propagate("edges", task.project, task.taskid)
-    edges = edges or Links()
-    links.number, links.missing, links.on_failure = edges.number, edges.missing, edges.on_failure
-
-
-def defer(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
-    """Keep the edges of a deferred update, in place of those of a former one."""
-    if lease.links is not None:
-        turn.changes.propagate("edges", task.project, task.taskid)
-    lease.defer_edges(_make_edges(turn, project, item) if item.depends_on else None)
-
-
-def forget(turn: TurnState, task: Task) -> None:
-    """A task is forgotten: those who wait for it go on waiting, and it waits for nobody any more."""
-    links = task.links
-    if links is None:
-        return
-    if links.has_children:
-        turn.changes.await_task(TaskRef(task.project, task.taskid))
-    if links.number:
-        turn.changes.propagate("edges", task.project, task.taskid)
-
-
-def _make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
+    _check(turn, project, item)
     state, changes = turn.state, turn.changes
     child = TaskRef(project.number, item.taskid)
     links = Links(number=state.next_number(), on_failure=POLICIES.index(item.on_parent_failure))
@@ -115,6 +61,74 @@ def _make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
     if has_failed:
         changes.propagate("edges", *child)
     return links
+
+
+def arrive(turn: TurnState, task: Task) -> None:
+    """A task becomes known: somebody may wait for it, and ``clear`` may have left something of a former one."""
+    changes = turn.changes
+    ref = TaskRef(task.project, task.taskid)
+    stale = changes.forget_stale(*ref)
+    former = stale.links if stale is not None else None
+    if changes.arrive(ref) or (former is not None and former.has_children):
+        links = task.links or Links()
+        links.has_children = True
+        task.tie(links)
+    if former is not None and former.number:
+        changes.propagate("edges", *ref)
+
+
+def give(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
+    """Give the task the parents of the item, in place of those that it has; they have been looked up.
+
+    Raises:
+        Rejected: see ``make_edges``.
+    """
+    adopt(turn, task, make_edges(turn, project, item) if item.depends_on else None)
+
+
+def adopt(turn: TurnState, task: Task, edges: Links | None) -> None:
+    """Let the task wait for the parents of these edges, in place of those that it has."""
+    links = task.links
+    if links is None:
+        if edges is not None:
+            task.tie(edges)
+        return
+    if links.number:
+        turn.changes.propagate("edges", task.project, task.taskid)
+    edges = edges or Links()
+    links.number, links.missing, links.on_failure = edges.number, edges.missing, edges.on_failure
+
+
+def defer(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
+    """Keep the edges of a deferred update, in place of those of a former one."""
+    edges = make_edges(turn, project, item) if item.depends_on else None
+    if lease.links is not None:
+        turn.changes.propagate("edges", task.project, task.taskid)
+    lease.defer_edges(edges)
+
+
+def forget(turn: TurnState, task: Task) -> None:
+    """A task is forgotten: those who wait for it go on waiting, and it waits for nobody any more."""
+    links = task.links
+    if links is None:
+        return
+    if links.has_children:
+        turn.changes.await_task(TaskRef(task.project, task.taskid))
+    if links.number:
+        turn.changes.propagate("edges", task.project, task.taskid)
+
+
+def _check(turn: TurnState, project: Project, item: NewTask) -> None:
+    """Check what can be wrong with the parents of an item.
+
+    Raises:
+        Rejected: one is of an unknown project, or the task itself.
+    """
+    for name, taskid in _named(project, item):
+        if name not in turn.state.projects.by_name:
+            raise Rejected("unknown-project", f'depends_on: there is no project "{name}"')
+        if name == project.name and taskid == item.taskid:
+            raise Rejected("malformed", f"depends_on: {taskid} → {taskid}: it would wait for itself")
 
 
 def _have_children(turn: TurnState, parent: Task) -> None:

@@ -96,7 +96,8 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
     failures.note(turn, task, _attempt(turn.now, project, lease, session, "timeout", "timeout"))
     _retry(turn, project, task, retry)
     _fail_project(turn, project, lease, "timeout")
-    apply_deferred(turn, project, task, lease)
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
 
 
 def give_back(turn: TurnState, project: Project, task: Task) -> None:
@@ -134,7 +135,8 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
     else:
         task.crashes = min(crashes, max(1, settings.max_crashes - 1))
         queue_up(turn, project, task)
-    apply_deferred(turn, project, task, lease)
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
 
 
 def lose(turn: TurnState, project: Project, task: Task) -> None:
@@ -142,13 +144,15 @@ def lose(turn: TurnState, project: Project, task: Task) -> None:
     lease = _lease_of(turn, project, task)
     turn.unlease(task)
     queue_up(turn, project, task)
-    apply_deferred(turn, project, task, lease)
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
 
 
 def _wait_again(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
     project.queue.put_ready(turn.changes, task)
     turn.state.hollow.want(task)
-    apply_deferred(turn, project, task, lease)
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
 
 
 def _end(turn: TurnState, session: Session, project: Project, task: Task, item: TaskReport) -> None:
@@ -161,7 +165,8 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
     else:
         failures.note(turn, task, _attempt(now, project, lease, holder, "failed", item.error))
         _fail(turn, project, task, item, lease)
-    apply_deferred(turn, project, task, lease)
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
 
 
 def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:

@@ -92,8 +92,6 @@ def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool
     if project.has_limits and (outcome == "new" or outcome == "restarted"):
         is_awaited = TaskRef(project.number, item.taskid) in turn.changes.awaited
         _check_room(project, bounded=bounded and not is_awaited, is_new=outcome == "new")
-    if item.depends_on and outcome != "merged":
-        dependencies.check(turn, project, item)
     # What came in must be able to go out again, with its token and the like around it.
     room = room_beside(item.url, state.config.max_message)
     if project.fetch is not None:
@@ -116,11 +114,8 @@ def push(turn: TurnState, project: Project, taskid: str, url: str, template: Tem
     _carry_out(turn, project, task, item, decide(task, schedule, turn.now.wall), 0)
 
 
-def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
-    """Apply the ``force_update`` that was deferred until the end of the task's lease, if there is one."""
-    item = lease.deferred
-    if item is None:
-        return
+def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
+    """Apply a ``force_update`` that was deferred until the end of the task's lease."""
     if task.state == PROCESSING:
         raise Corrupt(f"task {task.taskid!r} is still processing")
     depth = task.spec.depth if task.spec else 0
@@ -210,12 +205,10 @@ def _check_deferred(state: State, item: NewTask) -> None:
 
 
 def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> None:
-    changes = turn.changes
-    task = Task(project.number, item.taskid, 0, 0, turn.state.next_number())
-    if changes.stale or changes.awaited:
+    links = dependencies.make_edges(turn, project, item) if item.depends_on else None
+    task = Task(project.number, item.taskid, 0, 0, turn.state.next_number(), links=links)
+    if turn.changes.left_overs:
         dependencies.arrive(turn, task)
-    if item.depends_on:
-        dependencies.give(turn, project, task, item)
     project.totals.new += 1
     task.describe(_spec(item, depth), apart=task.taskid == project.finisher)
     project.queue.put(turn.changes, task, due_at(item.schedule, turn.now.wall))
@@ -233,9 +226,13 @@ def _merge(turn: TurnState, project: Project, task: Task, item: NewTask, depth: 
 
 
 def _replace(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    _replace_parents(turn, project, task, item)
+    _describe_anew(turn, project, task, item, depth)
+
+
+def _replace_parents(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
     if item.depends_on or (task.links is not None and task.links.number):
         dependencies.give(turn, project, task, item)
-    _describe_anew(turn, project, task, item, depth)
 
 
 def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
@@ -253,8 +250,9 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
 
 
 def _restart(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    _replace_parents(turn, project, task, item)
     _begin_again(turn, project, task)
-    _replace(turn, project, task, item, depth)
+    _describe_anew(turn, project, task, item, depth)
 
 
 def _begin_again(turn: TurnState, project: Project, task: Task) -> None:
@@ -265,11 +263,11 @@ def _begin_again(turn: TurnState, project: Project, task: Task) -> None:
 def _defer(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
     if task.lease is None:
         raise Corrupt(f"task {task.taskid!r} is processing without a lease")
+    dependencies.defer(turn, project, task, task.lease, item)
     update = _kept_until_later(item, turn.now)
     former = task.lease.deferred
     turn.state.memory.deferred_changed(deferred_bytes(update) - (deferred_bytes(former) if former is not None else 0))
     task.lease.deferred = update
-    dependencies.defer(turn, project, task, task.lease, item)
     turn.changes.touch(task)
 
 

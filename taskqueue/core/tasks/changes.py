@@ -27,10 +27,11 @@ class Changes:
             they are now, unless the task is in memory as well: then that one counts.
         stale: looked-up records of live tasks that ``clear`` had dropped; these tasks are unknown.
         awaited: unknown tasks that somebody waits for, as far as they were looked up or are so from this turn on.
+        left_overs: there are stale or awaited ones, so that what is new may not be wholly so.
         writes: everything but the moves, which ``take`` adds.
     """
 
-    __slots__ = ("_next_number", "_touched", "awaited", "beyond", "stale", "writes")
+    __slots__ = ("_next_number", "_touched", "awaited", "beyond", "left_overs", "stale", "writes")
 
     def __init__(self, next_number: Callable[[], int]) -> None:
         """``next_number``: the next of the numbers that grow for ever."""
@@ -40,6 +41,7 @@ class Changes:
         self.beyond: dict[tuple[int, str], Task] = {}
         self.stale: dict[tuple[int, str], Task] = {}
         self.awaited: dict[TaskRef, None] = {}
+        self.left_overs = False
 
     def lay_over(self, tasks: dict[tuple[int, str], Task], awaited: dict[TaskRef, None]) -> None:
         """Start with tasks that were looked up, by project number and taskid, and those of them that are awaited; both
@@ -47,6 +49,7 @@ class Changes:
         """
         self.beyond = tasks
         self.awaited = awaited
+        self.left_overs = bool(awaited)
 
     @property
     def touched(self) -> Sequence[Task]:
@@ -81,6 +84,7 @@ class Changes:
         stale = [ref for ref, task in self.beyond.items() if task.state in LIVE and task.seq <= bounds.get(ref[0], 0)]
         for ref in stale:
             self.stale[ref] = self.beyond.pop(ref)
+            self.left_overs = True
 
     def forget_stale(self, project: int, taskid: str) -> Task | None:
         """Delete what ``clear`` left of a task before another one takes its taskid; returns that."""
@@ -112,6 +116,7 @@ class Changes:
         """Somebody waits for an unknown task."""
         if ref not in self.awaited:
             self.awaited[ref] = None
+            self.left_overs = True
             self.writes.awaited[ref] = True
 
     def await_no_more(self, ref: TaskRef) -> None:
@@ -149,6 +154,7 @@ class Changes:
                 self.writes.forgotten.append(task)
             elif task.kept_state:
                 self.stale[ref] = task
+                self.left_overs = True
             elif task.links is not None:
                 self._drop_links(task, task.links)
         for _, task in gone:
@@ -165,6 +171,7 @@ class Changes:
         """A task is dropped in the very turn that made it, so that nobody will find it in the store."""
         if links.has_children:
             self.awaited[TaskRef(task.project, task.taskid)] = None
+            self.left_overs = True
         if links.number:
             self.propagate("edges", task.project, task.taskid)
 

@@ -195,7 +195,7 @@ class Task(Struct, gc=False, eq=False):
         self.spec_changed = True
 
     def tie(self, links: Links) -> None:
-        """Give the task links; it had none."""
+        """Give the task these links."""
         self.links = links
 
     def renumber(self, seq: int) -> None:

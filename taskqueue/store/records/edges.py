@@ -94,9 +94,11 @@ def read_tasks(store: StoreReader, refs: Sequence[TaskRef]) -> tuple[dict[tuple[
     tasks: dict[tuple[int, str], Task] = {}
     awaited: dict[TaskRef, None] = {}
     for ref, key, record in zip(refs, keys, store.get(layout.IDS, keys), strict=True):
+        if record is None:
+            continue
         if record == AWAITED:
             awaited[ref] = None
-        elif record is not None:
+        else:
             tasks[ref] = decode_record(layout.IDS, key, layout.task_of, *ref, record)
     return tasks, awaited
 
