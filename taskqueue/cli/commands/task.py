@@ -75,7 +75,8 @@ def list_tasks(
 
     Those that are ready come first who run first, those that are delayed by when they are due, those that are over by
     when they ended, the oldest first: `when` is that time. Those that are processing come by when they were handed out,
-    with how long they are `held`, how much of the lease is `left`, and by whom.
+    with how long they are `held`, how much of the lease is `left`, and by whom. Those that are blocked wait for other
+    tasks, which `taskqueue why` names.
 
     \b
     Example:
@@ -88,8 +89,10 @@ def list_tasks(
     chosen = task_pages.TaskQuery(project, state, url_glob, error_glob, since, newest)
     with Daemon(url, timeout).client() as client:
         found = task_pages.pages(client, chosen, limit)
-        show_pages = task_pages.print_json if as_json else task_pages.print_table
-        show_pages(found)
+        if as_json:
+            task_pages.print_json(found)
+        else:
+            task_pages.print_table(found, state)
 
 
 @task.command()

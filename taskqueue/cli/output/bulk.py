@@ -84,7 +84,7 @@ OPTIONS: Final = (
         metavar="STATE",
         type=click.Choice(STATES),
         multiple=True,
-        help="Those that are ready, delayed, processing, success, failed, cancelled; may be given several times.",
+        help=f"Those that are {', '.join(STATES)}; may be given several times.",
     ),
     click.option("--url-glob", metavar="GLOB", default="", help="Those whose url matches, such as 'https://a.org/*'."),
     click.option("--error-glob", metavar="GLOB", default="", help="Those whose last error matches, as '*timeout*'."),

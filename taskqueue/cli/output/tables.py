@@ -18,7 +18,8 @@ from taskqueue.protocol.views import Counts, FetcherView, ProjectView
 from taskqueue.terminal.screen import Screen, Text
 from taskqueue.units import duration_text
 
-STATES = tuple(state for state in Counts.__struct_fields__ if state != "blocked")  # 80 columns have no room for it
+STATES = tuple(state for state in Counts.__struct_fields__ if state != "blocked")
+"""Columns of a table in 80 columns, which have no room for one that is rarely needed."""
 LIVE = get_args(LiveState)
 STYLES = {
     "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",
@@ -39,15 +40,18 @@ def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[
     """A row per project: tasks by state, and its rate. Fits into 80 columns.
 
     Args:
-        sort: what the rows are sorted by; if no column has it, one with ``numbers`` replaces burst.
+        sort: what the rows are sorted by; if no column has it, one with ``numbers`` replaces burst. Else one with the
+            blocked tasks does, if there are any.
     """
+    shown = list(views)
     first = [sort.replace("_", " ")] if numbers and sort not in STATES else []
-    last = [] if first else ["burst"]
-    table = bare_table(["project", "state"], [*first, *STATES, "rate", *last], folded="rate")
-    for place, view in enumerate(views):
+    blocked = ["blocked"] if not first and any(view.counts.blocked for view in shown) else []
+    last = [] if first or blocked else ["burst"]
+    table = bare_table(["project", "state"], [*first, *blocked, *STATES, "rate", *last], folded="rate")
+    for place, view in enumerate(shown):
         number = [Text(f"{numbers[place]:,}", "bold")] if first else []
-        burst = [] if first else [_burst(view)]
-        table.add_row(*_names(view), *number, *_counts(view, STATES), rate(view), *burst)
+        burst = [_burst(view)] if last else []
+        table.add_row(*_names(view), *number, *_counts(view, [*blocked, *STATES]), rate(view), *burst)
     return table
 
 

@@ -16,11 +16,11 @@ from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 
 
-def of_tasks(rows: Sequence[TaskRow]) -> Table:
+def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
     """A row a task, named as ``task show`` takes it: by its url, or by its taskid with the url behind it.
 
     Columns that would be empty are left out: priorities, what the last attempts failed of (of an error the last line),
-    and for how long, and by whom, what is being processed is held.
+    and for how long, and by whom, what is being processed is held. What is blocked has no time yet.
     """
     held = any(row.lease_seconds for row in rows)
     columns: dict[str, Callable[[TaskRow], str]] = {
@@ -29,6 +29,8 @@ def of_tasks(rows: Sequence[TaskRow]) -> Table:
         "fetcher": lambda row: row.fetcher,
     }
     words = columns if held else {"when": lambda row: local(row.at) or "now"}
+    if state == "blocked":
+        words = {}
     numbers: dict[str, Callable[[TaskRow], str]] = {
         "priority": lambda row: f"{row.priority}",
         "retried": lambda row: f"{row.retried}",

@@ -96,6 +96,16 @@ def test_what_projects_are_sorted_by_is_a_column() -> None:
     assert shown(of_projects([VIEW], "ready", [1234])) == shown(of_projects([VIEW]))
 
 
+def test_blocked_tasks_have_a_column_where_there_are_some() -> None:
+    waiting = replace(VIEW, counts=replace(VIEW.counts, blocked=12345))
+
+    lines = shown(of_projects([VIEW, waiting])).splitlines()
+
+    assert [line.split()[2:4] for line in lines] == [["blocked", "ready"], ["0", "1,234"], ["12,345", "1,234"]]
+    assert "blocked" not in shown(of_projects([VIEW]))
+    assert shown(of_projects([waiting], "blocked", [12345])).split().count("12,345") == 1
+
+
 @pytest.mark.parametrize("state", ["running", "checking", "paused", "stopped"])
 def test_every_state_can_be_shown(state: str) -> None:
     assert f" {state} " in shown(of_projects([replace(VIEW, state=state)]))
@@ -170,6 +180,10 @@ def test_a_task_is_listed_by_the_name_by_which_it_can_be_shown() -> None:
 
     assert text.splitlines()[1].split() == ["now", "5", "0", "http://a/"]
     assert text.splitlines()[2].split()[-4:] == ["-1", "2", "b", "http://b/"]
+
+
+def test_what_is_blocked_has_no_time() -> None:
+    assert shown(of_tasks([TaskRow("A", "http://a/")], "blocked")).splitlines()[0].split() == ["retried", "task"]
 
 
 def test_what_failed_is_listed_with_the_last_line_of_its_error_in_80_columns() -> None:
