@@ -124,7 +124,11 @@ class Fetcher:
     def _state(self) -> None:
         wants = None if self._world.is_calm else self._wants
         facts = {"holds": list(self.holds), "running": list(self.running), "seen": self._seen}
-        self._client.state(capacity=self._capacity, projects=wants, **facts)
+        self._client.state(capacity=self._capacity, projects=wants, **facts, **self._facts())
+
+    def _facts(self) -> Message:
+        """What else it says of itself."""
+        return {}
 
     def _welcome(self, message: Message) -> None:
         self._let_go(message.get("ended", []))

@@ -19,6 +19,7 @@ F1 F2 C1 C2 C3   when projects finish, how much they have out, when jobs run  (c
 O1   a bulk operation changes each old task that it is about once             (bulks)
 A1   each failed attempt is kept among the failures in the turn that ends it          (failed)
 R1   only what is over, for as long as its project keeps it, is dropped; if it is forgotten, only where that is wanted
+N1   who drains gets no new task, and is told so                                       (drains)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
 Within a turn a task may go through several states. What it may be is a set, which every event narrows:
@@ -46,6 +47,7 @@ from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, S
 from taskqueue.protocol.fields import Now
 from tests.simulation.bulks import Bulks
 from tests.simulation.crowds import Crowds
+from tests.simulation.drains import Drains
 from tests.simulation.failed import wrong_failures
 from tests.simulation.leases import Leases
 from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
@@ -115,6 +117,7 @@ class Judge:
         self.crowds = Crowds(self.truth, self.paces)
         self.bulks = Bulks(self.truth)
         self.leases = Leases(world, self.truth)
+        self.drains = Drains(self.truth, world.secret)
         self.handed = 0
         self.handed_to: list[Name] = []
         self._world = world
@@ -191,6 +194,7 @@ class Judge:
         self._missed.clear()
         self.paces.restarted(config, same_boot=same_boot)
         self.leases.restarted(same_boot=same_boot)
+        self.drains.restarted()
 
     def leaving(self, session: str, message: Message, knows: Callable[[int, str], bool]) -> None:
         """A message leaves for a client; ``knows`` asks the store for a task, by its project's number."""
@@ -268,11 +272,12 @@ class Judge:
     def _hear(self, request: Message, replies: list[Message]) -> None:
         session = request["session"]
         self.truth.heard_at[session] = self._world.clock.now
-        if request["type"] == "hello":
-            self._hear_hello(session, request)
+        is_news = request["type"] == "hello" and self._hear_hello(session, request)
         reply = replies.pop(0) if replies else None
         if reply is None or reply["type"] == "error":
             return
+        if is_news:
+            self.drains.welcomed(session, reply)
         first = self.truth.answers.get((session, request["n"]))
         if first is not None:
             self._hear_repeat(first, reply)
@@ -289,20 +294,23 @@ class Judge:
     def _hear_other(self, request: Message, reply: Message) -> None:
         pass
 
-    def _hear_hello(self, session: str, hello: Message) -> None:
+    def _hear_hello(self, session: str, hello: Message) -> bool:
+        """Heed a hello; False: no news."""
         n, _, _ = self.truth.facts.get(session, (0, 0, None))
         if hello["n"] < n or (hello["n"] == n and session in self._missed):
-            return
+            return False
         self._missed.pop(session, None)
         self.truth.facts[session] = hello["n"], hello["capacity"], hello["projects"]
         self.truth.takers[session] = True
         if hello["n"] > n:
             self.leases.states(session, hello)
+            self.drains.stated(session, hello)
         holds = set(hello["holds"])
         for token, lease in self.leases.of(session):
             if lease.number <= hello["seen"] and token not in holds:
                 self.leases.end(token)
                 self._widen(lease.name, WAITING)
+        return bool(hello["n"] > n)
 
     def _miss(self, session: str, tokens: list[int]) -> None:
         """Nobody was there: others get these tasks, and the fetcher none until it says something new."""
@@ -386,6 +394,9 @@ class Judge:
             if self._may_be[name] != {OVER}:
                 self._revoke(name)
                 self._journal.drop(self.truth.deferred, name)
+
+    def _hear_drain(self, request: Message, reply: Message) -> None:
+        self.drains.acted(request)
 
     def _hear_hold(self, request: Message, reply: Message) -> None:
         until = self._wall + request["seconds"] if request["seconds"] else 0.0
@@ -568,6 +579,7 @@ class Judge:
             self._check_hand_out(name, may_be, greatest, task)
             self._check_expiry(name, task.spec.schedule.expires_at if task.spec else None, now)
             self.handed_to.append(name)
+            self.drains.handed(task.lease.session if task.lease else "", name.taskid)
             self.paces.pay(name)
             self.leases.begin(name, task)
             self.handed += 1
@@ -643,6 +655,7 @@ _HEAR: Final = {
     "project-do": Judge._hear_action,
     "group-do": Judge._hear_group,
     "project-hold": Judge._hear_hold,
+    "fetcher-do": Judge._hear_drain,
 }
 
 

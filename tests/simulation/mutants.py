@@ -10,7 +10,7 @@ with a mutant; a new fault of the weather comes with a mutant that only it revea
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from taskqueue.core import answers, lookups, scheduler, startup
-from taskqueue.core.admin import operations
+from taskqueue.core.admin import draining, operations
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.operation import Operation
@@ -27,7 +27,7 @@ from taskqueue.core.projects.pause import Pause
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import completion, cron, failures, lease_end
+from taskqueue.core.rules import completion, cron, failures, fetchers, lease_end
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.state import State
@@ -58,11 +58,12 @@ Replace = Callable[[Any, str, Any], Any]
 
 
 class Mutant(NamedTuple):
-    """A planted bug and the laws that must catch it."""
+    """A planted bug and the laws that must catch it; ``drains``: in worlds in which fetchers are drained."""
 
     name: str
     laws: str
     plant: Callable[[Replace], None]
+    drains: bool = False
 
 
 class Catch(NamedTuple):
@@ -96,7 +97,7 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
     with planted(mutant):
         for seed in range(seeds):
             try:
-                Play(seed).run()
+                Play(seed, drains=mutant.drains).run()
             except Violation as violation:
                 if violation.law in mutant.laws.split():
                     return Catch(violation.law, seed + 1)
@@ -408,6 +409,39 @@ def _cleared_task_known_by_its_old_id(replace_: Replace) -> None:
     replace_(Changes, "outdate", lambda self, *args: None)
 
 
+# ---------------------------------------------------------------------------------------- who drains
+
+
+def _drained_names_forgotten(replace_: Replace) -> None:
+    replace_(Ledger, "_drained", lambda self: [])
+
+
+def _drains_until_its_next_hello(replace_: Replace) -> None:
+    def enrol(turn: TurnState, session: Session, names: Sequence[str] | None) -> None:
+        session.draining = False
+        original(turn, session, names)
+
+    original = replace_(fetchers, "_enrol", enrol)
+
+
+def _one_of_the_name_drains(replace_: Replace) -> None:
+    def sessions(state: State, name: str) -> list[Session]:
+        named: list[Session] = original(state, name)
+        return named[:1]
+
+    original = replace_(draining, "_sessions", sessions)
+
+
+def _drains_and_has_room(replace_: Replace) -> None:
+    def free(self: Session) -> int:
+        said, self.draining = self.draining, False
+        room: int = original.fget(self)
+        self.draining = said
+        return room
+
+    original = replace_(Session, "free", property(free))
+
+
 MUTANTS: Final = (
     Mutant("a late answer ends the newer lease", "S4", _late_answer_ends_the_newer_lease),
     Mutant("the bucket is full after a restart", "S6", _bucket_full_after_a_restart),
@@ -445,6 +479,10 @@ MUTANTS: Final = (
     Mutant("an operation meets what came later", "O1 S2 S3", _operation_meets_what_came_later),
     Mutant("a timeout is no failure", "A1", _timeout_no_failure),
     Mutant("a cleared task is known by its old id", "S2", _cleared_task_known_by_its_old_id),
+    Mutant("a restart forgets who is drained", "N1", _drained_names_forgotten, drains=True),
+    Mutant("who says hello drains no more", "N1", _drains_until_its_next_hello, drains=True),
+    Mutant("one fetcher of a drained name drains", "N1", _one_of_the_name_drains, drains=True),
+    Mutant("who drains has room", "N1", _drains_and_has_room, drains=True),
 )
 """The first fourteen are those that the prototype of this simulation was tried with."""
 

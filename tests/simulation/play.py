@@ -16,6 +16,7 @@ from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import SUCCESS
 from taskqueue.store.ledger import Ledger
+from tests.simulation import crew
 from tests.simulation.cast import Fetcher, Operator, Producer
 from tests.simulation.laws import Judge
 from tests.simulation.site import Site
@@ -81,6 +82,11 @@ class Play:
     Args:
         forgetful: a power cut loses what was not synced; False lets the memory behave like a directory.
         plan: a fault for one particular write.
+        drains: the crew lives in it, too, and is drained now and then.
+
+    Attributes:
+        world: it.
+        drains: as it was given.
     """
 
     def __init__(
@@ -92,7 +98,9 @@ class Play:
         weather: Weather | None = None,
         storm_seconds: float = STORM_SECONDS,
         plan: Plan | None = None,
+        drains: bool = False,
     ) -> None:
+        self.drains = drains
         self.world = World(seed, weather)
         self._rng = self.world.rng("play")
         self._storm_seconds = storm_seconds
@@ -133,6 +141,8 @@ class Play:
             Producer(self.world, f"producer{number}", told, pool, pace)
         for number in range(rng.choice((2, 4, 6))):
             Fetcher(self.world, f"fetcher{number}", told, pool)
+        if self.drains:
+            crew.move_in(self.world, told, pool)
         self._operator = Operator(self.world, told, pool, rng.choice((20.0, 60.0, 300.0)))
 
     # ------------------------------------------------------------------------------------ bad luck
@@ -214,7 +224,12 @@ class Play:
 
 
 def play(
-    seed: int | str, store: StoreName = "memory", *, forgetful: bool = True, storm_seconds: float = STORM_SECONDS
+    seed: int | str,
+    store: StoreName = "memory",
+    *,
+    forgetful: bool = True,
+    storm_seconds: float = STORM_SECONDS,
+    drains: bool = False,
 ) -> Played:
     """Play one seed; print what is needed to understand it if a law is broken.
 
@@ -222,26 +237,27 @@ def play(
         Violation: a law is broken.
     """
     if store == "memory":
-        return _play(Play(seed, forgetful=forgetful, storm_seconds=storm_seconds), store)
+        return _play(Play(seed, forgetful=forgetful, storm_seconds=storm_seconds, drains=drains), store)
     with TemporaryDirectory() as folder:
         disk = RocksDisk(Path(folder) / "store")
-        return _play(Play(seed, disk, forgetful=False, storm_seconds=storm_seconds), store)
+        return _play(Play(seed, disk, forgetful=False, storm_seconds=storm_seconds, drains=drains), store)
 
 
 def _play(one: Play, store: StoreName) -> Played:
     try:
         return one.run()
     except BaseException as error:
-        print(report(one.world, error, store), file=sys.stderr)
+        print(report(one, error, store), file=sys.stderr)
         raise
 
 
-def report(world: World, error: BaseException, store: StoreName) -> str:
+def report(one: Play, error: BaseException, store: StoreName) -> str:
     """Law, seed, the last lines of the trace of the task that it is about, and how to see it again."""
     law = error.law if isinstance(error, Violation) else type(error).__name__
     task = error.task if isinstance(error, Violation) else ""
+    world = one.world
     command = f".venv/bin/python -m tests.simulation --seed {world.seed}"
-    option = "" if store == "memory" else f" --store {store}"
+    option = ("" if store == "memory" else f" --store {store}") + (" --drains" if one.drains else "")
     lines = [f"law {law}, seed {world.seed}, at {world.clock.now:.3f} s: {error}", ""]
     return "\n".join([*lines, *world.trace.about(task), "", f"see it again: {command}{option}"])
 

@@ -94,6 +94,8 @@ class Sleep:
     def _taker(self, project: str, holding: dict[str, int]) -> str:
         """A session that has said that it would take a task of the project now."""
         for session in self._truth.takers:
+            if self._truth.draining.get(session):
+                continue
             _, capacity, projects = self._truth.facts[session]
             heard_lately = self._truth.heard_at[session] + FETCHER_TIMEOUT > self._world.clock.now + EPSILON
             over = [token for token in self._truth.mentioned.get(session, ()) if token not in self._truth.in_force]

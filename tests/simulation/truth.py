@@ -207,6 +207,8 @@ class Truth:
         checks: by (project number, phase), tokens of the checks that are out.
         runs: by (project number, job).
         progress: by operation.
+        drained: names of fetchers that get nothing.
+        draining: by session, whether it gets nothing, as its name was drained or its last hello was answered.
     """
 
     def __init__(self) -> None:
@@ -236,3 +238,5 @@ class Truth:
         self.checks: dict[tuple[int, int], tuple[int, ...]] = {}
         self.runs: dict[tuple[int, str], Run] = {}
         self.progress: dict[int, Progress] = {}
+        self.drained: dict[str, bool] = {}
+        self.draining: dict[str, bool] = {}

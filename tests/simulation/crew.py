@@ -1,0 +1,72 @@
+"""People of a profile of its own: fetchers that say names, and somebody who drains and resumes these.
+
+The profile leaves the worlds without it as they are: everybody here draws from generators of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.core.parts.pseudonyms import derive
+from tests.simulation.cast import Fetcher
+from tests.simulation.client import Client, Message, Told
+from tests.simulation.world import World
+
+NAMES: Final = ("web1", "web1", "web2")
+"""Of the fetchers: two have the same one, in all of their lives."""
+
+MEAN_SECONDS: Final = 40.0
+
+
+class NamedFetcher(Fetcher):
+    """A fetcher that says its name, which now and then is another one after a death."""
+
+    def __init__(self, world: World, place: int, told: Told, pool: int) -> None:
+        self._place = place
+        super().__init__(world, f"crew{place}", told, pool)
+
+    def _facts(self) -> Message:
+        moved = self._lives % 4 == 0
+        return {"name": NAMES[(self._place + moved) % len(NAMES)]}
+
+
+class Drainer:
+    """Drains a name, and resumes it after a while; when all is calm, all of them."""
+
+    def __init__(self, world: World, told: Told) -> None:
+        self._world = world
+        self._rng = world.rng("drainer")
+        self._client = Client(world, "drainer", told)
+        self._drained: dict[str, None] = {}
+        self._wait()
+
+    def _wait(self) -> None:
+        self._world.clock.after(self._world.wait(self._rng, MEAN_SECONDS), self._act)
+
+    def _act(self) -> None:
+        if self._world.is_calm:
+            for name in self._drained:
+                self._ask(name, "resume")
+            return
+        name = self._name()
+        self._drained[name] = None
+        self._ask(name, "drain")
+        if self._rng.random() < 0.8:
+            self._world.clock.after(self._rng.choice((0.0, 1.0, 20.0, 100.0)), lambda: self._ask(name, "resume"))
+        self._wait()
+
+    def _name(self) -> str:
+        """One of the crew, of nobody, or of a fetcher that says none."""
+        if self._rng.random() < 0.8:
+            return self._rng.choice((*NAMES, "nobody"))
+        return derive(self._world.secret, f"fetcher{self._rng.randrange(4)}.1").pseudonym
+
+    def _ask(self, name: str, action: str) -> None:
+        self._client.ask("fetcher-do", fetcher=name, action=action)
+
+
+def move_in(world: World, told: Told, pool: int) -> None:
+    """Let the crew live in the world, too."""
+    for place in range(len(NAMES)):
+        NamedFetcher(world, place, told, pool)
+    Drainer(world, told)
