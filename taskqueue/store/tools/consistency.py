@@ -99,6 +99,8 @@ class _Check:
         if self._findings.unreadable:
             return
         self._next_project()
+        for drained in filter(None, self._store.get(META, [layout.DRAINED_KEY])):
+            self._read(META, layout.DRAINED_KEY, layout.decode_drained, drained)
         for tally in self._tallies.values():
             self._compare(tally)
 

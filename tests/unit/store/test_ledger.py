@@ -168,6 +168,16 @@ def test_a_secret_that_is_none_is_made_anew(ground: Ground) -> None:
     assert len(ground.open().begin("boot-1").secret) == SECRET_BYTES
 
 
+def test_drained_names_are_all_kept_anew_and_an_older_store_has_none(ground: Ground) -> None:
+    assert ground.open().begin("boot-1").drained == []
+
+    for names in (["web1", "wéb2"], ["wéb2"], []):
+        ledger = ground.open()
+        ledger.begin("boot-1")
+        ledger.commit(WriteSet(drained=names))
+        assert ground.open().begin("boot-1").drained == names
+
+
 def test_a_crash_is_told_from_an_orderly_end(ground: Ground) -> None:
     ground.open().begin("boot-1")
     crashed = ground.open()

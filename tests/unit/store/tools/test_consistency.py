@@ -200,6 +200,10 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         lambda crawl: crawl.put(META, layout.NEXT_PROJECT_KEY, b"2"),
         "meta: project -: the next project is to get number 2, but 2 is taken",
     ),
+    "drained names that can't be read": (
+        lambda crawl: crawl.put(META, layout.DRAINED_KEY, b"\x91\x07"),
+        "meta: project -: can't be read",
+    ),
     "a number of an epoch to come": (
         lambda crawl: crawl.put(layout.IDS, key("ended"), from_the_future(crawl)),
         "ids: project news task 'ended': its seq is of an epoch after",
