@@ -13,6 +13,7 @@ from taskqueue.core.admin import (
     operations,
     project_requests,
     task_list,
+    task_parents,
     task_requests,
     why,
 )
@@ -21,8 +22,8 @@ from taskqueue.core.rules import completion, event_history, fetchers, lease_end,
 from taskqueue.protocol.requests import AnyRequest
 
 _MODULES: Final = (
-    push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_list, why, operations,
-    failure_counts, change_log, draining, invariants,
+    push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_parents, task_list, why,
+    operations, failure_counts, change_log, draining, invariants,
 )  # fmt: skip
 
 ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.requests import TaskFilter
-from taskqueue.protocol.views import TaskRow
+from taskqueue.protocol.views import ParentView, TaskRow
 
 _ENVELOPE_BYTES: Final = 1024
 """More than anything around a url and a body takes in a message."""
@@ -29,6 +29,9 @@ _FETCH_BYTES: Final = 80
 
 _ROW_BYTES: Final = 160
 """Bytes of a task in a list besides its taskid, url, fetcher and error."""
+
+_PARENT_BYTES: Final = 80
+"""Bytes of a task that another one waits for besides its names and its result."""
 
 _ATTEMPT_BYTES: Final = 64
 """Bytes of an attempt besides its error and its fetcher."""
@@ -61,6 +64,11 @@ def fetch_bytes(packed: Raw) -> int:
 def row_bytes(row: TaskRow) -> int:
     """Upper bound of the bytes of a task in a list."""
     return _ROW_BYTES + _CHARACTER_BYTES * (len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error))
+
+
+def parent_bytes(parent: ParentView) -> int:
+    """Upper bound of the bytes of a task that another one waits for."""
+    return _PARENT_BYTES + _CHARACTER_BYTES * (len(parent.project) + len(parent.taskid)) + len(parent.result)
 
 
 def attempt_bytes(fetcher: str, error: str, *, errors: int = 1) -> int:

@@ -16,6 +16,7 @@ from taskqueue.protocol.views import (
     FlowView,
     LogEntry,
     OperationView,
+    ParentView,
     Point,
     ProjectStats,
     ProjectView,
@@ -230,6 +231,13 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     result_bytes: int = 0
 
 
+class TaskParentsReply(Reply, tag="task-parents-reply"):
+    """Answers ``task-parents``: a page; ``next`` asks for the one after it, nil: there is none."""
+
+    parents: list[ParentView]
+    next: int | None = None
+
+
 class TaskListReply(Reply, tag="task-list-reply"):
     """Answers ``task-list``: a page; ``next`` asks for the one after it, empty: there is none."""
 
@@ -348,9 +356,9 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 
 AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | FetcherReply | StatsReply
-    | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TasksReply | TaskListReply | FailuresReply
-    | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply | LogReply | VerifyReply
-    | ErrorReply
+    | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskParentsReply | TasksReply | TaskListReply
+    | FailuresReply | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply
+    | LogReply | VerifyReply | ErrorReply
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from taskqueue.protocol.crawl_requests import Release as Release
 from taskqueue.protocol.crawl_requests import Request as Request
 from taskqueue.protocol.fields import (
     MAX_BATCH,
+    MAX_PARENTS,
     EpochSeconds,
     GroupName,
     Number,
@@ -202,6 +203,18 @@ class TaskShow(Request, tag="task-show"):
     taskid: TaskId
 
 
+class TaskParents(Request, tag="task-parents"):
+    """Which tasks does a task wait for, and what have they left behind? A page of them.
+
+    Attributes:
+        after: the ``next`` of the page before; 0: from the first one.
+    """
+
+    project: ProjectName
+    taskid: TaskId
+    after: Annotated[int, Meta(ge=0, le=MAX_PARENTS)] = 0
+
+
 class TaskRetry(Change, tag="task-retry"):
     """Run these tasks now, whatever they wait for or ended as, with their retries given back."""
 
@@ -328,7 +341,7 @@ class Verify(Request, tag="verify"):
 AnyRequest = (
     Hello | NewTasks | Done | Extend | Release | Status | Fetchers | FetcherShow | FetcherDo | Stats | StatsHistory
     | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
-    | TaskRetry | TaskCancel | TaskList | Failures | Bulk | OperationShow | OperationList | Log | Verify
+    | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | OperationShow | OperationList | Log | Verify
 )  # fmt: skip
 
 

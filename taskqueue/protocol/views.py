@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from taskqueue.protocol.choices import AttemptOutcome, FlowState, FlowTaskState, ProjectState
-from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.fields import NIL, Setting
 from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
 
 
@@ -226,6 +226,23 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     error: str = ""
     fetcher: str = ""
     lease_seconds: float = 0.0
+
+
+class ParentView(Struct, omit_defaults=True, gc=False):
+    """A task that another one waits for.
+
+    Attributes:
+        project: empty: it was deleted.
+        state: as of any task, or unknown: nobody has pushed it yet, or it is forgotten.
+        satisfied: the other one waits for it no more: it has succeeded since, or failed and was to be overlooked.
+        result: of its last success, as its fetcher gave it; nil: that gave none, or there was none.
+    """
+
+    project: str
+    taskid: str
+    state: str
+    satisfied: bool = False
+    result: Raw = NIL
 
 
 class FailureGroup(Struct, omit_defaults=True, gc=False):

@@ -33,6 +33,7 @@ from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.lists import find_list
 from taskqueue.store.records.orders import find_order, growing_chunks, up_to_bytes
 from taskqueue.store.records.points import find_points
+from taskqueue.store.records.results import find_parents, read_results
 
 PAGE_BYTES: Final = 1 << 20
 """Bytes of urls and bodies at which a page ends, though not before its first task."""
@@ -58,13 +59,14 @@ def find(store: Store, needs: Needs) -> Found:
     found.orders = [find_order(store, ref) for ref in needs.orders]
     found.sessions = {session: _outcomes(store, session) for session in needs.sessions}
     found.histories = {ref: read_history(store, ref) for ref in needs.histories}
-    found.results = _results(store, needs.results)
+    found.results = read_results(store, needs.results)
     found.lists = {ref: find_list(store, ref) for ref in needs.lists}
     found.pages = {ref: _page(store, ref) for ref in needs.pages}
     found.old = {ref: find_expired(store, ref) for ref in needs.old}
     found.failures = {ref: find_failures(store, ref) for ref in needs.failures}
     found.points = {(ref.session, ref.n): (ref, find_points(store, ref)) for ref in needs.points}
     find_edges(store, needs.edges, found)
+    find_parents(store, needs.parents, found)
     if needs.propagations is not None:
         find_propagations(store, needs.propagations, found)
     for part in needs.log:
@@ -113,11 +115,6 @@ def _specs(store: Store, refs: Sequence[SpecRef]) -> dict[SpecRef, Spec]:
         for ref, key, value in zip(refs, keys, store.get(layout.SPECS, keys), strict=True)
         if value is not None
     }
-
-
-def _results(store: Store, refs: Sequence[TaskRef]) -> dict[TaskRef, Raw]:
-    values = store.get(layout.RESULTS, [layout.id_key(*ref) for ref in refs])
-    return {ref: Raw(value) for ref, value in zip(refs, values, strict=True) if value is not None}
 
 
 def _find_later(store: Store, refs: Sequence[SpecRef], found: Found) -> None:

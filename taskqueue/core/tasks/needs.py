@@ -184,6 +184,31 @@ class FoundEdges(Struct):
     end: bool
 
 
+class ParentsRef(NamedTuple):
+    """Edges from a task to its parents, without the first ``skip`` ones, with the results of these.
+
+    Attributes:
+        limit_bytes: the read ends when these results come to it, but not before the first edge.
+    """
+
+    project: int
+    taskid: str
+    skip: int
+    limit_bytes: int
+
+
+class FoundParents(Struct):
+    """Answer to a ParentsRef.
+
+    Attributes:
+        edges: in the order of the keys.
+        end: there are no further ones.
+    """
+
+    edges: list[FoundEdge]
+    end: bool
+
+
 class PropagationsRef(NamedTuple):
     """The first propagations from number ``first`` on, with the edges that they tell next, ``edges`` at most in all."""
 
@@ -221,6 +246,7 @@ class Needs(Struct):
         failures: failed attempts, to be counted or to be dropped.
         log, points: parts of the change log, and of the history of events.
         edges: of tasks; the tasks at their other ends are looked up like ``tasks``.
+        parents: of tasks; these are looked up like ``tasks``, and their results like ``results``.
         propagations: those that take a step, with all that it needs.
     """
 
@@ -240,6 +266,7 @@ class Needs(Struct):
     log: list[LogRef] = field(default_factory=list)
     points: list[PointsRef] = field(default_factory=list)
     edges: list[EdgesRef] = field(default_factory=list)
+    parents: list[ParentsRef] = field(default_factory=list)
     propagations: PropagationsRef | None = None
 
 
@@ -300,7 +327,7 @@ class Found(Struct):
         log: entries by number.
         points: by session and n, in the order of their times; None: nothing happened.
         awaited: of the tasks that were looked up and are unknown, those that somebody waits for.
-        edges: by what was asked for.
+        edges, parents: by what was asked for.
         propagations: in the order of their numbers.
     """
 
@@ -319,4 +346,5 @@ class Found(Struct):
     points: dict[tuple[str, int], tuple[PointsRef, list[Row | None]]] = field(default_factory=dict)
     awaited: dict[TaskRef, None] = field(default_factory=dict)
     edges: dict[EdgesRef, FoundEdges] = field(default_factory=dict)
+    parents: dict[ParentsRef, FoundParents] = field(default_factory=dict)
     propagations: list[FoundPropagation] = field(default_factory=list)
