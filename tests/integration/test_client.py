@@ -24,6 +24,7 @@ from taskqueue import (
     MessageTooLarge,
     RequestRejected,
     RequestTimeout,
+    Result,
     Retry,
     Task,
     Worker,
@@ -180,6 +181,43 @@ def test_a_result_is_shown_until_the_next_success(daemon: DaemonFactory, client:
 
     assert (msgspec.msgpack.decode(shown.result), shown.result_bytes) == ({"title": "A"}, 9)
     assert it.tasks.show("news", task.taskid).result_bytes == 0
+
+
+def test_a_handler_has_the_results_of_what_its_task_has_waited_for(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = client(daemon())
+    big = "x" * 60_000
+
+    def handle(task: Task) -> Result | None:
+        if task.taskid.startswith("part"):
+            return Result(task.taskid + big)
+        return Result(sorted(parent.result[:7] for parent in task.parents()))
+
+    async def handle_in_loop(task: Task) -> Result:
+        return Result(sorted([parent.result[:7] async for parent in task.parents()]))
+
+    names = [f"part-{number:02}" for number in range(30)]
+    it.push_many("news", [{"url": "http://a/", "taskid": name} for name in names])
+    it.push("news", "http://a/", taskid="plain", depends_on=names)
+    it.push("shop", "http://a/", taskid="async", depends_on=[("news", name) for name in names])
+
+    async def work() -> None:
+        workers = [Worker(it.url, handle, projects=["news"]), Worker(it.url, handle_in_loop, projects=["shop"])]
+        serving = [asyncio.ensure_future(worker.serve()) for worker in workers]
+        async with AsyncClient(it.url) as own:
+            for name in ("news", "shop"):
+                await own.projects.wait(name)
+        for worker in workers:
+            worker.stop()
+        await asyncio.gather(*serving)
+
+    asyncio.run(work())
+
+    for project, taskid in (("news", "plain"), ("shop", "async")):
+        shown = it.tasks.show(project, taskid)
+        assert (shown.state, msgspec.msgpack.decode(shown.result)) == ("success", names)
+    assert [parent.state for parent in it.tasks.parents("shop", "async")] == ["success"] * len(names)
 
 
 def test_a_failure_is_retried_later_or_never(daemon: DaemonFactory, client: ClientFactory) -> None:

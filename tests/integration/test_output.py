@@ -121,6 +121,29 @@ def test_the_result_of_a_task_is_shown_as_its_body_is(run: Run) -> None:
     assert '{"pages": [1, "é"]}' in run("task", "show", "shop", "left").out
 
 
+def test_the_parents_of_a_task_are_listed_with_their_results(run: Run) -> None:
+    url = json.loads(run("status", "--json").out)["url"]
+    with Client(url) as client:
+        client.push("shop", "http://site/", taskid="left")
+        (task,) = client.select(projects=["shop"])
+        client.done(task, result={"pages": 2})
+        client.push("shop", "http://site/end", depends_on=["left", "nobody"])
+
+    rows = objects(run("task", "parents", "shop", "http://site/end", "--json").out)
+
+    assert rows == [
+        {"project": "shop", "taskid": "left", "state": "success", "satisfied": True, "result": {"pages": 2}},
+        {"project": "shop", "taskid": "nobody", "state": "unknown", "satisfied": False, "result": None},
+    ]
+    shown = run("task", "parents", "shop", "http://site/end").out.splitlines()
+    assert [line.split() for line in shown] == [
+        ["state", "waited", "for", "task", "result"],
+        ["success", "shop/left", '{"pages":', "2}"],
+        ["unknown", "yes", "shop/nobody"],
+    ]
+    assert run("task", "parents", "shop", "left").out == "none\n"
+
+
 def test_what_became_of_tasks_is_told_to_programs(run: Run) -> None:
     status, out, err = run("push", "shop", "http://a/", "http://b/", "nonsense", "--json")
     assert (status, json.loads(out)["new"], json.loads(out)["rejected"], err.count("\n")) == (1, 2, 1, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -15,12 +14,11 @@ from taskqueue.cli.input.times import local
 from taskqueue.cli.output import bulk, task_pages
 from taskqueue.cli.output.bulk import STATES, BulkChange, BulkChoice, bulk_options
 from taskqueue.cli.output.json_output import as_plain, json_lines_option, print_lines, without_envelope
+from taskqueue.cli.output.packed_text import packed_text
 from taskqueue.terminal.lines import say
 from taskqueue.units import duration_text
 
 if TYPE_CHECKING:
-    from msgspec import Raw
-
     from taskqueue.protocol.choices import StateName
     from taskqueue.protocol.replies import TaskReply
 
@@ -113,6 +111,29 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeou
             print_lines(map(without_envelope, found))
         else:
             _draw(found)
+
+
+@task.command()
+@click.argument("project", type=project_name)
+@click.argument("taskid", metavar="TASKID|URL")
+@json_lines_option
+@daemon_options
+def parents(project: str, taskid: str, as_json: bool, url: str, timeout: float) -> None:
+    """List what a task waits for, or has waited for, and what that has left behind.
+
+    \b
+    Example:
+      taskqueue task parents news report-2027-01-31
+    """
+    from taskqueue.cli.output import tables, task_tables
+
+    with Daemon(url, timeout).client() as client:
+        (named,) = taskids_of(client, project, (taskid,))
+        found = client.tasks.parents(project, named)
+        if as_json:
+            print_lines(map(task_tables.parent_fields, found))
+        else:
+            tables.show(task_tables.of_parents(found))
 
 
 def _draw(found: Iterable[TaskReply]) -> None:
@@ -266,30 +287,12 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
         "lease": f"{duration_text(task.lease_seconds)} left, held by {task.fetcher}" if task.session else "",
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
-        "body": _unpacked(task.body),
+        "body": packed_text(task.body),
         "result": _result(task),
     }
     return {name: value for name, value in fields.items() if value}
 
 
 def _result(task: TaskReply) -> str:
-    result = _unpacked(task.result)
+    result = packed_text(task.result)
     return result or (f"{task.result_bytes} bytes, too many to show beside its body" if task.result_bytes else "")
-
-
-def _unpacked(raw: Raw) -> str:
-    """As JSON, or as Python writes what JSON can't say; text that is no UTF-8 with the bytes that are none as \\xff.
-
-    Empty if it is nil.
-    """
-    import msgpack
-
-    packed = bytes(raw)
-    try:
-        value = msgpack.unpackb(packed, unicode_errors="backslashreplace", strict_map_key=False, use_list=False)
-    except (ValueError, TypeError):  # nested too deep, or a map as the key of a map
-        return f"{len(packed)} bytes that nobody can show"
-    try:
-        return "" if value is None else json.dumps(value, ensure_ascii=False, default=repr)
-    except TypeError:  # keys that JSON has not
-        return repr(value)

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.table import Table
 
 from taskqueue.cli.input.times import ago, local
+from taskqueue.cli.output.packed_text import packed_text
 from taskqueue.cli.output.tables import STYLES, bare_table
 from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.parents import Parent
 from taskqueue.protocol.views import Attempt, OperationView, TaskRow
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
@@ -67,6 +69,22 @@ def of_attempts(attempts: Iterable[Attempt]) -> Table:
             *map(Text, (took, attempt.fetcher, last_line(attempt.error))),
         )
     return table
+
+
+def of_parents(parents: Iterable[Parent]) -> Table:
+    """A row per task that another one waits for."""
+    table = bare_table(["state", "waited for"], [], ["task", "result"])
+    for each in parents:
+        state = Text(each.state, style=STYLES.get(each.state, ""))
+        named = f"{each.project or 'deleted'}/{each.taskid}"
+        table.add_row(state, Text("" if each.satisfied else "yes"), Text(named), Text(packed_text(each.packed)))
+    return table
+
+
+def parent_fields(parent: Parent) -> dict[str, object]:
+    """The same for programs."""
+    fields = {name: getattr(parent, name) for name in ("project", "taskid", "state", "satisfied")}
+    return fields | {"result": parent.packed}
 
 
 def of_operations(views: Iterable[OperationView]) -> Table:

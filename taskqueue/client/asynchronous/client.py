@@ -41,6 +41,7 @@ from taskqueue.client.fetcher.leases import Leases
 from taskqueue.client.fetcher.relay import Relay
 from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
 from taskqueue.client.tasks.push_one import push_of, single_pushes
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
@@ -100,7 +101,7 @@ class AsyncClient:
         self.reachability = exchange.reachability
         self.draining = Draining(session)
         self._leases = Leases(exchange)
-        self._fetching = FetchBuffer(session, exchange.pump, self._leases.release_soon)
+        self._fetching = FetchBuffer(session, exchange.pump, self._leases.release_soon, ParentPages(exchange))
         self._relay = Relay(session, exchange.pump)
         self.single_pushes = single_pushes(exchange)
         self.single_reports = single_reports(exchange, self._fetching.finished)

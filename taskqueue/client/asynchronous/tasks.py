@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.parents import Parent, ParentPages
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.replies import (
@@ -29,6 +30,7 @@ class AsyncTasks:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
+        self._parents = ParentPages(exchange)
 
     async def show(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
         """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
@@ -37,6 +39,14 @@ class AsyncTasks:
                 raise ValueError("tasks.show: give taskid or url")
             taskid = default_taskid(url)
         return await self._exchange.ask(TaskShow(session="", n=0, project=project, taskid=taskid), TaskReply)
+
+    async def parents(self, project: str, taskid: str) -> AsyncGenerator[Parent, None]:
+        """What a task waits for, or has waited for, and what that has left behind; asked for page by page.
+
+        A handler has it as ``task.parents()``.
+        """
+        async for parent in self._parents.all(project, taskid):
+            yield parent
 
     async def retry(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
         """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.

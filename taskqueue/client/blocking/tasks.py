@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.background import Background
+from taskqueue.client.tasks.parents import Parent
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.replies import FailuresReply, TaskListReply, TaskReply
@@ -25,6 +26,13 @@ class BlockingTasks:
     def show(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
         """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
         return self._background.run(self._client.show(project, taskid, url=url))
+
+    def parents(self, project: str, taskid: str) -> Iterator[Parent]:
+        """What a task waits for, or has waited for, and what that has left behind; asked for page by page.
+
+        A handler has it as ``task.parents()``.
+        """
+        return self._background.iterate(self._client.parents(project, taskid))
 
     def retry(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
         """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.

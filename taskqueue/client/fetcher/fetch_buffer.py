@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from taskqueue.client.connection.session import ClientSession
+from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
 from taskqueue.protocol.fields import MAX_CAPACITY, Assignment, Priority, ProjectName
@@ -72,12 +73,18 @@ class FetchBuffer:
         session: told what is wanted.
         restate: called when the session has something new to say.
         release: called with tasks that nobody wants any more.
+        parents: asks for what tasks have waited for.
     """
 
     def __init__(
-        self, session: ClientSession, restate: Callable[[], None], release: Callable[[list[Task]], None]
+        self,
+        session: ClientSession,
+        restate: Callable[[], None],
+        release: Callable[[list[Task]], None],
+        parents: ParentPages,
     ) -> None:
         self._session = session
+        self._parents = parents
         self._restate = restate
         self._release = release
         self._buffer: deque[BufferedTask] = deque()
@@ -168,9 +175,10 @@ class FetchBuffer:
         """Tasks have been handed to this client, with what their projects say of ``fetch``, by name."""
         # Out of the frame, which may hold a thousand tasks.
         defaults = {project: raw.copy() for project, raw in fetch.items()}
+        self._parents.note_loop()
         wanted, unwanted = [], []
         for each in handed:
-            task = Task(each, defaults.get(each.project))
+            task = Task(each, defaults.get(each.project), self._parents)
             if consumer := self._wanted(task):
                 wanted.append(BufferedTask(task, now + _wait_seconds(task, consumer), now + task.timeout, consumer))
             else:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from taskqueue.client.tasks.fetch_defaults import laid_under
+from taskqueue.client.tasks.parents import ParentPages, Parents
 from taskqueue.protocol.fields import NIL, Assignment, Token
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -42,6 +43,7 @@ class Task:
         handed: as it came.
         defaults: what its project's settings say of ``fetch``, encoded; None: nothing. They are those of the moment
             at which the task was handed out.
+        parents: asks for those of this task; None: nobody does here.
 
     Attributes:
         project, taskid: its identity.
@@ -55,11 +57,11 @@ class Task:
     """
 
     __slots__ = (
-        "_body", "_defaults", "_fetch", "_raw", "lastcrawltime", "project", "retried", "schedule", "taskid", "timeout",
-        "token", "url",
+        "_body", "_defaults", "_fetch", "_parents", "_raw", "lastcrawltime", "project", "retried", "schedule", "taskid",
+        "timeout", "token", "url",
     )  # fmt: skip
 
-    def __init__(self, handed: Assignment, defaults: Raw | None = None) -> None:
+    def __init__(self, handed: Assignment, defaults: Raw | None = None, parents: ParentPages | None = None) -> None:
         self.project = handed.project
         self.taskid = handed.taskid
         self.url = handed.url
@@ -72,6 +74,7 @@ class Task:
         self._raw = handed.body.copy()
         self._body: Any = _UNREAD
         self._defaults = defaults
+        self._parents = parents
         self._fetch: Any = _UNREAD
 
     def to_bytes(self) -> bytes:
@@ -134,6 +137,19 @@ class Task:
     def save(self) -> Any:
         """What its producer wants to see again; an empty map if nothing."""
         return self._part("save")
+
+    def parents(self) -> Parents:
+        """The tasks that it has waited for, each with its state and what it has left behind.
+
+        They are asked for as they are gone through, a page at a time: by ``async for`` in a coroutine, by ``for`` in a
+        thread. They are as they are then: one that has run again since has its new result.
+
+        Raises:
+            RuntimeError: it was made by ``from_bytes``; ask ``client.tasks.parents`` instead.
+        """
+        if self._parents is None:
+            raise RuntimeError("task.parents(): it has no client; ask client.tasks.parents(task.project, task.taskid)")
+        return Parents(self._parents, self.project, self.taskid)
 
     def _part(self, name: str) -> Any:
         part = self.body.get(name) if isinstance(self.body, dict) else None

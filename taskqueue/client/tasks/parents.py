@@ -1,0 +1,135 @@
+"""What a task has waited for: asked of the daemon page by page, when somebody goes through it.
+
+async for parent in task.parents()      in a coroutine
+for parent in task.parents()            in a thread, also that of a plain handler
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import CancelledError
+from typing import Any
+
+import msgspec
+
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.errors import Closed
+from taskqueue.protocol.replies import TaskParentsReply
+from taskqueue.protocol.requests import TaskParents
+from taskqueue.protocol.views import ParentView
+
+
+class Parent:
+    """A task that another one waits for, or has waited for.
+
+    Attributes:
+        project, taskid: its identity; the project is empty if it was deleted.
+        state: as of any task, or ``unknown``.
+        satisfied: the other one waits for it no more.
+        packed: the result as MessagePack; nil if there is none.
+    """
+
+    __slots__ = ("packed", "project", "satisfied", "state", "taskid")
+
+    def __init__(self, view: ParentView) -> None:
+        self.project = view.project
+        self.taskid = view.taskid
+        self.state = view.state
+        self.satisfied = view.satisfied
+        self.packed = view.result
+
+    @property
+    def result(self) -> Any:
+        """What its last success has left behind, decoded at each look; None if nothing.
+
+        Raises:
+            ValueError: it holds text that is not utf-8.
+        """
+        return msgspec.msgpack.decode(self.packed)
+
+    def __repr__(self) -> str:
+        return f"<Parent {self.project}/{self.taskid} {self.state}>"
+
+
+class ParentPages:
+    """Asks for the parents of tasks, through the exchange of a client."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def note_loop(self) -> None:
+        """The client lives in the loop that runs here, and answers threads from there."""
+        self._loop = asyncio.get_running_loop()
+
+    async def all(self, project: str, taskid: str) -> AsyncGenerator[Parent, None]:
+        """All parents of a task, in an order that stays the same; raises as any call of the client."""
+        after: int | None = 0
+        while after is not None:
+            page = await self._page(project, taskid, after)
+            for view in page.parents:
+                yield Parent(view)
+            after = page.next
+
+    def all_in_thread(self, project: str, taskid: str) -> Iterator[Parent]:
+        """The same for a thread, which waits for each page."""
+        after: int | None = 0
+        while after is not None:
+            page = self._wait_for_page(project, taskid, after)
+            yield from map(Parent, page.parents)
+            after = page.next
+
+    def is_in_loop(self) -> bool:
+        """Whether the client's loop runs here."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    async def _page(self, project: str, taskid: str, after: int) -> TaskParentsReply:
+        request = TaskParents(session="", n=0, project=project, taskid=taskid, after=after)
+        return await self._exchange.ask(request, TaskParentsReply)
+
+    def _wait_for_page(self, project: str, taskid: str, after: int) -> TaskParentsReply:
+        if self._process != os.getpid():
+            raise Closed(f"the client of this task belongs to process {self._process}, which forked this one")
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            raise Closed("the client was closed")
+        asking = asyncio.run_coroutine_threadsafe(self._page(project, taskid, after), loop)
+        try:
+            return asking.result()
+        except CancelledError:
+            raise Closed("the client was closed") from None
+        except BaseException:
+            # A Ctrl-C must not leave the request waiting in the loop.
+            asking.cancel()
+            raise
+
+
+class Parents:
+    """The parents of one task, to be gone through in either way, as often as wanted; each time they are asked for anew.
+
+    Raises:
+        RuntimeError: it is gone through with ``for`` in the client's event loop, or with ``async for`` in another one.
+    """
+
+    __slots__ = ("_pages", "_project", "_taskid")
+
+    def __init__(self, pages: ParentPages, project: str, taskid: str) -> None:
+        self._pages = pages
+        self._project = project
+        self._taskid = taskid
+
+    def __aiter__(self) -> AsyncGenerator[Parent, None]:
+        if not self._pages.is_in_loop():
+            raise RuntimeError("task.parents(): go through it with `for`: its client does not live in this event loop")
+        return self._pages.all(self._project, self._taskid)
+
+    def __iter__(self) -> Iterator[Parent]:
+        if self._pages.is_in_loop():
+            raise RuntimeError("task.parents(): in a coroutine, go through it with `async for`")
+        return self._pages.all_in_thread(self._project, self._taskid)
