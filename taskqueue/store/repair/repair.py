@@ -29,7 +29,7 @@ from taskqueue.core.settings.environment import Environment
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import OVER, PROCESSING, READY, WAITING, Spec, Task, ready_key
-from taskqueue.errors import StoreError
+from taskqueue.errors import Corrupt, StoreError
 from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Family
 from taskqueue.store.files.file_snapshot import sync_folder
@@ -40,10 +40,12 @@ from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.epoch_skip import skip_epochs
 from taskqueue.store.records.format import META
+from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.repair.salvage import copy_readable
 from taskqueue.store.repair.tolerant_reader import TolerantReader
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.allowed_absences import is_cleared
+from taskqueue.store.tools.edge_lines import ParentLine, counting_links, parent_lines, parents_range
 from taskqueue.store.tools.export_formats import MESSAGEPACK as FORM
 from taskqueue.store.tools.export_lines import VERSION, FirstLine, LastLine
 from taskqueue.store.tools.exporter import IN_ORDER, project_line, task_line
@@ -137,11 +139,14 @@ class _Saving:
         records = self._projects()
         yield FORM.encode(FirstLine(VERSION, [project_line(record, FORM) for record in records]))
         count = 0
+        names = {record.number: record.name for record in records}
         for record in records:
             for task in self._tasks(record):
                 self.epoch = max(self.epoch, max(task.seq, task.token) >> EPOCH_SHIFT)
                 count += 1
-                yield FORM.encode(task_line(record.name, task, self._result(record, task), FORM))
+                yield FORM.encode(
+                    task_line(record.name, task, self._result(record, task), self._parents(task, names), FORM)
+                )
         yield FORM.encode(LastLine(count))
 
     def _result(self, record: ProjectRecord, task: Task) -> Raw:
@@ -151,6 +156,18 @@ class _Saving:
         if result is None and task.has_result:
             self._lose(f"{record.name}: task {task.taskid!r}: its result can't be read")
         return NIL if result is None or task.bare else result
+
+    def _parents(self, task: Task, names: dict[int, str]) -> list[ParentLine]:
+        """The tasks that a task waits for, as far as its edges can be read."""
+        if counting_links(task) is None:
+            return []
+        pages = self._store.pages(layout.PARENTS, *parents_range(task))
+        entries = (entry for page in pages for entry in page)
+        try:
+            return list(parent_lines(entries, task, names))
+        except Corrupt as error:
+            self._lose(f"{names[task.project]}: task {task.taskid!r}: what it waits for can't be read ({error})")
+            return []
 
     def _projects(self) -> list[ProjectRecord]:
         found: dict[int, ProjectRecord] = {}
@@ -194,7 +211,7 @@ class _Saving:
         for (key, _), task, found, known in zip(page, tasks, specs, self._store.get(layout.IDS, keys), strict=True):
             if task is None or is_cleared(task, record.cleared):
                 continue
-            there = None if known is None else _decoded(layout.task_of, record.number, task.taskid, known)
+            there = None if known in (None, AWAITED) else _decoded(layout.task_of, record.number, task.taskid, known)
             if state != PROCESSING and there is not None:
                 if (there.state, layout.order_key(record.number, there.key)) != (state, key):
                     continue
@@ -208,7 +225,7 @@ class _Saving:
 
     def _recorded(self, record: ProjectRecord, page: Sequence[Entry]) -> Iterator[Task]:
         """Records without an entry in an order."""
-        tasks = [_decoded(_task_of_id, key, value) for key, value in page]
+        tasks = [_decoded(_task_of_id, key, value) for key, value in page if value != AWAITED]
         known = [task for task in tasks if task is not None and not is_cleared(task, record.cleared)]
         specs = self._specs([layout.seq_key(record.number, task.seq) for task in known])
         for task, found in zip(known, specs, strict=True):
@@ -227,7 +244,7 @@ class _Saving:
         found = [(layout.seq_of(key), _decoded(layout.decode_spec, value)) for key, value in page]
         keys = [layout.id_key(record.number, "" if spec is None else spec[0]) for _, spec in found]
         for (seq, spec), known in zip(found, self._store.get(layout.IDS, keys), strict=True):
-            if spec is not None and known is None and seq > record.cleared and spec[1].url:
+            if spec is not None and known in (None, AWAITED) and seq > record.cleared and spec[1].url:
                 priority = spec[1].schedule.priority
                 task = Task(record.number, spec[0], READY, ready_key(priority, seq), seq, priority)
                 yield _with(task, spec[1])

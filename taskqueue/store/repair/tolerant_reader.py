@@ -20,7 +20,7 @@ from taskqueue.store.records.pages import PAGE
 
 Entry = tuple[bytes, bytes]
 
-KEY_BYTES: Final = 160
+KEY_BYTES: Final = 288
 """Longer than any key."""
 
 

@@ -4,6 +4,7 @@
     ids, specs                    are counted: if there are as many as entries, each belongs to one
     projects                      their counts are those of the entries
     history, deferred, counters   belong to tasks and projects that exist
+    edges                         are there in both orders, and counted: ``edge_check``
     results                       belong to tasks that have one, and are as many
 
 A record names its entry's key, so two entries can't share one record: equal numbers mean that none lacks its
@@ -20,6 +21,7 @@ from typing import Final, TypeVar
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
+    BLOCKED,
     DELAYED,
     KEY_BYTES,
     LIVE,
@@ -38,11 +40,13 @@ from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import STATE_MASK
+from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.allowed_absences import is_cleared, may_be_unlisted
+from taskqueue.store.tools.edge_check import EdgeCheck
 from taskqueue.store.tools.findings import Findings, Tally
 from taskqueue.store.tools.orphans import find_orphans
+from taskqueue.store.tools.record_names import described, state_text, task_at, taskid_of_attempt
 
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
@@ -83,6 +87,7 @@ class _Check:
         self._tallies: dict[int, Tally] = {}
         self._names: set[str] = set()
         self._epoch = stored_number(store, EPOCH_KEY, 0)
+        self._edges = EdgeCheck(store, self._tallies, self._note)
 
     def run(self) -> None:
         self._each(layout.PROJECTS, self._projects)
@@ -94,6 +99,9 @@ class _Check:
         self._each(layout.DEFERRED, self._deferred)
         self._each(layout.HISTORY, self._history)
         self._each(layout.RESULTS, self._results)
+        self._each(layout.PARENTS, self._edges.parents)
+        self._edges.finish()
+        self._each(layout.CHILDREN, self._edges.children)
         for family, decode in SMALL.items():
             self._each(family, partial(self._small, family, decode))
         if self._findings.unreadable:
@@ -186,7 +194,7 @@ class _Check:
             tally.unfinished += not task.apart
             self._check_number(family, key, task)
             if taskid is not None and record != value:
-                self._note(layout.IDS, key, f"{_described(record)}; an entry says {STATE_NAMES[state]}", taskid)
+                self._note(layout.IDS, key, f"{described(record)}; an entry says {STATE_NAMES[state]}", taskid)
             if is_cleared(task, tally.record.cleared):
                 self._note(family, key, "the project was cleared of it", taskid or "")
 
@@ -214,7 +222,7 @@ class _Check:
         if task is None:
             return []
         if (task.seq, task.attempts, task.state in LIVE) != (leased.seq, leased.attempts, True):
-            return [f"{_described(record)}, with another seq or other attempts than its lease"]
+            return [f"{described(record)}, with another seq or other attempts than its lease"]
         place = layout.order_key(task.project, task.key)
         if task.state in WAITING and self._store.get(layout.ORDERS[task.state], [place])[0] is not None:
             return [f"it is {STATE_NAMES[task.state]}, too"]
@@ -242,7 +250,7 @@ class _Check:
                 else self._read(layout.IDS, key, layout.task_of, tally.record.number, taskid, record)
             )
             if task is None or (task.state, layout.order_key(task.project, task.key)) != (state, key):
-                self._note(layout.IDS, key, f"{_described(record)}; an entry says {STATE_NAMES[state]}", taskid)
+                self._note(layout.IDS, key, f"{described(record)}; an entry says {STATE_NAMES[state]}", taskid)
             elif task.bare:
                 self._note(family, key, "it has an entry, though it is bare", taskid)
 
@@ -251,7 +259,10 @@ class _Check:
     def _ids(self, page: Sequence[Entry]) -> None:
         for key, record in page:
             tally = self._tally(layout.IDS, key)
-            task = None if tally is None else self._read(layout.IDS, key, _task_at, key, record)
+            if record == AWAITED:
+                self._edges.awaited(key)
+                continue
+            task = None if tally is None else self._read(layout.IDS, key, task_at, key, record)
             if tally is None or task is None:
                 continue
             if is_cleared(task, tally.record.cleared):
@@ -259,11 +270,13 @@ class _Check:
                 continue
             tally.ids += 1
             tally.with_result += task.has_result
+            if task.state == BLOCKED and (task.links is None or not task.links.missing):
+                self._note(layout.IDS, key, "it is blocked by nothing", task.taskid)
             self._check_number(layout.IDS, key, task)
             if task.bare and task.state in OVER:
                 tally.bare[task.state] += 1
             elif task.bare:
-                self._note(layout.IDS, key, f"{_described(record)}, though it is bare", task.taskid)
+                self._note(layout.IDS, key, f"{described(record)}, though it is bare", task.taskid)
 
     def _specs(self, page: Sequence[Entry]) -> None:
         for key, _ in page:
@@ -279,7 +292,7 @@ class _Check:
                 self._note(layout.DEFERRED, key, "it waits for the end of a lease that there is not", item.taskid)
 
     def _history(self, page: Sequence[Entry]) -> None:
-        taskids = [self._read(layout.HISTORY, key, _taskid_of_attempt, key) for key, _ in page]
+        taskids = [self._read(layout.HISTORY, key, taskid_of_attempt, key) for key, _ in page]
         records = self._records(page, taskids)
         for (key, value), taskid, record in zip(page, taskids, records, strict=True):
             self._read(layout.HISTORY, key, layout.decode_attempt, value)
@@ -295,7 +308,7 @@ class _Check:
         for (key, value), record in zip(page, self._store.get(layout.IDS, [key for key, _ in page]), strict=True):
             self._read(layout.RESULTS, key, layout.decode_result, value)
             tally = self._tally(layout.RESULTS, key)
-            task = None if record is None else self._read(layout.IDS, key, _task_at, key, record)
+            task = None if record is None else self._read(layout.IDS, key, task_at, key, record)
             if tally is None or (task is not None and is_cleared(task, tally.record.cleared)):
                 continue
             if task is None or not task.has_result:
@@ -332,7 +345,7 @@ class _Check:
     def _is_here(self, family: Family, state: int, key: bytes, task: Task) -> bool:
         is_here = (task.state, layout.order_key(task.project, task.key)) == (state, key)
         if not is_here:
-            self._note(family, key, f"its record says {_state(task.state)}, key {task.key:032x}", task.taskid)
+            self._note(family, key, f"its record says {state_text(task.state)}, key {task.key:032x}", task.taskid)
         return is_here
 
     def _check_spec(self, family: Family, key: bytes, taskid: str, found: str | None) -> None:
@@ -373,26 +386,3 @@ class _Check:
 
     def _say(self, family: Family, tally: Tally, reason: str) -> None:
         self._findings.note(family, tally.name, "", b"", reason)
-
-
-def _described(record: bytes | None) -> str:
-    """What a record in ids says of the task's state."""
-    if record is None:
-        return "the task is unknown"
-    return f"its record says {_state(record[0] & STATE_MASK if record else 0)}"
-
-
-def _state(number: int) -> str:
-    return STATE_NAMES[number] if 0 < number < len(STATE_NAMES) else "nothing"
-
-
-def _task_at(key: bytes, record: bytes) -> Task:
-    return layout.task_of(layout.project_of(key), key[_PROJECT_BYTES:].decode(), record)
-
-
-def _taskid_of_attempt(key: bytes) -> str:
-    """The taskid in a key made by ``layout.attempt_key``."""
-    length = key[_PROJECT_BYTES]
-    if len(key) != _PROJECT_BYTES + 1 + length + 1:
-        raise ValueError(f"{len(key)} bytes, with a taskid of {length}")
-    return key[_PROJECT_BYTES + 1 : -1].decode()

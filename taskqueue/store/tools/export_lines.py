@@ -1,6 +1,6 @@
 """The fields of an export, as lines of JSON; ``export_formats`` has the same in MessagePack.
 
-    {"taskqueue": 3, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
+    {"taskqueue": 4, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
     {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
     {"history": "hour", "at": 1700000000, "projects": {"news": [5, 4, 4, 0, 0, 0]}} events of an hour, or a minute
     {"tasks": 20311}                                                                last: the number of tasks
@@ -29,7 +29,7 @@ from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.settings.description import described
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.records import CronRecord, PauseRecord
-from taskqueue.protocol.choices import ProjectState, Resolution, StateName
+from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution, StateName
 from taskqueue.protocol.fields import (
     MAX_URL_CHARS,
     NIL,
@@ -42,12 +42,13 @@ from taskqueue.protocol.fields import (
     Setting,
     TaskId,
 )
+from taskqueue.store.tools.edge_lines import ParentLines
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Version of the fields."""
 
-READABLE: Final = (1, 2, VERSION)
-"""Versions that can be imported; version 1 had no history of events, and version 2 no results of tasks."""
+READABLE: Final = (1, 2, 3, VERSION)
+"""Versions that can be imported; 1 had no history of events, 2 no results of tasks, 3 no edges between them."""
 
 PACKED: Final = "$msgpack"
 INF: Final = "inf"
@@ -124,6 +125,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         held_back, timed_out, apart, retried, lastcrawltime, depth: see ``Task`` and ``Spec``.
         bare: finished, and its url, body and result have been deleted.
         result: of its last success.
+        parents: tasks that it waits for, or did; those of the deferred update, if there is one.
     """
 
     project: ProjectName
@@ -145,6 +147,8 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     body: Raw = ABSENT
     deferred: DeferredLine | None = None
     result: Raw = ABSENT
+    parents: ParentLines = []
+    on_parent_failure: ParentFailure = "fail"
 
 
 Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]

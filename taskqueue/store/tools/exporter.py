@@ -26,7 +26,9 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record, raise_corrupt
+from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.pages import pages
+from taskqueue.store.tools.edge_lines import ParentLine, counting_links, parent_lines, parents_range, policy_of
 from taskqueue.store.tools.export_formats import JSON, ExportFormat
 from taskqueue.store.tools.export_lines import (
     ABSENT,
@@ -39,6 +41,7 @@ from taskqueue.store.tools.export_lines import (
     TaskLine,
 )  # fmt: skip
 from taskqueue.store.tools.history_slices import slices_of
+from taskqueue.store.tools.store_stats import project_records
 
 IN_ORDER: Final = (PROCESSING, *sorted(WAITING), *OVER)
 """The order in which states are exported."""
@@ -66,10 +69,12 @@ def export_lines(
     """
     yield form.encode(FirstLine(VERSION, [project_line(record, form) for record in records]))
     count = 0
+    names = {record.number: record.name for record in project_records(store)}
     for record in records:
         for task in _tasks(store, record, states):
             count += 1
-            yield form.encode(task_line(record.name, task, _result(store, task), form))
+            parents = list(parent_lines(_edges(store, task), task, names))
+            yield form.encode(task_line(record.name, task, _result(store, task), parents, form))
     if history != "none":
         names = {record.number: record.name for record in records}
         yield from map(form.encode, slices_of(store, names, whole=history == "all"))
@@ -88,6 +93,13 @@ def project_line(record: ProjectRecord, form: ExportFormat) -> ProjectLine:
         cron=record.cron,
         finished=record.finished,
     )
+
+
+def _edges(store: StoreReader, task: Task) -> Iterator[Entry]:
+    links = counting_links(task)
+    if links is not None and links.number:
+        for page in pages(store, layout.PARENTS, *parents_range(task)):
+            yield from page
 
 
 def _tasks(store: StoreReader, record: ProjectRecord, states: Collection[int]) -> Iterator[Task]:
@@ -138,6 +150,8 @@ def _bare(store: StoreReader, number: int, states: Collection[int]) -> Iterator[
     """Tasks of which only the record is left."""
     for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
         for key, value in page:
+            if value == AWAITED:
+                continue
             taskid = decode_record(layout.IDS, key, bytes.decode, key[len(layout.project_key(number)) :])
             task = decode_record(layout.IDS, key, layout.task_of, number, taskid, value)
             if task.bare and task.state in states:
@@ -168,7 +182,7 @@ def _result(store: StoreReader, task: Task) -> bytes | Raw:
     return value
 
 
-def task_line(project: str, task: Task, result: bytes | Raw, form: ExportFormat) -> TaskLine:
+def task_line(project: str, task: Task, result: bytes | Raw, parents: list[ParentLine], form: ExportFormat) -> TaskLine:
     """The exported form of a task, which has its spec unless it is bare; ``project`` is a name."""
     spec = task.spec
     line = TaskLine(
@@ -187,6 +201,8 @@ def task_line(project: str, task: Task, result: bytes | Raw, form: ExportFormat)
         bare=task.bare,
         deferred=_deferred_line(task, form),
         result=form.to_value(result),
+        parents=parents,
+        on_parent_failure=policy_of(task),
     )
     if spec is None:
         return line

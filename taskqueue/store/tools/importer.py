@@ -10,7 +10,9 @@ Rules:
 3. A processing task becomes ready, with its retries as they were. An update that was deferred until the end of its
    lease is applied.
 4. Each task gets a new seq, in the order of the lines, and the store a new epoch.
-5. The history of events comes after the tasks; points that the store already has stay as they are.
+5. Edges are kept. What a task has ended as is told to those that wait for it when a daemon runs. A live task is blocked
+   while an edge of it is not satisfied.
+6. The history of events comes after the tasks; points that the store already has stay as they are.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.task import (
+    BLOCKED,
     DELAYED,
     LIVE,
     PROCESSING,
@@ -50,8 +53,9 @@ from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.decoding import stored_number as next_number
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.allowed_absences import is_cleared
+from taskqueue.store.tools.edge_importer import EdgeImporter, parent_refs
 from taskqueue.store.tools.export_formats import JSON, ExportFormat
-from taskqueue.store.tools.export_lines import READABLE, ProjectLine, SliceLine, TaskLine, check_numbers
+from taskqueue.store.tools.export_lines import READABLE, VERSION, ProjectLine, SliceLine, TaskLine, check_numbers
 from taskqueue.store.tools.history_slices import slice_batch
 from taskqueue.store.tools.store_stats import project_records
 
@@ -135,7 +139,7 @@ def _first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> li
     except UNREADABLE as error:
         _refuse(form, number, f"no export begins like this: {error}")
     if first.taskqueue not in READABLE:
-        _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here are 1 to 3")
+        _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here are 1 to {VERSION}")
     if len(first.projects) > PROJECTS_MOST:
         _refuse(form, number, f"{len(first.projects):,} projects; there may be {PROJECTS_MOST:,}")
     return first.projects
@@ -197,7 +201,7 @@ class _Importer:
         self._number = self._epoch << EPOCH_SHIFT
         self._projects = {record.name: record for record in project_records(store)}
         self._named: set[str] = set()
-        self._leased = set(_leased(store))
+        self._leased = dict(_leased(store))
 
     def make_projects(self, lines: Iterable[ProjectLine], known: KnownTasks, environment: Environment) -> None:
         """Create the projects that do not exist yet."""
@@ -232,8 +236,11 @@ class _Importer:
     def add(self, page: list[tuple[int, TaskLine]]) -> None:
         """Import one batch of tasks."""
         refs = [TaskRef(self._project(number, line.project).number, line.taskid) for number, line in page]
-        found = find(self._store, Needs(tasks=refs)).tasks
+        parents = [ref for _, line in page for ref in parent_refs(line, self._projects)]
+        looked_up = find(self._store, Needs(tasks=[*refs, *parents]))
+        found, leased = looked_up.tasks, {ref: self._leased[ref] for ref in parents if ref in self._leased}
         writes, touched = WriteSet(), dict[int, ProjectRecord]()
+        edges = EdgeImporter(writes, found | leased, looked_up.awaited, self._projects)
         for ref, (number, line) in zip(refs, page, strict=True):
             project, there = self._projects[line.project], found.get(ref)
             if ref in self._leased or (there is not None and not is_cleared(there, project.cleared)):
@@ -241,15 +248,15 @@ class _Importer:
                 continue
             if there is not None:
                 writes.forgotten.append(there)
-            task, result = self._task(number, line, project.number)
+            task, result = self._task(number, line, project.number, edges)
             if task.has_result:
                 writes.results[ref] = result
             found[ref] = task
             _count(project, task)
             touched[project.number] = project
             writes.moves.append(_new(task))
-        writes.projects = list(touched.values())
-        self.brought.new += len(writes.moves)
+            self.brought.new += 1
+        writes.projects = list((touched | edges.touched).values())
         self._write(writes)
 
     def _write(self, writes: WriteSet) -> None:
@@ -267,23 +274,27 @@ class _Importer:
             _refuse(self._form, number, f'project "{name}" is not in the first {self._form.unit}')
         return self._projects[name]
 
-    def _task(self, number: int, line: TaskLine, project: int) -> tuple[Task, Raw]:
+    def _task(self, number: int, line: TaskLine, project: int, edges: EdgeImporter) -> tuple[Task, Raw]:
         """The task of a line, and its result."""
-        self._number += 1
+        self._number += 2
         try:
             result = _result(line, self._form)
-            return _task(line, project, self._number, self._form, has_result=result != NIL), result
+            task = _task(line, project, self._number - 1, self._form, has_result=result != NIL)
+            edges.add(line, task, self._number - 1)
+            task.key = _key(task, line)
+            return task, result
         except UNREADABLE as error:
             _refuse(self._form, number, str(error))
 
 
-def _leased(store: Store) -> Iterator[TaskRef]:
+def _leased(store: Store) -> Iterator[tuple[TaskRef, Task]]:
     """Processing tasks, which may lack a record."""
     family = layout.ORDERS[PROCESSING]
     for page in pages(store, family):
         for key, value in page:
             number = decode_record(family, key, layout.project_of, key)
-            yield TaskRef(number, decode_record(family, key, layout.decode_lease, number, value).taskid)
+            task = decode_record(family, key, layout.decode_lease, number, value)
+            yield TaskRef(number, task.taskid), task
 
 
 def _has_tasks(record: ProjectRecord) -> bool:
@@ -328,7 +339,10 @@ def _task(line: TaskLine, project: int, seq: int, form: ExportFormat, *, has_res
         apart=line.apart, itag=line.itag, bare=line.bare, has_result=has_result,
     )  # fmt: skip
     task.spec = None if line.bare else Spec(line.url, line.schedule, form.to_msgpack(line.body), line.depth)
-    _place(task, line, form)
+    if line.deferred is not None and task.state == PROCESSING:
+        _apply_deferred(task, line, form)
+    elif task.state == PROCESSING:
+        task.state, task.exetime = READY, 0.0
     return task
 
 
@@ -342,16 +356,13 @@ def _result(line: TaskLine, form: ExportFormat) -> Raw:
     return result
 
 
-def _place(task: Task, line: TaskLine, form: ExportFormat) -> None:
-    """Set the task's key."""
-    if line.deferred is not None and task.state == PROCESSING:
-        _apply_deferred(task, line, form)
-    elif task.state == PROCESSING:
-        task.state, task.exetime = READY, 0.0
+def _key(task: Task, line: TaskLine) -> int:
+    """Its place in the order of its state."""
     if task.state == READY:
-        task.key = ready_key(task.priority, task.seq)
-    else:
-        task.key = time_key(task.exetime if task.state == DELAYED else line.ended_at, task.seq)
+        return ready_key(task.priority, task.seq)
+    if task.state == BLOCKED:
+        return task.seq
+    return time_key(task.exetime if task.state == DELAYED else line.ended_at, task.seq)
 
 
 def _apply_deferred(task: Task, line: TaskLine, form: ExportFormat) -> None:

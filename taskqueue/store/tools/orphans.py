@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from taskqueue.core.tasks.task import LIVE, PROCESSING, STATE_NAMES, Task
 from taskqueue.store.contract import StoreReader
 from taskqueue.store.records import layout
+from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.allowed_absences import is_cleared
 from taskqueue.store.tools.findings import Findings, Tally
@@ -38,6 +39,8 @@ def _records(store: StoreReader, tally: Tally) -> Iterator[tuple[bytes, Task]]:
     number = tally.record.number
     for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
         for key, record in page:
+            if record == AWAITED:
+                continue
             try:
                 yield key, layout.task_of(number, key[4:].decode(), record)
             except layout.UNREADABLE:

@@ -1,0 +1,148 @@
+"""Edges between tasks in exports, imports and checks.
+
+Stores are made by a scheduler: a is a success, b runs, c waits for a and b, d for c, e for a task that nobody knows.
+"""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from taskqueue.calendar import Calendar
+from taskqueue.protocol.fields import NewTask, TaskOf
+from taskqueue.store.contract import Batch
+from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.records import layout
+from taskqueue.store.tools.consistency import check
+from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
+from taskqueue.store.tools.exporter import IN_ORDER, export_lines
+from taskqueue.store.tools.findings import Findings
+from taskqueue.store.tools.importer import BadLine, import_lines
+from taskqueue.store.tools.store_stats import project_records
+from tests.unit.core.conftest import MakeWorld, World, make_world, task
+
+__all__ = ["make_world"]
+
+
+def waiting(taskid: str, *parents: str | TaskOf) -> NewTask:
+    return replace(task(taskid), depends_on=parents)
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    world = make_world()
+    fetcher = world.fetcher(2)
+    world.push("news", task("a"))
+    fetcher.hello()
+    fetcher.done("a")
+    world.push("news", task("b"), waiting("c", "a", "b"), waiting("d", "c"), waiting("e", "nobody"))
+    world.push("shop", waiting("f", TaskOf("news", "a"), TaskOf("news", "d")))
+    fetcher.hello()
+    return world
+
+
+def exported(world: World, form: ExportFormat = JSON, projects: tuple[str, ...] = ("news", "shop")) -> list[bytes]:
+    store = MemoryStore(world.disk)
+    records = [record for record in project_records(store) if record.name in projects]
+    return list(export_lines(store, records, IN_ORDER, form))
+
+
+def imported(lines: list[bytes], form: ExportFormat = JSON, into: Disk | None = None) -> Disk:
+    disk = into or Disk()
+    for _ in import_lines(MemoryStore(disk), lines, "skip", boot=7.0, environment=Calendar(), form=form):
+        pass
+    return disk
+
+
+def lived_on(world: World, disk: Disk) -> World:
+    """The world, going on with another disk."""
+    world.disk = disk
+    world.restart()
+    return world
+
+
+def problems(disk: Disk) -> list[str]:
+    return [problem.reason for problem in check(MemoryStore(disk), Findings()).problems]
+
+
+@pytest.mark.parametrize("form", [JSON, MESSAGEPACK], ids=["json", "msgpack"])
+def test_edges_survive_an_export_and_an_import(world: World, form: ExportFormat) -> None:
+    disk = imported(exported(world, form), form)
+    assert problems(disk) == []
+
+    world = lived_on(world, disk)
+    fetcher = world.fetcher(100, name="another")
+    for taskid in "bcd":
+        assert list(fetcher.held) == [taskid]
+        fetcher.done(taskid)
+        fetcher.hello()
+    assert list(fetcher.held) == ["f"]
+    assert world.show("e").state == "blocked"
+    world.push("news", task("nobody"))
+    fetcher.hello()
+    fetcher.done("nobody")
+    fetcher.hello()
+    assert "e" in fetcher.held
+
+
+def test_what_was_not_told_yet_when_the_export_was_made_is_told_afterwards(world: World) -> None:
+    fetcher = world.fetcher()
+    fetcher.hello(holds=[])
+    world.advance(3600)
+    fetcher.hello()
+    world.turn(fetcher.answers(fetcher.finished("b")))  # its children have not been told
+
+    world = lived_on(world, imported(exported(world)))
+    assert world.show("c").state == "ready"
+
+
+def test_a_parent_of_a_project_that_is_not_there_is_refused(world: World) -> None:
+    with pytest.raises(BadLine, match='parents: there is no project "news"; import it first'):
+        imported(exported(world, projects=("shop",)))
+
+
+def test_children_of_a_task_that_was_imported_before_them_are_satisfied_by_its_success(world: World) -> None:
+    lines = exported(world)
+    over = [line for line in lines if b'"state":"success"' in line or line in (lines[0], lines[-1])]
+    over[-1] = b'{"tasks":1}'
+    disk = imported(over)
+
+    world = lived_on(world, imported(lines, into=disk))
+    assert problems(disk) == []
+    fetcher = world.fetcher(100, name="another")
+    fetcher.done("b")
+    fetcher.hello()
+    assert "c" in fetcher.held
+
+
+def test_a_sound_store_has_no_problems(world: World) -> None:
+    assert problems(world.disk) == []
+
+
+def damaged(world: World, batch: Batch) -> list[str]:
+    store = MemoryStore(world.disk)
+    store.write(store.begin(), batch)
+    return problems(world.disk)
+
+
+@pytest.mark.parametrize("family", [layout.PARENTS, layout.CHILDREN])
+def test_an_edge_that_one_order_lacks_is_found(world: World, family: str) -> None:
+    key = world.disk.families[family].keys[0]
+
+    assert any("the edge is not among the" in reason for reason in damaged(world, Batch(deletes={family: [key]})))
+
+
+def test_an_awaited_task_that_nobody_waits_for_is_found(world: World) -> None:
+    batch = Batch(puts={layout.IDS: [(layout.id_key(1, "ghost"), b"\x80")]})
+
+    assert damaged(world, batch) == ["it is awaited, and nobody waits for it"]
+
+
+def test_a_wrong_count_of_edges_is_found(world: World) -> None:
+    store = world.disk.families[layout.PARENTS]
+    key = next(key for key in store.keys if b"\x01c" in key and key.endswith(b"\x01b"))
+    mark = b"\x01" + store.values[key][1:]
+
+    assert "0 of its edges are not satisfied, and it counts 1" in damaged(
+        world, Batch(puts={layout.PARENTS: [(key, mark)]})
+    )
