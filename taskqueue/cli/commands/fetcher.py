@@ -32,7 +32,7 @@ def fetcher() -> None:
 @json_option
 @daemon_options
 def show(name: str, as_json: bool, url: str, timeout: float) -> None:
-    """Show the fetchers of a name, whether they drain, and what they still hold.
+    """Show who has a name, and what they still hold.
 
     \b
     Example:
