@@ -30,6 +30,6 @@ class PropagationQueue:
         self._last = max(self._last, number)
 
     def told(self, step: Mapping[int, Propagation | None]) -> None:
-        """The first ones were carried on, in this turn; None: one has ended."""
+        """The first ones, of those that were there when the turn began, were carried on; None: one has ended."""
         left = [number for number, rest in step.items() if rest is not None]
         self.first = min(left) if left else max(step, default=self._last) + 1

@@ -51,7 +51,7 @@ def make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
         ref = TaskRef(of.number, taskid)
         _mark_linked(turn, of)
         if parent is None:
-            changes.await_task(ref)
+            _await(turn, ref)
         else:
             _have_children(turn, parent)
         is_satisfied = parent is not None and parent.state == SUCCESS
@@ -107,17 +107,6 @@ def defer(turn: TurnState, project: Project, task: Task, lease: Lease, item: New
     lease.defer_edges(edges)
 
 
-def forget(turn: TurnState, task: Task) -> None:
-    """A task is forgotten: those who wait for it go on waiting, and it waits for nobody any more."""
-    links = task.links
-    if links is None:
-        return
-    if links.has_children:
-        turn.changes.await_task(TaskRef(task.project, task.taskid))
-    if links.number:
-        turn.changes.propagate("edges", task.project, task.taskid)
-
-
 def _check(turn: TurnState, project: Project, item: NewTask) -> None:
     """Check what can be wrong with the parents of an item.
 
@@ -129,6 +118,15 @@ def _check(turn: TurnState, project: Project, item: NewTask) -> None:
             raise Rejected("unknown-project", f'depends_on: there is no project "{name}"')
         if name == project.name and taskid == item.taskid:
             raise Rejected("malformed", f"depends_on: {taskid} → {taskid}: it would wait for itself")
+
+
+def _await(turn: TurnState, ref: TaskRef) -> None:
+    """Somebody waits for an unknown task; ``clear`` may have left something of a former one, which has failed."""
+    stale = turn.changes.forget_stale(*ref)
+    if stale is not None:
+        turn.changes.forget_links(stale)
+        turn.changes.note_end(stale, "failed")
+    turn.changes.await_task(ref)
 
 
 def _have_children(turn: TurnState, parent: Task) -> None:

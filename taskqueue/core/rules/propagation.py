@@ -47,14 +47,16 @@ def step(turn: TurnState) -> None:
     """Tell the edges that were looked up."""
     if not turn.state.propagations.pending:
         return
+    told: dict[int, Propagation | None] = {}
     under_way: dict[TaskRef, None] = {}
     for found in turn.found.propagations:
         propagation = found.propagation
         rest = propagation if _must_wait(propagation, under_way) else _tell(turn, found)
-        turn.changes.writes.propagations[propagation.number] = rest
+        told[propagation.number] = rest
         if rest is not None:
             under_way[_of(propagation)] = None
-    turn.state.propagations.told(turn.changes.writes.propagations)
+    turn.changes.writes.propagations.update(told)
+    turn.state.propagations.told(told)
 
 
 def settle(turn: TurnState) -> None:
@@ -96,6 +98,14 @@ def _tell_failure(turn: TurnState, found: FoundPropagation) -> Propagation | Non
     return _rest(turn, found)
 
 
+def _tell_nothing(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+    """A task was forgotten; if nobody waits for it, nothing is left of it."""
+    ref = _of(found.propagation)
+    if not found.edges.edges and ref in turn.changes.awaited:
+        _await_no_more(turn, ref, ())
+    return None
+
+
 def _tell_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     """Delete the void edges of a child; what its failed parents mean for it, if it was given them lately."""
     for each in found.edges.edges:
@@ -133,6 +143,7 @@ def _tell_retired(turn: TurnState, found: FoundPropagation) -> Propagation | Non
 _TELL: Final[dict[PropagationKind, Callable[[TurnState, FoundPropagation], Propagation | None]]] = {
     "succeeded": _tell_success,
     "failed": _tell_failure,
+    "forgotten": _tell_nothing,
     "edges": _tell_edges,
     "retired": _tell_retired,
 }
@@ -142,8 +153,6 @@ def _rest(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     propagation, edges = found.propagation, found.edges
     if not edges.end:
         return propagation._replace(after=edges.edges[-1].key)
-    if not edges.edges and not propagation.after and _of(propagation) in turn.changes.awaited:
-        _await_no_more(turn, _of(propagation), ())
     return None
 
 

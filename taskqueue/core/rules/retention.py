@@ -20,7 +20,6 @@ from itertools import islice
 from typing import Final
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.rules import dependencies
 from taskqueue.core.tasks.needs import FoundOld, Needs, Old, OldRef, TaskRef
 from taskqueue.core.tasks.retention_keys import NO_ENTRY, old_below
 from taskqueue.core.tasks.task import OVER, time_key
@@ -95,7 +94,7 @@ def _drop(turn: TurnState, project: Project, old: Old) -> None:
     task = old.task
     if project.settings.forget:
         project.queue.counts[task.state] -= 1
-        dependencies.forget(turn, task)
+        turn.changes.forget_links(task)
     else:
         task.drop_body(turn.now.wall)
     turn.changes.writes.old.append(old)

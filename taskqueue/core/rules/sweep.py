@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Final
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.rules import dependencies
 from taskqueue.core.tasks.needs import FoundPage, Needs, PageRef
 from taskqueue.core.tasks.task import LIVE
 from taskqueue.core.turn_state import TurnState
@@ -52,7 +51,7 @@ def _take_page(turn: TurnState, project: Project, page: FoundPage) -> None:
         is_left = task.state in LIVE and task.seq <= project.cleared
         if is_left and turn.find(project, task.taskid) is None:
             turn.changes.writes.forgotten.append(task)
-            dependencies.forget(turn, task)
+            turn.changes.forget_links(task)
             turn.changes.note_end(task, "failed")
     turn.touch(project)
     if page.end:

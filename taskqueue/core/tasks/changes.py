@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Raw
 
 from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.links import Edge, Links, Mark, Propagation, PropagationKind, TaskRef
+from taskqueue.core.tasks.links import Edge, Mark, Propagation, PropagationKind, TaskRef
 from taskqueue.core.tasks.needs import FoundEdge
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, OVER, Task, size_of
@@ -105,6 +105,15 @@ class Changes:
         if task.links is not None and task.links.has_children:
             self.propagate(kind, task.project, task.taskid)
 
+    def forget_links(self, task: Task) -> None:
+        """The task is forgotten: those who wait for it go on waiting, and it waits for nobody any more."""
+        links = task.links
+        if links is not None and links.has_children:
+            self.await_task(TaskRef(task.project, task.taskid))
+            self.propagate("forgotten", task.project, task.taskid)
+        if links is not None and links.number:
+            self.propagate("edges", task.project, task.taskid)
+
     def touch_links(self, task: Task) -> None:
         """The links of a task have changed."""
         if task.state not in OVER:
@@ -150,13 +159,14 @@ class Changes:
         gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and task.state in LIVE]
         for ref, task in gone:
             del self.beyond[ref]
-            if task.unlisted:
-                self.writes.forgotten.append(task)
-            elif task.kept_state:
+            if task.kept_state and not task.unlisted:
                 self.stale[ref] = task
                 self.left_overs = True
-            elif task.links is not None:
-                self._drop_links(task, task.links)
+                continue
+            if task.unlisted:
+                self.writes.forgotten.append(task)
+            self.note_end(task, "failed")
+            self.forget_links(task)
         for _, task in gone:
             task.stay_as_kept()
         self._touched = [task for task in self._touched if task.touched]
@@ -166,14 +176,6 @@ class Changes:
         # That an older result goes is not discarded: whoever deletes what is left of a task does not know of it.
         results = self.writes.results
         self.writes.results = {ref: each for ref, each in results.items() if ref not in refs or each == NIL}
-
-    def _drop_links(self, task: Task, links: Links) -> None:
-        """A task is dropped in the very turn that made it, so that nobody will find it in the store."""
-        if links.has_children:
-            self.awaited[TaskRef(task.project, task.taskid)] = None
-            self.left_overs = True
-        if links.number:
-            self.propagate("edges", task.project, task.taskid)
 
     def take(self) -> WriteSet:
         """End the turn: return all of its changes, each task once."""

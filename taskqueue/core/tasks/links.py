@@ -65,7 +65,7 @@ class Mark(NamedTuple):
     number: int
 
 
-PropagationKind = Literal["succeeded", "failed", "edges", "retired"]
+PropagationKind = Literal["succeeded", "failed", "forgotten", "edges", "retired"]
 
 
 class Propagation(NamedTuple):
@@ -73,6 +73,7 @@ class Propagation(NamedTuple):
 
     succeeded  to its children, whose edges of before that moment are satisfied
     failed     to its children, unless it is live or a success by then
+    forgotten  nothing is told: it is awaited from now on, unless nobody waits for it
     edges      from its parents: void edges of it are deleted, failed parents are noticed
     retired    from a project that is deleted, to children elsewhere, for whom its tasks have failed
 

@@ -360,7 +360,8 @@ class World:
         told = {layout.history_key(task.project, task.taskid) for task in known if not task.bare}
         assert told.issuperset(key[:-1] for key in keys[layout.HISTORY]), "an attempt of no task is left behind"
         assert specs.issuperset(keys[layout.DEFERRED]), "an update of no task is left behind"
-        self._check_edges(keys, {(task.project, task.taskid): task for task in known + self.leased()})
+        there = [task for task in known if layout.seq_key(task.project, task.seq) not in left_behind]
+        self._check_edges(keys, {(task.project, task.taskid): task for task in there + self.leased()})
         flagged = {layout.id_key(task.project, task.taskid): task for task in known if task.has_result}
         assert flagged.keys() >= set(keys[layout.RESULTS]), "a result of no task is left behind"
         lacking = [flagged[key] for key in flagged.keys() - set(keys[layout.RESULTS])]

@@ -1,0 +1,82 @@
+"""What a crash, a clear or retention must not leave behind of edges, and what many propagations at once must not lose.
+
+The disk is looked at after each turn: see ``World``.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.replies import TasksReply
+from taskqueue.protocol.requests import ProjectDo, TaskCancel
+from taskqueue.store.records import layout
+from taskqueue.store.records.link_bytes import AWAITED
+from tests.unit.core.conftest import MakeWorld, World, task
+
+
+def waiting(taskid: str, *parents: str) -> NewTask:
+    return replace(task(taskid), depends_on=parents)
+
+
+def left_of_edges(world: World) -> list[bytes]:
+    """Keys of edges and propagations, and of what is awaited."""
+    ids = world.disk.families[layout.IDS]
+    awaited = [key for key in ids.keys if ids.values[key] == AWAITED]
+    families = (layout.PARENTS, layout.CHILDREN, layout.PROPAGATIONS)
+    return awaited + [key for family in families for key in world.disk.families[family].keys]
+
+
+def test_propagations_that_a_turn_has_no_time_for_are_not_forgotten_when_others_begin(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    fetcher = world.fetcher()
+    world.push("news", *(task(f"p{number}") for number in range(8)))
+    world.push("news", *(waiting(f"c{number}", f"p{number}") for number in range(8)))
+    world.advance(1)
+    fetcher.hello()
+    world.turn(fetcher.answers(*(fetcher.finished(f"p{number}") for number in range(7))))
+    world.turn(fetcher.answers(fetcher.finished("p7")))
+    world.settle()
+
+    assert world.counts().blocked == 0
+
+
+def test_a_parent_of_which_clear_has_left_something_is_awaited_and_nothing_else(world: World) -> None:
+    world.push("news", task("a", delay=9))
+    clear = ProjectDo(session="person", n=world.n(), project="news", action="clear")
+    world.turn(clear, world.new_tasks("news", waiting("b", "a")))
+    world.settle()
+
+    world.push("news", task("a"))
+    fetcher = world.fetcher()
+    fetcher.finish_all()
+    fetcher.hello()
+    assert "b" in fetcher.taken
+
+
+def test_edges_of_a_task_that_is_cleared_while_it_is_processed_are_gone_after_a_restart_too(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"))
+    world.push("news", waiting("b", "a"))
+    fetcher.hello()
+    fetcher.done("a")
+    fetcher.hello()
+    world.restart()
+    world.do("clear")
+    world.settle()
+
+    assert left_of_edges(world) == []
+
+
+def test_nothing_is_left_of_edges_between_tasks_that_retention_has_forgotten(make_world: MakeWorld) -> None:
+    world = make_world({"keep_success": 60, "keep_failed": 60, "keep_cancelled": 60, "forget": True})
+    fetcher = world.fetcher()
+    world.push("news", task("a", delay=100), waiting("b", "a"))
+    world.ask(TasksReply, TaskCancel(session="person", n=world.n(), project="news", taskids=["b"]))
+    world.advance(100)
+    fetcher.hello()
+    fetcher.finish_all()
+    world.advance(100)
+
+    assert world.counts().success == 0
+    assert left_of_edges(world) == []
