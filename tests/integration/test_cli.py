@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgpack
 import pytest
 
 from taskqueue.cli.main import main
+from taskqueue.protocol.choices import StateName
 from tests.integration.conftest import DaemonFactory, PeerFactory
 
 WAIT_SECONDS = 30
@@ -752,7 +753,7 @@ def test_status_as_json_has_every_field_even_those_that_are_zero(run: Run, url: 
         "url", "version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell",
     ]  # fmt: skip
     assert found["url"] == url
-    assert found["counts"] == dict.fromkeys(["ready", "delayed", "processing", "success", "failed", "cancelled"], 0)
+    assert found["counts"] == dict.fromkeys(get_args(StateName), 0)
     assert found["projects"][0]["settings"]["max_queue"] == "inf"
 
 

@@ -155,7 +155,8 @@ def _head(url: str, snapshot: Snapshot) -> list[RenderableType]:
     first = _line(f"{url}  taskqueue {status.version}, up {duration_text(status.uptime_seconds)}, epoch {status.epoch}")
     if snapshot.silent:
         first = _line(f"{url}  {snapshot.silent}", "red")
-    counts = ", ".join(f"{count(getattr(status.counts, state))} {state}" for state in tables.LIVE)
+    live = [state for state in tables.LIVE if state != "blocked" or status.counts.blocked]
+    counts = ", ".join(f"{count(getattr(status.counts, state))} {state}" for state in live)
     who = "1 fetcher holds" if fetchers.found == 1 else f"{fetchers.found:,} fetchers hold"
     second = _line(f"{counts}; {who} {count(fetchers.holds)} of {count(fetchers.capacity)}")
     speeds = snapshot.speeds.get(ALL)
