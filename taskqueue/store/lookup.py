@@ -34,6 +34,7 @@ from taskqueue.store.records.lists import find_list
 from taskqueue.store.records.orders import find_order, growing_chunks, up_to_bytes
 from taskqueue.store.records.points import find_points
 from taskqueue.store.records.results import find_parents, read_results
+from taskqueue.store.records.walks import walk
 
 PAGE_BYTES: Final = 1 << 20
 """Bytes of urls and bodies at which a page ends, though not before its first task."""
@@ -67,6 +68,7 @@ def find(store: Store, needs: Needs) -> Found:
     found.points = {(ref.session, ref.n): (ref, find_points(store, ref)) for ref in needs.points}
     find_edges(store, needs.edges, found)
     find_parents(store, needs.parents, found)
+    found.walks = [walk(store, ref, found) for ref in needs.walks]
     if needs.propagations is not None:
         find_propagations(store, needs.propagations, found)
     for part in needs.log:

@@ -209,6 +209,27 @@ class FoundParents(Struct):
     end: bool
 
 
+class EdgePlace(NamedTuple):
+    """Where a walk goes on: at the edges of a task after the one with this key; empty: at its first edge."""
+
+    task: TaskRef
+    after: bytes
+
+
+class WalkRef(NamedTuple):
+    """Edges from these places on, then those of the tasks that they lead to, and so on.
+
+    Attributes:
+        to_parents: to parents, and their parents; if not, to children.
+        places: the places, each with another task.
+        limit: number of edges, at most; a task counts as one more.
+    """
+
+    to_parents: bool
+    places: tuple[EdgePlace, ...]
+    limit: int
+
+
 class PropagationsRef(NamedTuple):
     """The first propagations from number ``first`` on, with the edges that they tell next, ``edges`` at most in all."""
 
@@ -248,6 +269,7 @@ class Needs(Struct):
         edges: of tasks; the tasks at their other ends are looked up like ``tasks``.
         parents: of tasks; these are looked up like ``tasks``, and their results like ``results``.
         propagations: those that take a step, with all that it needs.
+        walks: edges of many tasks, several steps far; the children are looked up like ``tasks``.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -268,6 +290,7 @@ class Needs(Struct):
     edges: list[EdgesRef] = field(default_factory=list)
     parents: list[ParentsRef] = field(default_factory=list)
     propagations: PropagationsRef | None = None
+    walks: list[WalkRef] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -329,6 +352,7 @@ class Found(Struct):
         awaited: of the tasks that were looked up and are unknown, those that somebody waits for.
         edges, parents: by what was asked for.
         propagations: in the order of their numbers.
+        walks: in the order in which they were asked for: the edges after each place that was come to.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -348,3 +372,4 @@ class Found(Struct):
     edges: dict[EdgesRef, FoundEdges] = field(default_factory=dict)
     parents: dict[ParentsRef, FoundParents] = field(default_factory=dict)
     propagations: list[FoundPropagation] = field(default_factory=list)
+    walks: list[dict[EdgePlace, FoundEdges]] = field(default_factory=list)

@@ -139,11 +139,11 @@ def _step_of(store: Store, propagation: Propagation, limit: int, found: Found) -
     if kind == "retired":  # of all tasks of the project: first their children, then their parents
         to_parents, after = after.startswith(b"p"), after[1:]
     else:
-        _add_tasks(store, [TaskRef(project, taskid)], found)
+        add_tasks(store, [TaskRef(project, taskid)], found)
     page = read_edges(store, EdgesRef(to_parents, project, taskid, after, limit))
     _find_ends(store, to_parents, page, found)
     if to_parents:
-        _add_tasks(store, [edge.child for edge, _, _ in page.edges], found)
+        add_tasks(store, [edge.child for edge, _, _ in page.edges], found)
         return FoundPropagation(propagation, page, _others(store, page, found))
     if kind != "retired":
         _fill_released(store, page, found)
@@ -175,10 +175,11 @@ def read_edges(store: StoreReader, ref: EdgesRef) -> FoundEdges:
 
 def _find_ends(store: Store, to_parents: bool, page: FoundEdges, found: Found) -> None:
     """Look up the tasks at the other ends of the edges."""
-    _add_tasks(store, [edge.parent if to_parents else edge.child for edge, _, _ in page.edges], found)
+    add_tasks(store, [edge.parent if to_parents else edge.child for edge, _, _ in page.edges], found)
 
 
-def _add_tasks(store: Store, refs: list[TaskRef], found: Found) -> None:
+def add_tasks(store: Store, refs: list[TaskRef], found: Found) -> None:
+    """Look up tasks, without specs, as far as they have not been looked up yet."""
     refs = [ref for ref in dict.fromkeys(refs) if ref not in found.tasks and ref not in found.awaited]
     tasks, awaited = read_tasks(store, refs)
     found.tasks.update(tasks)
