@@ -3,6 +3,7 @@
 request ──► its number is known ──► the kept answer again
         ──► its number is new ────► done, or refused ──► the outcome is kept, if it was done
         ──► it keeps nothing ─────► answered, each time anew
+        ──► a push may close a cycle ──► waits until that is known, and later changes of its session behind it
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.waiting_pushes import WaitingPush
 from taskqueue.core.request_rules import RULES
 from taskqueue.core.rules import disk_full
 from taskqueue.core.tasks.records import KeptOutcome
@@ -36,13 +38,17 @@ def answer_request(turn: TurnState, incoming: Incoming) -> None:
         _answer(turn, session, _try(turn, session, incoming), after_sync=False)
     elif session.has_done(request.n):
         _answer(turn, session, _recall(turn, session, request.n), after_sync=True)
-    elif session.may_do(request.n):
-        _do(turn, session, incoming)
     else:
-        reason = f"n: {request.n} is too old; {session.highest} has been answered"
-        _answer(turn, session, ErrorReply(n=request.n, code="too-old", reason=reason), after_sync=True)
+        _do(turn, session, incoming)
     if not session.last_hello and session.asked_for_hello != incoming.peer:
         _want_hello(turn, session, incoming)
+
+
+def answer_waited(turn: TurnState, incoming: Incoming) -> None:
+    """Answer a request that has waited for a search, at the present address of its session, if that is still known."""
+    session = turn.state.sessions.get(incoming.request.session)
+    if session is not None:
+        _do(turn, session, incoming)
 
 
 def _refuse_jump(turn: TurnState, session: Session, incoming: Incoming) -> None:
@@ -61,6 +67,11 @@ def _want_hello(turn: TurnState, session: Session, incoming: Incoming) -> None:
 
 def _do(turn: TurnState, session: Session, incoming: Incoming) -> None:
     """Do a request that changes something; its outcome is kept with what it changed."""
+    n = incoming.request.n
+    if not session.may_do(n):
+        reason = f"n: {n} is too old; {session.highest} has been answered"
+        _answer(turn, session, ErrorReply(n=n, code="too-old", reason=reason), after_sync=True)
+        return
     reply = _try(turn, session, incoming)
     if reply is not None and not isinstance(reply, ErrorReply) and _is_kept(turn, reply):
         session.note_done(reply.n)
@@ -92,11 +103,26 @@ def _kept_outcomes(turn: TurnState, session: Session) -> dict[int, Raw]:
 def _try(turn: TurnState, session: Session, incoming: Incoming) -> AnyReply | None:
     rule = RULES[type(incoming.request)]
     try:
+        if rule.keeps and turn.state.waiting_pushes.pending and _must_wait(turn, incoming):
+            return None
         if rule.grows and not turn.state.config.has_room:
             disk_full.refuse()
         return rule.answer(turn, session, incoming)
     except Rejected as rejected:
         return ErrorReply(n=incoming.request.n, code=rejected.code, reason=rejected.reason)
+
+
+def _must_wait(turn: TurnState, incoming: Incoming) -> bool:
+    """Whether a request waits already, or has to behind an earlier one of its session. What ends or prolongs leases
+    never has to.
+    """
+    request, line = incoming.request, turn.state.waiting_pushes
+    if line.has(request.session, request.n):
+        return True
+    if RULES[type(request)].by_fetchers or not line.has_any_of(request.session):
+        return False
+    line.add(WaitingPush(incoming))
+    return True
 
 
 def _answer(turn: TurnState, session: Session, reply: AnyReply | Raw | None, *, after_sync: bool) -> None:

@@ -15,7 +15,17 @@ from typing import Final
 from taskqueue.core.admin import failure_counts, operations
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rules import RULES
-from taskqueue.core.rules import clock_step, completion, cron, failures, memory_limits, propagation, retention, sweep
+from taskqueue.core.rules import (
+    clock_step,
+    completion,
+    cron,
+    cycles,
+    failures,
+    memory_limits,
+    propagation,
+    retention,
+    sweep,
+)
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs, OrderRef, SpecRef
 from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, READY
@@ -49,6 +59,7 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     failures.need(turn, wanted)
     failure_counts.need(turn, wanted)
     propagation.need(turn, wanted)
+    cycles.need(turn, wanted)
     for each in incoming:
         _need_for(turn, each, wanted)
     _need_low(state, wanted)

@@ -26,6 +26,7 @@ from taskqueue.core.projects.propagation_queue import PropagationQueue
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waits
+from taskqueue.core.projects.waiting_pushes import WaitingPushes
 from taskqueue.core.projects.wishes import NO_WISHES, Wishes
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
@@ -84,6 +85,7 @@ class State:
         waits: requests that are to be answered later.
         drained: names of fetchers that get no new tasks, in the order in which they were drained.
         propagations: what is to be told along the edges of tasks.
+        waiting_pushes: pushes that wait until it is known whether they close a cycle.
     """
 
     def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, due_at: DueAt) -> None:
@@ -115,6 +117,7 @@ class State:
         self.failure_counts: OrderedDict[tuple[str, int], FailureCount] = OrderedDict()
         self.waits = Waits()
         self.drained = dict.fromkeys(loaded.drained)
+        self.waiting_pushes = WaitingPushes()
         self.propagations = PropagationQueue(loaded.first_propagation, loaded.last_propagation)
         self._n = Token(loaded.epoch << EPOCH_SHIFT)
 
@@ -152,6 +155,7 @@ class State:
         self.dismiss(session)
         self.memory.ended_changed(-len(session.ended))
         self.connections.forget(session)
+        self.waiting_pushes.forget(session.id)
         del self.sessions[session.id]
         self.silent.pop(session.id, None)
         for kind in OF_SESSION:

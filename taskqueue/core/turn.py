@@ -8,7 +8,8 @@
              ask for what was requested
     decide   1. take in what was found       heads refilled, hollow tasks filled, outcomes of sessions
                 push its own tasks           of projects that finished with the turn before, and of cron jobs
-             2. answer what was heard        in its order; a repeat is answered from what is kept
+             2. answer what was heard        in its order; a repeat is answered from what is kept; a push that may
+                                             close a cycle waits, and comes first when that is known
              3. keep the appointments        leases that ran out, silent fetchers, tasks that are due
                 take a step of an operation  and one of what was cleared, and of what is old
                 tell children of ends        whoever waited for these only is ready
@@ -31,6 +32,7 @@ from taskqueue.core.rules import (
     answer_waiters,
     completion,
     cron,
+    cycles,
     event_history,
     failures,
     fetchers,
@@ -68,15 +70,16 @@ class Turn:
         needs: what to look up.
     """
 
-    __slots__ = ("_incoming", "_turn", "needs")
+    __slots__ = ("_incoming", "_turn", "_waited", "needs")
 
     def __init__(self, turn: TurnState, incoming: Sequence[Incoming]) -> None:
         if turn.state.in_turn:
             raise Corrupt("a turn begins before the one before it has been decided")
         turn.state.in_turn = True
         self._turn: TurnState | None = turn
+        self._waited = turn.state.waiting_pushes.take_searched()
         self._incoming = incoming
-        self.needs = lookups.begin(turn, incoming)
+        self.needs = lookups.begin(turn, [*self._waited, *incoming])
 
     def decide(
         self,
@@ -103,6 +106,7 @@ class Turn:
         turn.changes.lay_over(found.tasks, found.awaited)
         answer_waiters.begin(turn)
         lookups.absorb(turn)
+        cycles.step(turn)
         completion.finish(turn)
         cron.tick(turn)
         # Not before: what was looked up for these is what the settings said until now.
@@ -112,6 +116,8 @@ class Turn:
             change_log.note_reload(turn, reloaded)
         for message in undelivered:
             fetchers.miss(turn, message)
+        for each in self._waited:
+            answers.answer_waited(turn, each)
         for each in self._incoming:
             answers.answer_request(turn, each)
         keep_appointments(turn)
@@ -155,6 +161,7 @@ def _settle(turn: TurnState) -> None:
         statistics.note(turn, project)
         writes.projects.append(project.record())
     propagation.settle(turn)
+    cycles.settle(turn)
     memory_limits.relieve(state)
     operations.list_leases(turn)
     writes.buckets += [shared.record() for shared in turn.drawn.values()]

@@ -80,6 +80,7 @@ class TurnState:
         lists: parts of orders to be shown, as asked for, and as looked up.
         due: what takes a step in it by itself.
         clears: a project may be cleared.
+        gives_parents: a request of it has tasks that wait for others.
         dirty: projects that it touched, by number.
         freed: sessions that may have got free slots.
         drawn: shared buckets that it changed, to be written, by name.
@@ -90,7 +91,8 @@ class TurnState:
     """
 
     __slots__ = (
-        "asked", "changes", "clears", "dirty", "drawn", "due", "entered", "events", "found", "freed", "lists", "more",
+        "asked", "changes", "clears", "dirty", "drawn", "due", "entered", "events", "found", "freed", "gives_parents",
+        "lists", "more",
         "now", "outgoing", "state", "waiters_answered",
     )  # fmt: skip
 
@@ -103,6 +105,7 @@ class TurnState:
         self.lists: dict[ListRef, ListRef] = {}
         self.due = DueWork()
         self.clears = False
+        self.gives_parents = False
         self.dirty: dict[int, Project] = {}
         self.freed: dict[str, Session] = {}
         self.drawn: dict[str, SharedBucket] = {}

@@ -26,7 +26,7 @@ from taskqueue.protocol.fields import NewTask
 def need(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> None:
     """Look up the tasks that the item waits for."""
     by_name = turn.state.projects.by_name
-    for name, taskid in _named(project, item):
+    for name, taskid in named(project.name, item):
         parent = by_name.get(name)
         if parent is not None and taskid not in parent.queue.tasks:
             wanted.tasks.append(TaskRef(parent.number, taskid))
@@ -45,7 +45,7 @@ def make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
     links = Links(number=state.next_number(), on_failure=POLICIES.index(item.on_parent_failure))
     has_failed = False
     _mark_linked(turn, project)
-    for name, taskid in dict.fromkeys(_named(project, item)):
+    for name, taskid in dict.fromkeys(named(project.name, item)):
         of = state.projects.by_name[name]
         parent = turn.find(of, taskid)
         ref = TaskRef(of.number, taskid)
@@ -113,7 +113,7 @@ def _check(turn: TurnState, project: Project, item: NewTask) -> None:
     Raises:
         Rejected: one is of an unknown project, or the task itself.
     """
-    for name, taskid in _named(project, item):
+    for name, taskid in named(project.name, item):
         if name not in turn.state.projects.by_name:
             raise Rejected("unknown-project", f'depends_on: there is no project "{name}"')
         if name == project.name and taskid == item.taskid:
@@ -147,7 +147,7 @@ def _mark_linked(turn: TurnState, project: Project) -> None:
         turn.touch(project)
 
 
-def _named(project: Project, item: NewTask) -> Iterator[tuple[str, str]]:
-    """Project and taskid of each task that the item waits for."""
+def named(project: str, item: NewTask) -> Iterator[tuple[str, str]]:
+    """Project and taskid of each task that an item of this project waits for."""
     for parent in item.depends_on:
-        yield (project.name, parent) if isinstance(parent, str) else (parent.project, parent.taskid)
+        yield (project, parent) if isinstance(parent, str) else (parent.project, parent.taskid)

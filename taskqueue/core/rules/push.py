@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
-from taskqueue.core.rules import dependencies
+from taskqueue.core.rules import cycles, dependencies
 from taskqueue.core.rules.registry import project_for_push
 from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
@@ -39,6 +39,7 @@ def take_batch(
     flaws: Flaws,
     parent: tuple[int, ...] = (),
     depth: int = 0,
+    verdicts: cycles.Verdicts = cycles.UNSEARCHED,
 ) -> tuple[list[NewOutcome], list[ItemError]]:
     """Take in a batch of new tasks, each by itself.
 
@@ -46,6 +47,7 @@ def take_batch(
         project: of the items that name none.
         parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` does not apply to it.
         depth: of these tasks.
+        verdicts: on the items that were searched for cycles.
 
     Returns:
         The outcome of each item, and the reasons of rejected ones.
@@ -56,7 +58,7 @@ def take_batch(
         try:
             if item is None:
                 raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
-            outcomes.append(take(turn, item.project or project, item, depth, bounded=not parent))
+            outcomes.append(take(turn, item.project or project, item, depth, verdicts.get(index), bounded=not parent))
         except Rejected as rejected:
             outcomes.append("rejected")
             errors.append(ItemError(index, rejected.reason, parent[0] if parent else None))
@@ -73,15 +75,24 @@ def need_tasks(turn: TurnState, name: str, items: Iterable[NewTask | None], want
         project = projects.get(item.project) if item.project else default
         if project is not None and item.taskid not in project.queue.tasks:
             wanted.tasks.append(TaskRef(project.number, item.taskid))
-        if item.depends_on and project is not None:
-            dependencies.need(turn, project, item, wanted)
+        if item.depends_on:
+            turn.gives_parents = True
+            if project is not None:
+                dependencies.need(turn, project, item, wanted)
 
 
-def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool) -> NewOutcome:
-    """Take in one task; ``bounded``: the project's ``max_queue`` applies.
+def take(
+    turn: TurnState, name: str, item: NewTask, depth: int, verdict: str | None = None, *, bounded: bool
+) -> NewOutcome:
+    """Take in one task.
+
+    Args:
+        verdict: see ``cycles.check``.
+        bounded: the project's ``max_queue`` applies.
 
     Raises:
-        Rejected: the project is unknown, it or the memory for deferred updates is full, or the task is too large.
+        Rejected: the project is unknown, it or the memory for deferred updates is full, or the task is too large, or
+            closes a cycle.
     """
     state = turn.state
     project = state.projects.by_name.get(name) or project_for_push(turn, name)
@@ -100,6 +111,8 @@ def take(turn: TurnState, name: str, item: NewTask, depth: int, *, bounded: bool
         raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this url")
     if outcome == "deferred":
         _check_deferred(state, item)
+    if item.depends_on and outcome != "merged" and outcome != "cancelled":
+        cycles.check(turn, project, item, verdict)
     _carry_out(turn, project, task, item, outcome, depth)
     return outcome
 
@@ -303,10 +316,13 @@ def _need(turn: TurnState, request: NewTasks, wanted: Needs) -> None:
     need_tasks(turn, request.project, request.tasks, wanted)
 
 
-def _answer(turn: TurnState, session: Session, incoming: Incoming) -> NewTasksReply:
+def _answer(turn: TurnState, session: Session, incoming: Incoming) -> NewTasksReply | None:
     request = incoming.request
     assert isinstance(request, NewTasks)
-    outcomes, errors = take_batch(turn, request.project, request.tasks, incoming.flaws)
+    verdicts = cycles.decide_cycles(turn, incoming) if turn.gives_parents else cycles.UNSEARCHED
+    if verdicts is None:
+        return None
+    outcomes, errors = take_batch(turn, request.project, request.tasks, incoming.flaws, verdicts=verdicts)
     return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors)
 
 
