@@ -1,0 +1,168 @@
+"""A naive model of tasks that wait for others: dictionaries, and everything that follows from an end follows at once.
+
+It is told what became of each push, which other tests are about, and says in which state every task is then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+LIVE: Final = ("waiting", "blocked", "processing")
+FAILED: Final = ("failed", "cancelled")
+
+
+class Name(NamedTuple):
+    """A task by its names."""
+
+    project: str
+    taskid: str
+
+
+@dataclass
+class Edges:
+    """What a task waits for: by parent, whether that edge is satisfied."""
+
+    policy: str = "fail"
+    satisfied: dict[Name, bool] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        """How many are not."""
+        return sum(not each for each in self.satisfied.values())
+
+
+@dataclass
+class Node:
+    """A known task; ``later``: what it will wait for when its lease has ended."""
+
+    state: str = "waiting"
+    edges: Edges = field(default_factory=Edges)
+    later: Edges | None = None
+
+
+class Graph:
+    """All tasks, and what is yet to be told of ends."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[Name, Node] = {}
+        self._ends: deque[tuple[str, Name]] = deque()
+
+    def states(self) -> dict[Name, tuple[str, int]]:
+        """State and number of missing parents of each known task."""
+        return {name: (node.state, node.edges.missing) for name, node in self.nodes.items()}
+
+    # ------------------------------------------------------------------------------------ what happens
+
+    def pushed(self, name: Name, outcome: str, parents: Iterable[Name], policy: str) -> None:
+        """A task was pushed, and that became of it."""
+        if outcome == "new":
+            self.nodes[name] = Node()
+        elif outcome not in ("replaced", "restarted", "deferred"):
+            return
+        node, edges = self.nodes[name], self._make(parents, policy)
+        if outcome == "deferred":
+            node.later = edges
+        else:
+            self._wait_for(node, edges)
+        self._ends.append(("given", name))
+
+    def handed(self, name: Name) -> None:
+        """A fetcher has got it."""
+        node = self.nodes[name]
+        assert node.state == "waiting", f"{name} was handed out, but it is {node.state}"
+        assert not node.edges.missing, f"{name} was handed out before what it waits for"
+        node.state = "processing"
+
+    def ended(self, name: Name, state: str) -> None:
+        """Its fetcher has reported: a success, failed, or waiting once more."""
+        node = self.nodes[name]
+        self._end(name, state)
+        if node.later is not None:
+            self._wait_for(node, node.later)
+            node.later = None
+            self._ends.append(("given", name))
+
+    def retried(self, name: Name) -> None:
+        """Somebody wants it to run again."""
+        node = self.nodes[name]
+        node.state = "blocked" if node.edges.missing else "waiting"
+
+    def cancelled(self, name: Name) -> None:
+        """Somebody has ended it."""
+        self.nodes[name].later = None
+        self._end(name, "cancelled")
+
+    def cleared(self, project: str) -> None:
+        """All live tasks of a project are forgotten."""
+        gone = [name for name, node in self.nodes.items() if name.project == project and node.state in LIVE]
+        for name in gone:
+            del self.nodes[name]
+            self._ends.append(("failed", name))
+
+    def tell(self) -> None:
+        """Let follow what follows from all this."""
+        while self._ends:
+            kind, name = self._ends.popleft()
+            if kind == "success":
+                self._tell_success(name)
+            elif kind == "given":
+                self._look_at_parents(name)
+            elif not self._is(name, *LIVE, "success"):
+                self._tell_failure(name)
+
+    # ------------------------------------------------------------------------------------ what follows
+
+    def _end(self, name: Name, state: str) -> None:
+        self.nodes[name].state = state
+        if state != "waiting":
+            self._ends.append((state, name))
+
+    def _is(self, name: Name, *states: str) -> bool:
+        return name in self.nodes and self.nodes[name].state in states
+
+    def _make(self, parents: Iterable[Name], policy: str) -> Edges:
+        return Edges(policy, {parent: self._is(parent, "success") for parent in parents})
+
+    def _wait_for(self, node: Node, edges: Edges) -> None:
+        node.edges = edges
+        node.state = "blocked" if edges.missing else "waiting"
+
+    def _children(self, parent: Name) -> list[tuple[Name, Node, Edges]]:
+        """Who waits for it and is not satisfied."""
+        return [
+            (name, node, edges)
+            for name, node in self.nodes.items()
+            for edges in (node.edges, node.later)
+            if edges is not None and edges.satisfied.get(parent) is False
+        ]
+
+    def _tell_success(self, parent: Name) -> None:
+        for _, node, edges in self._children(parent):
+            self._satisfy(parent, node, edges)
+
+    def _tell_failure(self, parent: Name) -> None:
+        for name, node, edges in self._children(parent):
+            self._fail(parent, name, node, edges)
+
+    def _look_at_parents(self, name: Name) -> None:
+        node = self.nodes.get(name)
+        if node is None:
+            return
+        for edges in (node.edges, node.later):
+            for parent in list(edges.satisfied if edges is not None else ()):
+                if edges is not None and not edges.satisfied[parent] and self._is(parent, *FAILED):
+                    self._fail(parent, name, node, edges)
+
+    def _satisfy(self, parent: Name, node: Node, edges: Edges) -> None:
+        edges.satisfied[parent] = True
+        if edges is node.edges and not edges.missing and node.state in ("blocked", "failed"):
+            node.state = "waiting"
+
+    def _fail(self, parent: Name, name: Name, node: Node, edges: Edges) -> None:
+        if edges.policy == "run":
+            self._satisfy(parent, node, edges)
+        elif edges.policy == "fail" and edges is node.edges and node.state == "blocked":
+            self._end(name, "failed")
