@@ -95,7 +95,7 @@ class Ring:
         self.waiting.leave(session.id, session.priority)
 
     def refuse(self, project: Project) -> bool:
-        """All fetchers in front may not have the project's next tasks; it has left the ring. False: nor may others."""
+        """All fetchers in front may not have the project's next tasks; it leaves the ring. False: nobody is behind."""
         if not self.waiting.has_others:
             return False
         self.refused.append(project)
@@ -214,6 +214,8 @@ class FairQueue:
 
     def look(self, ring: Ring) -> None:
         """Update whether the ring is busy, and with which priority."""
+        if ring.refused:
+            ring.go_on_refused()
         priority = ring.waiting.priority if ring.projects and ring.waiting.front else None
         if priority == ring.busy_as:
             return

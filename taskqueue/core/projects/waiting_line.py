@@ -52,11 +52,15 @@ class WaitingLine(Generic[K, W]):
 
     def enter(self, key: K, who: W, priority: int) -> None:
         """Wait behind all others of this priority; whoever waits with it already keeps the place."""
-        if not self.front:
-            self.priority = priority
-        elif priority > self.priority:
-            self._come_before(OrderedDict(), priority)
-        self._line(priority).setdefault(key, who)
+        if priority != self.priority:
+            if not self.front:
+                self.priority = priority
+            elif priority > self.priority:
+                self._come_before(OrderedDict(), priority)
+            else:
+                self._line_behind(priority).setdefault(key, who)
+                return
+        self.front.setdefault(key, who)
 
     def leave(self, key: K, priority: int) -> None:
         """Wait no more, or not at all, with this priority."""
@@ -66,7 +70,7 @@ class WaitingLine(Generic[K, W]):
 
     def go_last(self, key: K, priority: int) -> None:
         """Give way to all others of this priority."""
-        self._line(priority).move_to_end(key)
+        (self.front if priority == self.priority else self._behind[priority]).move_to_end(key)
 
     def serve(self, *, again: bool) -> None:
         """The first has been served; ``again``: waits for more, behind all others of the same priority."""
@@ -87,9 +91,7 @@ class WaitingLine(Generic[K, W]):
             priority, line = self._aside.pop()
             self._come_before(line, priority)
 
-    def _line(self, priority: int) -> OrderedDict[K, W]:
-        if priority == self.priority:
-            return self.front
+    def _line_behind(self, priority: int) -> OrderedDict[K, W]:
         line = self._behind.get(priority)
         return line if line is not None else self._begin(priority, OrderedDict())
 

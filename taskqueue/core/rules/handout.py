@@ -123,7 +123,7 @@ class HandOut:
             if not count:
                 ring.pass_over(session)
                 self._state.connections.set_aside(session)
-                self._look(ring)
+                self._state.fair_queue.look(ring)
                 return 0
         allowed = allowance(self._turn, project)
         taken = self._give(project, session, int(min(count, allowed, self._left)))
@@ -131,17 +131,12 @@ class HandOut:
         if session.peer in self._held:
             self._held[session.peer] += taken
         more = not await_body(self._state, project) and may_give(self._turn, project)
-        refused = more and bool(self._passed_over or self._refused) and self._all_refuse(ring, project, taken)
-        ring.settle(session, taken, more=more and not refused)
-        if refused:
+        if more and (self._passed_over or self._refused) and self._all_refuse(ring, project, taken):
             self._set_aside(ring, project)
-        self._look(ring)
-        return taken
-
-    def _look(self, ring: Ring) -> None:
-        if ring.refused:
-            ring.go_on_refused()
+            more = False
+        ring.settle(session, taken, more=more)
         self._state.fair_queue.look(ring)
+        return taken
 
     def _most_for(self, session: Session, count: int) -> int:
         """How many of ``count`` tasks the session may have, given the leases of its connection."""
