@@ -1,4 +1,4 @@
-"""People of a profile of its own: fetchers that say names, and somebody who drains and resumes these.
+"""People of a profile of its own: fetchers that say names and priorities, and somebody who drains and resumes them.
 
 The profile leaves the worlds without it as they are: everybody here draws from generators of their own.
 """
@@ -18,16 +18,23 @@ NAMES: Final = ("web1", "web1", "web2")
 MEAN_SECONDS: Final = 40.0
 
 
-class NamedFetcher(Fetcher):
-    """A fetcher that says its name, which now and then is another one after a death."""
+PRIORITIES: Final = (-1, 0, 0, 3, 7)
+
+
+class CrewFetcher(Fetcher):
+    """A fetcher with a name, which now and then is another one after a death, and with a priority, which changes."""
 
     def __init__(self, world: World, place: int, told: Told, pool: int) -> None:
         self._place = place
+        self._priority_rng = world.rng(f"crew{place} priority")
+        self._priority = 0
         super().__init__(world, f"crew{place}", told, pool)
 
     def _facts(self) -> Message:
         moved = self._lives % 4 == 0
-        return {"name": NAMES[(self._place + moved) % len(NAMES)]}
+        if self._priority_rng.random() < 0.2:
+            self._priority = self._priority_rng.choice(PRIORITIES)
+        return {"name": NAMES[(self._place + moved) % len(NAMES)], "priority": self._priority}
 
 
 class Drainer:
@@ -68,5 +75,5 @@ class Drainer:
 def move_in(world: World, told: Told, pool: int) -> None:
     """Let the crew live in the world, too."""
     for place in range(len(NAMES)):
-        NamedFetcher(world, place, told, pool)
+        CrewFetcher(world, place, told, pool)
     Drainer(world, told)

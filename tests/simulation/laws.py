@@ -20,6 +20,7 @@ O1   a bulk operation changes each old task that it is about once             (b
 A1   each failed attempt is kept among the failures in the turn that ends it          (failed)
 R1   only what is over, for as long as its project keeps it, is dropped; if it is forgotten, only where that is wanted
 N1   who drains gets no new task, and is told so                                       (drains)
+P1   each task goes to the best waiting fetcher that could take it                     (ranks)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
 Within a turn a task may go through several states. What it may be is a set, which every event narrows:
@@ -52,6 +53,7 @@ from tests.simulation.failed import wrong_failures
 from tests.simulation.leases import Leases
 from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
 from tests.simulation.paces import Paces
+from tests.simulation.ranks import HandOut, Ranks
 from tests.simulation.sleep import Sleep
 from tests.simulation.tasks import ON_FINISHED, recurs
 from tests.simulation.truth import EPSILON, Answer, Facts, Held, Name, Truth
@@ -118,6 +120,7 @@ class Judge:
         self.bulks = Bulks(self.truth)
         self.leases = Leases(world, self.truth)
         self.drains = Drains(self.truth, world.secret)
+        self.ranks = Ranks(world, self.truth)
         self.handed = 0
         self.handed_to: list[Name] = []
         self._world = world
@@ -195,6 +198,7 @@ class Judge:
         self.paces.restarted(config, same_boot=same_boot)
         self.leases.restarted(same_boot=same_boot)
         self.drains.restarted()
+        self.ranks.restarted()
 
     def leaving(self, session: str, message: Message, knows: Callable[[int, str], bool]) -> None:
         """A message leaves for a client; ``knows`` asks the store for a task, by its project's number."""
@@ -305,6 +309,7 @@ class Judge:
         if hello["n"] > n:
             self.leases.states(session, hello)
             self.drains.stated(session, hello)
+            self.ranks.stated(session, hello)
         holds = set(hello["holds"])
         for token, lease in self.leases.of(session):
             if lease.number <= hello["seen"] and token not in holds:
@@ -500,6 +505,7 @@ class Judge:
         if problem := wrong_failures(turn.kept):
             self._fail("A1", "", problem)
         self.crowds.written(turn, handed)
+        self.ranks.turned()
 
     def _change(self, name: Name, operation: OperationRecord, *, surely: bool) -> None:
         """An operation was about the task, surely or maybe."""
@@ -623,6 +629,7 @@ class Judge:
             self._fail("S4", name.taskid, f"token {task.token:x} was given before, or is none")
         if number <= greatest:
             self._fail("S4", name.taskid, f"number {number:x} is not greater than {greatest:x}, given before")
+        self.ranks.handed(HandOut(number, name, session, task.crashes > 0))
         self._given.add(task.token)
         self._greatest = max(self._greatest, number)
 

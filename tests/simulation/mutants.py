@@ -22,11 +22,13 @@ from taskqueue.core import answers, lookups, scheduler, startup
 from taskqueue.core.admin import draining, operations
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects import cron_times
+from taskqueue.core.projects.fair_queue import FairQueue, Ring
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.pause import Pause
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.projects.waiting_line import WaitingLine
 from taskqueue.core.rules import completion, cron, failures, fetchers, lease_end
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.jobs import CronJob
@@ -58,12 +60,12 @@ Replace = Callable[[Any, str, Any], Any]
 
 
 class Mutant(NamedTuple):
-    """A planted bug and the laws that must catch it; ``drains``: in worlds in which fetchers are drained."""
+    """A planted bug and the laws that must catch it; ``crewed``: in worlds with the crew."""
 
     name: str
     laws: str
     plant: Callable[[Replace], None]
-    drains: bool = False
+    crewed: bool = False
 
 
 class Catch(NamedTuple):
@@ -97,7 +99,7 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
     with planted(mutant):
         for seed in range(seeds):
             try:
-                Play(seed, drains=mutant.drains).run()
+                Play(seed, crewed=mutant.crewed).run()
             except Violation as violation:
                 if violation.law in mutant.laws.split():
                     return Catch(violation.law, seed + 1)
@@ -442,6 +444,49 @@ def _drains_and_has_room(replace_: Replace) -> None:
     original = replace_(Session, "free", property(free))
 
 
+# ---------------------------------------------------------------------------------------- who is served first
+
+
+def _first_come_first_served(replace_: Replace) -> None:
+    replace_(FairQueue, "prioritise", lambda self, session, priority: None)
+
+
+def _keeps_its_first_priority(replace_: Replace) -> None:
+    def prioritise(self: FairQueue, session: Session, priority: int) -> None:
+        if not session.last_hello or not session.priority:
+            original(self, session, priority)
+
+    original = replace_(FairQueue, "prioritise", prioritise)
+
+
+def _rings_only_rotate(replace_: Replace) -> None:
+    def look(self: FairQueue, ring: Ring) -> None:
+        waiting, priority = ring.waiting, ring.waiting.priority
+        waiting.priority = 0
+        original(self, ring)
+        waiting.priority = priority
+
+    original = replace_(FairQueue, "look", look)
+
+
+def _next_in_line_is_the_worst(replace_: Replace) -> None:
+    def advance(self: WaitingLine[Any, Any]) -> None:
+        self._heap.sort(reverse=True)
+        original(self)
+
+    original = replace_(WaitingLine, "_advance", advance)
+
+
+def _newcomers_wait_behind(replace_: Replace) -> None:
+    def enter(self: WaitingLine[Any, Any], key: Any, who: Any, priority: int) -> None:
+        if not self.front or priority <= self.priority:
+            original(self, key, who, priority)
+        else:
+            self._line_behind(priority).setdefault(key, who)
+
+    original = replace_(WaitingLine, "enter", enter)
+
+
 MUTANTS: Final = (
     Mutant("a late answer ends the newer lease", "S4", _late_answer_ends_the_newer_lease),
     Mutant("the bucket is full after a restart", "S6", _bucket_full_after_a_restart),
@@ -479,10 +524,15 @@ MUTANTS: Final = (
     Mutant("an operation meets what came later", "O1 S2 S3", _operation_meets_what_came_later),
     Mutant("a timeout is no failure", "A1", _timeout_no_failure),
     Mutant("a cleared task is known by its old id", "S2", _cleared_task_known_by_its_old_id),
-    Mutant("a restart forgets who is drained", "N1", _drained_names_forgotten, drains=True),
-    Mutant("who says hello drains no more", "N1", _drains_until_its_next_hello, drains=True),
-    Mutant("one fetcher of a drained name drains", "N1", _one_of_the_name_drains, drains=True),
-    Mutant("who drains has room", "N1", _drains_and_has_room, drains=True),
+    Mutant("a restart forgets who is drained", "N1", _drained_names_forgotten, crewed=True),
+    Mutant("who says hello drains no more", "N1", _drains_until_its_next_hello, crewed=True),
+    Mutant("one fetcher of a drained name drains", "N1", _one_of_the_name_drains, crewed=True),
+    Mutant("who drains has room", "N1", _drains_and_has_room, crewed=True),
+    Mutant("whoever came first is served first", "P1", _first_come_first_served, crewed=True),
+    Mutant("a fetcher keeps its first priority", "P1", _keeps_its_first_priority, crewed=True),
+    Mutant("sets of wishes take turns whoever waits", "P1", _rings_only_rotate, crewed=True),
+    Mutant("the next in the line is the worst", "P1", _next_in_line_is_the_worst, crewed=True),
+    Mutant("newcomers wait behind the front", "P1", _newcomers_wait_behind, crewed=True),
 )
 """The first fourteen are those that the prototype of this simulation was tried with."""
 

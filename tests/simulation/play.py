@@ -82,11 +82,11 @@ class Play:
     Args:
         forgetful: a power cut loses what was not synced; False lets the memory behave like a directory.
         plan: a fault for one particular write.
-        drains: the crew lives in it, too, and is drained now and then.
+        crewed: the crew lives in it, too: fetchers with names and priorities, who are drained now and then.
 
     Attributes:
         world: it.
-        drains: as it was given.
+        crewed: as it was given.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Play:
         weather: Weather | None = None,
         storm_seconds: float = STORM_SECONDS,
         plan: Plan | None = None,
-        drains: bool = False,
+        crewed: bool = False,
     ) -> None:
-        self.drains = drains
+        self.crewed = crewed
         self.world = World(seed, weather)
         self._rng = self.world.rng("play")
         self._storm_seconds = storm_seconds
@@ -141,7 +141,7 @@ class Play:
             Producer(self.world, f"producer{number}", told, pool, pace)
         for number in range(rng.choice((2, 4, 6))):
             Fetcher(self.world, f"fetcher{number}", told, pool)
-        if self.drains:
+        if self.crewed:
             crew.move_in(self.world, told, pool)
         self._operator = Operator(self.world, told, pool, rng.choice((20.0, 60.0, 300.0)))
 
@@ -229,7 +229,7 @@ def play(
     *,
     forgetful: bool = True,
     storm_seconds: float = STORM_SECONDS,
-    drains: bool = False,
+    crewed: bool = False,
 ) -> Played:
     """Play one seed; print what is needed to understand it if a law is broken.
 
@@ -237,10 +237,10 @@ def play(
         Violation: a law is broken.
     """
     if store == "memory":
-        return _play(Play(seed, forgetful=forgetful, storm_seconds=storm_seconds, drains=drains), store)
+        return _play(Play(seed, forgetful=forgetful, storm_seconds=storm_seconds, crewed=crewed), store)
     with TemporaryDirectory() as folder:
         disk = RocksDisk(Path(folder) / "store")
-        return _play(Play(seed, disk, forgetful=False, storm_seconds=storm_seconds, drains=drains), store)
+        return _play(Play(seed, disk, forgetful=False, storm_seconds=storm_seconds, crewed=crewed), store)
 
 
 def _play(one: Play, store: StoreName) -> Played:
@@ -257,7 +257,7 @@ def report(one: Play, error: BaseException, store: StoreName) -> str:
     task = error.task if isinstance(error, Violation) else ""
     world = one.world
     command = f".venv/bin/python -m tests.simulation --seed {world.seed}"
-    option = ("" if store == "memory" else f" --store {store}") + (" --drains" if one.drains else "")
+    option = ("" if store == "memory" else f" --store {store}") + (" --crewed" if one.crewed else "")
     lines = [f"law {law}, seed {world.seed}, at {world.clock.now:.3f} s: {error}", ""]
     return "\n".join([*lines, *world.trace.about(task), "", f"see it again: {command}{option}"])
 

@@ -13,7 +13,7 @@ import pytest
 from tests.simulation.play import play
 
 SEEDS: Final = 200
-SEEDS_OF_DRAINS: Final = 40
+SEEDS_WITH_CREW: Final = 40
 CHUNK: Final = 10
 ROOT: Final = Path(__file__).parents[2]
 
@@ -24,10 +24,10 @@ def test_every_law_holds_in_any_weather(first: int) -> None:
         play(seed)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS_OF_DRAINS, CHUNK))
-def test_every_law_holds_where_fetchers_are_drained(first: int) -> None:
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_CREW, CHUNK))
+def test_every_law_holds_where_fetchers_have_priorities_and_are_drained(first: int) -> None:
     for seed in range(first, first + CHUNK):
-        play(seed, drains=True)
+        play(seed, crewed=True)
 
 
 def test_most_turns_hold_several_messages() -> None:
