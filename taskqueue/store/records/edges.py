@@ -1,14 +1,15 @@
 """Edges between tasks, and propagations: keys and values, and how a turn looks them up.
 
-    parents      child, parent ──► mark      children     parent, child ──► nothing      propagations   number ──► …
+    parents      child, parent ──► mark      children     parent, child ──► mark         propagations   number ──► …
 
-Both orders of an edge have the same life. What an edge leads to is looked up with it: the task at its other end, and a
-mark, which only the order to the parents has.
+Both orders of an edge have the same life and the same mark: to write it twice costs less than to look it up. What an
+edge leads to is looked up with it: the task at its other end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct as Packing
 from typing import Final
 
@@ -30,7 +31,7 @@ from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.orders import growing_chunks
 
-PROPAGATIONS_A_TURN: Final = 64
+PROPAGATIONS_A_TURN: Final = 128
 
 RELEASED_BYTES: Final = 16 << 20
 """Bytes of bodies of tasks that one turn may release; of further ones the specs are read later."""
@@ -49,7 +50,7 @@ _decode_propagation: Final = Decoder(tuple[PropagationKind, int, str, bytes]).de
 
 
 def encode_mark(mark: Mark) -> bytes:
-    """A value of PARENTS."""
+    """A value of PARENTS and of CHILDREN."""
     return _MARK.pack(*mark)
 
 
@@ -112,7 +113,7 @@ def find_edges(store: Store, refs: Iterable[EdgesRef], found: Found) -> None:
     """
     for ref in refs:
         found.edges[ref] = page = read_edges(store, ref)
-        _find_ends(store, ref.to_parents, page, found)
+        add_tasks(store, [edge.parent if ref.to_parents else edge.child for edge, _, _ in page.edges], found)
 
 
 def find_propagations(store: Store, ref: PropagationsRef, found: Found) -> None:
@@ -122,32 +123,43 @@ def find_propagations(store: Store, ref: PropagationsRef, found: Found) -> None:
         StoreError: the store failed.
         Corrupt: a record can't be decoded.
     """
-    left = ref.edges
-    last = b"\xff" * 8
-    for key, value in store.scan(layout.PROPAGATIONS, propagation_key(ref.first), last, PROPAGATIONS_A_TURN):
+    steps = list(_steps(store, ref))
+    add_tasks(store, [task for propagation, page in steps for task in _named(propagation, page)], found)
+    _fill_released(store, [page for propagation, page in steps if propagation.kind == "succeeded"], found)
+    for propagation, page in steps:
+        others = _others(store, page, found) if _goes_to_parents(propagation) else {}
+        found.propagations.append(FoundPropagation(propagation, page, others))
+
+
+def _steps(store: Store, ref: PropagationsRef) -> Iterator[tuple[Propagation, FoundEdges]]:
+    """The first propagations, each with the edges that it tells next."""
+    left, start = ref.edges, propagation_key(ref.first)
+    for key, value in store.scan(layout.PROPAGATIONS, start, b"\xff" * 8, PROPAGATIONS_A_TURN):
         propagation = decode_record(layout.PROPAGATIONS, key, decode_propagation, key, value)
         if left <= 0:
-            break
-        step = _step_of(store, propagation, left, found)
-        left -= len(step.edges.edges) + 1
-        found.propagations.append(step)
+            return
+        after = propagation.after[1:] if propagation.kind == "retired" else propagation.after
+        edges = EdgesRef(_goes_to_parents(propagation), propagation.project, propagation.taskid, after, left)
+        page = read_edges(store, edges)
+        left -= len(page.edges) + 1
+        yield propagation, page
 
 
-def _step_of(store: Store, propagation: Propagation, limit: int, found: Found) -> FoundPropagation:
-    _, kind, project, taskid, after = propagation
-    to_parents = kind == "edges"
-    if kind == "retired":  # of all tasks of the project: first their children, then their parents
-        to_parents, after = after.startswith(b"p"), after[1:]
-    else:
-        add_tasks(store, [TaskRef(project, taskid)], found)
-    page = read_edges(store, EdgesRef(to_parents, project, taskid, after, limit))
-    _find_ends(store, to_parents, page, found)
-    if to_parents:
-        add_tasks(store, [edge.child for edge, _, _ in page.edges], found)
-        return FoundPropagation(propagation, page, _others(store, page, found))
-    if kind != "retired":
-        _fill_released(store, page, found)
-    return FoundPropagation(propagation, page, {})
+def _goes_to_parents(propagation: Propagation) -> bool:
+    """That of a deleted project goes to all children of its tasks first, then to their parents."""
+    if propagation.kind == "retired":
+        return propagation.after.startswith(b"p")
+    return propagation.kind == "edges"
+
+
+def _named(propagation: Propagation, page: FoundEdges) -> Iterator[TaskRef]:
+    """The tasks that are to be known for a step."""
+    if propagation.taskid:
+        yield TaskRef(propagation.project, propagation.taskid)
+    for edge, _, _ in page.edges:
+        yield edge.child
+        if _goes_to_parents(propagation):
+            yield edge.parent
 
 
 def read_edges(store: StoreReader, ref: EdgesRef) -> FoundEdges:
@@ -160,22 +172,15 @@ def read_edges(store: StoreReader, ref: EdgesRef) -> FoundEdges:
     pairs = [decode_record(family, key, tasks_of, key) for key, _ in page]
     if ref.to_parents:
         edges = [Edge(child, parent) for child, parent in pairs]
-        marks: Iterable[bytes | None] = [value for _, value in page]
     else:
         edges = [Edge(child, parent) for parent, child in pairs]
-        marks = store.get(layout.PARENTS, [edge_keys(edge)[0] for edge in edges])
     return FoundEdges(
         [
-            FoundEdge(edge, Mark(*decode_record(layout.PARENTS, key, decode_mark, mark or b"")), key)
-            for edge, mark, (key, _) in zip(edges, marks, page, strict=True)
+            FoundEdge(edge, Mark(*decode_record(family, key, decode_mark, mark)), key)
+            for edge, (key, mark) in zip(edges, page, strict=True)
         ],
         end=len(page) == len(entries),
     )
-
-
-def _find_ends(store: Store, to_parents: bool, page: FoundEdges, found: Found) -> None:
-    """Look up the tasks at the other ends of the edges."""
-    add_tasks(store, [edge.parent if to_parents else edge.child for edge, _, _ in page.edges], found)
 
 
 def add_tasks(store: Store, refs: list[TaskRef], found: Found) -> None:
@@ -186,10 +191,11 @@ def add_tasks(store: Store, refs: list[TaskRef], found: Found) -> None:
     found.awaited |= awaited
 
 
-def _fill_released(store: Store, page: FoundEdges, found: Found) -> None:
-    """Read the specs of tasks that wait for this edge only; what is not read now is read before it is handed out."""
-    children = [found.tasks.get(edge.child) for edge, mark, _ in page.edges if not mark.state]
-    waiting = [task for task in children if task is not None and task.links is not None and task.links.missing == 1]
+def _fill_released(store: Store, pages: Sequence[FoundEdges], found: Found) -> None:
+    """Read the specs of tasks that wait for these edges only; what is not read now is read before it is handed out."""
+    told = Counter(edge.child for page in pages for edge, mark, _ in page.edges if not mark.state)
+    children = [(found.tasks.get(ref), count) for ref, count in told.items()]
+    waiting = [task for task, count in children if task is not None and task.links and task.links.missing <= count]
     size = 0
     for some in growing_chunks(waiting):
         keys = [layout.seq_key(task.project, task.seq) for task in some]

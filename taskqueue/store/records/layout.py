@@ -23,7 +23,7 @@
 | outcomes | session, n % OUTCOME_WINDOW | n, the answer as it was sent |
 | log | number (8 bytes) | ChangeRecord |
 | parents | child, parent | state of the edge (1 byte), its number (8 bytes) |
-| children | parent, child | nothing |
+| children | parent, child | the same |
 | propagations | number (8 bytes) | kind, project, taskid, after |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 

@@ -45,9 +45,9 @@ def _add_edges(batch: Batch, writes: WriteSet) -> None:
             batch.deletes[layout.PARENTS].append(to_parent)
             batch.deletes[layout.CHILDREN].append(to_child)
             continue
-        batch.puts[layout.PARENTS].append((to_parent, encode_mark(mark)))
-        if edge in writes.new_edges:
-            batch.puts[layout.CHILDREN].append((to_child, b""))
+        value = encode_mark(mark)
+        batch.puts[layout.PARENTS].append((to_parent, value))
+        batch.puts[layout.CHILDREN].append((to_child, value))
     for number in writes.dropped_edges:
         start, end = layout.project_key(number), layout.project_key(number + 1)
         batch.drops += [(layout.PARENTS, start, end), (layout.CHILDREN, start, end)]

@@ -9,7 +9,7 @@ of a deleted project has one order only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from taskqueue.core.tasks.links import UNSATISFIED, Edge, Mark, TaskRef
@@ -39,8 +39,8 @@ class EdgeCheck:
     def parents(self, page: Sequence[Entry]) -> None:
         """Check a page of the edges to parents."""
         edges = self._edges(layout.PARENTS, page, lambda pair: Edge(*pair))
-        self._find_others(layout.PARENTS, edges)
         values = dict(page)
+        self._find_others(layout.PARENTS, edges, values)
         for key, edge in edges:
             mark = self._read(layout.PARENTS, key, decode_mark, values[key])
             if edge.child != self._child:
@@ -52,7 +52,8 @@ class EdgeCheck:
 
     def children(self, page: Sequence[Entry]) -> None:
         """Check a page of the edges to children."""
-        self._find_others(layout.CHILDREN, self._edges(layout.CHILDREN, page, lambda pair: Edge(pair[1], pair[0])))
+        edges = self._edges(layout.CHILDREN, page, lambda pair: Edge(pair[1], pair[0]))
+        self._find_others(layout.CHILDREN, edges, dict(page))
 
     def finish(self) -> None:
         """Compare what was counted with what the last child says."""
@@ -78,14 +79,16 @@ class EdgeCheck:
         pairs = [(key, self._read(family, key, tasks_of, key)) for key, _ in page]
         return [(key, edge_of(pair)) for key, pair in pairs if pair is not None]
 
-    def _find_others(self, family: Family, edges: Sequence[tuple[bytes, Edge]]) -> None:
-        """Check that the edges are there in the other order, too."""
+    def _find_others(self, family: Family, edges: Sequence[tuple[bytes, Edge]], own: Mapping[bytes, bytes]) -> None:
+        """Check that the edges are the same in the other order; ``own``: their values by key."""
         other, place = (layout.CHILDREN, 1) if family == layout.PARENTS else (layout.PARENTS, 0)
         values = self._store.get(other, [edge_keys(edge)[place] for _, edge in edges])
         for (key, edge), value in zip(edges, values, strict=True):
             both = {edge.child.project, edge.parent.project} <= set(self._projects)
             if value is None and both:
                 self._note(family, key, f"the edge is not among the {other}", edge.child.taskid)
+            elif value is not None and value != own[key]:
+                self._note(family, key, f"the edge has another mark among the {other}", edge.child.taskid)
 
     def _task(self, ref: TaskRef) -> Task | None:
         """The task as it is: while it is processing its lease says so."""
