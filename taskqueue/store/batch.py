@@ -89,7 +89,7 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
         if (old_key != key or old_state != state) and old_state:
             delete_place[old_state](project + old_key.to_bytes(KEY_BYTES, "big"))
         has_new_seq = not old_state or old_seq != seq
-        if state != PROCESSING or (not task.unlisted and (has_new_seq or old_state not in WAITING)):
+        if state != PROCESSING or (not task.unlisted and (has_new_seq or spec_changed or old_state not in WAITING)):
             put_id((project + task.taskid.encode(), record))
         put_place[state]((project + place, _order_value(task, state, record, errors)))
         if has_new_seq or spec_changed:

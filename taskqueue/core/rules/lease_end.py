@@ -73,6 +73,8 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
     elif item.ok and (task.state == READY or task.state == DELAYED):
         turn.touch(project)
         task.crashes = 0
+        # Its record by taskid has to tell of this, also if the very turn has it run again, and hands it out.
+        task.write_anew(turn.spec_of(task))
         _succeed(turn, project, task, AttemptRecord(turn.now.wall, "success", session.label))
     else:
         return "stale"

@@ -11,6 +11,7 @@ from msgspec import Raw
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fields import MAX_RESULT_BYTES, NIL
 from taskqueue.protocol.replies import DoneReply, ItemError
+from taskqueue.protocol.requests import Hello, TaskRetry
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, World, packed, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, HOUR, MINUTE, bring, rest, run_out
@@ -150,6 +151,29 @@ def test_a_late_success_brings_its_result(world: World) -> None:
     assert fetcher.done("a", result=packed("late")) == "done"
 
     assert (world.show("a").state, result_of(world)) == ("success", "late")
+
+
+@pytest.mark.parametrize("recurring", [{}, {"auto_recrawl": True, "age": HOUR}])
+@pytest.mark.parametrize("before", [None, "old"])
+@pytest.mark.parametrize("brought", [None, "new"])
+def test_the_result_of_a_late_success_is_known_of_a_task_that_the_same_turn_runs_again(
+    world: World, before: str | None, brought: str | None, recurring: dict[str, Any]
+) -> None:
+    fetcher = bring_result(world, before)
+    world.push("news", task("a", timeout=30.0, **FORCE, **recurring))
+    fetcher.hello()
+    run_out(world, fetcher, 40.0)
+    late = fetcher.answers(fetcher.finished("a", result=packed(brought)))
+    retry = TaskRetry(session="person", n=world.n(), project="news", taskids=["a"])
+    hello = Hello(session="other", n=world.n(), capacity=1)
+
+    world.turn(late, retry, hello)
+
+    assert (world.show("a").state, result_of(world)) == ("processing", brought)
+    world.restart()
+    assert result_of(world) == brought
+    world.do("clear")
+    assert stored_results(world) == 0
 
 
 @pytest.mark.parametrize("forget", [False, True])
