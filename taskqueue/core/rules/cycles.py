@@ -36,7 +36,7 @@ from taskqueue.protocol.requests import Incoming, NewTasks
 
 EDGES_A_TURN: Final = 4096
 
-READ_A_TURN: Final = 1024
+READ_A_TURN: Final = 512
 """Edges read for each direction in a turn, at which others are looked at that were read before."""
 
 TRIES_MOST: Final = 3

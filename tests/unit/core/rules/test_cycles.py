@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
+
+import pytest
 
 from taskqueue.core.projects.waiting_pushes import WAITING_MOST
 from taskqueue.core.rules import cycles
@@ -58,6 +61,13 @@ def edges(world: World) -> set[tuple[str, str]]:
 def walked(world: World) -> bool:
     """Whether the last turn searched."""
     return bool(world.needs.walks)
+
+
+@pytest.fixture
+def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn reads 16 edges in each direction, instead of hundreds."""
+    monkeypatch.setattr(cycles, "READ_A_TURN", 16)
+    monkeypatch.setattr(cycles, "EDGES_A_TURN", 128)
 
 
 def begin_search(world: World, session: str = "producer") -> NewTasks:
@@ -207,13 +217,12 @@ def test_a_chain_in_reverse_is_not_searched(world: World) -> None:
         assert not world.scheduler._state.waiting_pushes.pending
 
 
-def test_a_search_ends_with_the_smaller_side(make_world: MakeWorld) -> None:
-    world = make_world()
-    push(world, waiting("parent", "end"), *(waiting(f"child{number}", "hub") for number in range(3000)))
+def test_a_search_ends_with_the_smaller_side(world: World, small_turns: None) -> None:
+    push(world, waiting("parent", "end"), *(waiting(f"child{number}", "hub") for number in range(200)))
     world.turn(world.new_tasks("news", waiting("hub", "parent")))
     world.settle()
 
-    assert len(edges(world)) == 3002
+    assert len(edges(world)) == 202
     assert world.wakes <= 6
 
 
@@ -355,21 +364,35 @@ def test_a_cycle_that_vanishes_while_it_is_found_is_none(world: World) -> None:
     assert outcomes(answers_to(world, request)[0]) == ["new"]
 
 
-def test_a_graph_that_is_too_large_is_not_searched_to_the_end(world: World, monkeypatch: Any) -> None:
+def test_a_graph_that_is_too_large_is_not_searched_to_the_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cycle_search, "EDGES_MOST", 50)
     push(world, *(waiting(f"t{number}", f"t{number + 1}") for number in range(100)))
 
     assert "graph-too-large" in waits(world, "t100", "t0")
 
 
-def test_a_turn_reads_a_bounded_number_of_edges(make_world: MakeWorld) -> None:
-    world = make_world()
-    push(world, *(waiting(f"t{number}", f"t{number + 1}") for number in range(5000)))
-    world.turn(world.new_tasks("news", waiting("t5000", "t0")))
+def test_a_chain_in_an_order_of_chance_costs_few_edges_a_task(world: World) -> None:
+    chain = [waiting(f"t{number}", f"t{number + 1}") for number in range(200)]
+    Random(1).shuffle(chain)
+    read = 0
+    for first in range(0, 200, 40):
+        world.turn(world.new_tasks("news", *chain[first : first + 40]))
+        while world.next_wake() <= world.elapsed:
+            world.turn()
+            read += sum(len(page.edges) for walk in world.found.walks for page in walk.values())
+
+    assert len(edges(world)) == 200
+    assert read <= 10 * 200
+
+
+def test_a_turn_reads_a_bounded_number_of_edges(world: World, small_turns: None) -> None:
+    assert 2 * cycles.READ_A_TURN < cycles.EDGES_A_TURN
+    push(world, *(waiting(f"t{number}", f"t{number + 1}") for number in range(100)))
+    world.turn(world.new_tasks("news", waiting("t100", "t0")))
     read = []
     while world.next_wake() <= world.elapsed:
         world.turn()
         read.append(sum(len(page.edges) for walk in world.found.walks for page in walk.values()))
 
-    assert max(read) <= cycles.EDGES_A_TURN
-    assert len(read) <= 12
+    assert max(read) <= 2 * cycles.READ_A_TURN
+    assert len(read) >= 5
