@@ -16,14 +16,16 @@ module). The star and the cycle are the same in both, so they are measured once,
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from benchmarks.dependencies import scenes
-from benchmarks.dependencies.graphs import Outcome
 from benchmarks.dependencies.systems import CONTENDERS, OURS, Contender
 from benchmarks.harness import Column, Plot, Ratio, Report, alternate, parser
 
-SCENES: Final = ("rate", "star", "together", "workers", "servers", "cycle")
+FATES: Final = ("together", "workers", "servers")
+SCENES: Final = ("rate", "star", *FATES, "cycle")
 CRASH_JOINS: Final = 100
 FEWEST_JOINS: Final = 10
 MB: Final = 1e6
@@ -40,17 +42,18 @@ def main() -> None:
             faults.missing(contender.label, why)
             continue
         joins = max(FEWEST_JOINS, int(options.joins * contender.part))
-        if "rate" in options.scenes:
-            add_rates(figures, contender, joins)
-        for scene in ("together", "workers", "servers"):
-            if scene in options.scenes:
-                add(faults, contender, fates(scene, contender, min(joins, CRASH_JOINS)))
-        if number == 1 and contender.safe and "star" in options.scenes:
-            add_star(figures, contender, options.children)
-        if number == 1 and contender.safe and "cycle" in options.scenes:
-            faults.note(f"A cycle, {contender.system}: {scenes.cycle(contender)}.")
-    for report in (figures, faults):
-        report.finish(options)
+        for scene in options.scenes:
+            if scene == "rate" and contender.rated:
+                add(figures, contender, partial(rates, contender, joins))
+            elif scene in FATES:
+                add(faults, contender, partial(fates, scene, contender, min(joins, CRASH_JOINS)))
+            elif scene == "star" and contender.safe and number == 1:
+                add(figures, contender, partial(star, contender, options.children))
+            elif scene == "cycle" and contender.safe and number == 1:
+                faults.note(f"A cycle, {contender.system}: {scenes.cycle(contender)}.")
+    for report, shown in ((figures, ("rate", "star")), (faults, (*FATES, "cycle"))):
+        if not set(shown).isdisjoint(options.scenes):
+            report.finish(options)
 
 
 def parse() -> argparse.Namespace:
@@ -64,42 +67,45 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def add_rates(report: Report, contender: Contender, joins: int) -> None:
+def rates(contender: Contender, joins: int) -> dict[str, float]:
     """Tasks a second with edges and without."""
-    try:
-        with_edges, without = scenes.rate(contender, "joins", joins), scenes.rate(contender, "plain", joins)
-    except scenes.Lost as lost:
-        report.note(f"A round without a rate, {contender.label}: {lost}.")
-        return
-    add(report, contender, {"joins": with_edges, "plain": without, "share": 100 * with_edges / without})
+    with_edges, without = scenes.rate(contender, "joins", joins), scenes.rate(contender, "plain", joins)
+    return {"joins": with_edges, "plain": without, "share": 100 * with_edges / without}
+
+
+def star(contender: Contender, children: int) -> dict[str, float]:
+    """Seconds and megabytes of one parent with many children."""
+    seen = scenes.star(contender, children)
+    sizes = {"server": seen.server_bytes, "worker": seen.worker_bytes, "client": seen.client_bytes}
+    seconds = {"submit": seen.submit_seconds, "release": seen.release_seconds}
+    return seconds | {name: size / MB for name, size in sizes.items() if size}
 
 
 def fates(scene: str, contender: Contender, joins: int) -> dict[str, float]:
-    """What became of the children, in percent, and the longest that one waited."""
-    outcome: Outcome = (
-        scenes.together(contender, joins) if scene == "together" else scenes.crash(contender, joins, scene)  # type: ignore[arg-type]
-    )
+    """What became of the children, in percent, and the longest that one waited.
+
+    Raises:
+        SystemExit: one ran before its parents.
+    """
+    if scene == "together":
+        outcome = scenes.together(contender, joins)
+    else:
+        outcome = scenes.crash(contender, joins, "workers" if scene == "workers" else "servers")
     if outcome.early:
         raise SystemExit(f"{contender.label}: {outcome.early} children ran before their parents")
     once, again = (100 * count / joins for count in (outcome.once, outcome.again))
     return {f"{scene}-once": once, f"{scene}-again": again, f"{scene}-latest": outcome.latest}
 
 
-def add_star(report: Report, contender: Contender, children: int) -> None:
-    """One parent with many children."""
-    seen = scenes.star(contender, children)
-    if isinstance(seen, str):
-        report.note(f"One parent with {children:,} children, {contender.system}: {seen}.")
+def add(report: Report, contender: Contender, measure: Callable[[], dict[str, float]]) -> None:
+    """Measure, add it to the report, and say so; why, if there is nothing to add."""
+    try:
+        figures = measure()
+    except scenes.Lost as lost:
+        report.note(f"Without a figure, {contender.label}: {lost}.")
         return
-    seconds = {"submit": seen.submit_seconds, "release": seen.release_seconds}
-    sizes = {"server": seen.server_bytes, "worker": seen.worker_bytes, "client": seen.client_bytes}
-    add(report, contender, seconds | {name: size / MB for name, size in sizes.items()})
-
-
-def add(report: Report, contender: Contender, figures: dict[str, float]) -> None:
-    """Add to the report, and say so."""
     report.add(contender.label, figures)
-    print(f"{contender.label:<20}", "  ".join(f"{key} {value:,.1f}" for key, value in figures.items()), flush=True)
+    print(f"{contender.label:<16}", "  ".join(f"{key} {value:,.1f}" for key, value in figures.items()), flush=True)
 
 
 def _figures(children: int) -> Report:
@@ -109,8 +115,8 @@ def _figures(children: int) -> Report:
         "Tasks that wait for others, tasks a second",
         "python -m benchmarks.dependencies",
         [
-            Column("joins", "joins", "tasks/s"),
-            Column("plain", "without edges", "tasks/s"),
+            Column("joins", "joins", "tasks/s", 1),
+            Column("plain", "without edges", "tasks/s", 1),
             Column("share", "share", "%"),
             Column("submit", f"{children:,} children: submitted", "s", 1),
             Column("release", "released", "s", 1),

@@ -25,7 +25,7 @@ from benchmarks.peers.ordinary import ROOT, SLOTS
 NEEDS: Final = ("airflow",)
 BRINGS: Final = False
 DAG: Final = "bench"
-PARSE_SECONDS: Final = 600
+PARSE_SECONDS: Final = 300
 LOOK_SECONDS: Final = 0.2
 HEARTBEAT_SECONDS: Final = 3 * SILENT_SECONDS
 """Of the default's 300; with 10, tasks that start slowly on a busy machine are run twice."""

@@ -1,8 +1,8 @@
 """Luigi: ``requires``, a file for each task that is done, luigid as the central scheduler, and one run with SLOTS
-processes. Whoever starts a run brings the graph, so a run that was killed is started again, as cron does.
+processes. Whoever starts a run brings the graph.
 
-As its manual begins: a run ends when nothing is left to it. Set up to survive: it stays while others have tasks of its
-graph, and a task of a run that fell silent is given to another.
+As its manual begins: a run ends when nothing is left to it, and one that was killed is started again, once. Set up to
+survive: it stays while others have tasks of its graph, and one that has ended too early is started again, as cron does.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Task(luigi.Task):  # type: ignore[misc]
 def prepare() -> None:
     """See ``System``."""
     (FOLDER / "done").mkdir()
-    scheduler = f"[scheduler]\nworker_disconnect_delay = {SILENT_SECONDS}\n"
-    CONFIG.write_text(f"{scheduler}[worker]\nkeep_alive = {str(SAFE).lower()}\n")
+    waits = f"worker_disconnect_delay = {SILENT_SECONDS}\nretry_delay = {SILENT_SECONDS}\nprune_on_get_work = true\n"
+    CONFIG.write_text(f"[scheduler]\n{waits}[worker]\nkeep_alive = {str(SAFE).lower()}\n")
 
 
 def servers() -> list[list[str]]:

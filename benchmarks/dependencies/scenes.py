@@ -10,7 +10,7 @@ cycle      what is said to one, and what becomes of it
 from __future__ import annotations
 
 import time
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from benchmarks import processes
 from benchmarks.dependencies.graphs import Kind, Outcome, graph, outcome
@@ -22,12 +22,12 @@ CRASH_TAKES: Final = "0.05"
 DOWN_SECONDS: Final = 1.0
 AFTER_SECONDS: Final = 3.0
 """In which a child that ran once might run again; and a task of a cycle at all."""
-STAR_SECONDS: Final = 600.0
+STAR_SECONDS: Final = 240.0
 """After which a star that is not released is left."""
 
 
 class Lost(Exception):
-    """A round gives no rate."""
+    """A scene gives no figures; the text says why."""
 
 
 class Star(NamedTuple):
@@ -79,19 +79,23 @@ def crash(contender: Contender, count: int, victims: Literal["workers", "servers
         return _seen(stage)
 
 
-def star(contender: Contender, count: int) -> Star | str:
-    """One parent with so many children; a text: how far it came in STAR_SECONDS."""
+def star(contender: Contender, count: int) -> Star:
+    """One parent with so many children.
+
+    Raises:
+        Lost: it was refused, or not released in STAR_SECONDS.
+    """
     with Stage(contender, Drawn("star", count)) as stage:
         began_at, client_bytes = time.time(), 0
         if not stage.brings:
-            submitted = processes.printed(stage.submit())
+            submitted = _submitted(stage)
             began_at, client_bytes = submitted["began_at"], submitted["peak_bytes"]
         submitted_at = time.time()
         stage.start_workers()
         until = time.monotonic() + STAR_SECONDS
         while (released := stage.released()) < count:
             if time.monotonic() > until:
-                return f"{released:,} of {count:,} children were released in {STAR_SECONDS:.0f} s"
+                raise Lost(f"{released:,} children were released {STAR_SECONDS:.0f} s after the workers' start")
         released_at, parent_at = time.time(), stage.rows()[0].at
         submit_seconds = (parent_at if stage.brings else submitted_at) - began_at
         return Star(submit_seconds, released_at - parent_at, *stage.peak_bytes(), client_bytes)
@@ -119,7 +123,19 @@ def _begun(stage: Stage) -> float:
     if stage.brings:
         return began_at
     stage.settle()
-    return float(processes.printed(stage.submit())["began_at"])
+    return float(_submitted(stage)["began_at"])
+
+
+def _submitted(stage: Stage) -> dict[str, Any]:
+    """What the process that submitted the graph has printed.
+
+    Raises:
+        Lost: the graph was refused.
+    """
+    printed = processes.printed(stage.submit())
+    if printed["said"] != "accepted":
+        raise Lost(printed["said"])
+    return printed
 
 
 def _seen(stage: Stage) -> Outcome:
@@ -129,6 +145,8 @@ def _seen(stage: Stage) -> Outcome:
     since, seen = time.monotonic(), 0
     while missing and time.monotonic() - since < stage.contender.quiet_seconds:
         time.sleep(LOOK_SECONDS)
+        if stage.brings and stage.contender.safe and stage.rests():
+            stage.start_workers()
         if (run := stage.run()) != seen:
             missing -= {row.taskid for row in stage.rows()}
             since, seen = time.monotonic(), run

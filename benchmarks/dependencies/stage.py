@@ -96,6 +96,10 @@ class Stage:
         """Start what runs the tasks."""
         self._workers = self._started(self.ask("workers"))
 
+    def rests(self) -> bool:
+        """No worker is left."""
+        return all(worker.poll() is not None for worker in self._workers)
+
     def settle(self) -> None:
         """Wait until all have started, which shows in that they rest; SETTLE_LIMIT_SECONDS at most."""
         until = time.monotonic() + SETTLE_LIMIT_SECONDS
