@@ -20,7 +20,7 @@ from taskqueue.protocol.fields import (
     TaskId,
     TaskReport,
 )
-from taskqueue.protocol.requests import AnyRequest, Done, Flaws, NewTasks
+from taskqueue.protocol.requests import AnyRequest, Done, Flaws, FlowStage, NewTasks
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
 """So many characters are never too many bytes."""
@@ -43,6 +43,8 @@ def check_taskids(request: AnyRequest) -> Flaws:
         _check_new_tasks(request.tasks, (), flaws)
     elif isinstance(request, Done):
         _check_reports(request.tasks, flaws)
+    elif isinstance(request, FlowStage):
+        _check_staged(request.tasks)
     elif (field := _NAMING.get(type(request))) is not None:
         _refuse_long(getattr(request, field), field)
     return flaws
@@ -80,6 +82,15 @@ def check_edges(edges: int) -> None:
     """
     if edges > MAX_EDGES:
         raise Rejected("too-large", f"depends_on: more than {MAX_EDGES} tasks to wait for in one message")
+
+
+def _check_staged(tasks: list[NewTask]) -> None:
+    edges = 0
+    for index, task in enumerate(tasks):
+        edges += len(task.depends_on)
+        if flaw := taskids_flaw(task, item_name((index,))):
+            raise Rejected("malformed", flaw)
+    check_edges(edges)
 
 
 def _check_reports(items: list[TaskReport | None], flaws: Flaws) -> None:

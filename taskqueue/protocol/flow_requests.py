@@ -65,7 +65,7 @@ class FlowList(Request, tag="flow-list"):
 
     Attributes:
         project: of this one only; empty: of all.
-        after: flows after this one, ``project/flow``; who pages goes on so.
+        after: flows after this one, ``PROJECT/FLOW``; who pages goes on so.
     """
 
     project: GroupName = ""

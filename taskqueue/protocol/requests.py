@@ -1,5 +1,5 @@
 """Requests of people and tools, as values without methods. Field types: ``fields``; ``crawl_requests`` has the requests
-of producers and fetchers.
+of producers and fetchers, ``flow_requests`` those about flows.
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ from taskqueue.protocol.fields import (
     Setting,
     TaskId,
 )
+from taskqueue.protocol.flow_requests import FlowCancel as FlowCancel
+from taskqueue.protocol.flow_requests import FlowList as FlowList
+from taskqueue.protocol.flow_requests import FlowShow as FlowShow
+from taskqueue.protocol.flow_requests import FlowStage as FlowStage
+from taskqueue.protocol.flow_requests import FlowSubmit as FlowSubmit
+from taskqueue.protocol.flow_requests import FlowTasks as FlowTasks
 
 Part = Annotated[str, Meta(max_length=64)]
 """Of a name; its case does not matter."""
@@ -341,7 +347,8 @@ class Verify(Request, tag="verify"):
 AnyRequest = (
     Hello | NewTasks | Done | Extend | Release | Status | Fetchers | FetcherShow | FetcherDo | Stats | StatsHistory
     | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
-    | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | OperationShow | OperationList | Log | Verify
+    | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | OperationShow | OperationList | FlowStage
+    | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | Log | Verify
 )  # fmt: skip
 
 

@@ -186,6 +186,14 @@ def test_a_long_taskid_of_an_outcome_or_a_follow_up_is_a_flaw(others: list[dict[
     assert flaws[1, 0] == "tasks[1].new[0].taskid: expected at most 128 bytes of utf-8"
 
 
+def test_a_too_long_taskid_of_a_flow_refuses_the_message() -> None:
+    tasks = [TASK, {**TASK, "taskid": "é" * 65}]
+
+    refused = rejection(frame("flow-stage", project="p", flow="f", first=0, tasks=tasks))
+
+    assert refused.reason == "tasks[1].taskid: expected at most 128 bytes of utf-8"
+
+
 @pytest.mark.parametrize(
     ("type_", "fields"),
     [
