@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskqueue.core.admin import failure_counts, operations
+from taskqueue.core.admin import failure_counts, flow_steps, operations
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rules import RULES
 from taskqueue.core.rules import (
@@ -60,6 +60,7 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     failure_counts.need(turn, wanted)
     propagation.need(turn, wanted)
     cycles.need(turn, wanted)
+    flow_steps.need(turn, wanted)
     for each in incoming:
         _need_for(turn, each, wanted)
     _need_low(state, wanted)

@@ -9,6 +9,7 @@ from taskqueue.core.admin import (
     change_log,
     draining,
     failure_counts,
+    flow_requests,
     invariants,
     operations,
     project_requests,
@@ -23,7 +24,7 @@ from taskqueue.protocol.requests import AnyRequest
 
 _MODULES: Final = (
     push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_parents, task_list, why,
-    operations, failure_counts, change_log, draining, invariants,
+    operations, failure_counts, flow_requests, change_log, draining, invariants,
 )  # fmt: skip
 
 ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)

@@ -17,6 +17,7 @@ from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.rules import flows
 from taskqueue.core.rules.registry import add_project, make_project, use_settings
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, check, merge
@@ -37,6 +38,10 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
     _load_projects(turn, loaded)
     _load_leases(turn, loaded)
     state.operations.load(Operation(each, loaded.members.get(each.progress.id, [])) for each in loaded.operations)
+    for flow in state.flows.by_number.values():
+        flows.note(state, flow)
+        if not flow.record.is_accepted:
+            state.wall_timers.note(("stage", flow.number), flow.record.staged_at + flows.STAGE_SECONDS)
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
         state.session(record.session, now).saved_at = record.heard_at
     state.wall_timers.note(("failures", 0), state.failures.old_at)

@@ -17,6 +17,7 @@ from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects.connections import Connections
 from taskqueue.core.projects.failure_groups import FailureCount
 from taskqueue.core.projects.fair_queue import FairQueue
+from taskqueue.core.projects.flow_table import FlowTable
 from taskqueue.core.projects.grand_totals import GrandTotals
 from taskqueue.core.projects.operation_table import OperationTable
 from taskqueue.core.projects.pending_work import PendingWork
@@ -52,11 +53,14 @@ BootOfProject = Literal["lease", "bucket", "wait", "counters"]
 WallOfProject = Literal["due", "check", "hours", "project_hold", "retention"]
 OfSession = Literal["silence", "forget", "fetcher_rest"]
 BootKey = (
-    tuple[BootOfProject, int] | tuple[OfSession, str] | tuple[Literal["shared"], str] | tuple[Literal["operation"], int]
+    tuple[BootOfProject, int]
+    | tuple[OfSession, str]
+    | tuple[Literal["shared"], str]
+    | tuple[Literal["operation", "flow"], int]
 )
 """A kind of timer of the boot clock, and the project's number, the session, the bucket or the operation it is of."""
-WallKey = tuple[WallOfProject, int] | tuple[Literal["failures"], int]
-"""A kind of timer of the wall clock, and the number of its project; 0 for the single timer of ``failures``."""
+WallKey = tuple[WallOfProject, int] | tuple[Literal["failures", "stage"], int]
+"""A kind of timer of the wall clock, and the number of its project or flow; 0 for the single timer of ``failures``."""
 DueAt = Callable[["State", BootKey | WallKey], float]
 """When the thing behind a key is due on its clock; inf: never, or it is no more. What ``timers`` says."""
 
@@ -86,6 +90,7 @@ class State:
         drained: names of fetchers that get no new tasks, in the order in which they were drained.
         propagations: what is to be told along the edges of tasks.
         waiting_pushes: pushes that wait until it is known whether they close a cycle.
+        flows: all of them.
     """
 
     def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, due_at: DueAt) -> None:
@@ -119,6 +124,7 @@ class State:
         self.drained = dict.fromkeys(loaded.drained)
         self.waiting_pushes = WaitingPushes()
         self.propagations = PropagationQueue(loaded.first_propagation, loaded.last_propagation)
+        self.flows = FlowTable(loaded.next_flow, loaded.flows)
         self._n = Token(loaded.epoch << EPOCH_SHIFT)
 
     # ------------------------------------------------------------------------------------ numbers, projects

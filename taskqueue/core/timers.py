@@ -14,16 +14,17 @@ from math import inf
 from typing import Final, NamedTuple, TypeVar
 
 from taskqueue.core.admin import operations
+from taskqueue.core.projects.flow import Flow
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import completion, fetchers, lease_end, statistics
+from taskqueue.core.rules import completion, fetchers, flows, lease_end, statistics
 from taskqueue.core.rules.eligibility import offer
 from taskqueue.core.state import BootKey, State, WallKey
 from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.core.turn_state import TurnState
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Corrupt, Rejected
 
 T = TypeVar("T")
 Find = Callable[[State, int | str], T | None]
@@ -132,6 +133,22 @@ def _answer_watchers(turn: TurnState, operation: Operation, budget: int) -> int:
     return 1
 
 
+def _answer_flow_watchers(turn: TurnState, flow: Flow, budget: int) -> int:
+    flows.tell(turn, flow, turn.now.boot)
+    turn.state.boot_timers.note(("flow", flow.number), flow.waiters.next_at())
+    return 1
+
+
+def _drop_stage(turn: TurnState, flow: Flow, budget: int) -> int:
+    flows.drop(turn, flow, Rejected("unknown-flow", "nobody has submitted it within an hour"))
+    return 1
+
+
+def _stage_due_at(state: State, flow: Flow) -> float:
+    """When a stage is dropped (unix seconds); inf: not while it is checked, and never once it is accepted."""
+    return inf if flow.record.is_accepted or flow.check is not None else flow.record.staged_at + flows.STAGE_SECONDS
+
+
 def _fall_silent(turn: TurnState, session: Session, budget: int) -> int:
     cost = 1 + len(session.leases)
     fetchers.fall_silent(turn, session)
@@ -229,6 +246,10 @@ def _operation(state: State, name: int | str) -> Operation | None:
     return state.operations.by_id.get(name) if isinstance(name, int) else None
 
 
+def _flow(state: State, name: int | str) -> Flow | None:
+    return state.flows.by_number.get(name) if isinstance(name, int) else None
+
+
 def _session(state: State, name: int | str) -> Session | None:
     return state.sessions.get(name) if isinstance(name, str) else None
 
@@ -244,6 +265,7 @@ TIMERS: Final[Mapping[str, Timer]] = {
     "wait": _of_project(lambda project: project.waiters.next_at(), _answer_waiters),
     "counters": _of_project(lambda project: project.save_at, _save),
     "operation": _of(_operation, lambda state, operation: operation.waiters.next_at(), _answer_watchers),
+    "flow": _of(_flow, lambda state, flow: flow.waiters.next_at(), _answer_flow_watchers),
     "shared": _of(_bucket, lambda state, bucket: bucket.token_at(), lambda turn, bucket, budget: 1),
     "silence": _of(_session, _silent_at, _fall_silent),
     "forget": _of(_session, _forgotten_at, _forget),
@@ -254,6 +276,7 @@ TIMERS: Final[Mapping[str, Timer]] = {
     "hours": _of_project(_opens_at, _look_again),
     "project_hold": _of_project(lambda project: min(project.holds.values(), default=inf), _look_again),
     "retention": _of_project(Project.old_at, _retire),
+    "stage": _of(_flow, _stage_due_at, _drop_stage),
     # What is old was looked up for this turn.
     "failures": Timer(lambda state, name: state.failures.old_at, lambda turn, name, budget: 1),
 }

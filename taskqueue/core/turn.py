@@ -13,6 +13,7 @@
              3. keep the appointments        leases that ran out, silent fetchers, tasks that are due
                 take a step of an operation  and one of what was cleared, and of what is old
                 tell children of ends        whoever waited for these only is ready
+                take a step of a flow        tasks of it are checked, made or ended
              4. hand out                     fair shares, each project at its pace
              5. settle                       heads trimmed, appointments made, records of what changed
 
@@ -26,7 +27,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from taskqueue.core import answers, lookups
-from taskqueue.core.admin import change_log, failure_counts, operations
+from taskqueue.core.admin import change_log, failure_counts, flow_steps, operations
 from taskqueue.core.parts.events import Event
 from taskqueue.core.rules import (
     answer_waiters,
@@ -36,6 +37,7 @@ from taskqueue.core.rules import (
     event_history,
     failures,
     fetchers,
+    flows,
     memory_limits,
     propagation,
     retention,
@@ -123,6 +125,7 @@ class Turn:
         keep_appointments(turn)
         propagation.step(turn)
         operations.step(turn)
+        flow_steps.step(turn)
         sweep.step(turn)
         retention.step(turn)
         event_history.step(turn)
@@ -150,6 +153,7 @@ def _offer(turn: TurnState) -> None:
 
 def _settle(turn: TurnState) -> None:
     state, writes = turn.state, turn.changes.writes
+    flows.settle(turn)
     for project in turn.dirty.values():
         queue = project.queue
         memory_limits.settle(state, project)

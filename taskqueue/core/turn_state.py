@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from taskqueue.core.parts.events import Event, EventKind
 from taskqueue.core.projects.failure_groups import FailureCount
+from taskqueue.core.projects.flow import Flow, FlowStep
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
@@ -54,9 +55,10 @@ class DueWork:
         paging, page: the operation that takes a step, and the page of tasks that it goes through, if any.
         old_failures: the page of failures that are old.
         counted: the request for failures that a page is counted for.
+        flow: the step that a flow takes.
     """
 
-    __slots__ = ("counted", "old_failures", "page", "paging", "retiring", "sweeping", "ticking")
+    __slots__ = ("counted", "flow", "old_failures", "page", "paging", "retiring", "sweeping", "ticking")
 
     def __init__(self) -> None:
         self.ticking: dict[int, Project] = {}
@@ -66,6 +68,7 @@ class DueWork:
         self.page: PageRef | None = None
         self.old_failures: FailuresRef | None = None
         self.counted: FailureCount | None = None
+        self.flow: FlowStep | None = None
 
 
 class TurnState:
@@ -85,15 +88,16 @@ class TurnState:
         freed: sessions that may have got free slots.
         drawn: shared buckets that it changed, to be written, by name.
         entered: numbers of projects that operations have come to.
+        changed_flows: by number, those of which it has changed anything.
+        flow_states: by the id of an object, the state in which a task of a flow has been counted.
         outgoing, events: what it says, to clients and to whoever minds the daemon.
         more: it leaves work undone because it was long enough.
         waiters_answered: how many waiting requests it has answered.
     """
 
     __slots__ = (
-        "asked", "changes", "clears", "dirty", "drawn", "due", "entered", "events", "found", "freed", "gives_parents",
-        "lists", "more",
-        "now", "outgoing", "state", "waiters_answered",
+        "asked", "changed_flows", "changes", "clears", "dirty", "drawn", "due", "entered", "events", "flow_states",
+        "found", "freed", "gives_parents", "lists", "more", "now", "outgoing", "state", "waiters_answered",
     )  # fmt: skip
 
     def __init__(self, state: State, now: Now) -> None:
@@ -110,6 +114,8 @@ class TurnState:
         self.freed: dict[str, Session] = {}
         self.drawn: dict[str, SharedBucket] = {}
         self.entered: dict[int, None] = {}
+        self.changed_flows: dict[int, Flow] = {}
+        self.flow_states: dict[int, int] = {}
         self.waiters_answered = 0
         self.outgoing: list[Outgoing] = []
         self.events: list[Event] = []

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.requests import TaskFilter
-from taskqueue.protocol.views import ParentView, TaskRow
+from taskqueue.protocol.views import FlowTaskView, ParentView, TaskRow
 
 _ENVELOPE_BYTES: Final = 1024
 """More than anything around a url and a body takes in a message."""
@@ -32,6 +32,9 @@ _ROW_BYTES: Final = 160
 
 _PARENT_BYTES: Final = 80
 """Bytes of a task that another one waits for besides its names and its result."""
+
+_INDEX_BYTES: Final = 8
+"""Bytes of a task that one of a flow waits for, besides its own texts."""
 
 _ATTEMPT_BYTES: Final = 64
 """Bytes of an attempt besides its error and its fetcher."""
@@ -69,6 +72,13 @@ def row_bytes(row: TaskRow) -> int:
 def parent_bytes(parent: ParentView) -> int:
     """Upper bound of the bytes of a task that another one waits for."""
     return _PARENT_BYTES + _CHARACTER_BYTES * (len(parent.project) + len(parent.taskid)) + len(parent.result)
+
+
+def flow_task_bytes(view: FlowTaskView) -> int:
+    """Upper bound of the bytes of a task of a flow."""
+    texts = len(view.taskid) + len(view.url)
+    texts += sum(len(each[0]) + len(each[1]) for each in view.depends_on if not isinstance(each, int))
+    return _ROW_BYTES + _INDEX_BYTES * len(view.depends_on) + _CHARACTER_BYTES * texts
 
 
 def attempt_bytes(fetcher: str, error: str, *, errors: int = 1) -> int:

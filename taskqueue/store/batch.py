@@ -23,6 +23,7 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.failures import failure_key
+from taskqueue.store.records.flows import add_flows
 from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import HAS_RESULT, join_links
 from taskqueue.store.records.link_writes import add_links
@@ -54,6 +55,8 @@ def batch_of(writes: WriteSet) -> Batch:
         batch.puts[META].append((layout.DRAINED_KEY, layout.encode(writes.drained)))
     if writes.edges or writes.linked or writes.awaited or writes.propagations or writes.dropped_edges:
         add_links(batch, writes)
+    if writes.flows or writes.dropped_flows:
+        add_flows(batch, writes)
     if writes.points or writes.slices or writes.dropped_slices:
         _add_points(batch, writes)
     return batch

@@ -26,6 +26,7 @@ from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record, stored_number
 from taskqueue.store.records.failures import failure_place
+from taskqueue.store.records.flows import decode_flow
 from taskqueue.store.records.format import META
 from taskqueue.store.records.histories import move_success_attempts
 from taskqueue.store.records.points import load_slices
@@ -99,6 +100,8 @@ class Ledger:
             last_propagation=self._propagation(self._store.scan_back),
             next_log=stored_number(self._store, layout.NEXT_LOG_KEY, FIRST_ENTRY),
             drained=self._drained(),
+            flows=self._all(layout.FLOWS, decode_flow),
+            next_flow=stored_number(self._store, layout.NEXT_FLOW_KEY, FIRST_ENTRY),
         )
 
     def find(self, needs: Needs) -> Found:

@@ -28,6 +28,7 @@ from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.edges import find_edges, find_propagations, read_tasks
 from taskqueue.store.records.expired import find_expired
 from taskqueue.store.records.failures import find_failures
+from taskqueue.store.records.flows import find_members, find_stages
 from taskqueue.store.records.histories import read_history
 from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.lists import find_list
@@ -71,6 +72,10 @@ def find(store: Store, needs: Needs) -> Found:
     found.walks = [walk(store, ref, found) for ref in needs.walks]
     if needs.propagations is not None:
         find_propagations(store, needs.propagations, found)
+    if needs.stages:
+        find_stages(store, needs.stages, found)
+    if needs.members:
+        find_members(store, needs.members, found)
     for part in needs.log:
         found.log.update((entry.number, entry) for entry in _log(store, part))
     return found

@@ -20,6 +20,7 @@ from msgspec.structs import astuple
 from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.parts.windows import Counters
+from taskqueue.core.projects.flow import Flow
 from taskqueue.core.projects.pause import Pause
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waiters
@@ -77,6 +78,7 @@ class Project:
         shared: its shared bucket; ``virtual`` is its virtual time in it.
         cleared, swept_to: see ``ProjectRecord``.
         linked: it has had edges.
+        making: by number, flows that are being checked or made.
         keeps: retention in seconds of success, failed and cancelled; empty: for ever.
         cron, ticks: by job: its record, and when it runs next (unix seconds).
         waiters: requests that wait for its end.
@@ -85,8 +87,9 @@ class Project:
 
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "cron", "fetch", "finished", "finisher",
-        "has_limits", "holds", "hours", "keeps", "layers", "linked", "name", "number", "overrides", "overrides_bytes",
-        "pause", "queue", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
+        "has_limits", "holds", "hours", "keeps", "layers", "linked", "making", "name", "number", "overrides",
+        "overrides_bytes", "pause", "queue", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals",
+        "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
@@ -112,6 +115,7 @@ class Project:
         self.cleared = record.cleared
         self.swept_to = record.swept_to
         self.linked = record.linked
+        self.making: dict[int, Flow] = {}
         self.armed = record.armed
         self.finished = record.finished
         self.holds = record.holds
@@ -218,7 +222,28 @@ class Project:
 
     def is_done(self, now: Wall) -> bool:
         """Whether nothing keeps it from being finished at ``now`` (unix seconds)."""
-        return not self.queue.unfinished and not self.is_held(now)
+        return not self.queue.unfinished and not self.is_held(now) and not self.is_unrolling
+
+    def note_flow(self, flow: Flow) -> None:
+        """A flow of it is being checked or made, or no more."""
+        if flow.check is not None or flow.is_unrolling:
+            self.making[flow.number] = flow
+        else:
+            self.making.pop(flow.number, None)
+
+    def forget_flow(self, flow: Flow) -> None:
+        """A flow of it is no more."""
+        self.making.pop(flow.number, None)
+
+    @property
+    def is_unrolling(self) -> bool:
+        """Whether a flow is still to make tasks of it."""
+        return any(flow.is_unrolling for flow in self.making.values())
+
+    @property
+    def reserved(self) -> int:
+        """Tasks that flows are still to make, for which there is room."""
+        return sum(flow.reserved for flow in self.making.values())
 
     def arm(self) -> None:
         """If there are unfinished tasks, it will be finished when they have ended."""

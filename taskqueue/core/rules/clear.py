@@ -15,6 +15,7 @@ from __future__ import annotations
 from math import inf
 
 from taskqueue.core.projects.project import Project
+from taskqueue.core.rules import flows
 from taskqueue.core.rules.push import cancel
 from taskqueue.core.rules.registry import add_project, plan_cron, remove_project
 from taskqueue.core.tasks.task import LIVE, OVER
@@ -27,6 +28,7 @@ def clear(turn: TurnState, project: Project) -> None:
     turn.touch(project)
     if project.queue.live:
         _drop_live(turn, project)
+    flows.end_all(turn, project)
 
 
 def reset(turn: TurnState, project: Project) -> Project:
@@ -54,6 +56,7 @@ def _drop_live(turn: TurnState, project: Project) -> None:
         # Restarted in this very turn: the store has it as over, where it would still be counted.
         if task.state in LIVE and task.kept_state in OVER:
             cancel(turn, project, task)
+    flows.count(turn)
     for task in list(queue.processing.leased.values()):
         turn.revoke(task)
     changes.drop_live(project.number, queue.tasks.values())

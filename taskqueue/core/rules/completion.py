@@ -43,7 +43,7 @@ def note(turn: TurnState, project: Project) -> None:
         project.holds = {session: until for session, until in project.holds.items() if until > turn.now.wall}
         state.wall_timers.note(("project_hold", project.number), min(project.holds.values(), default=inf))
     project.arm()
-    if project.armed and not project.queue.unfinished and not project.holds:
+    if project.armed and not project.queue.unfinished and not project.holds and not project.is_unrolling:
         state.pending.finish(project)
         turn.more = True
     if not project.armed and not project.holds:

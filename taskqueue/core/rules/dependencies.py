@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskqueue.core.projects.project import Project
+from taskqueue.core.rules import flows
 from taskqueue.core.tasks.links import POLICIES, SATISFIED, UNSATISFIED, Edge, Links, Mark
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import CANCELLED, FAILED, SUCCESS, Lease, Task
@@ -30,6 +31,8 @@ def need(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> Non
         parent = by_name.get(name)
         if parent is not None and taskid not in parent.queue.tasks:
             wanted.tasks.append(TaskRef(parent.number, taskid))
+            if parent.making:
+                flows.need(parent, taskid, wanted)
 
 
 def make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
@@ -118,6 +121,9 @@ def _check(turn: TurnState, project: Project, item: NewTask) -> None:
             raise Rejected("unknown-project", f'depends_on: there is no project "{name}"')
         if name == project.name and taskid == item.taskid:
             raise Rejected("malformed", f"depends_on: {taskid} → {taskid}: it would wait for itself")
+        of = turn.state.projects.by_name[name]
+        if of.making:
+            flows.await_task(turn, of, taskid)
 
 
 def _await(turn: TurnState, ref: TaskRef) -> None:

@@ -182,7 +182,7 @@ def _fail(turn: TurnState, found: FoundEdge, number: int) -> None:
     if links.on_failure == RUN:
         _satisfy(turn, found, number, OVERLOOKED)
     elif links.on_failure == FAIL and links is child.links and child.state == BLOCKED:
-        _fail_upstream(turn, child, found.edge.parent)
+        fail_upstream(turn, child, _name(turn, child, found.edge.parent))
 
 
 def _unsatisfied(turn: TurnState, found: FoundEdge, number: int) -> tuple[Task | None, Links | None, Mark]:
@@ -213,13 +213,14 @@ def _release(turn: TurnState, project: Project, child: Task) -> None:
     turn.state.want_held(project, child)
 
 
-def _fail_upstream(turn: TurnState, child: Task, parent: TaskRef) -> None:
+def fail_upstream(turn: TurnState, child: Task, parent: str) -> None:
+    """A task fails because one that it waits for has: the ``parent``, as people call it."""
     project = turn.state.projects.by_number[child.project]
     turn.touch(project)
     project.totals.failed += 1
     project.queue.finish(turn.changes, child, FAILED, turn.now.wall)
     child.token = NO_TOKEN
-    turn.note_attempt(child, AttemptRecord(turn.now.wall, "upstream", error=f"upstream: {_name(turn, child, parent)}"))
+    turn.note_attempt(child, AttemptRecord(turn.now.wall, "upstream", error=f"upstream: {parent}"))
 
 
 def _name(turn: TurnState, child: Task, parent: TaskRef) -> str:

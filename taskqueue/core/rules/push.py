@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
-from taskqueue.core.rules import cycles, dependencies
+from taskqueue.core.rules import cycles, dependencies, flows
 from taskqueue.core.rules.registry import project_for_push
 from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
@@ -75,6 +75,8 @@ def need_tasks(turn: TurnState, name: str, items: Iterable[NewTask | None], want
         project = projects.get(item.project) if item.project else default
         if project is not None and item.taskid not in project.queue.tasks:
             wanted.tasks.append(TaskRef(project.number, item.taskid))
+            if project.making:
+                flows.need(project, item.taskid, wanted)
         if item.depends_on:
             turn.gives_parents = True
             if project is not None:
@@ -100,6 +102,8 @@ def take(
     outcome = decide(task, item.schedule, turn.now.wall)
     if outcome == "ignored" or (depth and depth > project.settings.max_depth):
         return "ignored"
+    if project.making and task is None and flows.is_promised(turn, project, item.taskid):
+        return "ignored"
     if project.has_limits and (outcome == "new" or outcome == "restarted"):
         is_awaited = TaskRef(project.number, item.taskid) in turn.changes.awaited
         _check_room(project, bounded=bounded and not is_awaited, is_new=outcome == "new")
@@ -114,7 +118,21 @@ def take(
     if item.depends_on and outcome != "merged" and outcome != "cancelled":
         cycles.check(turn, project, item, verdict)
     _carry_out(turn, project, task, item, outcome, depth)
+    if project.making and task is None:
+        flows.note_arrival(turn, project, item.taskid)
     return outcome
+
+
+def make(turn: TurnState, project: Project, item: NewTask) -> Task:
+    """Make an unknown task, for which there is room; what it waits for has been looked up.
+
+    Raises:
+        Rejected: it waits for itself, or for a task of an unknown project.
+    """
+    turn.touch(project)
+    task = _add(turn, project, item, 0)
+    project.arm()
+    return task
 
 
 def push(turn: TurnState, project: Project, taskid: str, url: str, template: Template) -> None:
@@ -200,9 +218,10 @@ def cancel(turn: TurnState, project: Project, task: Task) -> None:
 
 def _check_room(project: Project, *, bounded: bool, is_new: bool) -> None:
     settings, queue = project.settings, project.queue
-    if bounded and queue.live >= settings.max_queue:
+    reserved = project.reserved if project.making else 0
+    if bounded and queue.live + reserved >= settings.max_queue:
         raise Rejected("full", f'project "{project.name}" is full: max_queue is {settings.max_queue:g}')
-    if is_new and queue.known >= settings.max_tasks:
+    if is_new and queue.known + reserved >= settings.max_tasks:
         raise Rejected("full", f'project "{project.name}" is full: max_tasks is {settings.max_tasks:g}')
 
 
@@ -217,7 +236,7 @@ def _check_deferred(state: State, item: NewTask) -> None:
         )
 
 
-def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> None:
+def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> Task:
     links = dependencies.make_edges(turn, project, item) if item.depends_on else None
     task = Task(project.number, item.taskid, 0, 0, turn.state.next_number(), links=links)
     if turn.changes.left_overs:
@@ -225,6 +244,7 @@ def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> None:
     project.totals.new += 1
     task.describe(_spec(item, depth), apart=task.taskid == project.finisher)
     project.queue.put(turn.changes, task, due_at(item.schedule, turn.now.wall))
+    return task
 
 
 def _merge(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:

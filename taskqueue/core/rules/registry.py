@@ -11,6 +11,7 @@ from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.project import Project, new_record
 from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.rules import flows
 from taskqueue.core.rules.answer_waiters import answer
 from taskqueue.core.settings.jobs import NO_JOBS, CronJob
 from taskqueue.core.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
@@ -143,6 +144,7 @@ def remove_project(turn: TurnState, project: Project) -> None:
     state = turn.state
     for task in list(project.queue.processing.leased.values()):
         turn.revoke(task)
+    flows.forget_all(turn, project)
     state.projects.remove(project)
     turn.dirty.pop(project.number, None)
     state.pending.forget(project.number)

@@ -21,6 +21,7 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import FailuresRef, FoundFailures
 from taskqueue.core.tasks.links import Edge, Mark, Propagation
 from taskqueue.core.tasks.links import TaskRef as TaskRef
+from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
 from taskqueue.core.tasks.task import Spec, Task
 
 LOG_MOST: Final = 100_000
@@ -270,6 +271,8 @@ class Needs(Struct):
         parents: of tasks; these are looked up like ``tasks``, and their results like ``results``.
         propagations: those that take a step, with all that it needs.
         walks: edges of many tasks, several steps far; the children are looked up like ``tasks``.
+        stages: what was staged for flows.
+        members: whether taskids belong to flows.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -291,6 +294,8 @@ class Needs(Struct):
     parents: list[ParentsRef] = field(default_factory=list)
     propagations: PropagationsRef | None = None
     walks: list[WalkRef] = field(default_factory=list)
+    stages: list[StageRef] = field(default_factory=list)
+    members: list[MemberRef] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -353,6 +358,8 @@ class Found(Struct):
         edges, parents: by what was asked for.
         propagations: in the order of their numbers.
         walks: in the order in which they were asked for: the edges after each place that was come to.
+        stages: by what was asked for.
+        members: indices, by what was asked for; absent: it is no member.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -373,3 +380,5 @@ class Found(Struct):
     parents: dict[ParentsRef, FoundParents] = field(default_factory=dict)
     propagations: list[FoundPropagation] = field(default_factory=list)
     walks: list[dict[EdgePlace, FoundEdges]] = field(default_factory=list)
+    stages: dict[StageRef, FoundStage] = field(default_factory=dict)
+    members: dict[MemberRef, int] = field(default_factory=dict)

@@ -21,9 +21,9 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import KeptFailure
 from taskqueue.core.tasks.links import Edge, Mark, Propagation, TaskRef
 from taskqueue.core.tasks.needs import Old
-from taskqueue.core.tasks.task import Move, Task
+from taskqueue.core.tasks.task import STATES, Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
-from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.fields import NewTask, Setting
 from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
 
 
@@ -164,6 +164,50 @@ class OperationRecord(Struct, array_like=True):
     logged: int = 0
 
 
+class FlowRecord(Struct, array_like=True):
+    """A flow as the store keeps it, written in each batch that changes anything of it; its tasks lie apart.
+
+    Attributes:
+        project: number of its project.
+        tasks: staged so far; once it is accepted, that it has.
+        size: bytes of these.
+        staged_at: unix seconds when the last of them arrived.
+        began_at: unix seconds when it was accepted; of a stage, when its first task arrived.
+        ended_at: unix seconds; 0: it has not ended.
+        is_accepted: it is no stage any more.
+        unrolled: tasks of it that have been made.
+        new: tasks of it that were unknown when it was accepted; there is room for them.
+        has_outside: some of its tasks wait for others than tasks that it brings.
+        is_cancelled: what is not made yet is not made any more, and what is live is ended.
+        cancelled_to: of the tasks made, those that have been gone through for that.
+        counts: by state, of the tasks made; of one that has been forgotten, the state in which it was.
+    """
+
+    number: int
+    project: int
+    name: str
+    tasks: int = 0
+    size: int = 0
+    staged_at: float = 0.0
+    began_at: float = 0.0
+    ended_at: float = 0.0
+    is_accepted: bool = False
+    unrolled: int = 0
+    new: int = 0
+    has_outside: bool = False
+    is_cancelled: bool = False
+    cancelled_to: int = 0
+    counts: list[int] = field(default_factory=lambda: [0] * (len(STATES) + 1))
+
+
+class StagedTask(NamedTuple):
+    """A task for a flow: the flow's number, the task's index in it, the task."""
+
+    flow: int
+    place: int
+    task: NewTask
+
+
 class SessionRecord(Struct, array_like=True):
     """A session, as stored: unix seconds at which it was last active, to within a minute."""
 
@@ -231,6 +275,10 @@ class WriteSet(Struct):
         awaited: unknown tasks that somebody waits for from now on; False: nobody does any more.
         propagations: that begin or have taken a step, by number; None: it has ended.
         dropped_edges: numbers of projects of which all edges are to go.
+        flows: records that changed.
+        staged: tasks for flows.
+        dropped_flows: numbers of those of which nothing is to be left.
+        next_flow: the number for the next new flow, if it changed.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -263,6 +311,10 @@ class WriteSet(Struct):
     awaited: dict[TaskRef, bool] = field(default_factory=dict)
     propagations: dict[int, Propagation | None] = field(default_factory=dict)
     dropped_edges: list[int] = field(default_factory=list)
+    flows: list[FlowRecord] = field(default_factory=list)
+    staged: list[StagedTask] = field(default_factory=list)
+    dropped_flows: list[int] = field(default_factory=list)
+    next_flow: int | None = None
 
 
 OUTCOME_WINDOW = 64
@@ -285,6 +337,7 @@ class Loaded(Struct):
         first_failure, last_failure: keys of them; 0: there is none.
         drained: names of fetchers that get nothing.
         first_propagation, last_propagation: numbers of them; 0: there is none.
+        next_flow: the number for the next new flow.
     """
 
     epoch: int
@@ -306,3 +359,5 @@ class Loaded(Struct):
     drained: list[str] = field(default_factory=list)
     first_propagation: int = 0
     last_propagation: int = 0
+    flows: list[FlowRecord] = field(default_factory=list)
+    next_flow: int = 1

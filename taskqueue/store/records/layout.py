@@ -25,6 +25,9 @@
 | parents | child, parent | state of the edge (1 byte), its number (8 bytes) |
 | children | parent, child | the same |
 | propagations | number (8 bytes) | kind, project, taskid, after |
+| flows | number (4 bytes) | FlowRecord |
+| stages | number of a flow (4 bytes), index (4 bytes) | the NewTask that was staged |
+| stage_ids | number of a flow (4 bytes), taskid | its index (4 bytes) |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
@@ -97,6 +100,9 @@ POINTS: Final = "points"
 PARENTS: Final = "parents"
 CHILDREN: Final = "children"
 PROPAGATIONS: Final = "propagations"
+FLOWS: Final = "flows"
+STAGES: Final = "stages"
+STAGE_IDS: Final = "stage_ids"
 
 ORDERS: Final[dict[int, Family]] = {state: "leases" if state == PROCESSING else STATE_NAMES[state] for state in STATES}
 """The family that stores each state's order. It has the state's name, but for that of what is processing."""
@@ -112,13 +118,14 @@ later.
 
 FAMILIES: Final[tuple[Family, ...]] = (
     META, *PROJECT_FAMILIES, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
-    PARENTS, CHILDREN, PROPAGATIONS,
+    PARENTS, CHILDREN, PROPAGATIONS, FLOWS, STAGES, STAGE_IDS,
 )  # fmt: skip
 
 BOOT_KEY: Final = b"boot"
 CLEAN_KEY: Final = b"clean"
 NEXT_PROJECT_KEY: Final = b"next_project"
 NEXT_LOG_KEY: Final = b"next_log"
+NEXT_FLOW_KEY: Final = b"next_flow"
 SECRET_KEY: Final = b"secret"
 DRAINED_KEY: Final = b"drained"
 

@@ -13,6 +13,7 @@ heads that hold everything, because nobody may be able to tell them apart.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 from math import inf
@@ -69,6 +70,7 @@ from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, tasks_of
+from taskqueue.store.records.flows import decode_flow, flow_of
 from taskqueue.store.records.link_bytes import AWAITED
 
 WALL = Wall(1_700_000_000.0)
@@ -361,6 +363,7 @@ class World:
         assert told.issuperset(key[:-1] for key in keys[layout.HISTORY]), "an attempt of no task is left behind"
         assert specs.issuperset(keys[layout.DEFERRED]), "an update of no task is left behind"
         there = [task for task in known if layout.seq_key(task.project, task.seq) not in left_behind]
+        self._check_flows(there)
         self._check_edges(keys, {(task.project, task.taskid): task for task in there + self.leased()})
         flagged = {layout.id_key(task.project, task.taskid): task for task in known if task.has_result}
         assert flagged.keys() >= set(keys[layout.RESULTS]), "a result of no task is left behind"
@@ -384,6 +387,21 @@ class World:
                 if links is not None and links.number:
                     missing = [1 for child, _, mark in edges if child == ref and mark == (0, links.number)]
                     assert len(missing) == links.missing, f"{task.taskid} counts the edges that are not satisfied"
+
+    def _check_flows(self, known: list[Task]) -> None:
+        if not any(self.disk.families[family].keys for family in (layout.FLOWS, layout.STAGES, layout.STAGE_IDS)):
+            return
+        leased = {(task.project, task.taskid): task for task in self.leased()}
+        there = [leased.get((task.project, task.taskid), task) for task in known]
+        flows = [decode_flow(value) for value in self.disk.families[layout.FLOWS].values.values()]
+        for family in (layout.STAGES, layout.STAGE_IDS):
+            staged = Counter(flow_of(key) for key in self.disk.families[family].keys)
+            assert staged == {flow.number: flow.tasks for flow in flows}, "what is staged is there, and nothing else"
+        for flow in flows:
+            states = Counter(task.state for task in there if task.links is not None and task.links.flow == flow.number)
+            assert all(flow.counts[state] == states[state] for state in LIVE), "a flow counts its live tasks"
+            assert all(flow.counts[state] >= states[state] for state in OVER), "a flow counts its tasks that are over"
+            assert sum(flow.counts) == flow.unrolled, "a flow counts all of its tasks that have been made"
 
     def _check_counts(self, record: ProjectRecord, keys: dict[str, list[bytes]], bare: list[Task]) -> None:
         prefix = layout.project_key(record.number)

@@ -1,0 +1,155 @@
+"""A flow: a graph of tasks of one project that is accepted at once; ``flows`` has the rules.
+
+    staged ──submit──► checked ──accepted──► unrolling ──all made──► running ──nothing live──► success, failed, …
+       └── an hour, cancel ──► gone              └───────cancel─────────┴────────────────────► cancelled
+
+What has ended runs again as soon as a task of it does, because somebody has retried it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from taskqueue.core.projects.waiters import Waiters
+from taskqueue.core.tasks.records import FlowRecord
+from taskqueue.core.tasks.staged import StageRef
+from taskqueue.core.tasks.task import CANCELLED, FAILED, LIVE
+from taskqueue.protocol.choices import FlowState
+from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.views import Counts, FlowView
+
+StepKind = Literal["check", "make", "cancel"]
+
+KNOWN_NAMED: Final = 5
+"""Tasks that are named when a flow is refused because they are known."""
+
+
+class Check:
+    """The check of a flow that somebody wants to have accepted; lost with the daemon, and begun anew by a repeat.
+
+    Attributes:
+        reuse: tasks that are known already become part of it.
+        checked: tasks that have been looked at.
+        known: taskids of those that are known already: the first ones, or only how many there are.
+        known_count: how many there are.
+        awaited: one that somebody waits for already; empty: none.
+        outside: a task outside that one of it waits for, or that it has reused; empty: none.
+        problem: why it can't be accepted at all; empty: nothing so far.
+    """
+
+    __slots__ = ("awaited", "checked", "known", "known_count", "outside", "problem", "reuse")
+
+    def __init__(self, *, reuse: bool) -> None:
+        self.reuse = reuse
+        self.checked = 0
+        self.known: list[str] = []
+        self.known_count = 0
+        self.awaited = ""
+        self.outside = ""
+        self.problem = ""
+
+
+class Flow:
+    """A flow, with the requests that wait for its end or its acceptance.
+
+    Attributes:
+        check: under way; None: it is not being checked.
+        submitters: requests that wait for its acceptance.
+        waiters: requests that wait for its end.
+        page: the next staged tasks to go through; empty: they have to be read.
+    """
+
+    __slots__ = ("check", "page", "record", "submitters", "waiters")
+
+    def __init__(self, record: FlowRecord) -> None:
+        self.record = record
+        self.check: Check | None = None
+        self.submitters = Waiters()
+        self.waiters = Waiters()
+        self.page: Sequence[NewTask] = ()
+
+    @property
+    def number(self) -> int:
+        """The number that its tasks know it by."""
+        return self.record.number
+
+    @property
+    def is_unrolling(self) -> bool:
+        """Whether tasks of it are still to be made."""
+        record = self.record
+        return record.is_accepted and not record.is_cancelled and record.unrolled < record.tasks
+
+    @property
+    def is_being_cancelled(self) -> bool:
+        """Whether tasks of it are still to be ended."""
+        return self.record.is_cancelled and self.record.cancelled_to < self.record.unrolled
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is a step to take."""
+        return self.check is not None or self.is_unrolling or self.is_being_cancelled
+
+    @property
+    def reserved(self) -> int:
+        """Tasks that there has to be room for still."""
+        return min(self.record.new, self.record.tasks - self.record.unrolled) if self.is_unrolling else 0
+
+    @property
+    def live(self) -> int:
+        """Number of its tasks that are live."""
+        return sum(self.record.counts[state] for state in LIVE)
+
+    @property
+    def next_step(self) -> StepKind:
+        """What its next step does, if it is active."""
+        return "check" if self.check is not None else "make" if self.is_unrolling else "cancel"
+
+    @property
+    def cursor(self) -> int:
+        """Index of the next task that a step goes through."""
+        if self.check is not None:
+            return self.check.checked
+        return self.record.unrolled if self.is_unrolling else self.record.cancelled_to
+
+    @property
+    def state(self) -> FlowState:
+        """How far it is, or how it ended."""
+        record = self.record
+        if not record.is_accepted:
+            return "staged"
+        if record.is_cancelled:
+            return "cancelled"
+        if self.is_unrolling:
+            return "unrolling"
+        if self.live or not record.ended_at:
+            return "running"
+        if record.counts[FAILED]:
+            return "failed"
+        return "cancelled" if record.counts[CANCELLED] else "success"
+
+    def view(self, project: str) -> FlowView:
+        """The flow as people see it."""
+        record = self.record
+        counts = Counts(*record.counts[1:])
+        return FlowView(
+            project, record.name, self.state, record.tasks, counts, record.unrolled, record.began_at, record.ended_at
+        )
+
+
+class FlowStep:
+    """A step that a turn takes.
+
+    Attributes:
+        kind: what it does.
+        part: tasks that it goes through.
+        ahead: the page that the next one goes through, if it is looked up.
+    """
+
+    __slots__ = ("ahead", "flow", "kind", "part")
+
+    def __init__(self, flow: Flow, part: Sequence[NewTask]) -> None:
+        self.flow = flow
+        self.kind = flow.next_step
+        self.part = part
+        self.ahead: StageRef | None = None

@@ -1,0 +1,162 @@
+"""Flows and what was staged for them: keys and values, how a turn writes them, and how it looks them up.
+
+    flows      number ──► FlowRecord
+    stages     number, index ──► the task as it was staged         stage_ids    number, taskid ──► index
+
+What was staged stays as long as the flow is known: it is the list of its tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import Struct as Packing
+from typing import Final
+
+from msgspec.msgpack import Decoder
+
+from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.needs import Found, TaskRef
+from taskqueue.core.tasks.records import FlowRecord, WriteSet
+from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, OVER, SUCCESS, Task
+from taskqueue.protocol.fields import NewTask
+from taskqueue.store.contract import Batch, Store
+from taskqueue.store.records import layout, over_entries
+from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records.edges import read_tasks
+from taskqueue.store.records.format import META
+
+PAGE_BYTES: Final = 4 << 20
+"""Bytes of staged tasks at which a page ends, though not before its first task."""
+
+FIRST_READ: Final = 8
+"""Tasks of the first read for a page; each further read has twice as many, as long as they are small."""
+
+_NUMBER: Final = Packing(">I")
+_PLACE: Final = Packing(">II")
+
+flow_key = _NUMBER.pack
+"""number -> bytes: a key of FLOWS, and how those in STAGES and STAGE_IDS begin."""
+
+stage_key = _PLACE.pack
+"""(number, index) -> bytes: a key of STAGES."""
+
+encode_index = _NUMBER.pack
+"""A value of STAGE_IDS."""
+
+decode_flow: Final = Decoder(FlowRecord).decode
+decode_staged: Final = Decoder(NewTask).decode
+
+
+def member_key(flow: int, taskid: str) -> bytes:
+    """A key of STAGE_IDS."""
+    return flow_key(flow) + taskid.encode()
+
+
+def flow_of(key: bytes) -> int:
+    """The number in a key of FLOWS, STAGES or STAGE_IDS."""
+    return int(_NUMBER.unpack_from(key)[0])
+
+
+def decode_index(value: bytes) -> int:
+    """A value of STAGE_IDS; ``struct.error`` if it is none."""
+    return int(_NUMBER.unpack(value)[0])
+
+
+def add_flows(batch: Batch, writes: WriteSet) -> None:
+    """Add one turn's changes of flows to a batch."""
+    dropped = set(writes.dropped_flows)
+    for record in writes.flows:
+        if record.number not in dropped:
+            batch.puts[layout.FLOWS].append((flow_key(record.number), layout.encode(record)))
+    for flow, index, task in writes.staged:
+        if flow not in dropped:
+            batch.puts[layout.STAGES].append((stage_key(flow, index), layout.encode(task)))
+            batch.puts[layout.STAGE_IDS].append((member_key(flow, task.taskid), encode_index(index)))
+    for number in writes.dropped_flows:
+        start, end = flow_key(number), flow_key(number + 1)
+        batch.deletes[layout.FLOWS].append(start)
+        batch.drops += [(layout.STAGES, start, end), (layout.STAGE_IDS, start, end)]
+    if writes.next_flow is not None:
+        batch.puts[META].append((layout.NEXT_FLOW_KEY, b"%d" % writes.next_flow))
+
+
+def find_members(store: Store, refs: Sequence[MemberRef], found: Found) -> None:
+    """Answer MemberRefs.
+
+    Raises:
+        StoreError: the store failed.
+        Corrupt: an index can't be decoded.
+    """
+    refs = [ref for ref in dict.fromkeys(refs) if ref not in found.members]
+    keys = [member_key(*ref) for ref in refs]
+    found.members |= {
+        ref: decode_record(layout.STAGE_IDS, key, decode_index, value)
+        for ref, key, value in zip(refs, keys, store.get(layout.STAGE_IDS, keys), strict=True)
+        if value is not None
+    }
+
+
+def find_stages(store: Store, refs: Iterable[StageRef], found: Found) -> None:
+    """Answer StageRefs.
+
+    Raises:
+        StoreError: the store failed.
+        Corrupt: a record can't be decoded.
+    """
+    for ref in refs:
+        page = FoundStage(_read(store, ref), {})
+        found.stages[ref] = page
+        if ref.shown:
+            _find_shown(store, ref, page, found)
+
+
+def _read(store: Store, ref: StageRef) -> list[NewTask]:
+    tasks: list[NewTask] = []
+    size, count = 0, FIRST_READ
+    end = flow_key(ref.flow + 1)
+    while len(tasks) < ref.limit and size < PAGE_BYTES:
+        some = min(count, ref.limit - len(tasks))
+        entries = store.scan(layout.STAGES, stage_key(ref.flow, ref.first + len(tasks)), end, some)
+        tasks += [decode_record(layout.STAGES, key, decode_staged, value) for key, value in entries]
+        if len(entries) < some:
+            break
+        size += sum(len(value) for _, value in entries)
+        count *= 2
+    return tasks
+
+
+def _find_shown(store: Store, ref: StageRef, page: FoundStage, found: Found) -> None:
+    """Look up how far the tasks of a page are, and which of those that they wait for are of the flow."""
+    refs = [TaskRef(ref.shown, task.taskid) for task in page.tasks]
+    tasks, awaited = read_tasks(store, [each for each in refs if each not in found.tasks])
+    found.tasks.update(tasks)
+    found.awaited |= awaited
+    known = [found.tasks[each] for each in refs if each in found.tasks]
+    page.attempts = _last_attempts(store, [task for task in known if task.state == SUCCESS])
+    page.attempts |= _kept_attempts(store, [task for task in known if task.taskid not in page.attempts])
+    named = [MemberRef(ref.flow, each) for task in page.tasks for each in task.depends_on if isinstance(each, str)]
+    find_members(store, named, found)
+
+
+def _last_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
+    """The attempts that successes ended with, by taskid, of those whose entries have them."""
+    family = layout.ORDERS[SUCCESS]
+    keys = [layout.order_key(task.project, task.key) for task in tasks]
+    attempts = {
+        task.taskid: decode_record(family, key, over_entries.decode_success, key, value)
+        for task, key, value in zip(tasks, keys, store.get(family, keys), strict=True)
+        if value is not None
+    }
+    return {taskid: attempt for taskid, attempt in attempts.items() if attempt is not None}
+
+
+def _kept_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
+    """The last attempts in the histories of tasks, by taskid."""
+    run = [task for task in tasks if task.lastcrawltime or task.state in OVER]
+    keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
+    return {
+        task.taskid: decode_record(layout.HISTORY, key, layout.decode_attempt, value)
+        for task, key, value in zip(run, keys, store.get(layout.HISTORY, keys), strict=True)
+        if value is not None
+    }
