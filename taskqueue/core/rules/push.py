@@ -58,7 +58,8 @@ def take_batch(
         try:
             if item is None:
                 raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
-            outcomes.append(take(turn, item.project or project, item, depth, verdicts.get(index), bounded=not parent))
+            verdict = verdicts.get(index) if verdicts else None
+            outcomes.append(take(turn, item.project or project, item, depth, verdict, bounded=not parent))
         except Rejected as rejected:
             outcomes.append("rejected")
             errors.append(ItemError(index, rejected.reason, parent[0] if parent else None))

@@ -15,7 +15,7 @@ from taskqueue.core.rules import cycles
 from taskqueue.core.tasks import cycle_search
 from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.replies import AnyReply, DoneReply, ErrorReply, NewTasksReply, ProjectReply
-from taskqueue.protocol.requests import NewTasks, ProjectShow, ProjectUnset
+from taskqueue.protocol.requests import Extend, NewTasks, ProjectShow, ProjectUnset, Release
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import tasks_of
 from tests.unit.core.conftest import MakeWorld, World, task
@@ -266,6 +266,17 @@ def test_a_done_never_waits(world: World) -> None:
 
     (reply,) = world.turn(fetcher.answers(fetcher.finished("t")))
     assert isinstance(reply, DoneReply)
+
+
+def test_extend_and_release_never_wait(world: World) -> None:
+    fetcher = world.fetcher()
+    push(world, task("t"), task("u"))
+    fetcher.hello()
+    begin_search(world, session=fetcher.session)
+    extend = Extend(session=fetcher.session, n=world.n(), leases=fetcher.leases("t"))
+    release = Release(session=fetcher.session, n=world.n(), leases=fetcher.leases("u"))
+
+    assert [reply.n for reply in world.turn(extend, release)] == [extend.n, release.n]
 
 
 def test_a_follow_up_that_would_need_a_search_is_rejected(world: World) -> None:
