@@ -473,6 +473,7 @@ class Model:
     def hello(self, message: Hello) -> None:
         session = self.sessions.setdefault(message.session, Session())
         session.slots = message.slots or max(1, message.capacity)
+        session.priority = message.priority
         session.given_up = max(0, session.given_up + session.capacity - message.capacity)
         session.capacity, session.projects, session.heard_at = message.capacity, message.projects, self.now
         leased = {task.token for _, task, _ in self.leases(message.session)}
@@ -867,6 +868,10 @@ class Model:
         before = [other for other in project.in_state("ready") if other.order < task.order and not other.fresh]
         before = [other for other in before if not self.has_expired(other) and self.may_try(session, other)]
         assert not before, f"{handed.taskid} overtook {before[0].new.taskid}"
+        mine = self.sessions[session].priority
+        better = [other for other in self.waiting(handed.project) if self.sessions[other].priority > mine]
+        better = [other for other in better if self.may_try(other, task)]
+        assert not better, f"{session} got {handed.taskid}, and {better[0]}, a better one, waited"
         timeout = task.new.schedule.timeout or PROCESSING_TIMEOUT
         assert (handed.timeout, handed.retried, bytes(handed.body)) == (timeout, task.retried, bytes(task.new.body))
         assert handed.lastcrawltime == (0 if task.crawled_at == -inf else WALL + task.crawled_at)

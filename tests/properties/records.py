@@ -201,6 +201,7 @@ class Session:
     heard_at: float = 0.0
     number: int = 0
     slots: int = 1
+    priority: int = 0
     ended: dict[int, int] = field(default_factory=dict)
     given_up: int = 0
     rest_until: float = 0.0

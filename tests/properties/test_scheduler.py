@@ -270,6 +270,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     def hello(self, name: str, capacity: int, wants: list[str] | None, forgets: bool, deaf: bool, works: bool) -> None:
         if forgets and self.fetchers[name].held:
             self.fetchers[name].held.popitem()
+        self.fetchers[name].priority = capacity % 3 - 1
         self.greet(name, capacity, wants, deaf, works)
 
     @precondition(lambda self: self.tokens)
@@ -447,6 +448,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         fetcher = self.fetchers[name]
         fetcher.deaf = False
         facts: dict[str, Any] = {"capacity": capacity, "projects": wants, "holds": fetcher.holds, "seen": fetcher.seen}
+        facts["priority"] = fetcher.priority
         facts["running"] = [each.token for each in fetcher.held.values()] if works else []
         hello = Hello(session=name, n=self.world.n(), **facts)
         self.turn(hello)
