@@ -235,19 +235,20 @@ def suspects(world: World, count: int) -> None:
     world.advance(SILENCE)
 
 
-def at_once(world: World, *fetchers: Fetcher) -> None:
+def at_once(world: World, *fetchers: Fetcher, **slots: int) -> None:
     """All of them say hello in one turn, so that what there is goes to all of them at once."""
-    world.turn(*[_hello(world, fetcher) for fetcher in fetchers])
+    world.turn(*[_hello(world, fetcher, slots.get(fetcher.session)) for fetcher in fetchers])
     world.settle()
 
 
-def _hello(world: World, fetcher: Fetcher) -> Hello:
+def _hello(world: World, fetcher: Fetcher, slots: int | None) -> Hello:
     return Hello(
         session=fetcher.session,
         n=world.n(),
         capacity=fetcher.capacity,
         projects=fetcher.projects,
         priority=fetcher.priority,
+        slots=slots,
     )
 
 
@@ -289,12 +290,25 @@ def test_who_was_passed_over_for_a_suspect_gets_the_next_task_that_it_may_have(m
 
 def test_who_may_have_more_suspects_than_its_equals_gets_them_before_those_behind(make_world: MakeWorld) -> None:
     world = make_world(head_tasks=64)
-    suspects(world, 12)
+    suspects(world, 23)
     world.push("shop", *[task(f"s{number:02}") for number in range(60)])
-    few, many, last = made(world, "few", 5, 4), made(world, "many", 5, 40), made(world, "last", 0, 40)
-    at_once(world, few, many, last)
+    few, too, many = made(world, "few", 5, 100), made(world, "too", 5, 100), made(world, "many", 5, 100)
+    last = made(world, "last", 0, 100)
+    at_once(world, few, too, many, last, few=4, too=4, many=80)
 
-    assert [sum(taskid.startswith("t") for taskid in fetcher.taken) for fetcher in (few, many, last)] == [1, 10, 1]
+    taken = [sum(taskid.startswith("t") for taskid in fetcher.taken) for fetcher in (few, too, many, last)]
+    assert taken == [1, 1, 20, 1]
+
+
+def test_who_was_passed_over_for_a_suspect_takes_turns_with_its_equals_afterwards(make_world: MakeWorld) -> None:
+    world = make_world(head_tasks=64)
+    suspects(world, 2)
+    best, last = made(world, "best", 5), made(world, "last", 0)
+    at_once(world, last, best)
+    another = world.fetcher(4, None, "another", 5)
+    assert (best.taken, last.taken) == (["t00"], ["t01"])
+
+    assert one_by_one(world, [best, another], 4, "shop") == "bestanotherbestanother"
 
 
 # ---------------------------------------------------------------------------------------- what people see
