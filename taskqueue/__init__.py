@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from taskqueue.client.asynchronous.client import AsyncClient
     from taskqueue.client.blocking.client import Client
+    from taskqueue.client.flows.plan import FlowTask
     from taskqueue.client.links.hyperlinks import links
     from taskqueue.client.tasks.identity import canonical_url, default_taskid
     from taskqueue.client.tasks.new_task import new_task
@@ -38,6 +39,7 @@ __all__ = [
     "ClientError",
     "Closed",
     "Drop",
+    "FlowTask",
     "MessageTooLarge",
     "Middleware",
     "NewTask",
@@ -62,6 +64,7 @@ _HOMES = {
     "AsyncClient": "client.asynchronous.client",
     "Client": "client.blocking.client",
     "Drop": "client.worker.outcome",
+    "FlowTask": "client.flows.plan",
     "Reported": "client.tasks.reports",
     "Middleware": "client.worker.middleware",
     "NewTask": "protocol.fields",

@@ -9,7 +9,8 @@ Whoever adds a method adds it in ``taskqueue/client/asynchronous/`` and runs thi
 1. a copy without ``async`` and ``await``, if its body touches nothing of its object but public methods and PARTS that
    have a blocking twin: pages are gone through, and tasks made ready for a push, in the caller's thread;
 2. else a call that hands it, whole, to the event loop in the background, and waits;
-3. a generator or a context manager is entered there, and gone through here.
+3. a generator or a context manager is entered there, and gone through here;
+4. what is not ``async`` is called in the caller's thread, and what it makes is given its twin.
 
 Signatures and docstrings come along; ``await`` in an example does not, nor a paragraph about the event loop. How a
 client is made and closed is all that is written here: OPENING.
@@ -174,6 +175,8 @@ def method_of(method: ast.FunctionDef | ast.AsyncFunctionDef, public: set[str]) 
     copied = touched(method) <= public | set(PARTS)
     body = [Blocking().visit(each) for each in method.body[1:]] if copied else [handed_over(method)]
     returns = Blocking().visit(method.returns) if method.returns else None
+    if made := made_by(method):
+        returns = ast.Name(made)
     fields = dict(ast.iter_fields(method)) | {"args": Blocking().visit(method.args), "returns": returns}
     return ast.fix_missing_locations(ast.FunctionDef(**fields | {"body": [docstring(method), *body]}))
 
@@ -189,15 +192,26 @@ def touched(method: ast.AST) -> set[str]:
 
 def handed_over(method: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
     """The statement that has it done in the event loop."""
+    if any(isinstance(each, ast.Name) and each.id == "property" for each in method.decorator_list):
+        return ast.parse(f"return self._client.{method.name}").body[0]
     call = f"self._client.{method.name}({', '.join(passed(method.args))})"
+    if made := made_by(method):
+        return ast.parse(f"return {made}(self._background, {call})").body[0]
     returned = ast.unparse(method.returns) if method.returns else ""
     if returned.startswith("AsyncGenerator"):
         return ast.parse(f"return self._background.iterate({call})").body[0]
     if returned.startswith("AbstractAsyncContextManager"):
         return ast.parse(f"return self._background.within({call})").body[0]
-    assert isinstance(method, ast.AsyncFunctionDef), f"{method.name} waits for nothing: it can't be handed over"
+    if isinstance(method, ast.FunctionDef):
+        return ast.parse(f"return {call}").body[0]
     returns = "" if returned == "None" else "return "
     return ast.parse(f"{returns}self._background.run({call})").body[0]
+
+
+def made_by(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """The twin of what a method makes, if that has one."""
+    returned = method.returns
+    return twin_name(returned.id) if isinstance(returned, ast.Name) and returned.id.startswith("Async") else ""
 
 
 def passed(arguments: ast.arguments) -> Iterator[str]:

@@ -5,6 +5,7 @@ Here may live what speaks to a daemon over its socket. It knows the protocol, an
 
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.blocking.client import Client
+from taskqueue.client.flows.plan import FlowTask
 from taskqueue.client.links.hyperlinks import links
 from taskqueue.client.tasks.identity import canonical_url, default_taskid
 from taskqueue.client.tasks.new_task import new_task
@@ -20,6 +21,7 @@ __all__ = [
     "AsyncClient",
     "Client",
     "Drop",
+    "FlowTask",
     "Middleware",
     "PassedOn",
     "PushOptions",

@@ -23,6 +23,8 @@ from typing import Any, Final, Self, Unpack
 
 from taskqueue.client.asynchronous.cron import AsyncCron
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
+from taskqueue.client.asynchronous.flow import AsyncFlow
+from taskqueue.client.asynchronous.flows import AsyncFlows
 from taskqueue.client.asynchronous.groups import AsyncGroups
 from taskqueue.client.asynchronous.history import AsyncHistory
 from taskqueue.client.asynchronous.log import AsyncLog
@@ -81,7 +83,7 @@ class AsyncClient:
             there is somebody else; without it as long as for an answer, because a daemon may be about to start.
 
     Attributes:
-        projects, groups, tasks, cron, operations: what can be done with them.
+        projects, groups, tasks, cron, operations, flows: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
         single_pushes, single_reports, batch_sender: what callers of other threads and workers take part in.
     """
@@ -113,6 +115,7 @@ class AsyncClient:
         self.tasks = AsyncTasks(exchange)
         self.cron = AsyncCron(self.projects)
         self.operations = AsyncOperations(exchange, long_poll)
+        self.flows = AsyncFlows(exchange, long_poll)
         self.fetchers = AsyncFetchers(exchange)
         self.stats = AsyncStats(exchange)
         self.history = AsyncHistory(exchange)
@@ -191,6 +194,15 @@ class AsyncClient:
             async for full in packer.pack_async(tasks):
                 await sending.send(full)
         return pushed
+
+    def flow(self, project: str, name: str | None = None) -> AsyncFlow:
+        """Begin to describe a flow: a graph of tasks that is accepted at once, and then goes by itself.
+
+        Args:
+            name: 1 to 64 of letters, digits, ``_``, ``-``, ``.``, which no other flow of the project has; None: one
+                by chance.
+        """
+        return AsyncFlow(self._exchange, project, name or f"flow-{secrets.token_hex(4)}")
 
     # ------------------------------------------------------------------------------------ fetching
 

@@ -13,6 +13,8 @@ from typing import Any, Self, Unpack
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.blocking.cron import BlockingCron
 from taskqueue.client.blocking.fetchers import BlockingFetchers
+from taskqueue.client.blocking.flow import BlockingFlow
+from taskqueue.client.blocking.flows import BlockingFlows
 from taskqueue.client.blocking.groups import BlockingGroups
 from taskqueue.client.blocking.history import BlockingHistory
 from taskqueue.client.blocking.log import BlockingLog
@@ -54,7 +56,7 @@ class Client:
             there is somebody else; without it as long as for an answer, because a daemon may be about to start.
 
     Attributes:
-        projects, groups, tasks, cron, operations: what can be done with them.
+        projects, groups, tasks, cron, operations, flows: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
         single_pushes, single_reports, batch_sender: what callers of other threads and workers take part in.
     """
@@ -74,6 +76,7 @@ class Client:
         self.tasks = BlockingTasks(self._background, self._client.tasks)
         self.cron = BlockingCron(self._background, self._client.cron)
         self.operations = BlockingOperations(self._background, self._client.operations)
+        self.flows = BlockingFlows(self._background, self._client.flows)
         self.fetchers = BlockingFetchers(self._background, self._client.fetchers)
         self.stats = BlockingStats(self._background, self._client.stats)
         self.history = BlockingHistory(self._background, self._client.history)
@@ -142,6 +145,15 @@ class Client:
             for full in packer.pack(tasks):
                 sending.send(full)
         return pushed
+
+    def flow(self, project: str, name: str | None = None) -> BlockingFlow:
+        """Begin to describe a flow: a graph of tasks that is accepted at once, and then goes by itself.
+
+        Args:
+            name: 1 to 64 of letters, digits, ``_``, ``-``, ``.``, which no other flow of the project has; None: one
+                by chance.
+        """
+        return BlockingFlow(self._background, self._client.flow(project, name))
 
     def select(
         self, n: int = 1, *, projects: Iterable[str] | None = None, timeout: float | None = None, priority: int = 0

@@ -1,4 +1,4 @@
-"""Waiting for a project to finish, or an operation to end: requests that are answered when that happens.
+"""Waiting for a project to finish, an operation or a flow to end: requests that are answered when that happens.
 
 Each is asked for WAIT_SECONDS at a time, again and again, so it does not matter whether the daemon was restarted
 meanwhile. The daemon lets a session wait once for one thing; callers of one client that wait for the same take turns,
@@ -15,11 +15,14 @@ from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from taskqueue.client.connection.exchange import Exchange, limit
-from taskqueue.protocol.replies import OperationReply, WaitReply
-from taskqueue.protocol.requests import OperationShow, ProjectWait
-from taskqueue.protocol.views import OperationView
+from taskqueue.protocol.replies import FlowReply, OperationReply, WaitReply
+from taskqueue.protocol.requests import FlowShow, OperationShow, ProjectWait
+from taskqueue.protocol.views import FlowView, OperationView
 
 T = TypeVar("T")
+
+Thing = str | int | tuple[str, str]
+"""What is waited for: a project, an operation, or a flow by project and name."""
 
 WAIT_SECONDS: Final = 30.0
 """That one request waits for."""
@@ -36,7 +39,7 @@ class LongPoll:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._turns: WeakValueDictionary[str | int, asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[Thing, asyncio.Lock] = WeakValueDictionary()
 
     async def finished(
         self,
@@ -77,11 +80,33 @@ class LongPoll:
         request = OperationShow(session="", n=0, id=operation, seconds=seconds)
         return (await self._exchange.ask(request, OperationReply, patience)).operation
 
+    async def flow_ended(
+        self,
+        project: str,
+        name: str,
+        progress: Callable[[FlowView], object] | None,
+        timeout: float | None,  # noqa: ASYNC109 - ends without an error
+    ) -> FlowView:
+        """Wait until it has ended, or for so many seconds (None: for ever); returns how it stands then."""
+        view = await self.flow(project, name, 0.0)
+        _tell(progress, view)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_limit(timeout)), self._turn((project, name)):
+                while not view.ended_at:
+                    view = await self.flow(project, name, PROGRESS_SECONDS if progress else WAIT_SECONDS, inf)
+                    _tell(progress, view)
+        return view
+
+    async def flow(self, project: str, name: str, seconds: float, patience: float | None = None) -> FlowView:
+        """How it stands: when it has ended, or in so many seconds."""
+        request = FlowShow(session="", n=0, project=project, flow=name, seconds=seconds)
+        return (await self._exchange.ask(request, FlowReply, patience)).flow
+
     async def _wait(self, project: str, seconds: float) -> WaitReply:
         request = ProjectWait(session="", n=0, project=project, seconds=seconds)
         return await self._exchange.ask(request, WaitReply, inf if seconds else None)
 
-    def _turn(self, thing: str | int) -> asyncio.Lock:
+    def _turn(self, thing: Thing) -> asyncio.Lock:
         """Held by the one who waits; forgotten when nobody does."""
         turn = self._turns.get(thing)
         if turn is None:

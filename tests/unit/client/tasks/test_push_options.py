@@ -9,11 +9,13 @@ from typing import get_type_hints
 import pytest
 
 from taskqueue import AsyncClient, Client, PushOptions, new_task
+from taskqueue.client.asynchronous.flow import AsyncFlow
+from taskqueue.client.blocking.flow import BlockingFlow
 from taskqueue.client.tasks.push_many import as_new_task
 from taskqueue.client.tasks.push_options import OPTIONS
 from taskqueue.protocol.fields import Schedule
 
-TAKERS = [AsyncClient.push, Client.push, new_task]
+TAKERS = [AsyncClient.push, Client.push, new_task, AsyncFlow.task, BlockingFlow.task]
 
 
 @pytest.mark.parametrize("taker", TAKERS, ids=lambda taker: taker.__qualname__)

@@ -1,0 +1,151 @@
+"""A flow on its way: messages of bounded size, in order; what is refused is told by its task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from taskqueue import Client, RequestRejected
+from taskqueue.client.flows.staging import BATCH_TASKS, batches
+from taskqueue.client.tasks.push_many import BATCH_BYTES
+from taskqueue.protocol.fields import MAX_EDGES, NewTask
+from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, FlowReply, FlowStaged, ItemError, Welcome
+from taskqueue.protocol.requests import AnyRequest, FlowStage, FlowSubmit, Hello
+from taskqueue.protocol.views import Counts, FlowView
+from tests.unit.client.conftest import Daemon, friendly
+
+
+def view(tasks: int) -> FlowView:
+    return FlowView("news", "nightly", "running", tasks, Counts(), tasks, 1.0)
+
+
+def accepting(request: AnyRequest) -> Iterable[AnyOutgoing]:
+    match request:
+        case FlowStage(n=n, first=first, tasks=tasks):
+            return [FlowStaged(n=n, staged=first + len(tasks))]
+        case FlowSubmit(n=n, count=count):
+            return [FlowReply(n=n, flow=view(count))]
+    return friendly(request)
+
+
+@pytest.fixture
+def client(daemon: Daemon) -> Iterator[Client]:
+    daemon.script = accepting
+    with Client(daemon.url) as it:
+        yield it
+
+
+def plain(number: int, parents: int = 0) -> NewTask:
+    return NewTask(f"t{number}", f"http://a/{number}", depends_on=tuple(f"p{place}" for place in range(parents)))
+
+
+def test_a_message_has_a_bounded_number_of_tasks() -> None:
+    tasks = [plain(number) for number in range(2 * BATCH_TASKS + 1)]
+
+    parts = list(batches(tasks))
+
+    assert [len(part) for part in parts] == [BATCH_TASKS, BATCH_TASKS, 1]
+    assert [task for part in parts for task in part] == tasks
+
+
+def test_a_message_has_a_bounded_number_of_edges() -> None:
+    tasks = [plain(number, 999) for number in range(25)]
+
+    parts = list(batches(tasks))
+
+    assert [len(part) for part in parts] == [10, 10, 5]
+    assert all(sum(len(task.depends_on) for task in part) <= MAX_EDGES for part in parts)
+
+
+def test_a_message_has_about_a_megabyte() -> None:
+    tasks = [NewTask(f"t{number}", "http://a/" + "x" * 8000) for number in range(200)]
+
+    sizes = [sum(len(task.url) for task in part) for part in batches(tasks)]
+
+    assert len(sizes) > 1
+    assert max(sizes) < BATCH_BYTES
+
+
+def test_tasks_are_staged_parents_first_and_then_accepted(daemon: Daemon, client: Client) -> None:
+    told: list[int] = []
+    flow = client.flow("news", "nightly")
+    a = flow.task("http://a/", taskid="A")
+    flow.task("http://b/", after=[a], taskid="B", priority=3)
+
+    flow.submit(reuse=True, progress=told.append)
+
+    staged, submitted = daemon.hear(FlowStage), daemon.hear(FlowSubmit)
+    assert (staged.project, staged.flow, staged.first) == ("news", "nightly", 0)
+    assert [(task.taskid, task.depends_on) for task in staged.tasks] == [("A", ()), ("B", ("A",))]
+    assert (submitted.project, submitted.flow, submitted.count, submitted.reuse) == ("news", "nightly", 2, True)
+    assert told == [2]
+
+
+def test_a_large_flow_goes_in_several_messages(daemon: Daemon, client: Client) -> None:
+    flow = client.flow("news", "nightly")
+    for number in range(BATCH_TASKS + 5):
+        flow.task(f"http://a/{number}")
+
+    told: list[int] = []
+    assert flow.submit(progress=told.append).tasks == flow.size == BATCH_TASKS + 5
+
+    assert [daemon.hear(FlowStage).first for _ in range(2)] == [0, BATCH_TASKS]
+    assert told == [BATCH_TASKS, BATCH_TASKS + 5]
+
+
+def test_a_batch_that_the_daemon_finds_too_large_goes_in_parts(daemon: Daemon, client: Client) -> None:
+    def narrow(request: AnyRequest) -> Iterable[AnyOutgoing]:
+        if isinstance(request, Hello):
+            return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=2000)]
+        return accepting(request)
+
+    daemon.script = narrow
+    flow = client.flow("news", "nightly")
+    for number in range(4):
+        flow.task(f"http://a/{number}", save="x" * 600)
+
+    flow.submit()
+
+    assert [daemon.hear(FlowStage).first for _ in range(2)] == [0, 2]
+
+
+def test_a_task_that_the_daemon_does_not_take_is_named(daemon: Daemon, client: Client) -> None:
+    def strict(request: AnyRequest) -> Iterable[AnyOutgoing]:
+        if isinstance(request, FlowStage):
+            return [FlowStaged(n=request.n, staged=0, errors=[ItemError(1, "project: is unknown")])]
+        return accepting(request)
+
+    daemon.script = strict
+    flow = client.flow("news", "nightly")
+    flow.task("http://a/", taskid="A")
+    flow.task("http://b/", taskid="B")
+
+    with pytest.raises(RequestRejected, match=r"task 1 of the flow \(B\): project: is unknown"):
+        flow.submit()
+
+
+def test_what_refuses_a_flow_is_raised(daemon: Daemon, client: Client) -> None:
+    def knowing(request: AnyRequest) -> Iterable[AnyOutgoing]:
+        if isinstance(request, FlowSubmit):
+            return [ErrorReply(n=request.n, code="known-tasks", reason="A is known")]
+        return accepting(request)
+
+    daemon.script = knowing
+    flow = client.flow("news", "nightly")
+    flow.task("http://a/", taskid="A")
+
+    with pytest.raises(RequestRejected, match="A is known"):
+        flow.submit()
+
+
+def test_a_flow_without_tasks_is_not_sent(client: Client) -> None:
+    with pytest.raises(ValueError, match=r"^flow\.submit: the flow has no tasks$"):
+        client.flow("news").submit()
+
+
+def test_a_flow_has_a_name_by_chance_unless_it_is_given_one(client: Client) -> None:
+    names = {client.flow("news").name for _ in range(100)}
+
+    assert len(names) == 100
+    assert client.flow("news", "nightly").name == "nightly"
