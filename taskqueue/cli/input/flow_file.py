@@ -1,0 +1,188 @@
+"""A flow in a file: what ``taskqueue flow submit`` reads, TOML or JSON.
+
+    project = "shop"
+    flow = "nightly"                       # without it, a name by chance
+
+    [defaults]                             # for all tasks that say nothing of their own
+    retries = 5
+
+    [tasks.prices]                         # its taskid is "prices", unless it says another
+    url = "https://shop.example/prices"
+
+    [tasks.report]
+    url = "https://shop.example/report"
+    after = ["prices", {taskid = "stock"}, {project = "currencies", taskid = "EUR"}]
+
+``after`` names tasks of the file, in any order; others are tables. Whatever else a line of ``taskqueue push --file``
+may say of a task can be said here. A mistake is told with its file, table and key.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, NoReturn
+
+import click
+
+from taskqueue.cli.input.names import PROJECT_NAME
+from taskqueue.cli.input.task_lines import arguments, laid_over
+from taskqueue.cli.input.task_order import Cycle, parents_first
+from taskqueue.client.flows.plan import FlowTask, Parent
+from taskqueue.client.tasks.url_rules import check_typed
+from taskqueue.protocol.fields import MAX_TASKID_BYTES
+
+KEYS: Final = ("project", "flow", "defaults", "tasks")
+OUTSIDE: Final = ("project", "taskid")
+NOT_FOR_ALL: Final = ("url", "taskid", "after")
+
+Describe = Callable[..., FlowTask]
+"""``client.flow(…).task``, or what takes the same."""
+
+
+class FileTask(NamedTuple):
+    """A task of the file.
+
+    Attributes:
+        inside: names of tasks of the file that it waits for.
+        outside: others: a taskid, or project and taskid.
+        options: arguments of a push, its url included.
+    """
+
+    inside: list[str]
+    outside: list[Parent]
+    options: dict[str, Any]
+
+
+class FlowFile(NamedTuple):
+    """A flow as its file says it; ``tasks`` are by name, parents first."""
+
+    name: str
+    project: str | None
+    flow: str | None
+    tasks: dict[str, FileTask]
+
+    def describe(self, task: Describe) -> None:
+        """Describe each task of it.
+
+        Raises:
+            click.ClickException: one can't be; the message has file, table and key.
+        """
+        made: dict[str, FlowTask] = {}
+        for name, each in self.tasks.items():
+            after = [*(made[parent] for parent in each.inside), *each.outside]
+            try:
+                made[name] = task(after=after, **each.options)
+            except (ValueError, TypeError) as error:
+                _refuse(self.name, f"tasks.{name}.{error}")
+
+
+def parse(name: str, text: str, *, any_scheme: bool = False) -> FlowFile:
+    """The flow that a file's text says.
+
+    Args:
+        name: of the file, for messages; one that ends in .json is JSON, .toml TOML, others what they look like.
+        any_scheme: take urls of every scheme.
+
+    Raises:
+        click.ClickException: it says none; the message has file, table and key, or line and column.
+    """
+    said = _decoded(name, text)
+    _know(name, "", said, KEYS)
+    defaults, tables = _table(name, "defaults", said.get("defaults", {})), _table(name, "tasks", said.get("tasks", {}))
+    if not tables:
+        _refuse(name, "tasks: there are none")
+    for key in NOT_FOR_ALL:
+        if key in defaults:
+            _refuse(name, f"defaults.{key}: each task has its own")
+    for_all = _arguments(name, "defaults", {"url": "", **defaults})
+    del for_all["url"]
+    tasks = {key: _task(name, key, table, tables, for_all) for key, table in tables.items()}
+    for key, task in tasks.items():
+        try:
+            check_typed(task.options["url"], any_scheme=any_scheme)
+        except ValueError as error:
+            _refuse(name, f"tasks.{key}.url: {error}")
+    project, flow = (_name(name, key, said.get(key)) for key in ("project", "flow"))
+    return FlowFile(name, project, flow, _ordered(name, tasks))
+
+
+def _decoded(name: str, text: str) -> dict[str, Any]:
+    as_json = name.endswith(".json") or (not name.endswith(".toml") and text.lstrip().startswith("{"))
+    try:
+        said = json.loads(text) if as_json else tomllib.loads(text)
+    except ValueError as error:
+        _refuse(name, f"not {'JSON' if as_json else 'TOML'}: {error}")
+    except RecursionError:
+        _refuse(name, "nested too deep")
+    return said if isinstance(said, dict) else _refuse(name, "expected an object with project and tasks")
+
+
+def _ordered(name: str, tasks: Mapping[str, FileTask]) -> dict[str, FileTask]:
+    try:
+        order = parents_first({key: task.inside for key, task in tasks.items()})
+    except Cycle as cycle:
+        _refuse(name, f"tasks.{cycle.names[0]}.after: a cycle, in which each task waits for the next: {cycle}")
+    return {key: tasks[key] for key in order}
+
+
+def _task(name: str, key: str, table: Any, tables: Mapping[str, Any], for_all: Mapping[str, Any]) -> FileTask:
+    where = f"tasks.{key}"
+    said = dict(_table(name, where, table))
+    if not 0 < len(key.encode()) <= MAX_TASKID_BYTES:
+        _refuse(name, f"{where}: a name has 1 to {MAX_TASKID_BYTES} bytes")
+    named = said.pop("after", [])
+    if not isinstance(named, list):
+        _refuse(name, f"{where}.after: expected a list")
+    if "depends_on" in said:
+        _refuse(name, f"{where}.depends_on: in a flow it is called after")
+    after = [_parent(name, f"{where}.after[{place}]", each, tables) for place, each in enumerate(named)]
+    inside = [each for each, is_inside in after if is_inside and isinstance(each, str)]
+    outside = [each for each, is_inside in after if not is_inside]
+    own = _arguments(name, where, said)
+    return FileTask(inside, outside, {"taskid": key} | laid_over(for_all, own))
+
+
+def _parent(name: str, where: str, said: Any, tables: Mapping[str, Any]) -> tuple[Parent, bool]:
+    """What is waited for, and whether that is a task of the file."""
+    if isinstance(said, str):
+        if said not in tables:
+            _refuse(name, f'{where}: no task of this file is called "{said}"; another one is {{taskid = "{said}"}}')
+        return said, True
+    if not isinstance(said, dict):
+        _refuse(name, f"{where}: expected the name of a task of this file, or a table with taskid and maybe project")
+    _know(name, where, said, OUTSIDE)
+    for key in said:
+        if not isinstance(said[key], str):
+            _refuse(name, f"{where}.{key}: expected text")
+    if "taskid" not in said:
+        _refuse(name, f"{where}.taskid: missing")
+    return ((said["project"], said["taskid"]) if "project" in said else said["taskid"]), False
+
+
+def _arguments(name: str, where: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return arguments(dict(said))
+    except ValueError as error:
+        return _refuse(name, f"{where}: {error}")
+
+
+def _name(name: str, key: str, said: Any) -> str | None:
+    if said is not None and not (isinstance(said, str) and PROJECT_NAME.fullmatch(said)):
+        _refuse(name, f'{key}: expected 1 to 64 ASCII letters, digits, "_", "-" and ".", not {said!r}')
+    return said
+
+
+def _table(name: str, where: str, said: Any) -> dict[str, Any]:
+    return said if isinstance(said, dict) else _refuse(name, f"{where}: expected a table")
+
+
+def _know(name: str, where: str, said: Mapping[str, Any], keys: Sequence[str]) -> None:
+    for key in said:
+        if key not in keys:
+            _refuse(name, f"{where}.{key}".lstrip(".") + f": unknown; there are {', '.join(keys)}")
+
+
+def _refuse(name: str, problem: str) -> NoReturn:
+    raise click.ClickException(f"{name}: {problem}")
