@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "project": "List, set up, pause, stop, clear and delete projects.",
     "cron": "List, set and remove cron jobs.",
     "task": "List, show, retry, cancel, reprioritise and reschedule tasks.",
+    "flow": "Submit graphs of tasks that wait for each other; show, wait for and cancel them.",
     "operation": "Show bulk operations: how far they are.",
     "log": "Show who changed what.",
     "store": "Look at a store, check, copy, move and repair it.",

@@ -1,0 +1,273 @@
+"""``taskqueue flow``: graphs of tasks that wait for each other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from taskqueue.cli.input import times
+from taskqueue.cli.input.confirmation import tasks
+from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, url_option
+from taskqueue.cli.input.flow_names import FlowRef, flow_ref
+from taskqueue.cli.input.names import NameType, project_name
+from taskqueue.cli.output.json_output import as_plain, json_lines_option, json_option, print_lines, print_object
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from taskqueue import Client
+    from taskqueue.cli.input.flow_file import FlowFile
+    from taskqueue.protocol.views import FlowView
+
+STDIN: Final = "-"
+
+STATUSES: Final = {"success": 0, "failed": 3, "cancelled": 4}
+"""Exit statuses of ``wait`` by how the flow ended."""
+NOT_ENDED: Final = 1
+
+REFRESHES_A_SECOND: Final = 4.0
+
+
+@click.group()
+def flow() -> None:
+    """Submit graphs of tasks that wait for each other; show, wait for and cancel them.
+
+    A flow is named NAME, or PROJECT/NAME where several projects have one of that name.
+
+    \b
+    Example:
+      taskqueue flow submit nightly.toml
+      taskqueue flow show nightly
+      taskqueue flow wait nightly && ./report
+    """
+
+
+@flow.command()
+@click.argument("file", type=click.Path(), metavar="FILE|-")
+@click.option(
+    "-p", "--project", type=project_name, metavar="PROJECT", help="That it belongs to, whatever the file says."
+)
+@click.option("--name", type=NameType("flow"), metavar="NAME", help="Of the flow, whatever the file says.")
+@click.option("--reuse", is_flag=True, help="Take tasks in, as they are, that the daemon knows already.")
+@click.option("--dry-run", is_flag=True, help="Only read the file, and show the graph.")
+@click.option("--any", "any_scheme", is_flag=True, help="Take urls of every scheme, not only http, https and data.")
+@json_option
+@daemon_options
+def submit(
+    file: str,
+    project: str | None,
+    name: str | None,
+    reuse: bool,
+    dry_run: bool,
+    any_scheme: bool,
+    as_json: bool,
+    url: str,
+    timeout: float,
+) -> None:
+    """Submit the flow of a file, TOML or JSON: all of it is accepted, or nothing. - is stdin.
+
+    A task is a table: [tasks.NAME] with its url, with `after`, a list of the names of those that it waits for, and with
+    whatever a line of `taskqueue push --file` may say. Its taskid is its name, unless it says another. Above them
+    stand `project`, `flow`, the name of the flow (else it has one by chance), and [defaults] for all of the tasks.
+
+    \b
+    Example:
+      taskqueue flow submit nightly.toml --dry-run
+      ./plan --json | taskqueue flow submit - --project shop --name nightly
+    """
+    from taskqueue.cli.input.flow_file import parse
+
+    said = parse("stdin" if file == STDIN else file, _text(file), any_scheme=any_scheme)
+    belongs_to = project or said.project
+    if not belongs_to:
+        raise click.UsageError(f'{said.name} says no project; say `project = "…"` there, or --project here')
+    if dry_run:
+        _show_planned(said, FlowRef(belongs_to, name or said.flow or "flow"), as_json)
+        return
+    with Daemon(url, timeout).client() as client:
+        made = client.flow(belongs_to, name or said.flow)
+        said.describe(made.task)
+        with _bar(made.size) as progress:
+            view = made.submit(reuse=reuse, progress=progress)
+    if as_json:
+        print_object(view)
+    else:
+        say(f"{view.project}/{view.flow}: {tasks(view.tasks)} accepted")
+
+
+def _text(file: str) -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig") if file == STDIN else Path(file).read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{'stdin' if file == STDIN else file}: not utf-8: {error}") from None
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[int], object] | None]:
+    """A bar on stderr while tasks go out; nothing where nobody sees it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from taskqueue.terminal.screen import Screen
+
+    columns = (BarColumn(), TextColumn("{task.completed:,} of {task.total:,} tasks staged"), TimeElapsedColumn())
+    with Progress(*columns, console=Screen(err=True), transient=True) as bar:
+        row = bar.add_task("", total=total)
+        yield lambda staged: bar.update(row, completed=staged)
+
+
+@flow.command("list")
+@click.argument("project", type=project_name, required=False)
+@json_lines_option
+@daemon_options
+def list_flows(project: str | None, as_json: bool, url: str, timeout: float) -> None:
+    """List flows, of a project or of all, the newest first.
+
+    \b
+    Example:
+      taskqueue flow list
+      taskqueue flow list shop --json | jq -r 'select(.state == "failed") | .flow'
+    """
+    with Daemon(url, timeout).client() as client:
+        views = sorted(client.flows.all(project or ""), key=lambda view: -view.began_at)
+    if as_json:
+        print_lines(views)
+        return
+    from taskqueue.cli.output import flow_views, tables
+
+    tables.show(flow_views.of_flows(views))
+
+
+@flow.command()
+@click.argument("name", type=flow_ref)
+@click.option("--tasks", "each", is_flag=True, help="A row for each task, however many there are.")
+@json_option
+@daemon_options
+def show(name: FlowRef, each: bool, as_json: bool, url: str, timeout: float) -> None:
+    """Show a flow: its tasks in layers, how far they are, and its critical path.
+
+    Tasks of a layer never wait for each other. Of a flow with more than 50 tasks there is a row a layer, or for several
+    of them. The critical path is the chain of tasks, each of which waited for the one before, that took longest
+    together: with any number of fetchers the flow would have taken that long.
+
+    \b
+    Example:
+      taskqueue flow show nightly
+      taskqueue flow show shop/nightly --tasks | grep failed
+    """
+    from taskqueue.cli.output.flow_views import TASKS_SHOWN, picture
+
+    with Daemon(url, timeout).client() as client:
+        found = name.found(client)
+        view = client.flows.show(*found)
+        if as_json:
+            print_object(as_plain(view) | {"members": list(client.flows.tasks(*found))})
+            return
+        shown = picture(view, client.flows.tasks(*found), sys.maxsize if each else TASKS_SHOWN)
+    from taskqueue.cli.output.flow_views import draw
+
+    draw(shown, time.time())
+
+
+def _show_planned(said: FlowFile, planned: FlowRef, as_json: bool) -> None:
+    """Show the graph of a file as it would be submitted."""
+    from taskqueue.cli.output.flow_views import draw, picture
+    from taskqueue.client.flows.plan import FlowPlan
+    from taskqueue.protocol.views import Counts, FlowView
+
+    plan = FlowPlan(*planned)
+    said.describe(plan.add)
+    view = FlowView(plan.project, plan.name, "staged", len(plan.tasks), Counts())
+    if as_json:
+        print_object(as_plain(view) | {"members": list(plan.views())})
+    else:
+        draw(picture(view, plan.views()), time.time())
+
+
+@flow.command()
+@click.argument("name", type=flow_ref)
+@click.option(
+    "--timeout",
+    "patience",
+    metavar="AGE",
+    type=times.seconds,
+    default=None,
+    help="Wait no longer than that, such as 90s, 5m or 2h; without it, for ever.",
+)
+@json_option
+@url_option
+def wait(name: FlowRef, patience: float | None, as_json: bool, url: str) -> int:
+    """Wait until a flow has ended. The exit status says how.
+
+    It is 0 if all of its tasks succeeded, 3 if one failed, 4 if one was cancelled and none failed, 1 if it has not
+    ended within --timeout. A daemon that is restarted meanwhile is waited for.
+
+    \b
+    Example:
+      taskqueue flow wait nightly --timeout 2h || taskqueue flow show nightly
+    """
+    with Daemon(url, TIMEOUT_SECONDS).client() as client:
+        found = name.found(client)
+        view = _watch(client, found, patience) if sys.stderr.isatty() else client.flows.wait(*found, timeout=patience)
+    if as_json:
+        print_object(view)
+    elif not view.ended_at:
+        say(f"taskqueue flow wait: {found} has not ended, {_told(view)}", err=True)
+    elif view.state != "success":
+        say(f"taskqueue flow wait: {found}: {view.state}, {_told(view)}", err=True)
+    return STATUSES[view.state] if view.ended_at else NOT_ENDED
+
+
+def _watch(client: Client, found: FlowRef, patience: float | None) -> FlowView:
+    """Wait with a line on the terminal that says how far it is."""
+    from taskqueue.terminal.screen import Screen, Text
+
+    screen = Screen(err=True)
+    with screen.status(Text(str(found)), refresh_per_second=REFRESHES_A_SECOND) as line:
+        view = client.flows.wait(*found, lambda view: line.update(Text(f"{found}: {_told(view)}")), patience)
+    if view.state == "success":
+        screen.print(Text(f"{found}: {view.state}, {_told(view)}"))
+    return view
+
+
+def _told(view: FlowView) -> str:
+    """``7 of 9 tasks over (1 failed)``."""
+    counts = view.counts
+    over = counts.success + counts.failed + counts.cancelled
+    bad = {"failed": counts.failed, "cancelled": counts.cancelled}
+    told = ", ".join(f"{count:,} {state}" for state, count in bad.items() if count)
+    return f"{over:,} of {tasks(view.tasks)} over" + (f" ({told})" if told else "")
+
+
+@flow.command()
+@click.argument("name", type=flow_ref)
+@json_option
+@daemon_options
+def cancel(name: FlowRef, as_json: bool, url: str, timeout: float) -> None:
+    """End the tasks of a flow that are not over; of one that is not submitted yet, drop what was staged.
+
+    The answer of whoever is processing one of them will not count. Tasks outside of the flow that wait for these see
+    them as failed.
+
+    \b
+    Example:
+      taskqueue flow cancel nightly
+    """
+    with Daemon(url, timeout).client() as client:
+        found = name.found(client)
+        view = client.flows.cancel(*found)
+    if as_json:
+        print_object(view)
+    elif view.state == "staged":
+        say(f"{found}: dropped")
+    elif view.ended_at:
+        say(f"{found}: {view.state}, {_told(view)}")
+    else:
+        say(f"{found}: those that are not over are being cancelled; {_told(view)}")
