@@ -1,0 +1,48 @@
+"""Nine tasks that wait for each other, run with as much at once as their graph allows. Start a daemon, then:
+
+taskqueue project set demo rate=inf
+python examples/flow.py
+
+    A   B   C     D waits for A and B, E for B and C,
+     \\ / \\ /      F for A and D, G and H for D and E, I for C and E.
+      D   E
+    F  G H  I
+"""
+
+import asyncio
+
+from taskqueue import AsyncClient, FlowTask, Task, Worker
+
+PARENTS = {"A": "", "B": "", "C": "", "D": "AB", "E": "BC", "F": "AD", "G": "DE", "H": "DE", "I": "CE"}
+
+ran: list[str] = []
+"""Names of the tasks, in the order in which they ended."""
+
+
+async def handle(task: Task) -> None:
+    """What a task of a real flow would do: fetch a page, join what its parents have left behind, …"""
+    await asyncio.sleep(0.05)
+    ran.append(task.save["name"])
+
+
+async def main() -> None:
+    """Submit the flow, run it, and wait for its end."""
+    async with AsyncClient() as client:
+        flow = client.flow("demo")
+        tasks: dict[str, FlowTask] = {}
+        for name, parents in PARENTS.items():
+            taskid = f"{flow.name}-{name}"
+            after = [tasks[parent] for parent in parents]
+            tasks[name] = flow.task(f"data:,{name}", after=after, taskid=taskid, save={"name": name})
+        await flow.submit()
+
+        worker = Worker(client, handle, projects=["demo"])
+        serving = asyncio.ensure_future(worker.serve())
+        ended = await client.flows.wait("demo", flow.name)
+        print(f"{flow.name}: {ended.state}, {' '.join(ran)}")
+        worker.stop()
+        await serving
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,193 @@
+"""Flows with real processes: submitted in Python and on the command line, run, waited for, cancelled, cut short."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from taskqueue import Client, FlowTask, RequestRejected, Task
+from taskqueue.cli.main import main
+from tests.integration.conftest import Daemon
+
+ROOT = Path(__file__).parents[2]
+WAIT_SECONDS = 60.0
+PARENTS = {"A": "", "B": "", "C": "", "D": "AB", "E": "BC", "F": "AD", "G": "DE", "H": "DE", "I": "CE"}
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def it(daemon: Callable[..., Daemon], monkeypatch: pytest.MonkeyPatch) -> Daemon:
+    running = daemon()
+    monkeypatch.setenv("TASKQUEUE_URL", running.url)
+    return running
+
+
+@pytest.fixture
+def client(it: Daemon) -> Iterator[Client]:
+    with Client(it.url) as made:
+        made.projects.start("shop")
+        yield made
+
+
+@pytest.fixture
+def run(it: Daemon, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(["flow", *arguments])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def submit_example(client: Client, name: str, *, reuse: bool = False) -> None:
+    flow = client.flow("shop", name)
+    tasks: dict[str, FlowTask] = {}
+    for each, parents in PARENTS.items():
+        tasks[each] = flow.task(f"data:,{each}", after=[tasks[parent] for parent in parents], taskid=each)
+    flow.submit(reuse=reuse)
+
+
+def run_all(client: Client, most: int, name: str = "nightly") -> list[str]:
+    """Run tasks as they are handed out, ``most`` at once, until the flow has ended; their taskids, in order."""
+    ran: list[str] = []
+    while not client.flows.show("shop", name).ended_at:
+        for task in client.select(most, timeout=0.2):
+            client.done(task)
+            ran.append(task.taskid)
+    return ran
+
+
+def take(client: Client, number: int) -> list[Task]:
+    """So many tasks, which are held at the same time."""
+    held: list[Task] = []
+    while len(held) < number:
+        held += client.select(number - len(held), timeout=WAIT_SECONDS)
+    return held
+
+
+def in_order(ran: list[str]) -> bool:
+    return all(ran.index(parent) < ran.index(each) for each, parents in PARENTS.items() for parent in parents)
+
+
+def test_a_flow_runs_each_task_once_after_its_parents(client: Client) -> None:
+    submit_example(client, "nightly")
+
+    ran = run_all(client, 4)
+
+    assert sorted(ran) == sorted(PARENTS)
+    assert in_order(ran)
+    ended = client.flows.wait("shop", "nightly", timeout=WAIT_SECONDS)
+    assert (ended.state, ended.counts.success) == ("success", 9)
+    assert [(task.taskid, task.state) for task in client.flows.tasks("shop", "nightly")] == [
+        (name, "success") for name in PARENTS
+    ]
+
+
+def test_as_much_runs_at_once_as_the_graph_allows(client: Client) -> None:
+    submit_example(client, "nightly")
+
+    layers = []
+    for number in (3, 2, 4):
+        held = take(client, number)
+        layers.append("".join(sorted(task.taskid for task in held)))
+        for task in held:
+            client.done(task)
+
+    assert layers == ["ABC", "DE", "FGHI"]
+    assert client.flows.wait("shop", "nightly", timeout=WAIT_SECONDS).state == "success"
+
+
+def test_the_example_runs_its_graph(it: Daemon, client: Client) -> None:
+    client.projects.start("demo")
+
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "flow.py")],
+        env={**os.environ, "TASKQUEUE_URL": it.url, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=WAIT_SECONDS, check=True,
+    )  # fmt: skip
+
+    name, _, told = done.stdout.partition(": success, ")
+    assert name.startswith("flow-")
+    assert sorted(told.split()) == sorted(PARENTS)
+    assert in_order(told.split())
+
+
+def test_a_file_is_submitted_shown_run_and_waited_for(client: Client, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "nightly.toml"
+    tables = [f"[tasks.{each}]\nurl = 'data:,{each}'\nafter = {list(its)}" for each, its in reversed(PARENTS.items())]
+    file.write_text("project = 'shop'\nflow = 'nightly'\n" + "\n".join(tables))
+
+    assert run("submit", str(file)) == (0, "shop/nightly: 9 tasks accepted\n", "")
+    assert run("wait", "nightly", "--timeout", "0")[0] == 1
+    assert in_order(run_all(client, 3))
+
+    assert run("wait", "nightly") == (0, "", "")
+    shown = run("show", "nightly")[1].splitlines()
+    assert shown[0].startswith("shop/nightly  success  9 of 9 tasks over")
+    assert shown[2].strip() == "9 success"
+    assert "critical path" in "".join(shown)
+    assert run("list")[1].splitlines()[1].split()[:3] == ["shop", "nightly", "success"]
+
+
+def test_a_known_task_refuses_a_flow_unless_it_is_to_be_reused(client: Client) -> None:
+    client.push("shop", "data:,A", taskid="A")
+    client.done(client.select(1)[0])
+
+    with pytest.raises(RequestRejected, match="A"):
+        submit_example(client, "nightly")
+    submit_example(client, "again", reuse=True)
+
+    ran = run_all(client, 2, "again")
+    assert sorted(ran) == sorted(set(PARENTS) - {"A"})
+    assert client.flows.show("shop", "again").state == "success"
+
+
+def test_a_flow_with_a_task_that_fails_has_failed(client: Client, run: Run) -> None:
+    submit_example(client, "nightly")
+
+    for task in take(client, 3):
+        if task.taskid == "A":
+            client.failed(task, "broken", retry=False)
+        else:
+            client.done(task)
+    ran = run_all(client, 3)
+
+    assert sorted(ran) == ["E", "I"]
+    status, _, err = run("wait", "nightly", "--timeout", "60s")
+    assert (status, "9 of 9 tasks over (5 failed)" in err) == (3, True)
+
+
+def test_a_flow_that_is_cancelled_ends(client: Client, run: Run) -> None:
+    submit_example(client, "nightly")
+    client.done(client.select(1)[0])
+
+    assert run("cancel", "nightly")[0] == 0
+
+    status, _, err = run("wait", "nightly", "--timeout", "60s")
+    assert status in (3, 4)
+    assert "9 of 9 tasks over" in err
+    assert client.select(1, timeout=0) == []
+
+
+def test_a_large_flow_outlives_a_daemon_that_is_killed_while_it_is_made(it: Daemon, client: Client) -> None:
+    layers, width = 4, 600
+    flow = client.flow("shop", "large")
+    above: list[FlowTask] = []
+    for layer in range(layers):
+        after = [above[place : place + 3] for place in range(width)] if above else [[]] * width
+        above = [flow.task(f"data:,{layer}-{n}", after=after[n], taskid=f"{layer}-{n}") for n in range(width)]
+    flow.submit()
+
+    it.kill()
+    it.start()
+    ran = Counter(run_all(client, 200, "large"))
+
+    assert client.flows.show("shop", "large").state == "success"
+    assert len(ran) == layers * width
+    assert max(ran.values()) == 1
