@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue import Client
+from taskqueue import Client, new_task
 from taskqueue.cli.main import main
 
 Daemons = Callable[..., Any]
@@ -53,3 +53,24 @@ def test_a_diamond_that_is_pushed_in_reverse_runs_each_task_once_parents_first(c
 
     assert (ran[0], sorted(ran[1:3]), ran[3]) == ("A", ["B", "C"], "D")
     assert client.projects.wait("news", timeout=20)
+
+
+def test_each_of_many_children_runs_once_though_the_daemon_is_killed_while_they_are_released(daemon: Daemons) -> None:
+    it = daemon(projects={"news": {}}, turn_tasks=16)
+    children = [f"c{number}" for number in range(2000)]
+    with Client(it.url) as client:
+        client.push("news", "http://a/a", taskid="a")
+        client.push_many("news", [new_task(f"http://a/{name}", taskid=name, depends_on=["a"]) for name in children])
+        assert run_next(client) == "a"
+        for _ in range(4):
+            it.kill()
+            it.start()
+        ran: list[str] = []
+        while len(ran) < len(children):
+            tasks = client.select(500)
+            for task in tasks:
+                client.done(task)
+            ran += [task.taskid for task in tasks]
+        assert sorted(ran) == sorted(children)
+        assert client.projects.wait("news", timeout=20)
+        assert client.projects.show("news").counts.success == len(children) + 1
