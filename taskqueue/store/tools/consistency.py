@@ -39,6 +39,7 @@ from taskqueue.store.files.integrity import is_damage
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.flows import decode_flow, decode_index, decode_staged
 from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.pages import pages
@@ -63,6 +64,9 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.FAILURES: layout.decode_failure,
     layout.LOG: layout.decode_log,
     layout.POINTS: layout.decode_events,
+    layout.FLOWS: decode_flow,
+    layout.STAGES: decode_staged,
+    layout.STAGE_IDS: decode_index,
 }
 """Families that only have to be decodable; keys of the first begin with a project."""
 

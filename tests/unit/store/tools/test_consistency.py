@@ -14,6 +14,7 @@ from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCES
 from taskqueue.protocol.fields import NewTask
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout
+from taskqueue.store.records.flows import flow_key, member_key, stage_key
 from taskqueue.store.records.format import META
 from taskqueue.store.tools.findings import Findings
 
@@ -195,6 +196,18 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "a point of the history that can't be read": (
         lambda crawl: crawl.put(layout.POINTS, layout.point_key("hour", 472_222, NEWS), b"\xa1x"),
         "points: project -: can't be read",
+    ),
+    "a flow that can't be read": (
+        lambda crawl: crawl.put(layout.FLOWS, flow_key(1), b"\x90"),
+        "flows: project -: can't be read",
+    ),
+    "a task of a flow that can't be read": (
+        lambda crawl: crawl.put(layout.STAGES, stage_key(1, 0), b"\x90"),
+        "stages: project -: can't be read",
+    ),
+    "an index of a flow that is none": (
+        lambda crawl: crawl.put(layout.STAGE_IDS, member_key(1, "a"), b"\0"),
+        "stage_ids: project -: can't be read",
     ),
     "a project number that would be given twice": (
         lambda crawl: crawl.put(META, layout.NEXT_PROJECT_KEY, b"2"),
