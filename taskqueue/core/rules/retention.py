@@ -75,7 +75,7 @@ def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
     # What ended in this very turn is not on the page.
     low = time_key(now.wall, 0) if project.number in turn.dirty else NO_ENTRY
     end = old_below(project.keeps[OVER.index(which)], now.wall) if project.keeps else 0
-    kept = next((old.task.key for old in page.tasks if old.task.key >= end), page.next)
+    kept = next((old.task.key for old in page.tasks if old.task.key >= end or _is_linked(turn, old)), page.next)
     project.queue.over_low[which] = low if kept is None else min(low, kept)
     turn.touch(project)
     for old in page.tasks:
@@ -87,7 +87,12 @@ def _is_as_read(turn: TurnState, project: Project, old: Old) -> bool:
     """Whether this turn has not changed the task."""
     ref = TaskRef(project.number, old.task.taskid)
     task = turn.find(project, ref.taskid)
-    return (task is None or not task.touched) and ref not in turn.changes.writes.linked
+    return (task is None or not task.touched) and not _is_linked(turn, old)
+
+
+def _is_linked(turn: TurnState, old: Old) -> bool:
+    """Whether this turn has changed the task's links only: it stays where it is, and is dropped in one of the next."""
+    return TaskRef(old.task.project, old.task.taskid) in turn.changes.writes.linked
 
 
 def _drop(turn: TurnState, project: Project, old: Old) -> None:

@@ -80,3 +80,19 @@ def test_nothing_is_left_of_edges_between_tasks_that_retention_has_forgotten(mak
 
     assert world.counts().success == 0
     assert left_of_edges(world) == []
+
+
+def test_an_old_task_that_is_given_a_child_as_it_is_to_go_goes_a_turn_later(make_world: MakeWorld) -> None:
+    world = make_world({"keep_success": 60})
+    world.push("news", task("a"))
+    world.fetcher().finish_all()
+    world.elapsed = 200.0
+    world.turn()
+
+    world.turn(world.new_tasks("news", waiting("c", "a")))
+    assert world.found.old
+    assert [each.taskid for each in world.kept.linked.values()] == ["a"]
+    world.settle()
+
+    (parent,) = [each for each in world.known() if each.taskid == "a"]
+    assert parent.bare
