@@ -5,6 +5,7 @@ smallest key, in memory and (as 16 big-endian bytes) in the store:
 
     ready       priority, then seq        larger priorities first, then first in first out
     delayed     due time, then seq
+    blocked     seq                       it waits for other tasks: see ``links``
     processing  seq
     over        end, then seq             success, failed, cancelled: one order each
 
@@ -13,6 +14,7 @@ smallest key, in memory and (as 16 big-endian bytes) in the store:
       ▼      │  └─── released ───┘   │ failed, timeout
     delayed ─┘ due                   │
       ▲──────────────────────────────┘
+    new with parents ──► blocked ──the last edge is satisfied──► ready or delayed
 
 Rules:
 1. ``seq`` is given when a task becomes live and stays, through retries and merges; a restart gives a new one, and so
