@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import PROCESSING, SUCCESS
+from taskqueue.core.tasks.task import OVER, PROCESSING
 from taskqueue.protocol.fields import Now
 from tests.simulation.tasks import ON_FINISHED, recurs
 from tests.simulation.truth import Name, Run, Shown, Truth
@@ -78,7 +78,7 @@ class Crowds:
         for task, held in self._truth.tasks.items():
             if (
                 task.project == name
-                and held.state < SUCCESS
+                and held.state not in OVER
                 and not (recurs(task.taskid) or task.taskid == ON_FINISHED)
             ):
                 raise Violation("F1", task.taskid, f"{name} has finished, but this is in state {held.state}")

@@ -14,7 +14,9 @@ from taskqueue.core.tasks.records import WriteSet
 def wrong_failures(kept: WriteSet) -> str:
     """What is wrong with the failures of a turn, in words; "" if nothing is."""
     attempts = Counter(
-        (each.project, each.taskid) for each in kept.attempts if each.attempt.outcome not in ("success", "expired")
+        (each.project, each.taskid)
+        for each in kept.attempts
+        if each.attempt.outcome not in ("success", "expired", "upstream")
     )
     failures = Counter((failure.project, failure.taskid) for _, failure in kept.failures)
     if missing := attempts - failures:

@@ -19,6 +19,7 @@ F1 F2 C1 C2 C3   when projects finish, how much they have out, when jobs run  (c
 O1   a bulk operation changes each old task that it is about once             (bulks)
 A1   each failed attempt is kept among the failures in the turn that ends it          (failed)
 R1   only what is over, for as long as its project keeps it, is dropped; if it is forgotten, only where that is wanted
+G1 to G5   who waits for others runs after them, once                         (edges)
 N1   who drains gets no new task, and is told so                                       (drains)
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
@@ -44,11 +45,13 @@ from taskqueue.core.parts.events import Event
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import OperationRecord, WriteSet
-from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, SUCCESS, Move, Task, key_time
+from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, key_time
+from taskqueue.core.tasks.task import OVER as ENDED
 from taskqueue.protocol.fields import Now
 from tests.simulation.bulks import Bulks
 from tests.simulation.crowds import Crowds
 from tests.simulation.drains import Drains
+from tests.simulation.edges import Edges
 from tests.simulation.failed import wrong_failures
 from tests.simulation.leases import Leases
 from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
@@ -121,6 +124,8 @@ class Judge:
         self.leases = Leases(world, self.truth)
         self.drains = Drains(self.truth, world.secret)
         self.ranks = Ranks(world, self.truth)
+        self.edges = Edges(self.truth)
+        self._waiting: dict[tuple[bytes, int], Message] = {}
         self.handed = 0
         self.handed_to: list[Name] = []
         self._world = world
@@ -148,6 +153,7 @@ class Judge:
         self._reset.clear()
         self._set.clear()
         self._deleted.clear()
+        self.edges.begin()
         self.leases.end_by_time()
         self.crowds.looked(turn.now)
         self._push_own(turn)
@@ -157,6 +163,8 @@ class Judge:
         for session, tokens in turn.missed:
             self._miss(session, tokens)
         replies = by_request(turn.said)
+        for key in [key for key in self._waiting if key in replies]:
+            self._take(self._waiting.pop(key), replies[key].pop(0))
         for peer, request in turn.requests:
             self._hear(request, replies.get((peer, request["n"]), []))
         self._write(turn)
@@ -195,6 +203,7 @@ class Judge:
         self.truth.running.clear()
         self.truth.mentioned.clear()
         self._missed.clear()
+        self._waiting.clear()
         self.paces.restarted(config, same_boot=same_boot)
         self.leases.restarted(same_boot=same_boot)
         self.drains.restarted()
@@ -278,10 +287,19 @@ class Judge:
         self.truth.heard_at[session] = self._world.clock.now
         is_news = request["type"] == "hello" and self._hear_hello(session, request)
         reply = replies.pop(0) if replies else None
-        if reply is None or reply["type"] == "error":
+        if reply is None:
+            if request["type"] not in READS:
+                self._waiting[session.encode(), request["n"]] = request
             return
-        if is_news:
+        if is_news and reply["type"] != "error":
             self.drains.welcomed(session, reply)
+        self._take(request, reply)
+
+    def _take(self, request: Message, reply: Message) -> None:
+        """A request was answered, in the turn that heard it or in a later one."""
+        session = request["session"]
+        if reply["type"] == "error":
+            return
         first = self.truth.answers.get((session, request["n"]))
         if first is not None:
             self._hear_repeat(first, reply)
@@ -327,8 +345,9 @@ class Judge:
                 self._widen(lease.name, WAITING)
 
     def _hear_new_tasks(self, request: Message, reply: Message) -> None:
-        for name, outcome in outcomes(request, reply):
+        for item, (name, outcome) in zip(request["tasks"], outcomes(request, reply), strict=True):
             self._become(name, outcome)
+            self.edges.pushed(name, outcome, item)
 
     def _hear_done(self, request: Message, reply: Message) -> None:
         came_out = iter(follow_ups(request, reply))
@@ -339,8 +358,9 @@ class Judge:
                 self._count(name, item)
             elif outcome == "stale":
                 self._refuse(name, item)
-            for follow_up, became in next(came_out):
+            for new, (follow_up, became) in zip(item.get("new", []), next(came_out), strict=False):
                 self._become(follow_up, became)
+                self.edges.pushed(follow_up, became, new)
 
     def _hear_tokens(self, request: Message, reply: Message) -> None:
         for token in [lease["token"] for lease in request["leases"]]:
@@ -365,6 +385,7 @@ class Judge:
                 self._revoke(name)
                 self._may_be[name] = frozenset((become,))
                 self.crowds.fed(name.project)
+                (self.edges.cancelled if become == OVER else self.edges.retried)(name)
 
     def _hear_settings(self, request: Message, reply: Message) -> None:
         self._set[request["project"]] = self._set.get(request["project"], 0) + 1
@@ -391,7 +412,7 @@ class Judge:
         for name in dict.fromkeys(names):
             may_be = self._states(name)
             was = self.truth.tasks.get(name)
-            if action != "clear" or was is None or was.state < SUCCESS:
+            if action != "clear" or was is None or was.state not in ENDED:
                 gone = {OVER} & may_be if action == "clear" else set()
                 self._may_be[name] = frozenset((UNKNOWN, *gone)) if may_be != {OVER} or not gone else may_be
             else:
@@ -437,6 +458,8 @@ class Judge:
             self._fail("S2", name.taskid, f"its answer counted, but it was {_words(may_be)}")
         self._put(self.truth.counted, token, True)
         self._may_be[name] = self._after_answer(name, item, ok)
+        if ok:
+            self.edges.succeeded(name)
         self.leases.end(token)
 
     def _after_answer(self, name: Name, item: Message, ok: bool) -> frozenset[str]:
@@ -467,7 +490,7 @@ class Judge:
         if held is None:
             return frozenset((UNKNOWN,))
         if held.state != PROCESSING:
-            return frozenset((OVER if held.state >= SUCCESS else WAITING,))
+            return frozenset((_class(held.state),))
         lease = self.truth.leases.get(held.token)
         return frozenset((LEASED,)) if lease is not None and not lease.ended else KNOWN
 
@@ -495,6 +518,11 @@ class Judge:
         for name, operation, surely in changed:
             self._change(name, operation, surely=surely)
         self._may_expire(turn, numbers)
+        for name in self.edges.failed_upstream(turn, numbers):
+            self._widen(name, OVER)
+        for name in self.edges.revived(turn, numbers):
+            self._widen(name, WAITING)
+            self.crowds.fed(name.project)
         greatest, handed = self._greatest, self.handed_to
         handed.clear()
         for move in turn.kept.moves:
@@ -502,6 +530,7 @@ class Judge:
         for old in turn.kept.old:
             self._write_old(Name(numbers[old.task.project], old.task.taskid), old.task, turn)
         self._check_changed(changed, turn)
+        self.edges.written(turn, numbers)
         if problem := wrong_failures(turn.kept):
             self._fail("A1", "", problem)
         self.crowds.written(turn, handed)
@@ -547,7 +576,11 @@ class Judge:
     def _drop_live(self, number: int) -> None:
         """A project was cleared."""
         for task, held in list(self.truth.tasks.items()):
-            if held.number == number and held.state < SUCCESS:
+            if held.number == number and held.state not in ENDED:
+                if UNKNOWN in self._states(task):
+                    self.edges.gone(task)
+                else:
+                    self.edges.failed(task)
                 self._journal.drop(self.truth.tasks, task)
                 self._journal.drop(self.truth.deferred, task)
                 self.leases.end(held.token)
@@ -588,6 +621,7 @@ class Judge:
             self.drains.handed(task.lease.session if task.lease else "", name.taskid)
             self.paces.pay(name)
             self.leases.begin(name, task)
+            self.edges.handed(name)
             self.handed += 1
             self._apply_deferred(name)
         elif _class(task.state) not in may_be:
@@ -601,6 +635,7 @@ class Judge:
         """The lease that an update waited for has ended: it is work from now on, whatever has finished meanwhile."""
         if name in self.truth.deferred:
             self._journal.drop(self.truth.deferred, name)
+            self.edges.ended(name)
             self.crowds.fed(name.project)
 
     def _write_old(self, name: Name, task: Task, turn: Round) -> None:
@@ -608,7 +643,13 @@ class Judge:
         was, overrides = self.truth.tasks.get(name), self.truth.projects[name.project].overrides
         keep = self.paces.setting(name.project, overrides, f"keep_{STATE_NAMES[task.state]}", inf)
         is_moved = any(move[0].taskid == name.taskid and move[0].project == task.project for move in turn.kept.moves)
-        if was is None or was.bare or (was.state, was.key) != (task.state, task.key) or was.state < SUCCESS or is_moved:
+        if (
+            was is None
+            or was.bare
+            or (was.state, was.key) != (task.state, task.key)
+            or was.state not in ENDED
+            or is_moved
+        ):
             self._fail("R1", name.taskid, f"it was dropped, but it was {was}")
         if key_time(task.key) + keep > turn.now.wall + EPSILON:
             self._fail("R1", name.taskid, f"it was dropped {turn.now.wall - key_time(task.key):.3f} s after its end")
@@ -618,6 +659,7 @@ class Judge:
             self._put(self.truth.tasks, name, Held(task.project, task.state, task.token, task.key, bare=True))
         else:
             self._journal.drop(self.truth.tasks, name)
+            self.edges.gone(name)
             self._put(self.truth.forgotten_at, name, self._world.clock.now)
 
     def _check_hand_out(self, name: Name, may_be: frozenset[str], greatest: int, task: Task) -> None:
@@ -669,7 +711,7 @@ _HEAR: Final = {
 def _class(state: int) -> str:
     if state == PROCESSING:
         return LEASED
-    return OVER if state >= SUCCESS else WAITING
+    return OVER if state in ENDED else WAITING
 
 
 def _words(states: frozenset[str]) -> str:

@@ -29,14 +29,15 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiting_line import WaitingLine
-from taskqueue.core.rules import completion, cron, failures, fetchers, lease_end
+from taskqueue.core.rules import completion, cron, cycles, failures, fetchers, lease_end, propagation
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
-from taskqueue.core.tasks.needs import FoundOrder
+from taskqueue.core.tasks.links import RUN, Mark
+from taskqueue.core.tasks.needs import FoundEdge, FoundOrder
 from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Lease, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn import TurnResult
@@ -60,12 +61,13 @@ Replace = Callable[[Any, str, Any], Any]
 
 
 class Mutant(NamedTuple):
-    """A planted bug and the laws that must catch it; ``crewed``: in worlds with the crew."""
+    """A planted bug and the laws that must catch it; ``crewed``: in worlds with the crew; ``graphs``: with weavers."""
 
     name: str
     laws: str
     plant: Callable[[Replace], None]
     crewed: bool = False
+    graphs: bool = False
 
 
 class Catch(NamedTuple):
@@ -99,7 +101,7 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
     with planted(mutant):
         for seed in range(seeds):
             try:
-                Play(seed, crewed=mutant.crewed).run()
+                Play(seed, crewed=mutant.crewed, graphs=mutant.graphs).run()
             except Violation as violation:
                 if violation.law in mutant.laws.split():
                     return Catch(violation.law, seed + 1)
@@ -487,6 +489,72 @@ def _newcomers_wait_behind(replace_: Replace) -> None:
     original = replace_(WaitingLine, "enter", enter)
 
 
+# ---------------------------------------------------------------------------------------- who waits for whom
+
+
+def _second_parent_of_a_turn_forgotten(replace_: Replace) -> None:
+    def satisfy(turn: TurnState, found: FoundEdge, number: int, state: int) -> None:
+        child, _, mark = propagation._unsatisfied(turn, found, number)
+        told = turn.changes.writes.edges
+        if child is not None and any(edge.child == found.edge.child for edge in told if edge != found.edge):
+            told[found.edge] = Mark(state, mark.number)
+        else:
+            original(turn, found, number, state)
+
+    original = replace_(propagation, "_satisfy", satisfy)
+
+
+def _told_again_after_a_crash(replace_: Replace) -> None:
+    def step(turn: TurnState) -> None:
+        original(turn)
+        over = [number for number, rest in turn.changes.writes.propagations.items() if rest is None]
+        for number in over:
+            del turn.changes.writes.propagations[number]
+
+    def unsatisfied(turn: TurnState, found: FoundEdge, number: int) -> Any:
+        mark = turn.changes.mark_of(found)
+        child = propagation._task(turn, found.edge.child)
+        links = propagation._links_of(child, mark) if child is not None and mark is not None else None
+        if mark is None or links is None or mark.number > number:
+            return None, None, found.mark
+        links.missing = max(links.missing, 1)
+        return child, links, mark
+
+    original = replace_(propagation, "step", step)
+    replace_(propagation, "_unsatisfied", unsatisfied)
+
+
+def _children_of_failed_parents_run(replace_: Replace) -> None:
+    def fail(turn: TurnState, found: FoundEdge, number: int) -> None:
+        _, links, _ = propagation._unsatisfied(turn, found, number)
+        if links is not None:
+            links.on_failure = RUN
+        original(turn, found, number)
+
+    original = replace_(propagation, "_fail", fail)
+
+
+def _cycles_across_batches(replace_: Replace) -> None:
+    replace_(cycles, "decide_cycles", lambda turn, incoming: cycles.UNSEARCHED)
+    replace_(cycles, "check", lambda turn, project, item, verdict: None)
+
+
+def _stale_success_releases(replace_: Replace) -> None:
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
+        outcome: DoneOutcome = original(turn, session, item)
+        project = turn.state.projects.by_name.get(item.project)
+        task = turn.find(project, item.taskid) if project else None
+        if outcome == "stale" and item.ok and task is not None:
+            turn.changes.note_end(task, "succeeded")
+        return outcome
+
+    original = replace_(lease_end, "finish", finish)
+
+
+def _awaited_for_ever(replace_: Replace) -> None:
+    replace_(Changes, "await_no_more", lambda self, ref: None)
+
+
 MUTANTS: Final = (
     Mutant("a late answer ends the newer lease", "S4", _late_answer_ends_the_newer_lease),
     Mutant("the bucket is full after a restart", "S6", _bucket_full_after_a_restart),
@@ -533,6 +601,14 @@ MUTANTS: Final = (
     Mutant("sets of wishes take turns whoever waits", "P1", _rings_only_rotate, crewed=True),
     Mutant("the next in the line is the worst", "P1", _next_in_line_is_the_worst, crewed=True),
     Mutant("newcomers wait behind the front", "P1", _newcomers_wait_behind, crewed=True),
+    Mutant(
+        "of two parents that end in one turn one is forgotten", "G2 G4", _second_parent_of_a_turn_forgotten, graphs=True
+    ),
+    Mutant("released twice after a crash", "G2", _told_again_after_a_crash, graphs=True),
+    Mutant("the child of a failed parent runs", "G1", _children_of_failed_parents_run, graphs=True),
+    Mutant("a cycle across two batches", "G5", _cycles_across_batches, graphs=True),
+    Mutant("a stale success releases", "G1", _stale_success_releases, graphs=True),
+    Mutant("awaited by nobody, for ever", "G4 S12", _awaited_for_ever, graphs=True),
 )
 """The first fourteen are those that the prototype of this simulation was tried with."""
 

@@ -14,9 +14,9 @@ from typing import Final, Literal, NamedTuple
 
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.tasks.needs import Needs, TaskRef
-from taskqueue.core.tasks.task import SUCCESS
+from taskqueue.core.tasks.task import BLOCKED, OVER
 from taskqueue.store.ledger import Ledger
-from tests.simulation import crew
+from tests.simulation import crew, weavers
 from tests.simulation.cast import Fetcher, Operator, Producer
 from tests.simulation.laws import Judge
 from tests.simulation.site import Site
@@ -83,10 +83,11 @@ class Play:
         forgetful: a power cut loses what was not synced; False lets the memory behave like a directory.
         plan: a fault for one particular write.
         crewed: the crew lives in it, too: fetchers with names and priorities, who are drained now and then.
+        graphs: the weavers live in it, too, and push tasks that wait for others.
 
     Attributes:
         world: it.
-        crewed: as it was given.
+        crewed, graphs: as they were given.
     """
 
     def __init__(
@@ -99,13 +100,15 @@ class Play:
         storm_seconds: float = STORM_SECONDS,
         plan: Plan | None = None,
         crewed: bool = False,
+        graphs: bool = False,
     ) -> None:
-        self.crewed = crewed
+        self.crewed, self.graphs = crewed, graphs
+        self._projects = (*PROJECTS, *weavers.PROJECTS) if graphs else PROJECTS
         self.world = World(seed, weather)
         self._rng = self.world.rng("play")
         self._storm_seconds = storm_seconds
         self._keeps = self.world.rng("keeps")
-        config = draw_config(self._rng, self._keeps)
+        config = self._peopled(draw_config(self._rng, self._keeps))
         durability = self._rng.choice(("commit", "commit", "commit", "interval", "none"))
         self.judge = Judge(self.world, config, durability == "commit")
         self.site = Site(
@@ -127,7 +130,7 @@ class Play:
         clock.run_until(clock.now + SETTLE_SECONDS)
         self._operator.open_everything()
         end = clock.now + CALM_SECONDS
-        while clock.now < end and (self._not_over() or self.judge.crowds.owed() or self.site.host is None):
+        while clock.now < end and self._is_busy():
             self._cancel_recurring(self._not_over())
             clock.run_until(clock.now + LOOK_SECONDS)
         self._reckon()
@@ -143,7 +146,12 @@ class Play:
             Fetcher(self.world, f"fetcher{number}", told, pool)
         if self.crewed:
             crew.move_in(self.world, told, pool)
+        if self.graphs:
+            weavers.move_in(self.world, told)
         self._operator = Operator(self.world, told, pool, rng.choice((20.0, 60.0, 300.0)))
+
+    def _peopled(self, config: CoreConfig) -> CoreConfig:
+        return weavers.with_graphs(self.world, config) if self.graphs else config
 
     # ------------------------------------------------------------------------------------ bad luck
 
@@ -152,7 +160,7 @@ class Play:
 
     def _reload(self) -> None:
         if not self.world.is_calm:
-            self.site.configure(_with_other_rates(self.site.config, self._rng, self._keeps))
+            self.site.configure(self._peopled(_with_other_rates(self.site.config, self._rng, self._keeps)))
             self._plan_reload()
 
     def _plan_partition(self) -> None:
@@ -168,11 +176,17 @@ class Play:
 
     # ------------------------------------------------------------------------------------ the end
 
+    def _is_busy(self) -> bool:
+        if self._not_over() or self.judge.crowds.owed() or self.site.host is None:
+            return True
+        return self.judge.edges.under_way()
+
     def _not_over(self) -> list[Name]:
-        return [name for name, held in self.judge.truth.tasks.items() if held.state < SUCCESS]
+        """What is to be done yet; whether what is blocked is to be released is a law of its own."""
+        return [name for name, held in self.judge.truth.tasks.items() if held.state not in (*OVER, BLOCKED)]
 
     def _cancel_recurring(self, rest: list[Name]) -> None:
-        for project in PROJECTS:
+        for project in self._projects:
             taskids = [name.taskid for name in rest if name.project == project and recurs(name.taskid)]
             if taskids:
                 self._operator.end_for_good(project, taskids)
@@ -183,6 +197,7 @@ class Play:
         for project in self.judge.crowds.owed():
             raise Violation("F2", project, f"{project} has nothing left to do and has not finished")
         truth = self.judge.truth
+        self.judge.edges.reckon([name for name, held in truth.tasks.items() if held.state == BLOCKED])
         for name in self.judge.accepted():
             if name not in truth.tasks:
                 raise Violation("S1", name.taskid, "it was accepted and is lost")
@@ -200,7 +215,9 @@ class Play:
             raise Violation("L1", "daemon", "no daemon runs after all this calm")
         self.site.stop()
         self.site.close()
-        ledger = Ledger(self.site.storage.open())
+        store = self.site.storage.open()
+        self.judge.edges.reckon_with(store)
+        ledger = Ledger(store)
         refs = {name: TaskRef(held.number, name.taskid) for name, held in self.judge.truth.tasks.items()}
         found = ledger.find(Needs(tasks=list(refs.values()))).tasks
         ledger.close()
@@ -230,6 +247,7 @@ def play(
     forgetful: bool = True,
     storm_seconds: float = STORM_SECONDS,
     crewed: bool = False,
+    graphs: bool = False,
 ) -> Played:
     """Play one seed; print what is needed to understand it if a law is broken.
 
@@ -237,10 +255,12 @@ def play(
         Violation: a law is broken.
     """
     if store == "memory":
-        return _play(Play(seed, forgetful=forgetful, storm_seconds=storm_seconds, crewed=crewed), store)
+        one = Play(seed, forgetful=forgetful, storm_seconds=storm_seconds, crewed=crewed, graphs=graphs)
+        return _play(one, store)
     with TemporaryDirectory() as folder:
         disk = RocksDisk(Path(folder) / "store")
-        return _play(Play(seed, disk, forgetful=False, storm_seconds=storm_seconds, crewed=crewed), store)
+        one = Play(seed, disk, forgetful=False, storm_seconds=storm_seconds, crewed=crewed, graphs=graphs)
+        return _play(one, store)
 
 
 def _play(one: Play, store: StoreName) -> Played:
@@ -258,6 +278,7 @@ def report(one: Play, error: BaseException, store: StoreName) -> str:
     world = one.world
     command = f".venv/bin/python -m tests.simulation --seed {world.seed}"
     option = ("" if store == "memory" else f" --store {store}") + (" --crewed" if one.crewed else "")
+    option += " --graphs" if one.graphs else ""
     lines = [f"law {law}, seed {world.seed}, at {world.clock.now:.3f} s: {error}", ""]
     return "\n".join([*lines, *world.trace.about(task), "", f"see it again: {command}{option}"])
 

@@ -10,7 +10,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.projects.session import REST_MOST_SECONDS
-from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, key_time
+from taskqueue.core.tasks.task import DELAYED, OVER, PROCESSING, READY, STATE_NAMES, key_time
 from taskqueue.protocol.fields import Now
 from tests.simulation.paces import Paces
 from tests.simulation.tasks import FETCHER_TIMEOUT
@@ -70,7 +70,7 @@ class Sleep:
                 yield lease.latest, name.taskid, "its lease runs out"
                 silent_since = self._truth.heard_at.get(lease.session, 0.0)
                 yield silent_since + FETCHER_TIMEOUT, name.taskid, f"{lease.session} is silent for too long"
-            elif not held.bare:
+            elif held.state in OVER and not held.bare:
                 facts = self._truth.projects[name.project]
                 keep = self._paces.setting(name.project, facts.overrides, f"keep_{STATE_NAMES[held.state]}", inf)
                 yield key_time(held.key) + keep + OLD_LATE - offset, name.taskid, "it is old"

@@ -208,6 +208,10 @@ class Truth:
         runs: by (project number, job).
         progress: by operation.
         drained: names of fetchers that get nothing.
+        given, given_later: what a task waits for; what it will wait for when its lease has ended.
+        marks: state and number of each edge that is in the store.
+        upstream: tasks that have failed because of others.
+        propagations: numbers of those that are still to be told.
         draining: by session, whether it gets nothing, as its name was drained or its last hello was answered.
     """
 
@@ -240,3 +244,8 @@ class Truth:
         self.progress: dict[int, Progress] = {}
         self.drained: dict[str, bool] = {}
         self.draining: dict[str, bool] = {}
+        self.given: dict[Name, Any] = {}
+        self.given_later: dict[Name, Any] = {}
+        self.marks: dict[Any, Any] = {}
+        self.upstream: dict[Name, bool] = {}
+        self.propagations: dict[int, bool] = {}

@@ -1,0 +1,246 @@
+"""Laws of tasks that wait for others, by what was asked and answered, and by what was written of edges.
+
+G1   a task is handed out only when each of its parents has succeeded since it was given it, or was a success then;
+     with policy ``run`` a failure will do
+G2   an edge is satisfied at most once, and whoever has none left that is not satisfied is not blocked
+G3   who has failed ``upstream`` has a parent that has failed, was cancelled, or is gone
+G4   when all is quiet: nothing more is to be told, no edge is left of who is gone or has other parents, nothing is
+     awaited by nobody, and who is blocked waits for somebody who has not succeeded
+G5   no task waits for itself, by whatever way
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from taskqueue.core.tasks.links import Edge, Links, Mark
+from taskqueue.core.tasks.task import BLOCKED, CANCELLED, DELAYED, FAILED, OVER, PROCESSING, READY, SUCCESS, Task
+from taskqueue.store.contract import Store
+from taskqueue.store.records import layout
+from taskqueue.store.records.edges import task_key, tasks_of
+from taskqueue.store.records.link_bytes import AWAITED
+from tests.simulation.truth import Name, Truth
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.laws import Round
+
+Message = dict[str, Any]
+
+EVERYTHING: Final = 1 << 30
+GIVEN: Final = ("new", "replaced", "restarted")
+"""Outcomes that give a task the parents of the item, also if it names none."""
+
+
+class Given(NamedTuple):
+    """What a task waits for: its parents, what it does when one fails, those that have succeeded, and those that have
+    failed since."""
+
+    parents: tuple[Name, ...]
+    policy: str
+    succeeded: frozenset[Name]
+    failed: frozenset[Name]
+
+
+class Edges:
+    """Watches who waits for whom."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+        self._journal = truth.journal
+        self._now: dict[Name, int] = {}
+
+    # ------------------------------------------------------------------------------------ what is heard
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self._now.clear()
+
+    def pushed(self, name: Name, outcome: str, item: Message) -> None:
+        """A task was pushed, and that became of it."""
+        if outcome == "cancelled":
+            self.cancelled(name)
+        elif outcome == "deferred":
+            self._put(self._truth.given_later, name, self._give(name, item))
+        elif outcome in GIVEN:
+            self._put(self._truth.given, name, self._give(name, item))
+            self._journal.drop(self._truth.given_later, name)
+            self._now[name] = READY
+
+    def succeeded(self, name: Name) -> None:
+        """An answer counted: whoever waits for the task has one less to wait for."""
+        self._now[name] = READY if name in self._truth.given_later else SUCCESS
+        for table in (self._truth.given, self._truth.given_later):
+            for child, given in list(table.items()):
+                if name in given.parents:
+                    self._put(table, child, given._replace(succeeded=given.succeeded | {name}))
+
+    def ended(self, name: Name) -> None:
+        """Its lease has ended: what it waits for is what the update says that was deferred."""
+        if name in self._truth.given_later:
+            self._put(self._truth.given, name, self._truth.given_later[name])
+            self._journal.drop(self._truth.given_later, name)
+
+    def cancelled(self, name: Name) -> None:
+        """It was cancelled, and with it what was deferred."""
+        self._now[name] = CANCELLED
+        self._journal.drop(self._truth.given_later, name)
+
+    def retried(self, name: Name) -> None:
+        """It is live again."""
+        self._now[name] = READY
+
+    def gone(self, name: Name) -> None:
+        """It is forgotten, or was cleared, which is a failure."""
+        self._journal.drop(self._truth.given, name)
+        self._journal.drop(self._truth.given_later, name)
+        self.failed(name)
+
+    def _give(self, name: Name, item: Message) -> Given:
+        parents = tuple(
+            Name(name.project, parent) if isinstance(parent, str) else Name(*parent)
+            for parent in item.get("depends_on", ())
+        )
+        for parent in parents:
+            self._check_cycle(name, parent)
+        before = {parent: self._now.get(parent, self._state(parent)) for parent in parents}
+        return Given(
+            parents,
+            item.get("on_parent_failure", "fail"),
+            frozenset(each for each in parents if before[each] == SUCCESS),
+            frozenset(each for each in parents if before[each] in (FAILED, CANCELLED)),
+        )
+
+    def _check_cycle(self, name: Name, parent: Name) -> None:
+        """Law G5."""
+        seen, waits = {parent}, [parent]
+        while waits:
+            one = waits.pop()
+            if one == name:
+                raise Violation("G5", name.taskid, f"it was given the parent {parent.taskid}, which waits for it")
+            for table in (self._truth.given, self._truth.given_later):
+                further = [each for each in table[one].parents if each not in seen] if one in table else []
+                seen.update(further)
+                waits += further
+
+    def failed(self, name: Name) -> None:
+        """It has failed, or was cancelled or cleared."""
+        for table in (self._truth.given, self._truth.given_later):
+            for child, given in list(table.items()):
+                if name in given.parents and name not in given.failed:
+                    self._put(table, child, given._replace(failed=given.failed | {name}))
+
+    # ------------------------------------------------------------------------------------ what is written
+
+    def handed(self, name: Name) -> None:
+        """Law G1."""
+        self.ended(name)
+        given = self._truth.given.get(name)
+        if given is None:
+            return
+        for parent in given.parents:
+            is_excused = given.policy == "run" and parent in given.failed
+            if parent not in given.succeeded and not is_excused:
+                raise Violation("G1", name.taskid, f"it is handed out, but {parent.taskid} has not succeeded")
+
+    def revived(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
+        """Tasks that had failed ``upstream`` and are live by what was written of their edges."""
+        for task, old_state, *_ in turn.kept.moves:
+            name = Name(numbers[task.project], task.taskid)
+            if old_state == FAILED and task.state not in OVER and name in self._truth.upstream:
+                yield name
+
+    def failed_upstream(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
+        """Tasks that fail in this turn because of others: law G3."""
+        for kept in turn.kept.attempts:
+            if kept.attempt.outcome == "upstream" and kept.project in numbers:
+                name = Name(numbers[kept.project], kept.taskid)
+                _, _, parent = kept.attempt.error.rpartition(" ")
+                self._check_failed(name, parent, turn)
+                yield name
+
+    def _check_failed(self, name: Name, parent: str, turn: Round) -> None:
+        project, _, taskid = parent.rpartition("/")
+        of = Name(project or name.project, taskid)
+        fails_now = any(task.taskid == taskid and task.state in (FAILED, CANCELLED) for task, *_ in turn.kept.moves)
+        if not fails_now and self._state(of) not in (FAILED, CANCELLED, None):
+            raise Violation(
+                "G3", name.taskid, f"it has failed because of {parent}, which is in state {self._state(of)}"
+            )
+
+    def written(self, turn: Round, numbers: dict[int, str]) -> None:
+        """Law G2; and what was written is what is true from now on."""
+        for edge, mark in turn.kept.edges.items():
+            self._mark(edge, mark, is_new=edge in turn.kept.new_edges)
+        for task in (*(move[0] for move in turn.kept.moves), *turn.kept.linked.values()):
+            if task.project in numbers:
+                self._look_at(Name(numbers[task.project], task.taskid), task)
+        for number, propagation in turn.kept.propagations.items():
+            if propagation is None:
+                self._journal.drop(self._truth.propagations, number)
+            else:
+                self._put(self._truth.propagations, number, True)
+
+    def _mark(self, edge: Edge, mark: Mark | None, *, is_new: bool) -> None:
+        before = self._truth.marks.get(edge)
+        if mark is None:
+            self._journal.drop(self._truth.marks, edge)
+            return
+        if not is_new and mark.state and (before is None or (before.number == mark.number and before.state)):
+            raise Violation("G2", edge.child.taskid, f"its edge to {edge.parent.taskid} is satisfied twice: {before}")
+        self._put(self._truth.marks, edge, mark)
+
+    def _look_at(self, name: Name, task: Task) -> None:
+        links = task.links or Links()
+        if task.state == BLOCKED and not links.missing:
+            raise Violation("G2", name.taskid, "it is blocked, and all its edges are satisfied")
+        if task.state in (READY, DELAYED, PROCESSING) and links.missing:
+            raise Violation("G2", name.taskid, f"it is not blocked, and {links.missing} edges are not satisfied")
+        if task.state == FAILED and links.missing:
+            self._put(self._truth.upstream, name, True)
+        else:
+            self._journal.drop(self._truth.upstream, name)
+        if task.state in (FAILED, CANCELLED):
+            self.failed(name)
+
+    # ------------------------------------------------------------------------------------ the end
+
+    def under_way(self) -> bool:
+        """Something is still to be told."""
+        return bool(self._truth.propagations)
+
+    def reckon(self, blocked: Sequence[Name]) -> None:
+        """Law G4, of those that are blocked when all is quiet."""
+        for name in blocked:
+            given = self._truth.given[name]
+            waits = [each for each in given.parents if each not in given.succeeded]
+            if not waits or any(self._state(each) == SUCCESS for each in waits):
+                raise Violation("G4", name.taskid, f"it is blocked for ever; it waits for {waits}")
+
+    def reckon_with(self, store: Store) -> None:
+        """Law G4, of what the store has at the end."""
+        top = b"\xff" * 8
+        if left := store.scan(layout.PROPAGATIONS, b"", top, EVERYTHING):
+            raise Violation("G4", "", f"{len(left)} propagations are left")
+        edges = [tasks_of(key) for key, _ in store.scan(layout.PARENTS, b"", top, EVERYTHING)]
+        parents = {task_key(*parent) for _, parent in edges}
+        known = {}
+        for key, value in store.scan(layout.IDS, b"", top, EVERYTHING):
+            number, taskid = layout.project_of(key), key[4:].decode()
+            if value == AWAITED and task_key(number, taskid) not in parents:
+                raise Violation("G4", taskid, "nobody waits for it, and it is awaited")
+            if value != AWAITED:
+                known[number, taskid] = layout.task_of(number, taskid, value)
+        marks = store.get(layout.PARENTS, [task_key(*child) + task_key(*parent) for child, parent in edges])
+        for (child, _), mark in zip(edges, marks, strict=True):
+            links = known[child].links if child in known else None
+            if links is None or mark is None or mark[1:] != links.number.to_bytes(8, "big"):
+                raise Violation("G4", child.taskid, "an edge of it is left that means nothing")
+
+    def _state(self, name: Name) -> int | None:
+        held = self._truth.tasks.get(name)
+        return held.state if held is not None else None
+
+    def _put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        self._journal.put(table, key, value)

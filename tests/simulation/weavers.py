@@ -1,0 +1,151 @@
+"""People of a profile of its own: they push tasks that wait for others, and meddle with these.
+
+The profile leaves the worlds without it as they are: everybody here draws from generators of their own, and works in
+projects of their own. A taskid is ``g0.07n``: a task waits for such with smaller numbers, but now and then somebody
+tries another one, which may close a cycle.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from taskqueue.core.settings.settings import CoreConfig, Layer
+from tests.simulation.cast import MOST_PENDING, Fetcher
+from tests.simulation.client import Client, Message, Told
+from tests.simulation.world import World
+
+PROJECTS: Final = ("g0", "g1")
+MEAN_SECONDS: Final = 8.0
+SIZES: Final = (6, 12, 30)
+"""Tasks of each project."""
+
+_KEEPS: Final[tuple[Layer, ...]] = (
+    {},
+    {},
+    {"keep_success": 60.0, "keep_failed": 60.0, "keep_cancelled": 0.0},
+    {"keep_success": 60.0, "keep_failed": 30.0, "keep_cancelled": 0.0, "forget": True},
+)
+
+
+def taskid_of(project: str, number: int) -> str:
+    """The taskid of a number; it ends with a letter, so that no rule for those of others is about it."""
+    return f"{project}.{number:02}n"
+
+
+def weave(rng: Random, project: str, size: int) -> Message:
+    """A task that waits for up to three others."""
+    number = rng.randrange(size)
+    below = size if rng.random() < 0.03 else number
+    parents: list[str | list[str]] = []
+    for _ in range(rng.choice((0, 1, 1, 2, 3)) if below else 0):
+        of, parent = rng.choice((project, project, *PROJECTS)), rng.randrange(below)
+        parents.append(taskid_of(of, parent) if of == project else [of, taskid_of(of, parent)])
+    task: Message = {"taskid": taskid_of(project, number), "url": f"http://{project}/{number}"}
+    if parents:
+        task |= {"depends_on": parents, "on_parent_failure": rng.choice(("fail", "fail", "run", "wait"))}
+    if schedule := _schedule(rng):
+        task["schedule"] = schedule
+    return task
+
+
+def _schedule(rng: Random) -> Message:
+    schedule: Message = {}
+    if rng.random() < 0.12:
+        schedule["force_update"] = True
+    if rng.random() < 0.1:
+        schedule["delay"] = float(rng.randrange(60))
+    if rng.random() < 0.3:
+        schedule["retries"] = rng.randrange(2)
+    return schedule
+
+
+class Weaver:
+    """Pushes batches of such tasks, in any order."""
+
+    def __init__(self, world: World, number: int, told: Told, size: int) -> None:
+        self._world = world
+        self._rng = world.rng(f"weaver{number}")
+        self._client = Client(world, f"weaver{number}", told)
+        self._size = size
+        self._wait()
+
+    def _wait(self) -> None:
+        self._world.clock.after(self._world.wait(self._rng, MEAN_SECONDS), self._push)
+
+    def _push(self) -> None:
+        if self._world.is_calm:
+            return
+        if len(self._client.pending) < MOST_PENDING:
+            project = self._rng.choice(PROJECTS)
+            tasks = [weave(self._rng, project, self._size) for _ in range(self._rng.choice((1, 2, 5)))]
+            self._client.ask("new-task", project=project, tasks=tasks)
+        self._wait()
+
+
+class GraphFetcher(Fetcher):
+    """A fetcher whose follow-ups wait for others, too."""
+
+    def __init__(self, world: World, name: str, told: Told, size: int) -> None:
+        super().__init__(world, name, told, size)
+        self._wants = list(PROJECTS)
+
+    def _follow_ups(self, task: Message) -> list[Message]:
+        if task["project"] not in PROJECTS:
+            return super()._follow_ups(task)
+        return [weave(self._rng, task["project"], self._pool) for _ in range(self._rng.randrange(1, 3))]
+
+
+class Meddler:
+    """Retries, cancels, clears and pauses; lets all run when all is calm."""
+
+    def __init__(self, world: World, told: Told, size: int) -> None:
+        self._world = world
+        self._rng = world.rng("meddler")
+        self._client = Client(world, "meddler", told)
+        self._size = size
+        self._clears = self._rng.random() < 0.5
+        self._wait()
+
+    def _wait(self) -> None:
+        self._world.clock.after(self._world.wait(self._rng, 2 * MEAN_SECONDS), self._act)
+
+    def _act(self) -> None:
+        rng, project = self._rng, self._rng.choice(PROJECTS)
+        if self._world.is_calm:
+            for each in PROJECTS:
+                self._client.ask("project-do", project=each, action="start")
+            return
+        luck = rng.random()
+        if luck < 0.45:
+            self._client.ask("task-retry", project=project, taskids=self._names(project))
+        elif luck < 0.85:
+            self._client.ask("task-cancel", project=project, taskids=self._names(project))
+        elif luck < 0.93 or not self._clears:
+            self._client.ask("project-do", project=project, action="pause")
+            seconds = rng.uniform(5, 60)
+            self._world.clock.after(seconds, lambda: self._client.ask("project-do", project=project, action="resume"))
+        else:
+            self._client.ask("project-do", project=project, action="clear")
+        self._wait()
+
+    def _names(self, project: str) -> list[str]:
+        numbers = [self._rng.randrange(self._size) for _ in range(self._rng.randrange(1, 4))]
+        return [taskid_of(project, number) for number in numbers]
+
+
+def with_graphs(world: World, config: CoreConfig) -> CoreConfig:
+    """The config with the projects of these people."""
+    keeps = world.rng("graphs keep").choice(_KEEPS)
+    fields = {key: getattr(config, key) for key in config.__struct_fields__}
+    projects = config.projects | {project: {"rate": float("inf"), **keeps} for project in PROJECTS}
+    return CoreConfig(**{**fields, "projects": projects})
+
+
+def move_in(world: World, told: Told) -> None:
+    """Let them live in the world, too."""
+    size = world.rng("graphs").choice(SIZES)
+    for number in range(2):
+        Weaver(world, number, told, size)
+        GraphFetcher(world, f"knitter{number}", told, size)
+    Meddler(world, told, size)
