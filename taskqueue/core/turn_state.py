@@ -28,6 +28,7 @@ from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.failure import FailuresRef
 from taskqueue.core.tasks.needs import Found, ListRef, PageRef, SpecRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, DroppedSession, SessionRecord
+from taskqueue.core.tasks.rerun_set import RerunRef
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     PROCESSING,
@@ -53,12 +54,13 @@ class DueWork:
         sweeping: by project number, up to which seq it is swept, and the page that this is done with.
         retiring: numbers of projects in which something is too old.
         paging, page: the operation that takes a step, and the page of tasks that it goes through, if any.
+        rerun: where it stands, if it is a rerun.
         old_failures: the page of failures that are old.
         counted: the request for failures that a page is counted for.
         flow: the step that a flow takes.
     """
 
-    __slots__ = ("counted", "flow", "old_failures", "page", "paging", "retiring", "sweeping", "ticking")
+    __slots__ = ("counted", "flow", "old_failures", "page", "paging", "rerun", "retiring", "sweeping", "ticking")
 
     def __init__(self) -> None:
         self.ticking: dict[int, Project] = {}
@@ -66,6 +68,7 @@ class DueWork:
         self.retiring: list[int] = []
         self.paging: Operation | None = None
         self.page: PageRef | None = None
+        self.rerun: RerunRef | None = None
         self.old_failures: FailuresRef | None = None
         self.counted: FailureCount | None = None
         self.flow: FlowStep | None = None

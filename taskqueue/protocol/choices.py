@@ -10,6 +10,8 @@ StateName = Literal[LiveState, OverState]
 """States of a task."""
 ProjectState = Literal["running", "checking", "paused", "stopped"]
 AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed", "upstream"]
+RerunScope = Literal["task", "downstream", "upstream-failed", "only-failed"]
+"""Which tasks run again with one: none, those that depend on it, what it waits for that failed, what failed."""
 ParentFailure = Literal["fail", "run", "wait"]
 """What a task does when a task that it waits for has failed."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from taskqueue.protocol.choices import FailuresBy, FetcherSort, ProjectSort, Resolution, StateName
+from taskqueue.protocol.choices import FailuresBy, FetcherSort, ProjectSort, RerunScope, Resolution, StateName
 from taskqueue.protocol.crawl_requests import Change as Change
 from taskqueue.protocol.crawl_requests import Done as Done
 from taskqueue.protocol.crawl_requests import Extend as Extend
@@ -293,6 +293,10 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 BulkAction = Literal["retry", "cancel", "reprioritise", "reschedule"]
 
 
+OperationAction = Literal[BulkAction, Action, "rerun"]
+"""What an operation does."""
+
+
 class Bulk(Change, tag="bulk"):
     """Do something with all tasks of a project, or of a group, that the filter lets through: starts an operation.
 
@@ -311,6 +315,28 @@ class Bulk(Change, tag="bulk"):
     exetime: EpochSeconds = 0.0
     delay: Seconds | None = None
     dry_run: bool = False
+
+
+class Rerun(Change, tag="rerun"):
+    """Run a task again, and others with it, in the order in which they depend on each other: starts an operation.
+
+    Attributes:
+        scope: task: it alone; downstream: and all tasks that depend on it; upstream-failed: and those of the tasks that
+            it depends on that failed or were cancelled, with nothing but successes left behind it; only-failed: of it
+            and all that depend on it those that failed or were cancelled.
+        dry_run: only say which ones.
+    """
+
+    project: ProjectName
+    taskid: TaskId
+    scope: RerunScope = "task"
+    dry_run: bool = False
+
+
+class OperationCancel(Change, tag="operation-cancel"):
+    """End an operation where it is: what it has changed stays changed."""
+
+    id: Number
 
 
 class OperationShow(Request, tag="operation-show"):
@@ -347,8 +373,8 @@ class Verify(Request, tag="verify"):
 AnyRequest = (
     Hello | NewTasks | Done | Extend | Release | Status | Fetchers | FetcherShow | FetcherDo | Stats | StatsHistory
     | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
-    | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | OperationShow | OperationList | FlowStage
-    | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | Log | Verify
+    | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow | OperationList
+    | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | Log | Verify
 )  # fmt: skip
 
 

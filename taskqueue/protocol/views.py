@@ -12,7 +12,8 @@ from msgspec import Raw, Struct
 
 from taskqueue.protocol.choices import AttemptOutcome, FlowState, FlowTaskState, ProjectState
 from taskqueue.protocol.fields import NIL, Setting
-from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
+from taskqueue.protocol.requests import OperationAction, TaskFilter
+from taskqueue.protocol.rerun_views import RerunView
 
 
 class Counts(Struct, omit_defaults=True, gc=False):
@@ -267,7 +268,7 @@ class FailureGroup(Struct, omit_defaults=True, gc=False):
 
 
 class OperationView(Struct, omit_defaults=True):
-    """An operation as people see it: on tasks (``bulk``), or on the projects of a group (``group-do``).
+    """An operation as people see it: on tasks (``bulk``, ``rerun``), or on the projects of a group (``group-do``).
 
     Attributes:
         known: tasks that its projects had when it began; about as many have to be looked at. On a group: its projects.
@@ -280,10 +281,13 @@ class OperationView(Struct, omit_defaults=True):
         filter: which tasks are meant.
         priority: that ``reprioritise`` gives them; None: it is another action.
         exetime: to which ``reschedule`` moves them, in unix seconds; 0 is now. None: it is another action.
+        cancelled: somebody has ended it.
+        rerun: what a rerun takes; it has come to ``seen`` tasks so far, of which it takes ``known``; ``matched`` of
+            these are reset (dry run: would be). None: it is another action.
     """
 
     id: int
-    action: BulkAction | Action
+    action: OperationAction
     projects: list[str]
     dry_run: bool
     known: int
@@ -295,6 +299,8 @@ class OperationView(Struct, omit_defaults=True):
     filter: TaskFilter = TaskFilter()
     priority: int | None = None
     exetime: float | None = None
+    cancelled: bool = False
+    rerun: RerunView | None = None
 
 
 class FlowView(Struct, omit_defaults=True, gc=False):

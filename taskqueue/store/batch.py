@@ -27,6 +27,7 @@ from taskqueue.store.records.flows import add_flows
 from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import HAS_RESULT, join_links
 from taskqueue.store.records.link_writes import add_links
+from taskqueue.store.records.reruns import add_reruns
 
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
@@ -57,6 +58,8 @@ def batch_of(writes: WriteSet) -> Batch:
         add_links(batch, writes)
     if writes.flows or writes.dropped_flows:
         add_flows(batch, writes)
+    if writes.reruns or writes.dropped_reruns:
+        add_reruns(batch, writes)
     if writes.points or writes.slices or writes.dropped_slices:
         _add_points(batch, writes)
     return batch

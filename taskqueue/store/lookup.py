@@ -34,6 +34,7 @@ from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.lists import find_list
 from taskqueue.store.records.orders import find_order, growing_chunks, up_to_bytes
 from taskqueue.store.records.points import find_points
+from taskqueue.store.records.reruns import find_rerun
 from taskqueue.store.records.results import find_parents, read_results
 from taskqueue.store.records.walks import walk
 
@@ -76,6 +77,8 @@ def find(store: Store, needs: Needs) -> Found:
         find_stages(store, needs.stages, found)
     if needs.members:
         find_members(store, needs.members, found)
+    if needs.rerun is not None:
+        found.rerun = find_rerun(store, needs.rerun, found)
     for part in needs.log:
         found.log.update((entry.number, entry) for entry in _log(store, part))
     return found

@@ -20,11 +20,12 @@ from msgspec import NODEFAULT, Struct
 
 from taskqueue import canonical_url, default_taskid
 from taskqueue.core.request_rules import RULES
-from taskqueue.protocol import choices, fields, replies, requests, views
+from taskqueue.protocol import choices, fields, replies, requests, rerun_views, views
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
 from taskqueue.protocol.fields import NIL, Assignment, NewTask, Schedule, TaskOf, TaskReport
 from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
 from taskqueue.protocol.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
+from taskqueue.protocol.rerun_views import RerunLayer, RerunView
 from taskqueue.protocol.views import (
     Attempt,
     Counts,
@@ -73,6 +74,8 @@ PARTS: dict[type[Struct], str] = {
     ParentView: "task-parents-reply",
     TaskRow: "task-list-reply",
     OperationView: "operation-reply",
+    RerunView: "operation-reply",
+    RerunLayer: "operation-reply",
     FailureGroup: "failures-reply",
     LogEntry: "log-reply",
     FlowView: "flow-reply",
@@ -84,7 +87,7 @@ PARTS: dict[type[Struct], str] = {
 DEFAULTS: dict[str, Any] = {
     "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "30": 30, "100": 100, "true": True,
     "false": False, "1000": 1000, '"name"': "name", '"session"': "session", '"error"': "error", '"minute"': "minute",
-    '"fail"': "fail", "none": (),
+    '"fail"': "fail", '"task"': "task", "none": (),
 }  # fmt: skip
 """The words of the column ``default``."""
 
@@ -241,7 +244,9 @@ def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, .
 
 
 def test_no_part_of_a_message_was_forgotten_here() -> None:
-    everything = [value for module in (fields, requests, replies, views) for value in vars(module).values()]
+    everything = [
+        value for module in (fields, requests, replies, views, rerun_views) for value in vars(module).values()
+    ]
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
     inside = {requests.Incoming, replies.Outgoing, fields.Now}
 

@@ -1,4 +1,4 @@
-"""``client.operations``: doing something with all tasks that a filter names."""
+"""``client.operations``: doing something with all tasks that a filter names, or with a task and those around it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
-from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.choices import RerunScope, StateName
 from taskqueue.protocol.replies import OperationReply, OperationsReply
-from taskqueue.protocol.requests import Bulk, BulkAction, OperationList, TaskFilter
+from taskqueue.protocol.requests import Bulk, BulkAction, OperationCancel, OperationList, Rerun, TaskFilter
 from taskqueue.protocol.views import OperationView
 
 
@@ -69,6 +69,34 @@ class AsyncOperations:
             dry_run=dry_run,
         )
         return (await self._exchange.ask(request, OperationReply)).operation
+
+    async def rerun(
+        self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False
+    ) -> OperationView:
+        """Start to run a task again, and others with it, each once and in the order in which they depend on each other.
+
+        It goes on in the daemon, whatever becomes of this client: see ``wait``. Nothing is touched before it is known
+        which tasks are meant; no task runs before all are reset.
+
+        Args:
+            scope: task: it alone; downstream: it and all tasks that depend on it, however far down; upstream-failed: it
+                and those that it depends on, however far up but not behind a success, that failed or were cancelled;
+                only-failed: of it and all that depend on it those that failed or were cancelled.
+            dry_run: change nothing; once it has ended, its ``layers`` say which tasks.
+
+        Raises:
+            RequestRejected: the project or the task is unknown.
+        """
+        request = Rerun(session="", n=0, project=project, taskid=taskid, scope=scope, dry_run=dry_run)
+        return (await self._exchange.ask(request, OperationReply)).operation
+
+    async def cancel(self, id: int) -> OperationView:
+        """End an operation; what it has changed stays changed, and what a rerun has reset runs.
+
+        Raises:
+            RequestRejected: it is unknown, or has ended.
+        """
+        return (await self._exchange.ask(OperationCancel(session="", n=0, id=id), OperationReply)).operation
 
     async def show(self, id: int, seconds: float = 0.0) -> OperationView:
         """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first."""

@@ -71,12 +71,12 @@ def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
     project = turn.state.projects.by_number.get(page.ref.project)
     if project is not None and not _meet_all(turn, project, operation.record, page):
         return
-    _note(turn, project, operation.record)
+    note(turn, project, operation.record)
     operation.go_on(turn.now)
     _skip_empty(turn, operation)
 
 
-def _note(turn: TurnState, project: Project | None, record: OperationRecord) -> None:
+def note(turn: TurnState, project: Project | None, record: OperationRecord) -> None:
     """Log how many tasks of the project were changed; None: it was deleted meanwhile."""
     progress = record.progress
     count, record.logged = progress.matched - record.logged, progress.matched

@@ -1,6 +1,6 @@
 """Operations: what takes more than a turn, step by step, under an id.
 
-    bulk, group-do ──► operation ──step──► step ──► … ──► ended: how many
+    bulk, group-do, rerun ──► operation ──step──► step ──► … ──► ended: how many
 
 Rules:
 1. Each step and the record of how far it has come are one commit, so a restart goes on where it was. The projects that
@@ -8,8 +8,9 @@ Rules:
 2. Operations take turns, a step each. A step is small, so the loop never stands still.
 3. In a project that was cleared a bulk operation waits until what is left of its tasks has been swept away.
 4. RUNNING_MOST may be under way; ENDED_KEPT that have ended are remembered. So all fit into one list.
+5. Reruns go one after the other, so that none resets what another one counts on.
 
-What a step does: ``bulk`` (tasks), ``group_actions`` (projects).
+What a step does: ``bulk`` (tasks), ``group_actions`` (projects), ``rerun`` (tasks along their edges).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final
 
 from msgspec.structs import astuple
 
-from taskqueue.core.admin import bulk, change_log, group_actions
+from taskqueue.core.admin import bulk, change_log, group_actions, rerun
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
@@ -28,15 +29,25 @@ from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked
 from taskqueue.core.rules import answer_waiters
 from taskqueue.core.rules.registry import in_group
 from taskqueue.core.state import State
-from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.records import OperationProgress, OperationRecord
+from taskqueue.core.tasks.rerun_set import RerunCursor
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Boot, Now
 from taskqueue.protocol.message_room import operation_bytes, room_in
 from taskqueue.protocol.replies import OperationReply, OperationsReply
-from taskqueue.protocol.requests import Action, Bulk, BulkAction, GroupDo, OperationList, OperationShow
+from taskqueue.protocol.requests import (
+    Bulk,
+    GroupDo,
+    OperationAction,
+    OperationCancel,
+    OperationList,
+    OperationShow,
+    Rerun,
+)
+from taskqueue.protocol.rerun_views import RerunView
 from taskqueue.protocol.views import OperationView
 
 RUNNING_MOST: Final = 100
@@ -104,6 +115,50 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     return OperationReply(n=request.n, operation=_view(progress))
 
 
+def begin_rerun(turn: TurnState, by: Who, request: Rerun) -> OperationReply:
+    """Start to run a task again, and others with it.
+
+    Raises:
+        Rejected: the project or the task is unknown, or RUNNING_MOST are under way.
+    """
+    state = turn.state
+    project = state.projects.named(request.project)
+    task = turn.find(project, request.taskid)
+    if task is None:
+        raise Rejected("unknown-task", f'taskid: "{request.taskid}" is unknown in project "{project.name}"')
+    _see_room(state)
+    progress = _begun(state.next_number(), "rerun", [project], turn.now)
+    progress.dry_run = request.dry_run
+    progress.rerun = RerunView(request.taskid, request.scope)
+    record = OperationRecord(progress, 0, name=by.name, address=by.address, cursor=RerunCursor())
+    rerun.begin(turn, record, task)
+    _add(turn, Operation(record, [project.number]))
+    if not progress.dry_run:
+        detail = f"operation {progress.id} begins: {request.taskid} scope={request.scope}"
+        change_log.note(turn, by, "task rerun", project=project.name, detail=detail)
+    return OperationReply(n=request.n, operation=_view(progress))
+
+
+def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply:
+    """End an operation where it is; a rerun that has begun to reset tasks still has to release these.
+
+    Raises:
+        Rejected: the operation is unknown or forgotten, or has ended.
+    """
+    operation = _known(turn.state, request.id)
+    record = operation.record
+    if not operation.running or record.progress.cancelled:
+        raise Rejected("state", f"operation {request.id} has ended already")
+    record.progress.cancelled = True
+    change_log.note(turn, by, "operation cancel", group=record.progress.group, detail=f"operation {request.id}")
+    if operation.is_bulk:
+        bulk.note(turn, turn.state.projects.by_number.get(operation.project), record)
+    if not (operation.is_rerun and rerun.cancel(record)):
+        record.progress.ended_at = turn.now.wall
+    _keep(turn, operation)
+    return OperationReply(n=request.n, operation=_view(record.progress))
+
+
 def show(turn: TurnState, session: Session, request: OperationShow) -> OperationReply | None:
     """The progress of an operation; if it has not ended and the request can wait, later.
 
@@ -111,9 +166,7 @@ def show(turn: TurnState, session: Session, request: OperationShow) -> Operation
         Rejected: the operation is unknown or forgotten, or too many requests wait already.
     """
     state, now = turn.state, turn.now
-    operation = state.operations.by_id.get(request.id)
-    if operation is None:
-        raise Rejected("unknown-operation", f"id: there is no operation {request.id}, or it was forgotten")
+    operation = _known(state, request.id)
     if request.seconds and operation.running:
         state.waits.add(operation.waiters, Waiter(session, request.n, now.boot + request.seconds))
         state.boot_timers.note(("operation", request.id), now.boot + request.seconds)
@@ -133,6 +186,13 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
             break
         reply.operations.append(_view(progress))
     return reply
+
+
+def _known(state: State, number: int) -> Operation:
+    operation = state.operations.by_id.get(number)
+    if operation is None:
+        raise Rejected("unknown-operation", f"id: there is no operation {number}, or it was forgotten")
+    return operation
 
 
 def answer(turn: TurnState, operation: Operation, until: Boot) -> None:
@@ -174,14 +234,16 @@ def need(turn: TurnState, wanted: Needs) -> None:
     if turn.due.paging is not None and turn.due.paging.is_bulk:
         turn.due.page = bulk.page_ref(state, turn.due.paging)
         wanted.pages.append(turn.due.page)
+    elif turn.due.paging is not None and turn.due.paging.is_rerun:
+        turn.due.rerun = wanted.rerun = rerun.ref(state, turn.due.paging.record)
 
 
 def step(turn: TurnState) -> None:
     """Take the step of the operation whose turn it is."""
     operation = turn.due.paging
-    if operation is not None:
+    if operation is not None and operation.running:  # it may have been cancelled in this very turn
         _take_step(turn, operation)
-        _pass_on(turn, operation)
+        _keep(turn, operation)
     turn.more |= bool(turn.state.operations.running)
 
 
@@ -200,7 +262,11 @@ def _enter(turn: TurnState, operation: Operation) -> None:
 
 
 def _take_step(turn: TurnState, operation: Operation) -> None:
-    if not operation.is_bulk:
+    if operation.is_rerun:
+        # As below.
+        if turn.found.rerun is not None and not _waits(turn.state, operation):
+            rerun.take_step(turn, operation.record, turn.found.rerun)
+    elif not operation.is_bulk:
         group_actions.take_step(turn, operation)
     # The project may have been cleared in this very turn, and the page be of before.
     elif turn.due.page is not None and not _waits(turn.state, operation):
@@ -211,18 +277,24 @@ def _take_step(turn: TurnState, operation: Operation) -> None:
 
 
 def _waits(state: State, operation: Operation) -> bool:
-    """Whether the operation's project must be swept first."""
+    """Whether the operation's project must be swept first; a rerun may come to any project."""
+    if operation.is_rerun:
+        reruns = (each.id for each in state.operations.running.values() if each.is_rerun)
+        return bool(state.pending.swept) or operation.id != min(reruns)
     return operation.is_bulk and operation.project in state.pending.swept
 
 
-def _pass_on(turn: TurnState, operation: Operation) -> None:
-    """The next one has its turn."""
+def _keep(turn: TurnState, operation: Operation) -> None:
+    """Keep how far it is; the next one has its turn."""
     writes = turn.changes.writes
     writes.operations.append(operation.record)
     if operation.running:
         turn.state.operations.pass_on(operation)
         return
     writes.members[operation.id] = []
+    if operation.is_rerun:
+        writes.reruns = [each for each in writes.reruns if each.operation != operation.id]
+        writes.dropped_reruns.append(operation.id)
     answer(turn, operation, FOR_EVER)
     _forget(turn, turn.state.operations.end(operation))
 
@@ -232,7 +304,7 @@ def _see_room(state: State) -> None:
         raise Rejected("full", f"there are {RUNNING_MOST} operations under way already; wait for one to end")
 
 
-def _begun(number: int, action: BulkAction | Action, projects: Sequence[Project], now: Now) -> OperationProgress:
+def _begun(number: int, action: OperationAction, projects: Sequence[Project], now: Now) -> OperationProgress:
     return OperationProgress(
         id=number,
         action=action,
@@ -260,9 +332,17 @@ def _forget(turn: TurnState, ended: int | None) -> None:
         turn.changes.writes.dropped_operations.append(ended)
 
 
+def _need_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> None:
+    project = turn.state.projects.by_name.get(request.project)
+    if project is not None:
+        wanted.tasks.append(TaskRef(project.number, request.taskid))
+
+
 REQUESTS: Final = (
     RequestRule(Bulk, asked_for_change(begin), grows=True, slow_ms=3.0),
     RequestRule(GroupDo, asked_for_change(begin_group), slow_ms=3.0),
+    RequestRule(Rerun, asked_for_change(begin_rerun), _need_rerun, grows=True),
+    RequestRule(OperationCancel, asked_for_change(cancel)),
     RequestRule(OperationShow, asked_by(show), keeps=False),
     RequestRule(OperationList, asked(list_all), keeps=False, slow_ms=1.0),
 )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Final
 
+from taskqueue.core.admin.rerun_reset import HELD_UNTIL
 from taskqueue.core.admin.task_requests import history_of, need_shown, spec_of
 from taskqueue.core.projects.connections import most_at_one
 from taskqueue.core.projects.project import Project
@@ -75,6 +76,8 @@ def _of_task(turn: TurnState, project: Project, taskid: str) -> str:
         return f'is unknown in project "{project.name}": it was never pushed, or has been cleared'
     if task.state == READY:
         return _of_ready(turn, project, task)
+    if task.state in (BLOCKED, DELAYED) and task.exetime == HELD_UNTIL:
+        return "is held until a rerun has reset all of its tasks; it runs again then"
     if task.state == DELAYED:
         return f"is due {_in(task.exetime - turn.now.wall)}, {_delay_of(turn, project, task)}"
     if task.state == BLOCKED and task.links is not None:

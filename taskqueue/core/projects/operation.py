@@ -42,6 +42,11 @@ class Operation:
         return self.record.progress.action in BULK_ACTIONS
 
     @property
+    def is_rerun(self) -> bool:
+        """Whether it runs tasks again, with those that depend on them."""
+        return self.record.cursor is not None
+
+    @property
     def project(self) -> int:
         """Number of the project that it is processing."""
         return self.members[self.record.position]

@@ -21,6 +21,7 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import FailuresRef, FoundFailures
 from taskqueue.core.tasks.links import Edge, Mark, Propagation
 from taskqueue.core.tasks.links import TaskRef as TaskRef
+from taskqueue.core.tasks.rerun_set import FoundRerun, RerunRef
 from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
 from taskqueue.core.tasks.task import Spec, Task
 
@@ -273,6 +274,7 @@ class Needs(Struct):
         walks: edges of many tasks, several steps far; the children are looked up like ``tasks``.
         stages: what was staged for flows.
         members: whether taskids belong to flows.
+        rerun: where the rerun stands that takes a step, with all that it needs.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -296,6 +298,7 @@ class Needs(Struct):
     walks: list[WalkRef] = field(default_factory=list)
     stages: list[StageRef] = field(default_factory=list)
     members: list[MemberRef] = field(default_factory=list)
+    rerun: RerunRef | None = None
 
 
 class FoundOrder(Struct):
@@ -360,6 +363,7 @@ class Found(Struct):
         walks: in the order in which they were asked for: the edges after each place that was come to.
         stages: by what was asked for.
         members: indices, by what was asked for; absent: it is no member.
+        rerun: what was asked for.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -382,3 +386,4 @@ class Found(Struct):
     walks: list[dict[EdgePlace, FoundEdges]] = field(default_factory=list)
     stages: dict[StageRef, FoundStage] = field(default_factory=dict)
     members: dict[MemberRef, int] = field(default_factory=dict)
+    rerun: FoundRerun | None = None

@@ -21,10 +21,12 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import KeptFailure
 from taskqueue.core.tasks.links import Edge, Mark, Propagation, TaskRef
 from taskqueue.core.tasks.needs import Old
+from taskqueue.core.tasks.rerun_set import RerunCursor, RerunWrites
 from taskqueue.core.tasks.task import STATES, Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import NewTask, Setting
-from taskqueue.protocol.requests import Action, BulkAction, TaskFilter
+from taskqueue.protocol.requests import OperationAction, TaskFilter
+from taskqueue.protocol.rerun_views import RerunView
 
 
 class PauseRecord(Struct, array_like=True):
@@ -127,10 +129,13 @@ class OperationProgress(Struct, omit_defaults=True):
         filter: which tasks are meant, as it was asked.
         priority: that ``reprioritise`` gives them; None: it is another action.
         exetime: to which ``reschedule`` moves them, in unix seconds; 0 is now. None: it is another action.
+        cancelled: somebody has ended it.
+        rerun: what a rerun takes; ``known``, ``seen`` and ``matched`` are tasks that it takes so far, has come to, and
+            has reset (dry run: would reset). None: it is another action.
     """
 
     id: int
-    action: BulkAction | Action
+    action: OperationAction
     projects: list[str]
     dry_run: bool
     known: int
@@ -142,6 +147,8 @@ class OperationProgress(Struct, omit_defaults=True):
     filter: TaskFilter = TaskFilter()
     priority: int | None = None
     exetime: float | None = None
+    cancelled: bool = False
+    rerun: RerunView | None = None
 
 
 class OperationRecord(Struct, array_like=True):
@@ -153,6 +160,7 @@ class OperationRecord(Struct, array_like=True):
         bound: seq of the newest task that it is about; later ones are not met.
         name, address: of who began it.
         logged: how many of ``matched`` the change log has already.
+        cursor: how far a rerun has come; None: it is another action.
     """
 
     progress: OperationProgress
@@ -162,6 +170,7 @@ class OperationRecord(Struct, array_like=True):
     name: str = ""
     address: str = ""
     logged: int = 0
+    cursor: RerunCursor | None = None
 
 
 class FlowRecord(Struct, array_like=True):
@@ -279,6 +288,8 @@ class WriteSet(Struct):
         staged: tasks for flows.
         dropped_flows: numbers of those of which nothing is to be left.
         next_flow: the number for the next new flow, if it changed.
+        reruns: what was found out about the sets of reruns.
+        dropped_reruns: ids of reruns that have ended; nothing is left of their sets.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -315,6 +326,8 @@ class WriteSet(Struct):
     staged: list[StagedTask] = field(default_factory=list)
     dropped_flows: list[int] = field(default_factory=list)
     next_flow: int | None = None
+    reruns: list[RerunWrites] = field(default_factory=list)
+    dropped_reruns: list[int] = field(default_factory=list)
 
 
 OUTCOME_WINDOW = 64

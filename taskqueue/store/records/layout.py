@@ -28,6 +28,7 @@
 | flows | number (4 bytes) | FlowRecord |
 | stages | number of a flow (4 bytes), index (4 bytes) | the NewTask that was staged |
 | stage_ids | number of a flow (4 bytes), taskid | its index (4 bytes) |
+| reruns | id of an operation (8 bytes), kind (1 byte), place | what is in its set, see ``records/reruns`` |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
@@ -103,6 +104,7 @@ PROPAGATIONS: Final = "propagations"
 FLOWS: Final = "flows"
 STAGES: Final = "stages"
 STAGE_IDS: Final = "stage_ids"
+RERUNS: Final = "reruns"
 
 ORDERS: Final[dict[int, Family]] = {state: "leases" if state == PROCESSING else STATE_NAMES[state] for state in STATES}
 """The family that stores each state's order. It has the state's name, but for that of what is processing."""
@@ -118,7 +120,7 @@ later.
 
 FAMILIES: Final[tuple[Family, ...]] = (
     META, *PROJECT_FAMILIES, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
-    PARENTS, CHILDREN, PROPAGATIONS, FLOWS, STAGES, STAGE_IDS,
+    PARENTS, CHILDREN, PROPAGATIONS, FLOWS, STAGES, STAGE_IDS, RERUNS,
 )  # fmt: skip
 
 BOOT_KEY: Final = b"boot"

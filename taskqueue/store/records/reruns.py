@@ -1,0 +1,170 @@
+"""Sets of reruns: keys and values, how a step looks up what it needs, and how its findings are added to a batch.
+
+    m, place in the walk                     ──► RerunMember
+    p, project, length, taskid               ──► place in the walk
+    e, two places, of parent and child       ──► nothing
+    o, place in the order                    ──► place in the walk, layer
+
+All behind the id of the operation, so that the set is dropped as one range. Places and layers are 4 bytes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from struct import Struct as Packing
+from typing import Final
+
+from msgspec.msgpack import Decoder
+
+from taskqueue.core.tasks.links import TaskRef
+from taskqueue.core.tasks.needs import EdgesRef, Found
+from taskqueue.core.tasks.records import WriteSet
+from taskqueue.core.tasks.rerun_set import HELD, FoundChildren, FoundRerun, Ordered, RerunMember, RerunRef
+from taskqueue.store.contract import Batch, Store
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records.edges import add_tasks, read_edges, task_key
+
+EDGES_MOST: Final = 1 << 14
+"""Edges to parents of a task, void ones included, that are read at once; if there are more, void ones go first."""
+
+_PLACE: Final = Packing(">I")
+_PLACES: Final = Packing(">II")
+
+_decode_member: Final = Decoder(RerunMember).decode
+_decode_place: Final = _PLACE.unpack
+_decode_places: Final = _PLACES.unpack
+
+
+def add_reruns(batch: Batch, writes: WriteSet) -> None:
+    """Add what was found out, and drop the sets of reruns that have ended."""
+    puts = batch.puts[layout.RERUNS]
+    for step in writes.reruns:
+        prefix = layout.operation_key(step.operation)
+        members, order = step.members.items(), step.order.items()
+        puts += [(prefix + b"m" + _PLACE.pack(place), layout.encode(member)) for place, member in members]
+        puts += [(prefix + b"p" + task_key(*ref), _PLACE.pack(place)) for ref, place in step.positions.items()]
+        puts += [(prefix + b"e" + _PLACES.pack(*places), b"") for places in step.edges]
+        puts += [(prefix + b"o" + _PLACE.pack(index), _PLACES.pack(*ordered)) for index, ordered in order]
+    for operation in writes.dropped_reruns:
+        batch.drops.append((layout.RERUNS, layout.operation_key(operation), layout.operation_key(operation + 1)))
+
+
+def find_rerun(store: Store, ref: RerunRef, found: Found) -> FoundRerun:
+    """Answer a RerunRef; tasks that the step may come to are added to ``found``.
+
+    Raises:
+        StoreError: the store failed.
+        Corrupt: a record can't be decoded.
+    """
+    answer = FoundRerun()
+    _FIND[ref.phase](store, ref, found, answer)
+    return answer
+
+
+def _find_walk(store: Store, ref: RerunRef, found: Found, answer: FoundRerun) -> None:
+    answer.members = _next_members(store, ref)
+    left = ref.limit
+    coming = deque(member.ref for member in answer.members.values())
+    known = dict.fromkeys(coming)
+    after = ref.after
+    while coming and left > 0:
+        task = coming.popleft()
+        page = answer.edges[task] = read_edges(store, EdgesRef(ref.to_parents, *task, after, left))
+        after = b""
+        left -= len(page.edges) + 1
+        ends = [each.edge.parent if ref.to_parents else each.edge.child for each in page.edges]
+        coming.extend(end for end in ends if end not in known)
+        known |= dict.fromkeys(ends)
+    add_tasks(store, list(known), found)
+    _find_positions(store, ref.operation, known, answer)
+
+
+def _find_order(store: Store, ref: RerunRef, found: Found, answer: FoundRerun) -> None:
+    answer.order = _next_ordered(store, ref)
+    left = ref.limit
+    coming = deque(ordered.position for ordered in answer.order.values())
+    known = dict.fromkeys(coming)
+    after = ref.after
+    while coming and left > 0:
+        position = coming.popleft()
+        page = answer.children[position] = _children(store, ref.operation, position, after, left)
+        after = b""
+        left -= len(page.positions) + 1
+        coming.extend(child for child in page.positions if child not in known)
+        known |= dict.fromkeys(page.positions)
+    _find_members(store, ref.operation, known, answer)
+
+
+def _find_reset(store: Store, ref: RerunRef, found: Found, answer: FoundRerun) -> None:
+    order = _next_ordered(store, ref)
+    _find_members(store, ref.operation, [ordered.position for ordered in order.values()], answer)
+    left = ref.limit
+    parents: dict[TaskRef, None] = {}
+    for index, ordered in order.items():
+        if left <= 0:
+            break
+        answer.order[index] = ordered
+        member = answer.members[ordered.position]
+        left -= 1
+        if member.is_meant:
+            page = answer.edges[member.ref] = read_edges(store, EdgesRef(True, *member.ref, b"", EDGES_MOST))
+            parents |= dict.fromkeys(each.edge.parent for each in page.edges)
+            left -= len(page.edges)
+    add_tasks(store, [*answer.edges, *parents], found)
+    _find_positions(store, ref.operation, parents, answer)
+
+
+def _find_release(store: Store, ref: RerunRef, found: Found, answer: FoundRerun) -> None:
+    answer.order = _next_ordered(store, ref)
+    _find_members(store, ref.operation, [ordered.position for ordered in answer.order.values()], answer)
+    add_tasks(store, [member.ref for member in answer.members.values() if member.fate == HELD], found)
+
+
+_FIND: Final = {"walk": _find_walk, "order": _find_order, "reset": _find_reset, "release": _find_release}
+
+
+def _next_members(store: Store, ref: RerunRef) -> dict[int, RerunMember]:
+    prefix = layout.operation_key(ref.operation) + b"m"
+    entries = store.scan(layout.RERUNS, prefix + _PLACE.pack(ref.position), prefix + b"\xff" * 4, ref.limit)
+    return {
+        ref.position + index: decode_record(layout.RERUNS, key, _decode_member, value)
+        for index, (key, value) in enumerate(entries)
+    }
+
+
+def _next_ordered(store: Store, ref: RerunRef) -> dict[int, Ordered]:
+    prefix = layout.operation_key(ref.operation) + b"o"
+    entries = store.scan(layout.RERUNS, prefix + _PLACE.pack(ref.position), prefix + b"\xff" * 4, ref.limit)
+    return {
+        ref.position + index: Ordered(*decode_record(layout.RERUNS, key, _decode_places, value))
+        for index, (key, value) in enumerate(entries)
+    }
+
+
+def _children(store: Store, operation: int, position: int, after: bytes, limit: int) -> FoundChildren:
+    prefix = layout.operation_key(operation) + b"e" + _PLACE.pack(position)
+    entries = store.scan(layout.RERUNS, after + b"\0" if after else prefix, prefix + b"\xff" * 5, limit + 1)
+    page = entries[:limit]
+    children = [decode_record(layout.RERUNS, key, _decode_places, key[9:])[1] for key, _ in page]
+    return FoundChildren(children, page[-1][0] if page else b"", end=len(page) == len(entries))
+
+
+def _find_positions(store: Store, operation: int, refs: Iterable[TaskRef], answer: FoundRerun) -> None:
+    """Look up the places of tasks in the walk, and what is at these."""
+    refs = list(refs)
+    prefix = layout.operation_key(operation) + b"p"
+    keys = [prefix + task_key(*ref) for ref in refs]
+    for ref, key, value in zip(refs, keys, store.get(layout.RERUNS, keys), strict=True):
+        if value is not None:
+            (answer.positions[ref],) = decode_record(layout.RERUNS, key, _decode_place, value)
+    _find_members(store, operation, answer.positions.values(), answer)
+
+
+def _find_members(store: Store, operation: int, positions: Iterable[int], answer: FoundRerun) -> None:
+    wanted = [position for position in dict.fromkeys(positions) if position not in answer.members]
+    prefix = layout.operation_key(operation) + b"m"
+    keys = [prefix + _PLACE.pack(position) for position in wanted]
+    for position, key, value in zip(wanted, keys, store.get(layout.RERUNS, keys), strict=True):
+        answer.members[position] = decode_record(layout.RERUNS, key, _decode_member, value or b"")
