@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from taskqueue.cli.commands.flow_rerun import rerun
 from taskqueue.cli.input import times
 from taskqueue.cli.input.confirmation import tasks
 from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, url_option
@@ -271,3 +272,6 @@ def cancel(name: FlowRef, as_json: bool, url: str, timeout: float) -> None:
         say(f"{found}: {view.state}, {_told(view)}")
     else:
         say(f"{found}: those that are not over are being cancelled; {_told(view)}")
+
+
+flow.add_command(rerun)

@@ -28,10 +28,10 @@ def operation_id(written: str) -> int:
 
 @click.group()
 def operation() -> None:
-    """Show bulk operations: how far they are, and what came of them.
+    """Show bulk operations: how far they are, and what came of them; cancel them.
 
-    `taskqueue task` begins them. They go on without anybody waiting, also over a restart of the daemon; the last 100
-    that ended are remembered.
+    `taskqueue task` and `taskqueue flow rerun` begin them. They go on without anybody waiting, also over a restart of
+    the daemon; the last 100 that ended are remembered.
 
     \b
     Example:
@@ -79,6 +79,30 @@ def show(number: int, as_json: bool, url: str, timeout: float) -> None:
     from taskqueue.terminal.screen import Screen
 
     Screen().print(tables.of_fields(_fields(view)))
+
+
+@operation.command()
+@click.argument("number", metavar="ID", type=operation_id)
+@json_option
+@daemon_options
+def cancel(number: int, as_json: bool, url: str, timeout: float) -> None:
+    """End one where it is.
+
+    What it has changed stays changed. A rerun leaves no trace if it has not reset any task yet; what it has reset runs.
+
+    \b
+    Example:
+      taskqueue operation cancel 17592186044417
+    """
+    with Daemon(url, timeout).client() as client:
+        view = client.operations.cancel(number)
+    if as_json:
+        print_object(view)
+    else:
+        from taskqueue.cli.output.bulk import outcome
+        from taskqueue.terminal.lines import say
+
+        say(f"cancelled: {outcome(view)}")
 
 
 def _fields(view: OperationView) -> dict[str, str]:

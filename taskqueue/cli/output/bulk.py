@@ -205,5 +205,7 @@ def outcome(view: OperationView) -> str:
     if view.action in DONE_WITH_PROJECTS:
         left_out = f", left {view.seen - view.matched:,} as they were" if view.matched < view.seen else ""
         return f"{DONE_WITH_PROJECTS[view.action]} {projects(view.matched)}{left_out}"
+    if view.action == "rerun":
+        return f"{'would reset' if view.dry_run else 'reset'} {tasks(view.matched)} (operation {view.id})"
     what = f"would {view.action}" if view.dry_run else DONE[view.action]
     return f"{what} {tasks(view.matched)} of {view.seen:,} looked at (operation {view.id})"
