@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.requests import TaskFilter
+from taskqueue.protocol.rerun_views import RerunView
 from taskqueue.protocol.views import FlowTaskView, ParentView, TaskRow
 
 _ENVELOPE_BYTES: Final = 1024
@@ -40,6 +41,10 @@ _ATTEMPT_BYTES: Final = 64
 """Bytes of an attempt besides its error and its fetcher."""
 
 _OPERATION_BYTES: Final = 512
+_RERUN_BYTES: Final = 96
+_LAYER_BYTES: Final = 32
+_TEXT_BYTES: Final = 5
+"""Of a text, besides its characters."""
 """Bytes of an operation besides the names of its projects and the globs of its filter."""
 
 
@@ -86,6 +91,11 @@ def attempt_bytes(fetcher: str, error: str, *, errors: int = 1) -> int:
     return _ATTEMPT_BYTES + len(fetcher.encode()) + errors * len(error.encode())
 
 
-def operation_bytes(projects: Sequence[str], wanted: TaskFilter) -> int:
+def operation_bytes(projects: Sequence[str], wanted: TaskFilter, rerun: RerunView | None) -> int:
     """Upper bound of the bytes of an operation."""
-    return _OPERATION_BYTES + sum(map(len, projects)) + _CHARACTER_BYTES * (len(wanted.url) + len(wanted.error))
+    size = _OPERATION_BYTES + sum(map(len, projects)) + _CHARACTER_BYTES * (len(wanted.url) + len(wanted.error))
+    if rerun is None:
+        return size
+    taskids = [rerun.taskid, *(taskid for layer in rerun.layers for taskid in layer.taskids)]
+    texts = sum(_TEXT_BYTES + _CHARACTER_BYTES * len(taskid) for taskid in taskids)
+    return size + _RERUN_BYTES + _LAYER_BYTES * len(rerun.layers) + texts

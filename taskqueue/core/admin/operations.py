@@ -181,7 +181,7 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
     room = room_in(state.config.max_message)
     for operation in reversed(state.operations.by_id.values()):
         progress = operation.record.progress
-        room -= operation_bytes(progress.projects, progress.filter)
+        room -= operation_bytes(progress.projects, progress.filter, progress.rerun)
         if room < 0:
             break
         reply.operations.append(_view(progress))

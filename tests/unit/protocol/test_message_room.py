@@ -21,6 +21,7 @@ from taskqueue.protocol.message_room import (
 )
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import TaskFilter
+from taskqueue.protocol.rerun_views import RerunLayer, RerunView
 from taskqueue.protocol.views import Attempt, OperationView, TaskRow
 
 MAX_MESSAGE = 512 << 10
@@ -81,4 +82,15 @@ def test_an_operation_takes_no_more_than_is_told(projects: list[str], url: str, 
 
     view = OperationView(LONGEST, "reprioritise", projects, True, *counts, 1.5, 1.5, "g" * 64, wanted, -(2**31), inf)
 
-    assert len(encode(view)) <= operation_bytes(projects, wanted)
+    assert len(encode(view)) <= operation_bytes(projects, wanted, None)
+
+
+@given(st.lists(st.lists(TEXTS, max_size=20), max_size=20), TEXTS)
+def test_a_rerun_takes_no_more_than_is_told(layers: list[list[str]], taskid: str) -> None:
+    shown = [RerunLayer(LONGEST, taskids) for taskids in layers]
+    rerun = RerunView(taskid, "upstream-failed", LONGEST, shown, LONGEST)
+    counts = (LONGEST, LONGEST, LONGEST)
+
+    view = OperationView(LONGEST, "rerun", ["p" * 64], True, *counts, 1.5, 1.5, rerun=rerun)
+
+    assert len(encode(view)) <= operation_bytes(["p" * 64], TaskFilter(), rerun)
