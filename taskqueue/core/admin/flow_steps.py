@@ -10,7 +10,9 @@ Rules:
    that the flow is to make, and one of its tasks waits for a task outside: such a flow is refused.
 3. What is known when the flow is accepted refuses it, unless it is reused: then the task stays as it is. What becomes
    known by itself while the flow is made, such as the task of a cron job, becomes part of it as it is, too.
-4. Checks go one at a time, and flows that are being made or ended take turns.
+4. What is cancelled is ended from the last task on, so that what waits for a task is cancelled before it, and fails
+   by nothing.
+5. Checks go one at a time, and flows that are being made or ended take turns.
 """
 
 from __future__ import annotations
@@ -55,8 +57,9 @@ def need(turn: TurnState, wanted: Needs) -> None:
         wanted.tasks += [TaskRef(project.number, taskid) for taskid in taskids]
     if flow.check is not None:
         _need_check(turn, flow, project, step.part, wanted)
-    if len(step.part) == len(flow.page) and flow.cursor + len(step.part) < _end_of(flow):
-        step.ahead = StageRef(flow.number, flow.cursor + len(step.part), min(TASKS_A_STEP, state.config.turn_tasks))
+    passed = flow.cursor + len(step.part)
+    if len(step.part) == len(flow.page) and passed < _end_of(flow):
+        step.ahead = _page_behind(flow, passed, min(TASKS_A_STEP, state.config.turn_tasks))
         wanted.stages.append(step.ahead)
 
 
@@ -83,6 +86,13 @@ def _next(state: State) -> Flow | None:
 
 def _end_of(flow: Flow) -> int:
     return flow.record.unrolled if flow.is_being_cancelled else flow.record.tasks
+
+
+def _page_behind(flow: Flow, passed: int, limit: int) -> StageRef:
+    """The tasks that follow when so many have been gone through."""
+    if flow.is_being_cancelled:
+        return StageRef(flow.number, flow.record.unrolled - 1 - passed, limit, backwards=True)
+    return StageRef(flow.number, passed, limit)
 
 
 def _part(flow: Flow) -> Sequence[NewTask]:

@@ -107,7 +107,7 @@ class Flow:
 
     @property
     def cursor(self) -> int:
-        """Index of the next task that a step goes through."""
+        """How many tasks its steps have gone through; those that are to be ended from the last one on."""
         if self.check is not None:
             return self.check.checked
         return self.record.unrolled if self.is_unrolling else self.record.cancelled_to

@@ -188,7 +188,7 @@ class FlowRecord(Struct, array_like=True):
         new: tasks of it that were unknown when it was accepted; there is room for them.
         has_outside: some of its tasks wait for others than tasks that it brings.
         is_cancelled: what is not made yet is not made any more, and what is live is ended.
-        cancelled_to: of the tasks made, those that have been gone through for that.
+        cancelled_to: of the tasks made, those that have been gone through for that, from the last one on.
         counts: by state, of the tasks made; of one that has been forgotten, the state in which it was.
     """
 

@@ -20,7 +20,7 @@ from taskqueue.core.tasks.records import FlowRecord, WriteSet
 from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, OVER, SUCCESS, Task
 from taskqueue.protocol.fields import NewTask
-from taskqueue.store.contract import Batch, Store
+from taskqueue.store.contract import Batch, Entry, Store
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.edges import read_tasks
@@ -114,16 +114,23 @@ def find_stages(store: Store, refs: Iterable[StageRef], found: Found) -> None:
 def _read(store: Store, ref: StageRef) -> list[NewTask]:
     tasks: list[NewTask] = []
     size, count = 0, FIRST_READ
-    end = flow_key(ref.flow + 1)
     while len(tasks) < ref.limit and size < PAGE_BYTES:
         some = min(count, ref.limit - len(tasks))
-        entries = store.scan(layout.STAGES, stage_key(ref.flow, ref.first + len(tasks)), end, some)
+        entries = _scan(store, ref, len(tasks), some)
         tasks += [decode_record(layout.STAGES, key, decode_staged, value) for key, value in entries]
         if len(entries) < some:
             break
         size += sum(len(value) for _, value in entries)
         count *= 2
     return tasks
+
+
+def _scan(store: Store, ref: StageRef, skipped: int, limit: int) -> list[Entry]:
+    """Entries of the page that lie behind so many of it."""
+    if ref.backwards:
+        end = stage_key(ref.flow, ref.first + 1 - skipped)
+        return store.scan_back(layout.STAGES, flow_key(ref.flow), end, limit)
+    return store.scan(layout.STAGES, stage_key(ref.flow, ref.first + skipped), flow_key(ref.flow + 1), limit)
 
 
 def _find_shown(store: Store, ref: StageRef, page: FoundStage, found: Found) -> None:

@@ -535,6 +535,20 @@ def test_a_flow_that_is_cancelled_ends_its_live_tasks(world: World) -> None:
     assert view.ended_at
 
 
+def test_what_waits_for_tasks_of_a_flow_that_is_cancelled_is_cancelled_with_them(make_world: MakeWorld) -> None:
+    for cut in range(8):
+        world = make_world(turn_tasks=2)
+        flow(world, task("t0"), *(waiting(f"t{n}", f"t{n - 1}") for n in range(1, 9)))
+        world.turn(FlowCancel(session="person", n=world.n(), project="news", flow="f"))
+        for _ in range(cut):
+            world.turn()
+
+        world.restart()
+        assert set(states(world).values()) == {"cancelled"}
+        assert (show(world).state, show(world).counts.cancelled) == ("cancelled", 9)
+        assert "error-burst" not in world.event_kinds()
+
+
 def test_a_flow_that_is_cancelled_makes_no_further_tasks(make_world: MakeWorld) -> None:
     world = make_world(turn_tasks=2)
     begin_making(world, *(task(f"t{n}") for n in range(20)))
