@@ -23,16 +23,24 @@ from typing import Final
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import revive
 from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.links import FAIL, OVERLOOKED, RUN, SATISFIED, Edge, Links, Mark, Propagation, PropagationKind
+from taskqueue.core.tasks.links import (
+    FAIL,
+    OVERLOOKED,
+    RUN,
+    SATISFIED,
+    TO_CHILDREN,
+    TO_PARENTS,
+    Edge,
+    Links,
+    Mark,
+    Propagation,
+    PropagationKind,
+)
 from taskqueue.core.tasks.needs import FoundEdge, FoundPropagation, Needs, PropagationsRef, TaskRef
 from taskqueue.core.tasks.task import BLOCKED, CANCELLED, FAILED, LIVE, NO_TOKEN, SUCCESS, Task
 from taskqueue.core.turn_state import TurnState
 
 EDGES_A_TURN: Final = 1024
-
-TO_CHILDREN: Final = b"c"
-TO_PARENTS: Final = b"p"
-"""First byte of ``after`` in the propagation of a deleted project."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:

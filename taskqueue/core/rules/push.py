@@ -265,7 +265,8 @@ def _replace(turn: TurnState, project: Project, task: Task, item: NewTask, depth
 
 
 def _replace_parents(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
-    if item.depends_on or (task.links is not None and task.links.number):
+    """A plain link that restarts a task leaves its parents as they are, unless it names some."""
+    if item.depends_on or (item.schedule.force_update and task.links is not None and task.links.number):
         dependencies.give(turn, project, task, item)
 
 

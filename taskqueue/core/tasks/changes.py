@@ -159,11 +159,12 @@ class Changes:
         gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and task.state in LIVE]
         for ref, task in gone:
             del self.beyond[ref]
-            if task.kept_state and not task.unlisted:
+            # What this turn has done to the links of a task, whoever sweeps it up later would not know.
+            if task.kept_state and not task.unlisted and not (task.touched and task.links is not None):
                 self.stale[ref] = task
                 self.left_overs = True
                 continue
-            if task.unlisted:
+            if task.kept_state:
                 self.writes.forgotten.append(task)
             self.note_end(task, "failed")
             self.forget_links(task)
@@ -182,6 +183,7 @@ class Changes:
         writes = self.writes
         retired = set(writes.dropped_projects)
         writes.linked = {ref: task for ref, task in writes.linked.items() if ref.project not in retired}
+        writes.awaited = {ref: is_awaited for ref, is_awaited in writes.awaited.items() if ref.project not in retired}
         writes.moves = [task.as_move() for task in self._touched if task.project not in retired]
         if retired:
             writes.attempts = [attempt for attempt in writes.attempts if attempt.project not in retired]

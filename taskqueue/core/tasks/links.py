@@ -68,6 +68,11 @@ class Mark(NamedTuple):
 PropagationKind = Literal["succeeded", "failed", "forgotten", "edges", "retired"]
 
 
+TO_CHILDREN: Final = b"c"
+TO_PARENTS: Final = b"p"
+"""First byte of ``Propagation.after`` of a deleted project: to which ends of its edges it has come."""
+
+
 class Propagation(NamedTuple):
     """What is to be told along the edges of a task, or of all tasks of a project, step by step.
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.tasks.links import Edge, Mark, Propagation, PropagationKind, TaskRef
+from taskqueue.core.tasks.links import TO_PARENTS, Edge, Mark, Propagation, PropagationKind, TaskRef
 from taskqueue.core.tasks.needs import (
     EdgesRef,
     Found,
@@ -127,7 +127,7 @@ def find_propagations(store: Store, ref: PropagationsRef, found: Found) -> None:
     add_tasks(store, [task for propagation, page in steps for task in _named(propagation, page)], found)
     _fill_released(store, [page for propagation, page in steps if propagation.kind == "succeeded"], found)
     for propagation, page in steps:
-        others = _others(store, page, found) if _goes_to_parents(propagation) else {}
+        others = _others(store, propagation, page, found) if _goes_to_parents(propagation) else {}
         found.propagations.append(FoundPropagation(propagation, page, others))
 
 
@@ -143,12 +143,14 @@ def _steps(store: Store, ref: PropagationsRef) -> Iterator[tuple[Propagation, Fo
         page = read_edges(store, edges)
         left -= len(page.edges) + 1
         yield propagation, page
+        if propagation.kind == "retired":  # the only one that deletes many edges to one parent: see ``_others``
+            return
 
 
 def _goes_to_parents(propagation: Propagation) -> bool:
     """That of a deleted project goes to all children of its tasks first, then to their parents."""
     if propagation.kind == "retired":
-        return propagation.after.startswith(b"p")
+        return propagation.after.startswith(TO_PARENTS)
     return propagation.kind == "edges"
 
 
@@ -207,19 +209,28 @@ def _fill_released(store: Store, pages: Sequence[FoundEdges], found: Found) -> N
             break
 
 
-def _others(store: Store, page: FoundEdges, found: Found) -> dict[TaskRef, list[Edge]]:
-    """By parent, of those that are awaited: the first edges to it but for the page's own.
+def _others(store: Store, propagation: Propagation, page: FoundEdges, found: Found) -> dict[TaskRef, list[Edge]]:
+    """By parent, of those that are awaited: the first edges to it but for those that this propagation deletes.
 
-    More than one turn can delete are looked up, so that what it deletes can't be all.
+    More than the other propagations of a turn can delete are looked up, so that what it deletes can't be all.
     """
     others: dict[TaskRef, list[Edge]] = {}
     for own, _, _ in page.edges:
-        if own.parent in found.awaited:
+        if own.parent in found.awaited and own.parent not in others:
             start = task_key(*own.parent)
-            entries = store.scan(layout.CHILDREN, start, start + BELOW_TASK, PROPAGATIONS_A_TURN + 2)
+            before, after = _deleted(propagation, own.child)
+            entries = store.scan(layout.CHILDREN, start, start + before, PROPAGATIONS_A_TURN)
+            entries += store.scan(layout.CHILDREN, start + after, start + BELOW_TASK, PROPAGATIONS_A_TURN)
             pairs = [decode_record(layout.CHILDREN, key, tasks_of, key) for key, _ in entries]
-            others[own.parent] = [Edge(child, parent) for parent, child in pairs if child != own.child]
+            others[own.parent] = [Edge(child, parent) for parent, child in pairs]
     return others
+
+
+def _deleted(propagation: Propagation, child: TaskRef) -> tuple[bytes, bytes]:
+    """Where, among the children of a task, those begin and end whose edges to it the propagation deletes."""
+    if propagation.kind == "retired":
+        return layout.project_key(propagation.project), layout.project_key(propagation.project + 1)
+    return task_key(*child), task_key(*child) + b"\0"
 
 
 def _task_of(key: bytes) -> tuple[TaskRef, bytes]:

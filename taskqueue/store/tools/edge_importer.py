@@ -7,6 +7,7 @@ child ──► parent is there: satisfied if it is a success      parent ──
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from taskqueue.core.tasks.links import (
     POLICIES,
@@ -25,11 +26,14 @@ from taskqueue.store.tools.allowed_absences import is_cleared
 from taskqueue.store.tools.edge_lines import ParentLine
 from taskqueue.store.tools.export_lines import TaskLine
 
+DELETED: Final = 0
+"""Number of a project that never is: that of the tasks of deleted ones."""
+
 
 def parent_refs(line: TaskLine, projects: Mapping[str, ProjectRecord]) -> Iterator[TaskRef]:
     """The tasks that a task waits for, those of unknown projects apart."""
     for parent in line.parents:
-        project = projects.get(parent.project or line.project)
+        project = projects.get(line.project if parent.project is None else parent.project)
         if project is not None:
             yield TaskRef(project.number, parent.taskid)
 
@@ -84,10 +88,10 @@ class EdgeImporter:
         for each in line.parents:
             parent = self._ref(line, each)
             known = self._tasks.get(parent)
-            if known is None:
-                self._await(parent)
-            else:
+            if known is not None:
                 self._have_children(known)
+            elif parent.project != DELETED:
+                self._await(parent)
             state = each.state
             if state == UNSATISFIED and known is not None:
                 state = SATISFIED if known.state == SUCCESS else UNSATISFIED
@@ -99,6 +103,8 @@ class EdgeImporter:
             self._writes.propagations[number] = Propagation(number, "edges", *child)
 
     def _ref(self, line: TaskLine, parent: ParentLine) -> TaskRef:
+        if parent.project == "":
+            return TaskRef(DELETED, parent.taskid)
         project = self._projects.get(parent.project or line.project)
         if project is None:
             raise ValueError(f'parents: there is no project "{parent.project}"; import it first')

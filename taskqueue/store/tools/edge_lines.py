@@ -1,7 +1,6 @@
 """The edges of a task in an export: the tasks that it waits for, by name.
 
-An export has the edges that count: those of a deferred update, if there is one, because an import applies it. Edges to
-tasks of deleted projects are left out.
+An export has the edges that count: those of a deferred update, if there is one, because an import applies it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from msgspec import Meta, Struct
 from taskqueue.core.tasks.links import POLICIES, Links, Mark
 from taskqueue.core.tasks.task import Task
 from taskqueue.protocol.choices import ParentFailure
-from taskqueue.protocol.fields import MAX_PARENTS, ProjectName, TaskId
+from taskqueue.protocol.fields import MAX_PARENTS, GroupName, TaskId
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.edges import BELOW_TASK, decode_mark, task_key, tasks_of
@@ -25,12 +24,12 @@ class ParentLine(Struct, frozen=True, array_like=True, omit_defaults=True, forbi
 
     Attributes:
         state: 0 not satisfied yet, 1 satisfied, 2 the parent has failed and the child runs all the same.
-        project: None: that of the child.
+        project: None: that of the child; empty: one that was deleted, whose tasks will never succeed.
     """
 
     taskid: TaskId
     state: Annotated[int, Meta(ge=0, le=2)] = 0
-    project: ProjectName | None = None
+    project: GroupName | None = None
 
 
 ParentLines = Annotated[list[ParentLine], Meta(max_length=MAX_PARENTS)]
@@ -51,9 +50,9 @@ def parent_lines(entries: Iterable[tuple[bytes, bytes]], task: Task, names: Mapp
     for key, value in entries if number else ():
         _, parent = decode_record(layout.PARENTS, key, tasks_of, key)
         mark = Mark(*decode_record(layout.PARENTS, key, decode_mark, value))
-        if mark.number == number and parent.project in names:
+        if mark.number == number:
             own = parent.project == task.project
-            yield ParentLine(parent.taskid, mark.state, None if own else names[parent.project])
+            yield ParentLine(parent.taskid, mark.state, None if own else names.get(parent.project, ""))
 
 
 def parents_range(task: Task) -> tuple[bytes, bytes]:

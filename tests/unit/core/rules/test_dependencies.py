@@ -293,6 +293,20 @@ def test_merged_does_not_change_parents(world: World) -> None:
     assert '"a"' in why(world, "b")
 
 
+def test_a_link_that_restarts_a_task_leaves_its_parents_unless_it_names_some(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"))
+    waits(world, "b", "a")
+    run(fetcher, "a", ok=False, retry=False)
+    assert state_of(world, "b") == "failed"
+
+    assert world.push("news", task("b", itag="2")) == ["restarted"]
+    assert state_of(world, "b") == "blocked"
+    cancel(world, "b")
+    assert waits(world, "b", "x", itag="3") == "restarted"
+    assert 'by 1 task that it waits for: "x"' in why(world, "b")
+
+
 def test_force_update_replaces_parents(world: World) -> None:
     fetcher = world.fetcher(projects=["none"])
     waits(world, "b", "a", "a2")

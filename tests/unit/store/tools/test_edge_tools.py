@@ -101,6 +101,19 @@ def test_a_parent_of_a_project_that_is_not_there_is_refused(world: World) -> Non
         imported(exported(world, projects=("shop",)))
 
 
+def test_what_waits_for_a_task_of_a_deleted_project_waits_on_after_an_import(world: World) -> None:
+    patient = replace(waiting("patient", TaskOf("shop", "gone")), on_parent_failure="wait")
+    world.push("news", patient)
+    world.do("delete", "shop")
+    world.settle()
+
+    disk = imported(exported(world, projects=("news",)))
+    assert problems(disk) == []
+    world = lived_on(world, disk)
+    world.push("shop", task("gone"))
+    assert world.show("patient").state == "blocked"
+
+
 def test_children_of_a_task_that_was_imported_before_them_are_satisfied_by_its_success(world: World) -> None:
     lines = exported(world)
     over = [line for line in lines if b'"state":"success"' in line or line in (lines[0], lines[-1])]

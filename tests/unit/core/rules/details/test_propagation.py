@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.replies import TasksReply
 from taskqueue.protocol.requests import ProjectDo, TaskCancel
 from taskqueue.store.records import layout
@@ -17,6 +17,10 @@ from tests.unit.core.conftest import MakeWorld, World, task
 
 def waiting(taskid: str, *parents: str) -> NewTask:
     return replace(task(taskid), depends_on=parents)
+
+
+def waiting_elsewhere(taskid: str, project: str, parent: str) -> NewTask:
+    return replace(task(taskid), depends_on=(TaskOf(project, parent),))
 
 
 def left_of_edges(world: World) -> list[bytes]:
@@ -52,6 +56,39 @@ def test_a_parent_of_which_clear_has_left_something_is_awaited_and_nothing_else(
     fetcher.finish_all()
     fetcher.hello()
     assert "b" in fetcher.taken
+
+
+def test_a_deleted_project_with_many_tasks_that_wait_for_one_takes_it_from_no_other(world: World) -> None:
+    for at in range(0, 300, 100):
+        many = [waiting_elsewhere(f"n{number}", "shop", "x") for number in range(at, at + 100)]
+        world.push("news", *many)
+    world.push("shop", waiting("c", "x"))
+    world.do("delete")
+    world.settle()
+
+    world.push("shop", task("x"))
+    fetcher = world.fetcher()
+    fetcher.finish_all()
+    fetcher.hello()
+    assert "c" in fetcher.taken
+
+
+def test_a_task_that_is_given_a_child_in_the_turn_in_which_it_is_cleared_has_failed_for_it(world: World) -> None:
+    world.push("news", task("x", delay=9))
+    clear = ProjectDo(session="person", n=world.n(), project="news", action="clear")
+    world.turn(world.new_tasks("shop", waiting_elsewhere("c", "news", "x")), clear)
+    world.settle()
+
+    assert world.show("c", "shop").state == "failed"
+
+
+def test_nothing_is_awaited_of_a_project_that_is_deleted_in_the_same_turn(world: World) -> None:
+    delete = ProjectDo(session="person", n=world.n(), project="shop", action="delete")
+    world.turn(world.new_tasks("news", waiting_elsewhere("c", "shop", "x")), delete)
+    world.settle()
+
+    awaited = [key for key, value in world.disk.families[layout.IDS].values.items() if value == AWAITED]
+    assert awaited == []
 
 
 def test_edges_of_a_task_that_is_cleared_while_it_is_processed_are_gone_after_a_restart_too(world: World) -> None:
