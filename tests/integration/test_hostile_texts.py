@@ -56,6 +56,9 @@ def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
     (first, second, _) = fetcher.receive()["tasks"]
     over = [{key: task[key] for key in ("project", "taskid", "token")} for task in (first, second)]
     accepted(fetcher.ask("done", tasks=[task | {"ok": False, "error": EVIL} for task in over]))
+    members = [{"taskid": EVIL + "f", "url": URL}, {"taskid": EVIL + "g", "url": URL, "depends_on": [EVIL + "f"]}]
+    accepted(fetcher.ask("flow-stage", project="news", flow="night", first=0, tasks=members))
+    accepted(fetcher.ask("flow-submit", project="news", flow="night", count=2))
     accepted(fetcher.ask("bulk", action="retry", project="news", filter=FILTER, dry_run=True, name=EVIL))
     return daemon_
 
@@ -69,6 +72,9 @@ TASK = ["news", EVIL]
 WALK: dict[str, list[list[str]]] = {
     "status": [[], ["--json"], ["--verify"], ["--filter", EVIL], ["--group", EVIL]],
     "fetchers": [[], ["--json"], ["--filter", EVIL]],
+    "fetcher show": [[EVIL], [EVIL, "--json"], ["nobody" + EVIL]],
+    "fetcher drain": [["nobody" + EVIL]],
+    "fetcher resume": [["nobody" + EVIL], [EVIL]],
     "stats": [[], ["--json"], ["news", "--history"], [EVIL]],
     "failures": [
         *(["--by", by] for by in ("error", "host", "fetcher", "project")), ["news", "--json"], ["--since", EVIL],
@@ -87,11 +93,19 @@ WALK: dict[str, list[list[str]]] = {
     "task list": [["news", "--state", state] for state in ("ready", "processing", "failed")]
     + [["news", "--state", "failed", "--json"], ["news", "--state", EVIL]],
     "task show": [TASK, [*TASK, "--json"], ["news", "a", "b"], ["news", "nobody-" + EVIL]],
+    "task parents": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "nobody-" + EVIL]],
+    "flow submit": [["{config}"], ["{lines}"], [EVIL]],
+    "flow list": [[], ["--json"]],
+    "flow show": [["night", "--tasks"], ["night"], ["night", "--json"], [EVIL]],
+    "flow wait": [["night", "--timeout", "0"], [EVIL]],
+    "flow rerun": [["news", EVIL + "g", "--downstream", "--dry-run"], ["news", "nobody-" + EVIL]],
+    "flow cancel": [["night"], [EVIL]],
     "task retry": [TASK, [*TASK, "--json"], ["news", "--error-glob", EVIL, "--yes"]],
     "task reprioritise": [["news", "--priority", "1", "--url-glob", EVIL, "--yes"], ["news", "--priority", EVIL]],
     "task reschedule": [["news", "--delay", "1h", "--url-glob", EVIL, "--dry-run"], ["news", "--at", EVIL]],
     "operation list": [[], ["--json"]],
     "operation show": [["{operation}"], ["{operation}", "--json"], [EVIL]],
+    "operation cancel": [["{operation}"], [EVIL]],
     "log": [[], ["--json"], ["--since", EVIL]],
     "push": [
         ["news", URL], ["news", URL, "--any", "--taskid", EVIL], ["news", "--file", "{lines}"],
@@ -125,7 +139,8 @@ SHOWING = {
     "status": VISIBLE, "fetchers": VISIBLE, "failures": VISIBLE, "why": VISIBLE, "project show": VISIBLE,
     "task list": VISIBLE, "task show": VISIBLE, "operation list": VISIBLE, "operation show": VISIBLE, "log": VISIBLE,
     "cron set": VISIBLE, "push": VISIBLE, "store stats": VISIBLE, "work": VISIBLE, "scheduler": VISIBLE,
-    "store export": "owned", "stop": VISIBLE, "config check": VISIBLE,
+    "store export": "owned", "stop": VISIBLE, "config check": VISIBLE, "fetcher show": VISIBLE, "task parents": VISIBLE,
+    "flow show": VISIBLE, "flow submit": VISIBLE, "flow rerun": VISIBLE,
 }  # fmt: skip
 """Commands that do show it, and how: seen, not left out."""
 
