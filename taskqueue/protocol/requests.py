@@ -222,7 +222,10 @@ class TaskParents(Request, tag="task-parents"):
 
 
 class TaskRetry(Change, tag="task-retry"):
-    """Run these tasks now, whatever they wait for or ended as, with their retries given back."""
+    """Run these tasks now, whenever they are due and whatever they ended as, with their retries given back.
+
+    One that waits for other tasks is blocked.
+    """
 
     project: ProjectName
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
