@@ -58,6 +58,7 @@ class BlockingFlow:
         """Have all of it accepted, or nothing; when this returns, it is kept, and goes on by itself.
 
         The daemon looks at each task first, so the answer to a large flow may take a second longer for each thousand.
+        If none has come in time, call it again: it is answered with the flow if that was accepted, and else goes on.
 
         Args:
             reuse: tasks that the daemon knows already become part of it as they are, those that are over too; without

@@ -3,6 +3,10 @@
     tasks ──► batch ──► flow-stage ──► batch ──► flow-stage ──► … ──► flow-submit ──► the flow
 
 Nothing of it runs before it is accepted, and what was staged by a producer that died is dropped by the daemon.
+
+The answer to the last message may get lost, and the flow have been accepted: so a repeat of the call first asks for
+that answer again, and stages only what the daemon does not have. Only who has sent it may take a flow of that name for
+it: to all others the name is taken.
 """
 
 from __future__ import annotations
@@ -49,26 +53,44 @@ def batches(tasks: Iterable[NewTask]) -> Iterator[list[NewTask]]:
 
 
 class Staging:
-    """Sends flows, through an exchange."""
+    """Sends a flow, through an exchange."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
+        self._unanswered = 0
+        """Tasks of the submission whose answer has not come; 0: none is awaited."""
 
     async def submit(self, plan: FlowPlan, reuse: bool, progress: Progress) -> FlowView:
-        """Stage all tasks and have them accepted.
+        """Stage all tasks and have them accepted; if that has happened, and only the answer was lost, give it again.
 
         Raises:
             RequestRejected: one of them, or all together, can't be taken; nothing of the flow runs.
         """
+        if self._unanswered == len(plan.tasks):
+            try:
+                return await self._have_accepted(plan, reuse)
+            except RequestRejected as refusal:
+                if refusal.code != "unknown-flow":
+                    raise
         first = 0
         for batch in batches(plan.tasks):
             await self._stage(plan, first, batch)
             first += len(batch)
             if progress is not None:
                 progress(first)
-        request = FlowSubmit(session="", n=0, project=plan.project, flow=plan.name, count=len(plan.tasks), reuse=reuse)
-        patience = self._exchange.patience + len(plan.tasks) / CHECKED_A_SECOND
-        return (await self._exchange.ask(request, FlowReply, patience)).flow
+        return await self._have_accepted(plan, reuse)
+
+    async def _have_accepted(self, plan: FlowPlan, reuse: bool) -> FlowView:
+        count = self._unanswered = len(plan.tasks)
+        request = FlowSubmit(session="", n=0, project=plan.project, flow=plan.name, count=count, reuse=reuse)
+        patience = self._exchange.patience + count / CHECKED_A_SECOND
+        try:
+            flow = (await self._exchange.ask(request, FlowReply, patience)).flow
+        except RequestRejected:
+            self._unanswered = 0
+            raise
+        self._unanswered = 0
+        return flow
 
     async def _stage(self, plan: FlowPlan, first: int, tasks: Sequence[NewTask]) -> None:
         """Stage some tasks; those that are too large for one message go in parts."""

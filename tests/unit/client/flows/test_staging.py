@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from taskqueue import Client, RequestRejected
+from taskqueue import Client, RequestRejected, RequestTimeout
 from taskqueue.client.flows.staging import BATCH_TASKS, batches
 from taskqueue.client.tasks.push_many import BATCH_BYTES
 from taskqueue.protocol.fields import MAX_EDGES, NewTask
@@ -136,6 +136,63 @@ def test_what_refuses_a_flow_is_raised(daemon: Daemon, client: Client) -> None:
     flow.task("http://a/", taskid="A")
 
     with pytest.raises(RequestRejected, match="A is known"):
+        flow.submit()
+
+
+def test_a_submission_whose_answer_was_lost_is_said_again_and_nothing_is_staged_again(daemon: Daemon) -> None:
+    def silent(request: AnyRequest) -> Iterable[AnyOutgoing]:
+        return () if isinstance(request, FlowSubmit) else accepting(request)
+
+    daemon.script = silent
+    with Client(daemon.url, timeout=0.2) as client:
+        flow = client.flow("news", "nightly")
+        flow.task("http://a/", taskid="A")
+        with pytest.raises(RequestTimeout):
+            flow.submit()
+        daemon.hear(FlowStage)
+
+        daemon.script = accepted_already
+        assert flow.submit().tasks == 1
+
+
+def accepted_already(request: AnyRequest) -> Iterable[AnyOutgoing]:
+    """What a daemon says that has accepted the flow."""
+    if isinstance(request, FlowStage):
+        return [ErrorReply(n=request.n, code="state", reason="it has been submitted already")]
+    return accepting(request)
+
+
+def test_what_was_dropped_since_its_submission_is_staged_again(daemon: Daemon) -> None:
+    def silent(request: AnyRequest) -> Iterable[AnyOutgoing]:
+        return () if isinstance(request, FlowSubmit) else accepting(request)
+
+    staged: list[int] = []
+
+    def forgetful(request: AnyRequest) -> Iterable[AnyOutgoing]:
+        if isinstance(request, FlowStage):
+            staged.append(request.first)
+        elif isinstance(request, FlowSubmit) and not staged:
+            return [ErrorReply(n=request.n, code="unknown-flow", reason="there is none")]
+        return accepting(request)
+
+    daemon.script = silent
+    with Client(daemon.url, timeout=0.2) as client:
+        flow = client.flow("news", "nightly")
+        flow.task("http://a/", taskid="A")
+        with pytest.raises(RequestTimeout):
+            flow.submit()
+
+        daemon.script = forgetful
+        assert flow.submit().tasks == 1
+    assert staged == [0]
+
+
+def test_another_flow_of_the_same_name_is_refused(daemon: Daemon, client: Client) -> None:
+    daemon.script = accepted_already
+    flow = client.flow("news", "nightly")
+    flow.task("http://a/", taskid="A")
+
+    with pytest.raises(RequestRejected, match="submitted already"):
         flow.submit()
 
 

@@ -372,8 +372,8 @@ def test_a_submission_that_is_repeated_is_answered_with_the_flow(world: World) -
     world.turn(request)
     world.settle()
 
-    reply = world.answer(request)
-    assert isinstance(reply, FlowReply)
+    assert isinstance(world.answer(request), FlowReply)
+    assert world.ask(FlowReply, submission(world, 1)).flow == show(world)
     assert world.counts().ready == 1
 
 
