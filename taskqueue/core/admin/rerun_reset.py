@@ -17,8 +17,6 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec.structs import replace
 
 from taskqueue.core.projects.project import Project
@@ -27,13 +25,10 @@ from taskqueue.core.tasks.links import SATISFIED, UNSATISFIED, Links, Mark, Task
 from taskqueue.core.tasks.needs import FoundEdges
 from taskqueue.core.tasks.records import OperationProgress, OperationRecord
 from taskqueue.core.tasks.rerun_set import HELD, LEFT, RESET, RerunSet
-from taskqueue.core.tasks.task import BLOCKED, CANCELLED, DELAYED, FAILED, NO_TOKEN, PROCESSING, SUCCESS, Task
+from taskqueue.core.tasks.task import CANCELLED, FAILED, HELD_UNTIL, NO_TOKEN, PROCESSING, SUCCESS, Task, is_held
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.rerun_views import RerunView
-
-HELD_UNTIL: Final = 1e12
-"""The exetime of what is held (unix seconds), after any that can be said: if it need not wait for others, it waits."""
 
 
 def reset(turn: TurnState, rerun_set: RerunSet, record: OperationRecord) -> None:
@@ -72,7 +67,7 @@ def release(turn: TurnState, rerun_set: RerunSet) -> None:
     """Let go of the next ones that are held."""
     for _, member, _ in rerun_set.next_ordered():
         task = task_at(turn, member.ref) if member.fate == HELD else None
-        if task is not None and task.state in (BLOCKED, DELAYED) and task.exetime == HELD_UNTIL:
+        if task is not None and is_held(task):
             revive(turn, turn.state.projects.by_number[task.project], task)
 
 

@@ -34,6 +34,7 @@ from taskqueue.core.tasks.task import (
     WAITING,
     Spec,
     Task,
+    is_held,
     key_time,
     time_key,
 )
@@ -209,7 +210,7 @@ def _row(turn: TurnState, task: Task, spec: Spec, attempt: AttemptRecord | None)
         row.fetcher = turn.state.sessions[task.lease.session].label
         row.lease_seconds = max(0.0, task.lease.deadline - now.boot)
     elif task.state != READY:
-        row.at = task.exetime if task.state == DELAYED else key_time(task.key)
+        row.at = 0.0 if is_held(task) else task.exetime if task.state == DELAYED else key_time(task.key)
     if attempt is not None:
         row.fetcher, row.error = attempt.fetcher, attempt.error
     return row

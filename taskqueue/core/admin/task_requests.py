@@ -26,6 +26,7 @@ from taskqueue.core.tasks.task import (
     SUCCESS,
     Spec,
     Task,
+    is_held,
     key_time,
 )
 from taskqueue.core.turn_state import TurnState
@@ -164,7 +165,7 @@ def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
 def _tell_state(turn: TurnState, task: Task, reply: TaskReply) -> None:
     reply.crashes = task.crashes
     if task.state in (DELAYED, BLOCKED):
-        reply.exetime = task.exetime
+        reply.exetime = 0.0 if is_held(task) else task.exetime
     elif task.lease is not None:
         reply.lease_seconds = max(0.0, task.lease.deadline - turn.now.boot)
         reply.session = turn.state.sessions[task.lease.session].pseudonym

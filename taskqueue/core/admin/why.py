@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Final
 
-from taskqueue.core.admin.rerun_reset import HELD_UNTIL
 from taskqueue.core.admin.task_requests import history_of, need_shown, spec_of
 from taskqueue.core.projects.connections import most_at_one
 from taskqueue.core.projects.project import Project
@@ -33,6 +32,7 @@ from taskqueue.core.tasks.task import (
     STATE_NAMES,
     SUCCESS,
     Task,
+    is_held,
     key_time,
 )
 from taskqueue.core.turn_state import TurnState
@@ -76,7 +76,7 @@ def _of_task(turn: TurnState, project: Project, taskid: str) -> str:
         return f'is unknown in project "{project.name}": it was never pushed, or has been cleared'
     if task.state == READY:
         return _of_ready(turn, project, task)
-    if task.state in (BLOCKED, DELAYED) and task.exetime == HELD_UNTIL:
+    if is_held(task):
         return "is held until a rerun has reset all of its tasks; it runs again then"
     if task.state == DELAYED:
         return f"is due {_in(task.exetime - turn.now.wall)}, {_delay_of(turn, project, task)}"

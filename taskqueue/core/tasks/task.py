@@ -68,6 +68,10 @@ NO_FLOOR: Final = 1 << (8 * KEY_BYTES)
 NO_TOKEN: Final = Token(0)
 """Token of a task that was never handed out, or whose lease's answer can't count any more."""
 
+HELD_UNTIL: Final = 1e12
+"""The exetime of what a rerun holds (unix seconds), after any that can be said: if it need not wait for others, it
+waits all the same."""
+
 ATTEMPTS_KEPT: Final = 10
 """Attempts in the history of a task; the oldest is overwritten."""
 
@@ -288,3 +292,8 @@ def deferred_bytes(update: NewTask) -> int:
 def size_of(spec: Spec) -> int:
     """Approximate bytes of a task with this spec in memory."""
     return TASK_BYTES + len(spec.url) + len(spec.body)
+
+
+def is_held(task: Task) -> bool:
+    """Whether the task waits until a rerun has reset all of its tasks; its exetime says nothing else."""
+    return task.state in (BLOCKED, DELAYED) and task.exetime == HELD_UNTIL

@@ -1,7 +1,8 @@
 """Exports projects and tasks, as lines of JSON or in MessagePack, in bounded memory; ``export_lines`` has the fields.
 
 A processing task is exported as such, but without its lease: an import makes it ready again. Histories of attempts,
-counters, sessions and operations are not exported; the history of events is.
+counters, sessions and operations are not exported; the history of events is. So what a rerun holds is exported as what
+need not wait for a time: there would be nobody to let go of it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from taskqueue.core.tasks.task import (
     WAITING,
     Spec,
     Task,
+    is_held,
     key_time,
 )
 from taskqueue.protocol.fields import NIL
@@ -190,7 +192,7 @@ def task_line(project: str, task: Task, result: bytes | Raw, parents: list[Paren
         taskid=task.taskid,
         state=STATE_NAMES[task.state],  # type: ignore[arg-type]
         priority=task.priority,
-        exetime=task.exetime or NEVER,
+        exetime=NEVER if is_held(task) else task.exetime or NEVER,
         retried=task.retried,
         lastcrawltime=task.lastcrawltime or NEVER,
         ended_at=key_time(task.key) if task.state in OVER else NEVER,

@@ -1,0 +1,43 @@
+"""What a rerun does to tasks, in detail."""
+
+from __future__ import annotations
+
+from taskqueue.calendar import Calendar
+from taskqueue.core.tasks.task import STATES
+from taskqueue.protocol.replies import TaskReply
+from taskqueue.protocol.requests import TaskShow
+from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.tools.exporter import export_lines
+from taskqueue.store.tools.importer import import_lines
+from taskqueue.store.tools.store_stats import project_records
+from tests.unit.core.conftest import MakeWorld
+from tests.unit.core.rules.test_rerun import WHO, begin, done, show, until
+
+
+def test_what_is_held_is_shown_without_the_time_for_which_it_waits(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    done(world)
+    operation = begin(world, "A")
+    until(world, "release")
+
+    (reply,) = world.turn(TaskShow(**WHO, n=world.n(), project="news", taskid="A"))
+    assert isinstance(reply, TaskReply)
+    assert (reply.state, reply.exetime) == ("blocked", 0.0)
+    world.settle()
+    assert show(world, operation).ended_at
+
+
+def test_what_is_held_can_be_exported_and_runs_where_it_is_imported(make_world: MakeWorld) -> None:
+    world, other = make_world(turn_tasks=2), make_world()
+    done(world, {"a": "", "b": "a"})
+    begin(world, "a")
+    until(world, "release")
+
+    store = MemoryStore(world.disk)
+    lines = list(export_lines(store, project_records(store), STATES))
+    other.disk = Disk()
+    list(import_lines(MemoryStore(other.disk), lines, "refuse", boot=0.0, environment=Calendar()))
+    other.restart()
+    fetcher = other.fetcher()
+    fetcher.finish_all()
+    assert fetcher.taken == ["a", "b"]
