@@ -80,15 +80,15 @@ def task_at(turn: TurnState, ref: TaskRef) -> Task | None:
 def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, ref: TaskRef, page: FoundEdges) -> int:
     """Block a task; returns its fate."""
     task = task_at(turn, ref)
-    if task is None or task.bare or task.seq > record.bound:
+    if task is None or task.bare or task.seq > record.bound or _has_new_parents(task, record):
         return LEFT
     project = turn.state.projects.by_number[ref.project]
     turn.touch(project)
     if task.state == PROCESSING:
         _revoke(turn, project, task)
+        if _has_new_parents(task, record):  # by the update that waited for the end of its lease
+            return LEFT
     links = task.links
-    if links is not None and links.number > record.bound:
-        return LEFT
     is_first = (project.name, task.taskid) == (record.progress.projects[0], rerun_of(record.progress).taskid)
     is_blocked = links is not None and _reset_edges(turn, rerun_set, task, links, page, is_first=is_first)
     task.retried = 0
@@ -97,6 +97,10 @@ def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, r
     project.queue.put_blocked(turn.changes, task, 0.0 if is_blocked else HELD_UNTIL)
     project.arm()
     return RESET if is_blocked else HELD
+
+
+def _has_new_parents(task: Task, record: OperationRecord) -> bool:
+    return task.links is not None and task.links.number > record.bound
 
 
 def _revoke(turn: TurnState, project: Project, task: Task) -> None:

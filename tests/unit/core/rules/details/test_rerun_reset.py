@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from taskqueue.calendar import Calendar
 from taskqueue.core.tasks.task import STATES
-from taskqueue.protocol.replies import TaskReply
+from taskqueue.protocol.replies import NewTasksReply, TaskReply
 from taskqueue.protocol.requests import TaskShow
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.store_stats import project_records
-from tests.unit.core.conftest import MakeWorld
-from tests.unit.core.rules.test_rerun import WHO, begin, done, show, until
+from tests.unit.core.conftest import MakeWorld, task
+from tests.unit.core.rules.conftest import HOUR
+from tests.unit.core.rules.test_rerun import WHO, begin, done, push, rerun_of, show, until
 
 
 def test_what_is_held_is_shown_without_the_time_for_which_it_waits(make_world: MakeWorld) -> None:
@@ -41,3 +44,40 @@ def test_what_is_held_can_be_exported_and_runs_where_it_is_imported(make_world: 
     fetcher = other.fetcher()
     fetcher.finish_all()
     assert fetcher.taken == ["a", "b"]
+
+
+def test_a_task_that_is_given_others_to_wait_for_and_handed_out_meanwhile_keeps_its_lease(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(turn_tasks=2)
+    fetcher = done(world, {"a": "", "b": "a", "p": ""})
+    world.push("news", replace(task("b", delay=HOUR, force_update=True), depends_on=("a",)))
+    fetcher.hello()
+    operation = begin(world, "a")
+    until(world, "order")
+    world.turn(world.new_tasks("news", replace(task("b", force_update=True), depends_on=("p",))))
+    assert fetcher.taken == ["b"]
+    world.settle()
+
+    assert rerun_of(show(world, operation)).passed == 1
+    assert fetcher.done("b") == "done"
+    fetcher.finish_all()
+    assert fetcher.taken == ["b", "a"]
+
+
+def test_an_update_that_gives_a_task_others_to_wait_for_takes_effect(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    fetcher = done(world, {"a": "", "b": "a", "p": ""})
+    push(world, {"b": "a"}, force_update=True)
+    fetcher.hello()
+    fetcher.held.clear()
+    begin(world, "a")
+    until(world, "order")
+    (reply,) = world.turn(world.new_tasks("news", replace(task("b", force_update=True), depends_on=("p",))))
+    assert isinstance(reply, NewTasksReply)
+    assert reply.outcomes == ["deferred"]
+    world.settle()
+
+    fetcher.hello()
+    fetcher.finish_all()
+    assert sorted(fetcher.taken) == ["a", "b", "b"]
