@@ -1,0 +1,116 @@
+"""Instructions of a lifecycle in the core and the ledger, on a store in memory: the same in each run of the same code.
+
+    python -m benchmarks.instructions                       of this checkout
+    python -m benchmarks.instructions --beside ../before    and of another one, which is run with its own code
+
+Push → select → done in batches of 256, decoded from frames, without sockets and disks. Counted by ``cachegrind`` of the
+package valgrind, in two runs of different lengths, of which the difference counts. A run takes half a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from itertools import count
+from math import inf
+from pathlib import Path
+from typing import Final
+
+from benchmarks.harness import Column, Ratio, Report, parser
+from benchmarks.peers.service import not_on_path
+from taskqueue.calendar import Calendar
+from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.codec import decode_request, encode
+from taskqueue.protocol.fields import Assignment, Boot, NewTask, Now, Peer, TaskReport, Wall
+from taskqueue.protocol.replies import Outgoing, Select
+from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
+from taskqueue.store.ledger import Ledger
+from taskqueue.store.memory_store import Disk, MemoryStore
+
+BATCH: Final = 256
+SHORT, LONG = 4, 12
+"""Batches of the two runs."""
+HERE, THERE = "this checkout", "the other one"
+COLUMNS: Final = [Column("instructions", "instructions a lifecycle")]
+RATIOS: Final = [Ratio("this checkout, against the other one", "instructions", HERE, THERE)]
+
+
+def main() -> None:
+    """Measure, or (``--batches``) be measured."""
+    options = parse()
+    if options.batches:
+        Replay().run(options.batches)
+        return
+    report = Report("instructions", "Instructions of a lifecycle", "python -m benchmarks.instructions", COLUMNS, RATIOS)
+    folders = {HERE: Path(__file__).parents[1]} | ({THERE: Path(options.beside)} if options.beside else {})
+    for label, folder in folders.items():
+        if why := not_on_path("valgrind"):
+            report.missing(label, why)
+        else:
+            counted = [instructions(folder, batches) for batches in (SHORT, LONG)]
+            report.add(label, {"instructions": (counted[1] - counted[0]) / (LONG - SHORT) / BATCH})
+    report.finish(options)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    made = parser(__doc__, rounds=1)
+    made.add_argument("--beside", help="folder of another checkout")
+    made.add_argument("--batches", type=int, default=0, help=argparse.SUPPRESS)
+    options: argparse.Namespace = made.parse_args()
+    return options
+
+
+def instructions(folder: Path, batches: int) -> int:
+    """Instructions of a run of so many batches with the code in a folder."""
+    tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    program = [sys.executable, __file__, "--batches", str(batches)]
+    paths = os.pathsep.join([str(folder), str(Path(__file__).parents[1])])
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run([*tool, *program], env=environment, capture_output=True, text=True, check=True)
+    (line,) = (line for line in ended.stderr.splitlines() if "I " in line and "refs" in line)
+    return int(line.rpartition(":")[2].replace(",", ""))
+
+
+class Replay:
+    """A scheduler on a store in memory, with a producer and a fetcher."""
+
+    def __init__(self) -> None:
+        self._ledger = Ledger(MemoryStore(Disk()))
+        loaded = self._ledger.begin("boot", make_secret=bytes)
+        config = CoreConfig(defaults={"rate": inf}, projects={"bench": {}})
+        self._scheduler = Scheduler(loaded, config, Calendar(), Now(Wall(1.7e9), Boot(1.0)))
+        self._numbers = count(1)
+        self._turns = 0
+
+    def run(self, batches: int) -> None:
+        """Push and do so many batches."""
+        self._turn(Hello(session="fetcher", n=next(self._numbers), capacity=4 * BATCH, name="fetcher"))
+        for batch in range(batches):
+            numbers = range(batch * BATCH, batch * BATCH + BATCH)
+            tasks: list[NewTask | None] = [NewTask(f"{n:032x}", f"http://example.org/{n}") for n in numbers]
+            pushed = NewTasks(session="producer", n=next(self._numbers), project="bench", tasks=tasks)
+            held = _handed(self._turn(pushed))
+            while held:
+                reports: list[TaskReport | None] = [TaskReport(each.project, each.taskid, each.token) for each in held]
+                held = _handed(self._turn(Done(session="fetcher", n=next(self._numbers), tasks=reports)))
+
+    def _turn(self, request: AnyRequest) -> list[Outgoing]:
+        self._turns += 1
+        now = Now(Wall(1.7e9 + self._turns / 1000), Boot(1.0 + self._turns / 1000))
+        heard = Incoming(Peer(request.session.encode()), decode_request(encode(request))[0])
+        turn = self._scheduler.begin(now, [heard])
+        result = turn.decide(self._ledger.find(turn.needs))
+        self._ledger.commit(result.writes)
+        return result.outgoing
+
+
+def _handed(said: list[Outgoing]) -> list[Assignment]:
+    return [task for each in said if isinstance(each.message, Select) for task in each.message.tasks]
+
+
+if __name__ == "__main__":
+    main()
