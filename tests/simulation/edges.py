@@ -7,15 +7,28 @@ G3   who has failed ``upstream`` has a parent that has failed, was cancelled, or
 G4   when all is quiet: nothing more is to be told, no edge is left of who is gone or has other parents, nothing is
      awaited by nobody, and who is blocked waits for somebody who has not succeeded
 G5   no task waits for itself, by whatever way
+G6   a rerun resets a task at most once; whoever waits for such tasks waits for their next success
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from taskqueue.core.tasks.links import Edge, Links, Mark
-from taskqueue.core.tasks.task import BLOCKED, CANCELLED, DELAYED, FAILED, OVER, PROCESSING, READY, SUCCESS, Task
+from taskqueue.core.tasks.rerun_set import LEFT
+from taskqueue.core.tasks.task import (
+    BLOCKED,
+    CANCELLED,
+    DELAYED,
+    FAILED,
+    HELD_UNTIL,
+    OVER,
+    PROCESSING,
+    READY,
+    SUCCESS,
+    Task,
+)
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import task_key, tasks_of
@@ -109,8 +122,12 @@ class Edges:
             parents,
             item.get("on_parent_failure", "fail"),
             frozenset(each for each in parents if before[each] == SUCCESS),
-            frozenset(each for each in parents if before[each] in (FAILED, CANCELLED)),
+            frozenset(each for each in parents if before[each] in (FAILED, CANCELLED) or self._is_swept(each)),
         )
+
+    def _is_swept(self, name: Name) -> bool:
+        """Its project was cleared: until it is swept away, it may count as failed for who is given it meanwhile."""
+        return name.project in self._truth.dropped_at and name not in self._truth.tasks
 
     def _check_cycle(self, name: Name, parent: Name) -> None:
         """Law G5."""
@@ -193,7 +210,7 @@ class Edges:
 
     def _look_at(self, name: Name, task: Task) -> None:
         links = task.links or Links()
-        if task.state == BLOCKED and not links.missing:
+        if task.state == BLOCKED and not links.missing and task.exetime != HELD_UNTIL:
             raise Violation("G2", name.taskid, "it is blocked, and all its edges are satisfied")
         if task.state in (READY, DELAYED, PROCESSING) and links.missing:
             raise Violation("G2", name.taskid, f"it is not blocked, and {links.missing} edges are not satisfied")
@@ -204,11 +221,67 @@ class Edges:
         if task.state in (FAILED, CANCELLED):
             self.failed(name)
 
+    # ------------------------------------------------------------------------------------ reruns
+
+    def reset(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
+        """Tasks that reruns say to have reset in this turn: law G6."""
+        said = {each.operation: [row for row in each.members.values() if row.fate != LEFT] for each in turn.kept.reruns}
+        for record in {each.progress.id: each for each in turn.kept.operations}.values():
+            progress = record.progress
+            if progress.action != "rerun" or progress.dry_run:
+                continue
+            names = [Name(numbers[row.project], row.taskid) for row in said.get(progress.id, ())]
+            before, former = self._truth.reruns.get(progress.id, (0, frozenset()))
+            self._check_reset(names, former, progress.matched - before)
+            self._unsatisfy(turn, names, former.union(names))
+            if progress.ended_at:
+                self._journal.drop(self._truth.reruns, progress.id)
+            else:
+                self._put(self._truth.reruns, progress.id, (progress.matched, former.union(names)))
+            yield from names
+
+    def _check_reset(self, names: list[Name], former: Collection[Name], gained: int) -> None:
+        seen = set(former)
+        for name in names:
+            if name in seen:
+                raise Violation("G6", name.taskid, "a rerun has reset it twice")
+            seen.add(name)
+        if gained != len(names):
+            raise Violation("G6", "", f"a rerun says that it has reset {gained} tasks, but these are {names}")
+
+    def _unsatisfy(self, turn: Round, names: list[Name], members: Collection[Name]) -> None:
+        """They wait for those of the set once more, but for what has succeeded meanwhile."""
+        for name in names:
+            self.ended(name)
+            given = self._truth.given.get(name)
+            if given is None:
+                continue
+            untold = self._untold(turn, name)
+            again = {
+                each
+                for each in given.parents
+                if each in names or ((each in members or each.taskid in untold) and not self._is_success(each))
+            }
+            given = given._replace(succeeded=given.succeeded - again, failed=given.failed - again)
+            self._put(self._truth.given, name, given)
+
+    def _untold(self, turn: Round, name: Name) -> set[str]:
+        """Its parents of which it had not been told a success: of those that are live again, the next one counts."""
+        marks = self._truth.marks
+        return {
+            edge.parent.taskid
+            for edge, mark in turn.kept.edges.items()
+            if edge.child.taskid == name.taskid and mark and not mark.state and edge in marks and not marks[edge].state
+        }
+
+    def _is_success(self, name: Name) -> bool:
+        return self._now.get(name, self._state(name)) == SUCCESS
+
     # ------------------------------------------------------------------------------------ the end
 
     def under_way(self) -> bool:
         """Something is still to be told."""
-        return bool(self._truth.propagations)
+        return bool(self._truth.propagations or self._truth.reruns)
 
     def reckon(self, blocked: Sequence[Name]) -> None:
         """Law G4, of those that are blocked when all is quiet."""

@@ -19,7 +19,7 @@ F1 F2 C1 C2 C3   when projects finish, how much they have out, when jobs run  (c
 O1   a bulk operation changes each old task that it is about once             (bulks)
 A1   each failed attempt is kept among the failures in the turn that ends it          (failed)
 R1   only what is over, for as long as its project keeps it, is dropped; if it is forgotten, only where that is wanted
-G1 to G5   who waits for others runs after them, once                         (edges)
+G1 to G6   who waits for others runs after them, once                         (edges)
 N1   who drains gets no new task, and is told so                                       (drains)
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
@@ -412,6 +412,8 @@ class Judge:
         for name in dict.fromkeys(names):
             may_be = self._states(name)
             was = self.truth.tasks.get(name)
+            if was is None:
+                self.edges.failed(name)
             if action != "clear" or was is None or was.state not in ENDED:
                 gone = {OVER} & may_be if action == "clear" else set()
                 self._may_be[name] = frozenset((UNKNOWN, *gone)) if may_be != {OVER} or not gone else may_be
@@ -521,6 +523,10 @@ class Judge:
         for name in self.edges.failed_upstream(turn, numbers):
             self._widen(name, OVER)
         for name in self.edges.revived(turn, numbers):
+            self._widen(name, WAITING)
+            self.crowds.fed(name.project)
+        for name in self.edges.reset(turn, numbers):
+            self._revoke(name)
             self._widen(name, WAITING)
             self.crowds.fed(name.project)
         greatest, handed = self._greatest, self.handed_to

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from taskqueue.core import answers, lookups, scheduler, startup
-from taskqueue.core.admin import draining, operations
+from taskqueue.core.admin import draining, operations, rerun
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.fair_queue import FairQueue, Ring
@@ -38,6 +38,7 @@ from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.links import RUN, Mark
 from taskqueue.core.tasks.needs import FoundEdge, FoundOrder
+from taskqueue.core.tasks.rerun_set import RerunSet
 from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Lease, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn import TurnResult
@@ -551,6 +552,18 @@ def _stale_success_releases(replace_: Replace) -> None:
     original = replace_(lease_end, "finish", finish)
 
 
+def _diamonds_end_once_for_each_path(replace_: Replace) -> None:
+    def follow(turn: TurnState, rerun_set: RerunSet, *args: Any) -> None:
+        position = RerunSet.position
+        RerunSet.position = lambda self, ref: None  # type: ignore[method-assign]
+        try:
+            original(turn, rerun_set, *args)
+        finally:
+            RerunSet.position = position  # type: ignore[method-assign]
+
+    original = replace_(rerun, "_follow", follow)
+
+
 def _awaited_for_ever(replace_: Replace) -> None:
     replace_(Changes, "await_no_more", lambda self, ref: None)
 
@@ -608,6 +621,7 @@ MUTANTS: Final = (
     Mutant("the child of a failed parent runs", "G1", _children_of_failed_parents_run, graphs=True),
     Mutant("a cycle across two batches", "G5", _cycles_across_batches, graphs=True),
     Mutant("a stale success releases", "G1", _stale_success_releases, graphs=True),
+    Mutant("a rerun runs a diamond's end twice", "G6", _diamonds_end_once_for_each_path, graphs=True),
     Mutant("awaited by nobody, for ever", "G4 S12", _awaited_for_ever, graphs=True),
 )
 """The first fourteen are those that the prototype of this simulation was tried with."""

@@ -212,6 +212,7 @@ class Truth:
         marks: state and number of each edge that is in the store.
         upstream: tasks that have failed because of others.
         propagations: numbers of those that are still to be told.
+        reruns: by operation under way, how many tasks it says that it has reset, and which.
         draining: by session, whether it gets nothing, as its name was drained or its last hello was answered.
     """
 
@@ -249,3 +250,4 @@ class Truth:
         self.marks: dict[Any, Any] = {}
         self.upstream: dict[Name, bool] = {}
         self.propagations: dict[int, bool] = {}
+        self.reruns: dict[int, tuple[int, frozenset[Name]]] = {}

@@ -17,6 +17,9 @@ from tests.simulation.world import World
 
 PROJECTS: Final = ("g0", "g1")
 MEAN_SECONDS: Final = 8.0
+CALM_SECONDS: Final = 100.0
+"""After these, whatever was asked before has been answered."""
+
 SIZES: Final = (6, 12, 30)
 """Tasks of each project."""
 
@@ -97,7 +100,7 @@ class GraphFetcher(Fetcher):
 
 
 class Meddler:
-    """Retries, cancels, clears and pauses; lets all run when all is calm."""
+    """Runs again, retries, cancels, clears and pauses; lets all run when all is calm."""
 
     def __init__(self, world: World, told: Told, size: int) -> None:
         self._world = world
@@ -113,11 +116,20 @@ class Meddler:
     def _act(self) -> None:
         rng, project = self._rng, self._rng.choice(PROJECTS)
         if self._world.is_calm:
-            for each in PROJECTS:
-                self._client.ask("project-do", project=each, action="start")
+            self._world.clock.after(CALM_SECONDS, self._start)
             return
         luck = rng.random()
-        if luck < 0.45:
+        if luck < 0.2:
+            scope = rng.choice(("task", "downstream", "downstream", "upstream-failed", "only-failed"))
+            self._client.ask(
+                "rerun",
+                self._cancel_perhaps,
+                project=project,
+                taskid=self._names(project)[0],
+                scope=scope,
+                dry_run=rng.random() < 0.1,
+            )
+        elif luck < 0.5:
             self._client.ask("task-retry", project=project, taskids=self._names(project))
         elif luck < 0.85:
             self._client.ask("task-cancel", project=project, taskids=self._names(project))
@@ -128,6 +140,15 @@ class Meddler:
         else:
             self._client.ask("project-do", project=project, action="clear")
         self._wait()
+
+    def _start(self) -> None:
+        for each in PROJECTS:
+            self._client.ask("project-do", project=each, action="start")
+
+    def _cancel_perhaps(self, reply: Message) -> None:
+        if reply["type"] != "error" and self._rng.random() < 0.15:
+            number = reply["operation"]["id"]
+            self._world.clock.after(self._rng.uniform(0, 10), lambda: self._client.ask("operation-cancel", id=number))
 
     def _names(self, project: str) -> list[str]:
         numbers = [self._rng.randrange(self._size) for _ in range(self._rng.randrange(1, 4))]
