@@ -86,8 +86,6 @@ def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, r
     turn.touch(project)
     if task.state == PROCESSING:
         _revoke(turn, project, task)
-        if _has_new_parents(task, record):  # by the update that waited for the end of its lease
-            return LEFT
     links = task.links
     is_first = (project.name, task.taskid) == (record.progress.projects[0], rerun_of(record.progress).taskid)
     is_blocked = links is not None and _reset_edges(turn, rerun_set, task, links, page, is_first=is_first)
@@ -100,7 +98,9 @@ def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, r
 
 
 def _has_new_parents(task: Task, record: OperationRecord) -> bool:
-    return task.links is not None and task.links.number > record.bound
+    """Whether it was given other parents, also by an update that waits for the end of its lease."""
+    links = task.lease.links if task.lease is not None and task.lease.deferred is not None else task.links
+    return links is not None and links.number > record.bound
 
 
 def _revoke(turn: TurnState, project: Project, task: Task) -> None:

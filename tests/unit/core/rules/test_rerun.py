@@ -445,6 +445,20 @@ def test_a_task_that_is_pushed_anew_meanwhile_is_left_as_it_is(make_world: MakeW
     assert world.counts().success == 4
 
 
+def test_a_task_that_is_given_other_parents_while_it_is_processing_keeps_its_lease(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    fetcher = done(world, {"a": "", "x": ""})
+    world.push("news", task("a", force_update=True))
+    fetcher.hello()
+    report = fetcher.finished("a")
+    begin(world, "a")
+    until(world, "reset")
+    assert world.push("news", replace(task("a", force_update=True), depends_on=("x",))) == ["deferred"]
+    world.settle()
+
+    assert fetcher.forge("a", report.token) == "done"
+
+
 def test_what_waits_for_others_outside_of_the_set_waits_for_these_too(world: World) -> None:
     push(world, {"a": "", "late": "", "b": ["a", "late"]})
     world.push("news", task("late", exetime=world.now.wall + HOUR, force_update=True))
