@@ -17,23 +17,25 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from taskqueue.core.projects.flow import KNOWN_NAMED, Check, Flow, FlowStep
 from taskqueue.core.projects.project import Project
-from taskqueue.core.rules import flows, propagation
+from taskqueue.core.rules import flows
 from taskqueue.core.rules.answer_waiters import answer
 from taskqueue.core.rules.push import cancel, make, need_tasks
 from taskqueue.core.state import State
-from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.core.tasks.links import DELETED_PROJECT, POLICIES, UNSATISFIED, Edge, Links, Mark, TaskRef
+from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.staged import MemberRef, StageRef
 from taskqueue.core.tasks.task import LIVE, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.choices import ParentFailure
+from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.replies import FlowReply
 
 TASKS_A_STEP: Final = 256
@@ -266,13 +268,31 @@ def _must_wait(turn: TurnState, flow: Flow, project: Project, item: NewTask) -> 
 
 
 def _make_task(turn: TurnState, project: Project, item: NewTask) -> Task:
-    """Make a task; if it waits for one of a project that has been deleted since, that has failed."""
     by_name = turn.state.projects.by_name
-    there = tuple(each for each in item.depends_on if isinstance(each, str) or each.project in by_name)
-    task = make(turn, project, replace(item, depends_on=there))
-    if len(there) < len(item.depends_on) and item.on_parent_failure != "run":
-        propagation.fail_upstream(turn, task, "a task of a project that has been deleted")
+    gone = [each for each in item.depends_on if isinstance(each, TaskOf) and each.project not in by_name]
+    if not gone:
+        return make(turn, project, item)
+    task = make(turn, project, replace(item, depends_on=tuple(each for each in item.depends_on if each not in gone)))
+    _wait_for_deleted(turn, project, task, dict.fromkeys(each.taskid for each in gone), item.on_parent_failure)
     return task
+
+
+def _wait_for_deleted(
+    turn: TurnState, project: Project, task: Task, parents: Iterable[str], on_failure: ParentFailure
+) -> None:
+    """Let a new task wait for tasks of projects that have been deleted since it was staged: these have failed."""
+    links = task.links or Links()
+    if not links.number:
+        links.number, links.on_failure = turn.state.next_number(), POLICIES.index(on_failure)
+        task.tie(links)
+        project.linked = True
+    child = TaskRef(project.number, task.taskid)
+    for parent in parents:
+        edge = Edge(child, TaskRef(DELETED_PROJECT, parent))
+        turn.changes.make_edge(edge, Mark(UNSATISFIED, links.number))
+        links.missing += 1
+    turn.changes.propagate("edges", *child)
+    project.queue.put(turn.changes, task, task.exetime)
 
 
 def _cancel(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask]) -> None:

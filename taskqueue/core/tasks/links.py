@@ -25,6 +25,9 @@ POLICIES: Final = get_args(ParentFailure)
 UNSATISFIED, SATISFIED, OVERLOOKED = range(3)
 """State of an edge. Overlooked: the parent has failed, and the child runs all the same."""
 
+DELETED_PROJECT: Final = 0
+"""Stands for the number of a project that is not known any more; tasks of it never succeed."""
+
 
 class TaskRef(NamedTuple):
     """A task by its identity: project number, taskid."""
