@@ -1,4 +1,6 @@
-"""Nine tasks that wait for each other, run with as much at once as their graph allows. Start a daemon, then:
+"""Nine tasks that wait for each other, run with as much at once as their graph allows; then A and what depends on it.
+
+Start a daemon, then:
 
 taskqueue project set demo rate=inf
 python examples/flow.py
@@ -7,6 +9,8 @@ python examples/flow.py
      \\ / \\ /      F for A and D, G and H for D and E, I for C and E.
       D   E
     F  G H  I
+
+The second run is of A, D, F, G and H; B, C, E and I stay as they are.
 """
 
 import asyncio
@@ -26,7 +30,7 @@ async def handle(task: Task) -> None:
 
 
 async def main() -> None:
-    """Submit the flow, run it, and wait for its end."""
+    """Submit the flow, run it, and wait for its end; then run a part of it again."""
     async with AsyncClient() as client:
         flow = client.flow("demo")
         tasks: dict[str, FlowTask] = {}
@@ -40,6 +44,12 @@ async def main() -> None:
         serving = asyncio.ensure_future(worker.serve())
         ended = await client.flows.wait("demo", flow.name)
         print(f"{flow.name}: {ended.state}, {' '.join(ran)}")
+
+        ran.clear()
+        rerun = await client.operations.rerun("demo", tasks["A"].taskid, scope="downstream")
+        await client.operations.wait(rerun.id)
+        ended = await client.flows.wait("demo", flow.name)
+        print(f"again: {ended.state}, {' '.join(ran)}")
         worker.stop()
         await serving
 
