@@ -26,7 +26,7 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.failure import FailuresRef
-from taskqueue.core.tasks.needs import Found, ListRef, PageRef, SpecRef
+from taskqueue.core.tasks.needs import Found, ListRef, PageRef, SpecRef, TaskRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, DroppedSession, SessionRecord
 from taskqueue.core.tasks.rerun_set import RerunRef
 from taskqueue.core.tasks.task import (
@@ -167,6 +167,11 @@ class TurnState:
     def find(self, project: Project, taskid: str) -> Task | None:
         """The task as it is now, in memory or looked up; None if it is unknown."""
         return project.queue.tasks.get(taskid) or self.changes.beyond.get((project.number, taskid))
+
+    def task_at(self, ref: TaskRef) -> Task | None:
+        """The task as it is now, in memory or looked up; None if it, or its project, is unknown."""
+        project = self.state.projects.by_number.get(ref.project)
+        return None if project is None else self.find(project, ref.taskid)
 
     def spec_of(self, task: Task) -> Spec:
         """The task's spec, which was read for this turn."""

@@ -514,7 +514,7 @@ def _told_again_after_a_crash(replace_: Replace) -> None:
 
     def unsatisfied(turn: TurnState, found: FoundEdge, number: int) -> Any:
         mark = turn.changes.mark_of(found)
-        child = propagation._task(turn, found.edge.child)
+        child = turn.task_at(found.edge.child)
         links = propagation._links_of(child, mark) if child is not None and mark is not None else None
         if mark is None or links is None or mark.number > number:
             return None, None, found.mark

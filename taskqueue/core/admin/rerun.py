@@ -19,7 +19,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from taskqueue.core.admin import rerun_reset
-from taskqueue.core.admin.rerun_reset import pass_by, rerun_of, task_at
+from taskqueue.core.admin.rerun_reset import pass_by, rerun_of
 from taskqueue.core.state import State
 from taskqueue.core.tasks.links import Edge, TaskRef
 from taskqueue.core.tasks.needs import FoundEdge
@@ -114,7 +114,7 @@ def _walk(turn: TurnState, rerun_set: RerunSet, record: OperationRecord) -> None
 def _counts(turn: TurnState, found: FoundEdge, bound: int) -> bool:
     """Whether the edge is valid, and of before the first step."""
     mark = turn.changes.mark_of(found)
-    child = task_at(turn, found.edge.child)
+    child = turn.task_at(found.edge.child)
     if mark is None or mark.number > bound or child is None or child.links is None:
         return False
     return child.links.number == mark.number
@@ -124,7 +124,7 @@ def _follow(turn: TurnState, rerun_set: RerunSet, progress: OperationProgress, p
     """Come to the task at the other end of an edge of the task at this place."""
     to_parents = rerun_of(progress).scope == "upstream-failed"
     end = edge.parent if to_parents else edge.child
-    task = task_at(turn, end)
+    task = turn.task_at(end)
     if task is None or (to_parents and task.state == SUCCESS):
         return
     other = rerun_set.position(end)

@@ -66,20 +66,14 @@ def rerun_of(progress: OperationProgress) -> RerunView:
 def release(turn: TurnState, rerun_set: RerunSet) -> None:
     """Let go of the next ones that are held."""
     for _, member, _ in rerun_set.next_ordered():
-        task = task_at(turn, member.ref) if member.fate == HELD else None
+        task = turn.task_at(member.ref) if member.fate == HELD else None
         if task is not None and is_held(task):
             revive(turn, turn.state.projects.by_number[task.project], task)
 
 
-def task_at(turn: TurnState, ref: TaskRef) -> Task | None:
-    """The task as it is now; None if it is unknown."""
-    project = turn.state.projects.by_number.get(ref.project)
-    return None if project is None else turn.find(project, ref.taskid)
-
-
 def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, ref: TaskRef, page: FoundEdges) -> int:
     """Block a task; returns its fate."""
-    task = task_at(turn, ref)
+    task = turn.task_at(ref)
     if task is None or task.bare or task.seq > record.bound or _has_new_parents(task, record):
         return LEFT
     project = turn.state.projects.by_number[ref.project]
@@ -122,7 +116,7 @@ def _reset_edges(
         mark = turn.changes.mark_of(each)
         if mark is None or mark.number != links.number:
             continue
-        parent = task_at(turn, each.edge.parent)
+        parent = turn.task_at(each.edge.parent)
         is_reset = _is_reset(rerun_set, each.edge.parent)
         state = UNSATISFIED if is_reset else mark.state
         if parent is not None and parent.state == SUCCESS and state == UNSATISFIED:

@@ -148,13 +148,13 @@ def _is_waited_for(turn: TurnState, ref: TaskRef) -> bool:
     """Whether somebody waits for the task, or may."""
     if ref in turn.changes.awaited or turn.state.waiting_pushes.gives_children_to(ref):
         return True
-    task = _task(turn, ref) or turn.changes.stale.get(ref)
+    task = turn.task_at(ref) or turn.changes.stale.get(ref)
     return task is not None and task.links is not None and task.links.has_children
 
 
 def _waits(turn: TurnState, ref: TaskRef) -> bool:
     """Whether the task has parents, or may have."""
-    return turn.state.waiting_pushes.gives_parents_to(ref) or _has_parents(_task(turn, ref))
+    return turn.state.waiting_pushes.gives_parents_to(ref) or _has_parents(turn.task_at(ref))
 
 
 def _to_search(turn: TurnState, plan: Sequence[PlannedEdges]) -> Iterator[int]:
@@ -172,7 +172,7 @@ def _waits_still(turn: TurnState, laid: LaidOver, ref: TaskRef) -> bool:
     """Whether the task has parents that no earlier item takes from it."""
     if turn.state.waiting_pushes.gives_parents_to(ref):
         return True
-    return laid.void.get(ref) is not False and _has_parents(_task(turn, ref))
+    return laid.void.get(ref) is not False and _has_parents(turn.task_at(ref))
 
 
 class _Plan:
@@ -197,7 +197,7 @@ class _Plan:
                     yield planned
 
     def _edges_of(self, index: int, item: NewTask, child: TaskRef) -> PlannedEdges | None:
-        task, before = _task(self._turn, child), self._outcomes.get(child)
+        task, before = self._turn.task_at(child), self._outcomes.get(child)
         outcome = _outcome(self._turn, task, item, before)
         if outcome == "ignored" or outcome == "merged":
             return None
@@ -262,7 +262,7 @@ def _page(turn: TurnState, to_parents: bool, found: FoundEdges) -> Page:
 
 def _validity(turn: TurnState, edge: Edge, mark: Mark) -> bool | None:
     """Whether an edge is one of a deferred update; None: it is void."""
-    child = _task(turn, edge.child)
+    child = turn.task_at(edge.child)
     if child is None:
         return None
     if child.links is not None and child.links.number == mark.number:
@@ -314,8 +314,3 @@ def _has_parents(task: Task | None) -> bool:
         return False
     deferred = task.lease.links if task.lease is not None else None
     return any(links is not None and links.number for links in (task.links, deferred))
-
-
-def _task(turn: TurnState, ref: TaskRef) -> Task | None:
-    project = turn.state.projects.by_number.get(ref.project)
-    return None if project is None else turn.find(project, ref.taskid)

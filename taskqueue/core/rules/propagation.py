@@ -98,7 +98,7 @@ def _tell_success(turn: TurnState, found: FoundPropagation) -> Propagation | Non
 
 
 def _tell_failure(turn: TurnState, found: FoundPropagation) -> Propagation | None:
-    parent = _task(turn, _of(found.propagation))
+    parent = turn.task_at(_of(found.propagation))
     if parent is not None and (parent.state in LIVE or parent.state == SUCCESS):
         return None
     for each in found.edges.edges:
@@ -120,7 +120,7 @@ def _tell_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
         mark = turn.changes.mark_of(each)
         if mark is None:
             continue
-        child = _task(turn, each.edge.child)
+        child = turn.task_at(each.edge.child)
         if child is None or _links_of(child, mark) is None:
             _delete(turn, each.edge, found.others)
         elif _has_failed(turn, each.edge.parent):
@@ -198,7 +198,7 @@ def _unsatisfied(turn: TurnState, found: FoundEdge, number: int) -> tuple[Task |
     mark = turn.changes.mark_of(found)
     if mark is None or mark.state or mark.number > number:
         return None, None, found.mark
-    child = _task(turn, found.edge.child)
+    child = turn.task_at(found.edge.child)
     return child, None if child is None else _links_of(child, mark), mark
 
 
@@ -258,10 +258,5 @@ def _await_no_more(turn: TurnState, parent: TaskRef, others: Sequence[Edge]) -> 
 def _has_failed(turn: TurnState, parent: TaskRef) -> bool:
     if parent.project not in turn.state.projects.by_number:
         return True
-    task = _task(turn, parent)
+    task = turn.task_at(parent)
     return task is not None and task.state in (FAILED, CANCELLED)
-
-
-def _task(turn: TurnState, ref: TaskRef) -> Task | None:
-    project = turn.state.projects.by_number.get(ref.project)
-    return None if project is None else turn.find(project, ref.taskid)
