@@ -3,7 +3,8 @@
     staged ──submit──► checked ──accepted──► unrolling ──all made──► running ──nothing live──► success, failed, …
        └── an hour, cancel ──► gone              └───────cancel─────────┴────────────────────► cancelled
 
-What has ended runs again as soon as a task of it does, because somebody has retried it.
+What has ended runs again as soon as a task of it does, because somebody has retried it; what was cancelled, too. If
+tasks of that had not been made yet, it ends as cancelled again.
 """
 
 from __future__ import annotations
@@ -86,6 +87,11 @@ class Flow:
         return self.record.is_cancelled and self.record.cancelled_to < self.record.unrolled
 
     @property
+    def is_settled(self) -> bool:
+        """Whether no tasks of it are still to be made or ended: it runs as long as one is live."""
+        return self.record.is_accepted and not self.is_unrolling and not self.is_being_cancelled
+
+    @property
     def is_active(self) -> bool:
         """Whether there is a step to take."""
         return self.check is not None or self.is_unrolling or self.is_being_cancelled
@@ -118,10 +124,10 @@ class Flow:
         record = self.record
         if not record.is_accepted:
             return "staged"
-        if record.is_cancelled:
-            return "cancelled"
         if self.is_unrolling:
             return "unrolling"
+        if record.is_cancelled and (self.is_being_cancelled or not self.live):
+            return "cancelled"
         if self.live or not record.ended_at:
             return "running"
         if record.counts[FAILED]:

@@ -68,27 +68,26 @@ def settle(turn: TurnState) -> None:
     """At the end of the turn: end the flows of which nothing is live, and write those that have changed."""
     count(turn)
     for flow in list(turn.changed_flows.values()):
-        _end(turn, flow)
+        note(turn.state, flow)
+        if flow.live and flow.is_settled:
+            _go_on(turn, flow)
+        elif flow.is_settled and not flow.record.ended_at:
+            _end(turn, flow)
     turn.changes.writes.flows += [flow.record for flow in turn.changed_flows.values()]
 
 
+def _go_on(turn: TurnState, flow: Flow) -> None:
+    """The flow runs, whether or not it had ended or was cancelled; what had not been made then is not made any more."""
+    record = flow.record
+    record.ended_at = 0.0
+    record.is_cancelled = record.is_cancelled and record.unrolled < record.tasks
+    turn.state.flows.go_on(flow)
+
+
 def _end(turn: TurnState, flow: Flow) -> None:
-    flows, record = turn.state.flows, flow.record
-    note(turn.state, flow)
-    if (
-        not record.is_accepted
-        or flow.is_unrolling
-        or flow.is_being_cancelled
-        or bool(flow.live) != bool(record.ended_at)
-    ):
-        return
-    if flow.live:
-        record.ended_at = 0.0
-        flows.go_on(flow)
-        return
-    record.ended_at = turn.now.wall
+    flow.record.ended_at = turn.now.wall
     tell(turn, flow)
-    oldest = flows.end(flow)
+    oldest = turn.state.flows.end(flow)
     if oldest is not None:
         drop(turn, oldest, Rejected("unknown-flow", "it ended so long ago that it is forgotten"))
 

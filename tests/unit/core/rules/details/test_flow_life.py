@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from taskqueue.protocol.fields import TaskOf
+from taskqueue.protocol.requests import FlowCancel, TaskRetry
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.test_dependencies import run, state_of, waiting
-from tests.unit.core.rules.test_flows import begin_making, retry, show
+from tests.unit.core.rules.test_flows import begin_making, cancel, flow, retry, show, show_now
 
 
 def make_x(world: World, on_failure: str) -> Fetcher:
@@ -55,3 +56,68 @@ def test_what_waits_for_a_deleted_project_waits_again_if_it_is_retried(make_worl
 
     retry(world, "x")
     assert state_of(world, "x") == "blocked"
+
+
+def test_a_cancelled_flow_that_is_retried_runs_and_ends_as_its_tasks_do(world: World) -> None:
+    fetcher = world.fetcher(capacity=0)
+    flow(world, task("a"), waiting("b", "a"))
+    cancel(world)
+    assert show(world).ended_at
+
+    retry(world, "a", "b")
+    assert (show(world).state, show(world).ended_at) == ("running", 0.0)
+    fetcher.capacity = 1
+    fetcher.hello()
+    fetcher.finish_all()
+    assert show(world).state == "success"
+    assert show(world).ended_at
+
+
+def test_a_flow_that_runs_again_after_it_was_cancelled_can_be_cancelled_again(world: World) -> None:
+    flow(world, task("a"), task("b"))
+    cancel(world)
+    retry(world, "a")
+
+    cancel(world)
+    assert (show(world).state, show(world).counts.cancelled) == ("cancelled", 2)
+    assert show(world).ended_at
+
+
+def test_of_a_cancelled_flow_what_was_not_made_is_not_made_when_it_runs_again(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    begin_making(world, *(task(f"t{number}") for number in range(20)))
+    world.turn()
+    cancel(world)
+    made = show(world).unrolled
+
+    retry(world, "t0")
+    assert show(world).state == "running"
+    world.fetcher().finish_all()
+    assert (show(world).state, show(world).counts.success, show(world).unrolled) == ("cancelled", 1, made)
+
+
+def test_a_task_that_is_retried_while_its_flow_is_cancelled_runs(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    flow(world, *(task(f"t{number}") for number in range(9)))
+    world.turn(FlowCancel(session="person", n=world.n(), project="news", flow="f"))
+    while not show_now(world).counts.cancelled:
+        pass
+    world.turn(TaskRetry(session="person", n=world.n(), project="news", taskids=["t8"]))
+    world.settle()
+    assert show(world).state == "running"
+
+    world.fetcher().finish_all()
+    assert (show(world).state, show(world).counts.cancelled, show(world).counts.success) == ("cancelled", 8, 1)
+
+
+def test_a_cleared_flow_of_which_a_task_is_retried_runs(world: World) -> None:
+    fetcher = world.fetcher()
+    flow(world, task("a"), waiting("b", "a"))
+    run(fetcher, "a")
+    world.do("clear")
+    assert show(world).state == "cancelled"
+
+    fetcher.capacity = 0
+    fetcher.hello()
+    retry(world, "a")
+    assert show(world).state == "running"
