@@ -67,11 +67,13 @@ def count(turn: TurnState) -> None:
 def settle(turn: TurnState) -> None:
     """At the end of the turn: end the flows of which nothing is live, and write those that have changed."""
     count(turn)
-    for flow in list(turn.changed_flows.values()):
+    touched = list(turn.changed_flows.values())
+    for flow in touched:
         note(turn.state, flow)
         if flow.live and flow.is_settled:
             _go_on(turn, flow)
-        elif flow.is_settled and not flow.record.ended_at:
+    for flow in touched:  # afterwards, so that none is forgotten that runs again
+        if not flow.live and flow.is_settled and not flow.record.ended_at:
             _end(turn, flow)
     turn.changes.writes.flows += [flow.record for flow in turn.changed_flows.values()]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from taskqueue.core.projects import flow_table
 from taskqueue.protocol.fields import TaskOf
 from taskqueue.protocol.requests import FlowCancel, TaskRetry
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
@@ -121,3 +124,21 @@ def test_a_cleared_flow_of_which_a_task_is_retried_runs(world: World) -> None:
     fetcher.hello()
     retry(world, "a")
     assert show(world).state == "running"
+
+
+def test_a_flow_that_runs_again_is_not_forgotten_for_one_that_ends_at_that_moment(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_table, "ENDED_KEPT", 1)
+    fetcher = world.fetcher()
+    for name in "ab":
+        flow(world, task(name), name=name)
+    run(fetcher, "a")
+    fetcher.hello()
+    done = fetcher.answers(fetcher.finished("b"))
+    fetcher.capacity = 0
+
+    world.turn(done, TaskRetry(session="person", n=world.n(), project="news", taskids=["a"]))
+    world.settle()
+    assert show(world, "a").state == "running"
+    assert show(world, "b").state == "success"
