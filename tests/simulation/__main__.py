@@ -4,7 +4,7 @@
 .venv/bin/python -m tests.simulation --seed 17 --trace       with everything that happened
 .venv/bin/python -m tests.simulation --seed 17 --store rocks
 .venv/bin/python -m tests.simulation --seed 17 --crewed      with fetchers of names and priorities
-.venv/bin/python -m tests.simulation --seed 17 --graphs      with tasks that wait for others
+.venv/bin/python -m tests.simulation --seed 17 --graphs      with tasks that wait for others, flows and reruns
 .venv/bin/python -m tests.simulation --seed 0 --count 1000   many seeds, and which of them fail
 """
 

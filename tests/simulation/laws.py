@@ -20,6 +20,7 @@ O1   a bulk operation changes each old task that it is about once             (b
 A1   each failed attempt is kept among the failures in the turn that ends it          (failed)
 R1   only what is over, for as long as its project keeps it, is dropped; if it is forgotten, only where that is wanted
 G1 to G6   who waits for others runs after them, once                         (edges)
+W1 to W3   each task of a flow that is accepted is made once                  (streams)
 N1   who drains gets no new task, and is told so                                       (drains)
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
@@ -58,6 +59,7 @@ from tests.simulation.outcomes import by_request, first_task, follow_ups, outcom
 from tests.simulation.paces import Paces
 from tests.simulation.ranks import HandOut, Ranks
 from tests.simulation.sleep import Sleep
+from tests.simulation.streams import Streams
 from tests.simulation.tasks import ON_FINISHED, recurs
 from tests.simulation.truth import EPSILON, Answer, Facts, Held, Name, Truth
 from tests.simulation.world import Violation, World
@@ -80,9 +82,9 @@ _FITS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
 ACCEPTED: Final = frozenset(_FITS)
 READS: Final = (
     "hello", "status", "stats", "project-show", "project-wait", "task-show", "task-list", "why", "operation-show",
-    "operation-list", "verify",
+    "operation-list", "verify", "flow-submit",
 )  # fmt: skip
-"""Requests that keep nothing, so that a repeat may be answered otherwise."""
+"""Requests that keep no answer, so that a repeat may be answered otherwise."""
 
 KEPT: Final = ("new-task-reply", "done-reply", "tasks-reply", "tokens-reply")
 """Replies that only requests that keep something have."""
@@ -125,6 +127,7 @@ class Judge:
         self.drains = Drains(self.truth, world.secret)
         self.ranks = Ranks(world, self.truth)
         self.edges = Edges(self.truth)
+        self.streams = Streams(self.truth)
         self._waiting: dict[tuple[bytes, int], Message] = {}
         self.handed = 0
         self.handed_to: list[Name] = []
@@ -426,6 +429,9 @@ class Judge:
     def _hear_drain(self, request: Message, reply: Message) -> None:
         self.drains.acted(request)
 
+    def _hear_stage(self, request: Message, reply: Message) -> None:
+        self.streams.staged(request, reply)
+
     def _hear_hold(self, request: Message, reply: Message) -> None:
         until = self._wall + request["seconds"] if request["seconds"] else 0.0
         self.crowds.held(request["project"], request["session"], until)
@@ -529,6 +535,7 @@ class Judge:
             self._revoke(name)
             self._widen(name, WAITING)
             self.crowds.fed(name.project)
+        self._flow_on(turn, numbers)
         greatest, handed = self._greatest, self.handed_to
         handed.clear()
         for move in turn.kept.moves:
@@ -541,6 +548,27 @@ class Judge:
             self._fail("A1", "", problem)
         self.crowds.written(turn, handed)
         self.ranks.turned()
+
+    def _flow_on(self, turn: Round, numbers: Mapping[int, str]) -> None:
+        """Flows have made tasks, or ended some."""
+        made, ended = self.streams.step(turn, numbers)
+        for record in turn.kept.flows:
+            self.crowds.fed(numbers[record.project])
+        moved = {(move[0].project, move[0].taskid) for move in turn.kept.moves}
+        for name, item in made:
+            if self._states(name) == {UNKNOWN}:
+                if (self.truth.projects[name.project].number, name.taskid) not in moved:
+                    self._fail("W1", name.taskid, "it counts as made, and is not")
+                self._may_be[name] = frozenset((WAITING,))
+                self.edges.pushed(name, "new", item)
+            else:
+                self._fail("W1", name.taskid, "it is made, but it is known")
+        for name in ended:
+            if not self._states(name) & {WAITING, LEASED}:
+                continue
+            self._revoke(name)
+            self._widen(name, OVER)
+            self.edges.cancelled(name)
 
     def _change(self, name: Name, operation: OperationRecord, *, surely: bool) -> None:
         """An operation was about the task, surely or maybe."""
@@ -711,6 +739,7 @@ _HEAR: Final = {
     "group-do": Judge._hear_group,
     "project-hold": Judge._hear_hold,
     "fetcher-do": Judge._hear_drain,
+    "flow-stage": Judge._hear_stage,
 }
 
 

@@ -23,6 +23,7 @@ from taskqueue.core.admin import draining, operations, rerun
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.fair_queue import FairQueue, Ring
+from taskqueue.core.projects.flow_table import FlowTable
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.pause import Pause
 from taskqueue.core.projects.project import Project
@@ -38,6 +39,7 @@ from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.links import RUN, Mark
 from taskqueue.core.tasks.needs import FoundEdge, FoundOrder
+from taskqueue.core.tasks.records import FlowRecord
 from taskqueue.core.tasks.rerun_set import RerunSet
 from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Lease, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
@@ -564,6 +566,15 @@ def _diamonds_end_once_for_each_path(replace_: Replace) -> None:
     original = replace_(rerun, "_follow", follow)
 
 
+def _crash_forgets_how_far_flows_are(replace_: Replace) -> None:
+    def init(self: FlowTable, next_number: int, records: Sequence[FlowRecord]) -> None:
+        for record in records:
+            record.unrolled *= record.is_cancelled
+        original(self, next_number, records)
+
+    original = replace_(FlowTable, "__init__", init)
+
+
 def _awaited_for_ever(replace_: Replace) -> None:
     replace_(Changes, "await_no_more", lambda self, ref: None)
 
@@ -622,6 +633,7 @@ MUTANTS: Final = (
     Mutant("a cycle across two batches", "G5", _cycles_across_batches, graphs=True),
     Mutant("a stale success releases", "G1", _stale_success_releases, graphs=True),
     Mutant("a rerun runs a diamond's end twice", "G6", _diamonds_end_once_for_each_path, graphs=True),
+    Mutant("a crash forgets how far flows are", "W1 W2", _crash_forgets_how_far_flows_are, graphs=True),
     Mutant("awaited by nobody, for ever", "G4 S12", _awaited_for_ever, graphs=True),
 )
 """The first fourteen are those that the prototype of this simulation was tried with."""

@@ -179,7 +179,7 @@ class Play:
     def _is_busy(self) -> bool:
         if self._not_over() or self.judge.crowds.owed() or self.site.host is None:
             return True
-        return self.judge.edges.under_way()
+        return self.judge.edges.under_way() or self.judge.streams.under_way()
 
     def _not_over(self) -> list[Name]:
         """What is to be done yet; whether what is blocked is to be released is a law of its own."""
@@ -198,6 +198,7 @@ class Play:
             raise Violation("F2", project, f"{project} has nothing left to do and has not finished")
         truth = self.judge.truth
         self.judge.edges.reckon([name for name, held in truth.tasks.items() if held.state == BLOCKED])
+        self.judge.streams.reckon()
         for name in self.judge.accepted():
             if name not in truth.tasks:
                 raise Violation("S1", name.taskid, "it was accepted and is lost")
@@ -217,6 +218,7 @@ class Play:
         self.site.close()
         store = self.site.storage.open()
         self.judge.edges.reckon_with(store)
+        self.judge.streams.reckon_with(store)
         ledger = Ledger(store)
         refs = {name: TaskRef(held.number, name.taskid) for name, held in self.judge.truth.tasks.items()}
         found = ledger.find(Needs(tasks=list(refs.values()))).tasks

@@ -213,6 +213,9 @@ class Truth:
         upstream: tasks that have failed because of others.
         propagations: numbers of those that are still to be told.
         reruns: by operation under way, how many tasks it says that it has reset, and which.
+        stages: by project and flow, the tasks that were staged last.
+        flows: by number, those that were accepted.
+        flow_of: number of the flow that has made a task last.
         draining: by session, whether it gets nothing, as its name was drained or its last hello was answered.
     """
 
@@ -251,3 +254,6 @@ class Truth:
         self.upstream: dict[Name, bool] = {}
         self.propagations: dict[int, bool] = {}
         self.reruns: dict[int, tuple[int, frozenset[Name]]] = {}
+        self.stages: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {}
+        self.flows: dict[int, Any] = {}
+        self.flow_of: dict[Name, int] = {}

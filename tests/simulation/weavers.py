@@ -13,6 +13,7 @@ from typing import Final
 from taskqueue.core.settings.settings import CoreConfig, Layer
 from tests.simulation.cast import MOST_PENDING, Fetcher
 from tests.simulation.client import Client, Message, Told
+from tests.simulation.planners import Planner
 from tests.simulation.world import World
 
 PROJECTS: Final = ("g0", "g1")
@@ -170,3 +171,5 @@ def move_in(world: World, told: Told) -> None:
         Weaver(world, number, told, size)
         GraphFetcher(world, f"knitter{number}", told, size)
     Meddler(world, told, size)
+    for project in PROJECTS:
+        Planner(world, told, project, [taskid_of(project, number) for number in range(size)])
