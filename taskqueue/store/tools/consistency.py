@@ -5,6 +5,7 @@
     projects                      their counts are those of the entries
     history, deferred, counters   belong to tasks and projects that exist
     edges                         are there in both orders, and counted: ``edge_check``
+    flows                         have what was staged, and count their tasks: ``flow_check``
     results                       belong to tasks that have one, and are as many
 
 A record names its entry's key, so two entries can't share one record: equal numbers mean that none lacks its
@@ -39,13 +40,13 @@ from taskqueue.store.files.integrity import is_damage
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
-from taskqueue.store.records.flows import decode_flow, decode_index, decode_staged
 from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.allowed_absences import is_cleared, may_be_unlisted
 from taskqueue.store.tools.edge_check import EdgeCheck
 from taskqueue.store.tools.findings import Findings, Tally
+from taskqueue.store.tools.flow_check import FlowCheck
 from taskqueue.store.tools.orphans import find_orphans
 from taskqueue.store.tools.record_names import described, state_text, task_at, taskid_of_attempt
 
@@ -64,9 +65,6 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.FAILURES: layout.decode_failure,
     layout.LOG: layout.decode_log,
     layout.POINTS: layout.decode_events,
-    layout.FLOWS: decode_flow,
-    layout.STAGES: decode_staged,
-    layout.STAGE_IDS: decode_index,
 }
 """Families that only have to be decodable; keys of the first begin with a project."""
 
@@ -92,9 +90,11 @@ class _Check:
         self._names: set[str] = set()
         self._epoch = stored_number(store, EPOCH_KEY, 0)
         self._edges = EdgeCheck(store, self._tallies, self._note)
+        self._flows = FlowCheck(self._note)
 
     def run(self) -> None:
         self._each(layout.PROJECTS, self._projects)
+        self._each(layout.FLOWS, self._flows.flows)
         for state, family in layout.ORDERS.items():
             look = self._waiting if state in WAITING else self._leases if state == PROCESSING else self._over
             self._each(family, partial(look, state))
@@ -106,10 +106,13 @@ class _Check:
         self._each(layout.PARENTS, self._edges.parents)
         self._edges.finish()
         self._each(layout.CHILDREN, self._edges.children)
+        for family in (layout.STAGES, layout.STAGE_IDS):
+            self._each(family, partial(self._flows.staged, family))
         for family, decode in SMALL.items():
             self._each(family, partial(self._small, family, decode))
         if self._findings.unreadable:
             return
+        self._flows.finish()
         self._next_project()
         for drained in filter(None, self._store.get(META, [layout.DRAINED_KEY])):
             self._read(META, layout.DRAINED_KEY, layout.decode_drained, drained)
@@ -225,6 +228,7 @@ class _Check:
         task = self._read(layout.IDS, key, layout.task_of, leased.project, leased.taskid, record)
         if task is None:
             return []
+        self._flows.count_lease(leased, task)
         if (task.seq, task.attempts, task.state in LIVE) != (leased.seq, leased.attempts, True):
             return [f"{described(record)}, with another seq or other attempts than its lease"]
         place = layout.order_key(task.project, task.key)
@@ -273,6 +277,7 @@ class _Check:
                 tally.left += 1
                 continue
             tally.ids += 1
+            self._flows.count(task)
             tally.with_result += task.has_result
             if task.state == BLOCKED and (task.links is None or not task.links.missing):
                 self._note(layout.IDS, key, "it is blocked by nothing", task.taskid)

@@ -9,13 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.core.tasks.links import Links
+from taskqueue.core.tasks.records import FlowRecord, ProjectRecord
+from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, STATE_NAMES, SUCCESS, Task
 from taskqueue.protocol.fields import NewTask
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout
-from taskqueue.store.records.flows import flow_key, member_key, stage_key
+from taskqueue.store.records.flows import decode_flow, encode_index, flow_key, member_key, stage_key
 from taskqueue.store.records.format import META
+from taskqueue.store.records.link_bytes import join_links
 from taskqueue.store.tools.findings import Findings
 
 NEWS = 1
@@ -209,6 +211,34 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         lambda crawl: crawl.put(layout.STAGE_IDS, member_key(1, "a"), b"\0"),
         "stage_ids: project -: can't be read",
     ),
+    "a flow that counts too few live tasks": (
+        lambda crawl: put_flow(crawl, ready=0),
+        'flows: project -: flow "nightly": there are 1 tasks ready; it counts 0',
+    ),
+    "a flow that counts fewer tasks that are over than there are": (
+        lambda crawl: put_flow(crawl, success=0),
+        'flows: project -: flow "nightly": there are 1 tasks success; it counts 0',
+    ),
+    "a flow that does not count what is processing": (
+        lambda crawl: put_flow(crawl, processing=2),
+        'flows: project -: flow "nightly": there are 1 tasks processing; it counts 2',
+    ),
+    "a flow of which other tasks are made than it counts": (
+        lambda crawl: put_flow(crawl, failed=5),
+        'flows: project -: flow "nightly": it counts 8 tasks, and 3 of it are made',
+    ),
+    "a flow without a task that was staged": (
+        lambda crawl: put_flow_without(crawl, layout.STAGES, stage_key(1, 1)),
+        'flows: project -: flow "nightly": there are 2 stages; it has 3 tasks',
+    ),
+    "a flow without an index": (
+        lambda crawl: put_flow_without(crawl, layout.STAGE_IDS, member_key(1, "ended")),
+        'flows: project -: flow "nightly": there are 2 stage_ids; it has 3 tasks',
+    ),
+    "what was staged for a flow that is gone": (
+        lambda crawl: put_flow_without(crawl, layout.FLOWS, flow_key(1)),
+        "stages: project -: 3 of a flow that there is not",
+    ),
     "a project number that would be given twice": (
         lambda crawl: crawl.put(META, layout.NEXT_PROJECT_KEY, b"2"),
         "meta: project -: the next project is to get number 2, but 2 is taken",
@@ -246,6 +276,61 @@ def from_the_future(crawl: Crawl) -> bytes:
 
 def attempt() -> bytes:
     return layout.encode(AttemptRecord(1e9, "failed"))
+
+
+MEMBERS = ("ready-1", "leased", "ended")
+
+
+def put_flow(crawl: Crawl, **counts: int) -> None:
+    """Have tasks belong to a flow, which counts them as they are but where it is said otherwise."""
+    record = FlowRecord(1, NEWS, "nightly", tasks=len(MEMBERS), is_accepted=True, unrolled=len(MEMBERS))
+    for state, number in ({"ready": 1, "processing": 1, "success": 1} | counts).items():
+        record.counts[STATE_NAMES.index(state)] = number
+    crawl.put(layout.FLOWS, flow_key(1), layout.encode(record))
+    for index, taskid in enumerate(MEMBERS):
+        staged = layout.encode(NewTask(taskid, "http://a/"))
+        crawl.put(layout.STAGES, stage_key(1, index), staged)
+        crawl.put(layout.STAGE_IDS, member_key(1, taskid), encode_index(index))
+        tie(crawl, taskid)
+
+
+def put_flow_without(crawl: Crawl, family: Family, place: bytes) -> None:
+    put_flow(crawl)
+    crawl.delete(family, place)
+
+
+def tie(crawl: Crawl, taskid: str) -> None:
+    """Have a task say that it belongs to the flow, wherever its record is."""
+    record = join_links(crawl.get(layout.IDS, key(taskid)), layout.RECORD.size, Links(flow=1))
+    crawl.put(layout.IDS, key(taskid), record)
+    if taskid == "ready-1":
+        crawl.put(READIES, crawl.place(taskid), record)
+    if taskid == "leased":
+        place = layout.order_key(NEWS, 104)
+        task = layout.decode_lease(NEWS, crawl.get(LEASES, place))
+        assert task.lease is not None
+        held = join_links(layout.encode_record(task), layout.RECORD.size, Links(flow=1))
+        crawl.put(LEASES, place, layout.encode_lease(held, taskid, task.lease))
+
+
+def test_a_flow_that_counts_its_tasks_agrees(crawl: Crawl) -> None:
+    put_flow(crawl)
+
+    assert [str(problem) for problem in crawl.check().problems] == []
+
+
+def test_what_a_flow_counts_of_tasks_that_were_forgotten_agrees(crawl: Crawl) -> None:
+    put_flow(crawl, failed=2)
+    record = decode_flow(crawl.get(layout.FLOWS, flow_key(1)))
+    record.unrolled = 5
+    crawl.put(layout.FLOWS, flow_key(1), layout.encode(record))
+    for index in (3, 4):
+        crawl.put(layout.STAGES, stage_key(1, index), layout.encode(NewTask(f"x{index}", "http://a/")))
+        crawl.put(layout.STAGE_IDS, member_key(1, f"x{index}"), encode_index(index))
+    record.tasks = 5
+    crawl.put(layout.FLOWS, flow_key(1), layout.encode(record))
+
+    assert crawl.check().found == 0
 
 
 @pytest.mark.parametrize("name", DAMAGES)
