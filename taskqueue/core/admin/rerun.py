@@ -67,7 +67,8 @@ def ref(state: State, record: OperationRecord) -> RerunRef:
     cursor = _cursor(record)
     limit = min(STEP_EDGES, state.config.turn_tasks)
     to_parents = rerun_of(record.progress).scope == "upstream-failed"
-    return RerunRef(record.progress.id, cursor.phase, cursor.position, cursor.after, limit, to_parents)
+    first = state.propagations.first
+    return RerunRef(record.progress.id, cursor.phase, cursor.position, cursor.after, limit, to_parents, first)
 
 
 def take_step(turn: TurnState, record: OperationRecord, found: FoundRerun) -> None:

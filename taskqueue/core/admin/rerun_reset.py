@@ -6,7 +6,8 @@
 
 Rules:
 1. Edges between tasks that were reset are no longer satisfied; the others stay as they are. All edges of the task get
-   one new number, so that no success of before satisfies them.
+   one new number, so that no success of before satisfies them; one of a parent that is not in the set, which they had
+   still to be told of, does so at once.
 2. What waits for no task of the set is *held* until the last one has been reset: so nothing runs on what is about to
    be reset, and no task runs twice.
 3. What is processing loses its lease, so its report will be stale; an update that waits for its end takes effect.
@@ -33,6 +34,11 @@ from taskqueue.protocol.rerun_views import RerunView
 
 def reset(turn: TurnState, rerun_set: RerunSet, record: OperationRecord) -> None:
     """Reset the next tasks."""
+    if not rerun_set.has_all_successes:
+        return
+    for begun in turn.changes.writes.propagations.values():
+        if begun is not None and begun.kind == "succeeded":
+            rerun_set.note_success(TaskRef(begun.project, begun.taskid), begun.number)
     progress, cursor = record.progress, rerun_set.cursor
     passed = 0
     for position, member, page in rerun_set.next_ordered():
@@ -119,7 +125,10 @@ def _reset_edges(
         parent = turn.task_at(each.edge.parent)
         is_reset = _is_reset(rerun_set, each.edge.parent)
         state = UNSATISFIED if is_reset else mark.state
-        if parent is not None and parent.state == SUCCESS and state == UNSATISFIED:
+        if state == UNSATISFIED and (
+            (parent is not None and parent.state == SUCCESS)
+            or (not is_reset and mark.number < rerun_set.untold_success(each.edge.parent))
+        ):
             state = SATISFIED  # what told the edge of that success would find it renumbered
         edges[each.edge] = Mark(state, number)
         if state == UNSATISFIED:

@@ -79,6 +79,7 @@ class RerunRef(NamedTuple):
 
     Attributes:
         to_parents: the walk goes from tasks to those that they wait for.
+        propagations: no propagation that is still to be carried on has a smaller number.
     """
 
     operation: int
@@ -87,6 +88,7 @@ class RerunRef(NamedTuple):
     after: bytes
     limit: int
     to_parents: bool
+    propagations: int
 
 
 class FoundRerun(Struct):
@@ -99,6 +101,8 @@ class FoundRerun(Struct):
         edges: walk: to where it goes on; reset: to all parents.
         children: order: places in the walk of those that wait for the task at one, the key of the last, and whether
             there are further ones.
+        successes: reset: by task, the number of its last success that its children have still to be told of.
+        has_all_successes: if not, there are too many.
     """
 
     members: dict[int, RerunMember] = field(default_factory=dict)
@@ -106,6 +110,8 @@ class FoundRerun(Struct):
     order: dict[int, Ordered] = field(default_factory=dict)
     edges: dict[TaskRef, FoundEdges] = field(default_factory=dict)
     children: dict[int, FoundChildren] = field(default_factory=dict)
+    successes: dict[TaskRef, int] = field(default_factory=dict)
+    has_all_successes: bool = True
 
 
 class FoundChildren(NamedTuple):
@@ -142,6 +148,19 @@ class RerunSet:
         self.cursor = cursor
         self._found = found
         self.writes = RerunWrites(operation)
+
+    @property
+    def has_all_successes(self) -> bool:
+        """Whether ``untold_success`` knows all; if not, they are to be told first."""
+        return self._found.has_all_successes
+
+    def note_success(self, ref: TaskRef, number: int) -> None:
+        """A task has succeeded in this very turn."""
+        self._found.successes[ref] = number
+
+    def untold_success(self, ref: TaskRef) -> int:
+        """The number of the task's last success that its children had still to be told of; 0: there is none."""
+        return self._found.successes.get(ref, 0)
 
     def member(self, position: int) -> RerunMember:
         """The task at a place in the walk, to be read; see ``change``."""

@@ -24,10 +24,13 @@ from taskqueue.core.tasks.rerun_set import HELD, FoundChildren, FoundRerun, Orde
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
-from taskqueue.store.records.edges import add_tasks, read_edges, task_key
+from taskqueue.store.records.edges import add_tasks, decode_propagation, propagation_key, read_edges, task_key
 
 EDGES_MOST: Final = 1 << 14
 """Edges to parents of a task, void ones included, that are read at once; if there are more, void ones go first."""
+
+SUCCESSES_MOST: Final = 1024
+"""Propagations that are looked through for successes that are still to be told."""
 
 _PLACE: Final = Packing(">I")
 _PLACES: Final = Packing(">II")
@@ -114,6 +117,16 @@ def _find_reset(store: Store, ref: RerunRef, found: Found, answer: FoundRerun) -
             left -= len(page.edges)
     add_tasks(store, [*answer.edges, *parents], found)
     _find_positions(store, ref.operation, parents, answer)
+    _find_successes(store, ref, answer)
+
+
+def _find_successes(store: Store, ref: RerunRef, answer: FoundRerun) -> None:
+    entries = store.scan(layout.PROPAGATIONS, propagation_key(ref.propagations), b"\xff" * 8, SUCCESSES_MOST)
+    answer.has_all_successes = len(entries) < SUCCESSES_MOST
+    for key, value in entries:
+        propagation = decode_record(layout.PROPAGATIONS, key, decode_propagation, key, value)
+        if propagation.kind == "succeeded":
+            answer.successes[TaskRef(propagation.project, propagation.taskid)] = propagation.number
 
 
 def _find_release(store: Store, ref: RerunRef, found: Found, answer: FoundRerun) -> None:

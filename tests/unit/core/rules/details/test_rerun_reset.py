@@ -13,8 +13,8 @@ from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.store_stats import project_records
 from tests.unit.core.conftest import MakeWorld, task
-from tests.unit.core.rules.conftest import HOUR
-from tests.unit.core.rules.test_rerun import WHO, begin, done, push, rerun_of, show, until
+from tests.unit.core.rules.conftest import HOUR, rest
+from tests.unit.core.rules.test_rerun import WHO, begin, done, push, rerun_of, show, state_of, until
 
 
 def test_what_is_held_is_shown_without_the_time_for_which_it_waits(make_world: MakeWorld) -> None:
@@ -81,3 +81,25 @@ def test_an_update_that_gives_a_task_others_to_wait_for_takes_effect(make_world:
     fetcher.hello()
     fetcher.finish_all()
     assert sorted(fetcher.taken) == ["a", "b", "b"]
+
+
+def test_a_success_of_a_recurring_parent_that_is_still_to_be_told_is_not_lost(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    others = {f"c{number}": ["r"] for number in range(40)}
+    push(world, {"a": "", "x": ["a", "r"]})
+    world.push("news", task("r", auto_recrawl=True, age=HOUR))
+    push(world, others)
+    fetcher = world.fetcher(capacity=1)
+    fetcher.done("a")
+    fetcher.hello()
+    rest(fetcher)
+    begin(world, "a")
+    until(world, "reset")
+    world.turn(fetcher.answers(fetcher.finished("r")))
+    world.settle()
+
+    fetcher.capacity = 100
+    fetcher.hello()
+    fetcher.finish_all()
+    assert state_of(world, "r") == "delayed"
+    assert state_of(world, "x") == "success"
