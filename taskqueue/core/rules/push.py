@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -66,7 +66,7 @@ def take_batch(
     return outcomes, errors
 
 
-def need_tasks(turn: TurnState, name: str, items: Iterable[NewTask | None], wanted: Needs) -> None:
+def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], wanted: Needs) -> None:
     """Look up the items' tasks that are not in memory; ``name``: the project of items that name none."""
     projects = turn.state.projects.by_name
     default = projects.get(name)
@@ -76,12 +76,15 @@ def need_tasks(turn: TurnState, name: str, items: Iterable[NewTask | None], want
         project = projects.get(item.project) if item.project else default
         if project is not None and item.taskid not in project.queue.tasks:
             wanted.tasks.append(TaskRef(project.number, item.taskid))
-            if project.making:
-                flows.need(project, item.taskid, wanted)
         if item.depends_on:
             turn.gives_parents = True
             if project is not None:
                 dependencies.need(turn, project, item, wanted)
+    if turn.state.flows.active:
+        for item in items:
+            project = None if item is None else projects.get(item.project or name)
+            if item is not None and project is not None and item.taskid not in project.queue.tasks:
+                flows.need(project, item.taskid, wanted)
 
 
 def take(
@@ -103,7 +106,8 @@ def take(
     outcome = decide(task, item.schedule, turn.now.wall)
     if outcome == "ignored" or (depth and depth > project.settings.max_depth):
         return "ignored"
-    if project.making and task is None and flows.is_promised(turn, project, item.taskid):
+    is_arrival = task is None and project.making
+    if is_arrival and flows.is_promised(turn, project, item.taskid):
         return "ignored"
     if project.has_limits and (outcome == "new" or outcome == "restarted"):
         is_awaited = TaskRef(project.number, item.taskid) in turn.changes.awaited
@@ -119,7 +123,7 @@ def take(
     if item.depends_on and outcome != "merged" and outcome != "cancelled":
         cycles.check(turn, project, item, verdict)
     _carry_out(turn, project, task, item, outcome, depth)
-    if project.making and task is None:
+    if is_arrival:
         flows.note_arrival(turn, project, item.taskid)
     return outcome
 
