@@ -7,9 +7,9 @@ child ──► parent is there: satisfied if it is a success      parent ──
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from taskqueue.core.tasks.links import (
+    DELETED_PROJECT,
     POLICIES,
     SATISFIED,
     UNSATISFIED,
@@ -25,9 +25,6 @@ from taskqueue.core.tasks.task import BLOCKED, CANCELLED, DELAYED, FAILED, LIVE,
 from taskqueue.store.tools.allowed_absences import is_cleared
 from taskqueue.store.tools.edge_lines import ParentLine
 from taskqueue.store.tools.export_lines import TaskLine
-
-DELETED: Final = 0
-"""Number of a project that never is: that of the tasks of deleted ones."""
 
 
 def parent_refs(line: TaskLine, projects: Mapping[str, ProjectRecord]) -> Iterator[TaskRef]:
@@ -90,7 +87,7 @@ class EdgeImporter:
             known = self._tasks.get(parent)
             if known is not None:
                 self._have_children(known)
-            elif parent.project != DELETED:
+            elif parent.project != DELETED_PROJECT:
                 self._await(parent)
             state = each.state
             if state == UNSATISFIED and known is not None:
@@ -104,7 +101,7 @@ class EdgeImporter:
 
     def _ref(self, line: TaskLine, parent: ParentLine) -> TaskRef:
         if parent.project == "":
-            return TaskRef(DELETED, parent.taskid)
+            return TaskRef(DELETED_PROJECT, parent.taskid)
         project = self._projects.get(parent.project or line.project)
         if project is None:
             raise ValueError(f'parents: there is no project "{parent.project}"; import it first')
