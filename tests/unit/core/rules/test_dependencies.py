@@ -124,11 +124,11 @@ def test_a_success_of_before_the_edge_does_not_satisfy_it(make_world: MakeWorld)
         waits(world, f"c{number}", "a")
     fetcher.hello()
     world.turn(fetcher.answers(fetcher.finished("a")), world.new_tasks("news", task("a", force_update=True)))
-    world.turn(world.new_tasks("news", waiting("z", "a")))
+    world.turn(world.new_tasks("news", waiting("z9", "a")))
     world.settle()
 
     assert state_of(world, "c0") in ("ready", "processing")
-    assert state_of(world, "z") == "blocked"
+    assert state_of(world, "z9") == "blocked"
 
 
 def test_the_same_parent_named_twice_is_one(world: World) -> None:

@@ -45,6 +45,30 @@ def test_propagations_that_a_turn_has_no_time_for_are_not_forgotten_when_others_
     assert world.counts().blocked == 0
 
 
+def test_a_success_is_told_to_all_before_the_failure_that_came_after_it(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    fetcher = world.fetcher(1)
+    world.push("news", task("a"))
+    world.push("news", *(waiting(f"c{number}", "a") for number in range(20)))
+    fetcher.hello()
+    world.turn(
+        fetcher.answers(fetcher.finished("a")), world.new_tasks("news", task("a", priority=9, force_update=True))
+    )
+    world.turn(fetcher.answers(fetcher.finished("a", ok=False, retry=False)))
+    world.settle()
+
+    assert (world.counts().failed, world.counts().blocked) == (1, 0)
+
+
+def test_a_project_that_has_parents_only_is_walked_when_it_is_deleted(world: World) -> None:
+    world.push("shop", task("a"))
+    world.push("news", waiting_elsewhere("c", "shop", "a"))
+    world.do("delete", "shop")
+    world.settle()
+
+    assert world.show("c").error == "upstream: a deleted project/a"
+
+
 def test_a_parent_of_which_clear_has_left_something_is_awaited_and_nothing_else(world: World) -> None:
     world.push("news", task("a", delay=9))
     clear = ProjectDo(session="person", n=world.n(), project="news", action="clear")
