@@ -11,8 +11,8 @@ Rules:
    is released like a blocked one.
 4. Cancelled, expired and cleared parents have failed, and so has one whose project is deleted. At each step it is seen
    whether that is still so.
-5. Propagations of one task go in order, and that of a deleted project after all of its tasks; the others go side by
-   side, EDGES_A_TURN edges a turn in all.
+5. Propagations go in the order in which they began, EDGES_A_TURN edges a turn in all: one that a turn does not tell to
+   its end takes the rest of the turn, so nothing later of the same task, or of its project, comes before its end.
 """
 
 from __future__ import annotations
@@ -55,14 +55,7 @@ def step(turn: TurnState) -> None:
     """Tell the edges that were looked up."""
     if not turn.state.propagations.pending:
         return
-    told: dict[int, Propagation | None] = {}
-    under_way: dict[TaskRef, None] = {}
-    for found in turn.found.propagations:
-        propagation = found.propagation
-        rest = propagation if _must_wait(propagation, under_way) else _tell(turn, found)
-        told[propagation.number] = rest
-        if rest is not None:
-            under_way[_of(propagation)] = None
+    told = {found.propagation.number: _tell(turn, found) for found in turn.found.propagations}
     turn.changes.writes.propagations.update(told)
     turn.state.propagations.told(told)
 
@@ -77,13 +70,6 @@ def settle(turn: TurnState) -> None:
 
 def _of(propagation: Propagation) -> TaskRef:
     return TaskRef(propagation.project, propagation.taskid)
-
-
-def _must_wait(propagation: Propagation, under_way: Mapping[TaskRef, None]) -> bool:
-    """Whether an earlier one comes first."""
-    if propagation.kind == "retired":
-        return any(ref.project == propagation.project for ref in under_way)
-    return _of(propagation) in under_way
 
 
 def _tell(turn: TurnState, found: FoundPropagation) -> Propagation | None:
