@@ -14,6 +14,8 @@ RerunScope = Literal["task", "downstream", "upstream-failed", "only-failed"]
 """Which tasks run again with one: none, those that depend on it, what it waits for that failed, what failed."""
 ParentFailure = Literal["fail", "run", "wait"]
 """What a task does when a task that it waits for has failed."""
+ErrorKind = Literal["connection", "timeout", "http", "other"]
+"""Why a fetch failed: nobody answered, not in time, the answer's status, or something else."""
 
 ProjectSort = Literal[
     "name", StateName, "new_5m", "selected_5m", "success_5m",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NewType, overload
 
 from msgspec import Meta, Raw, Struct
 
-from taskqueue.protocol.choices import ParentFailure
+from taskqueue.protocol.choices import ErrorKind, ParentFailure
 
 PROTOCOL: Final = 1
 """Version number in every message; a request with another one is refused with the code ``version``."""
@@ -36,6 +36,12 @@ MAX_TASKID_BYTES: Final = 128
 MAX_URL_CHARS: Final = 8192
 MAX_ERROR_CHARS: Final = 2048
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
+MAX_SLOT_CHARS: Final = 253
+"""Of the name of a slot; a host's name is no longer (RFC 1035, section 2.3.4)."""
+
+MAX_VALIDATOR_CHARS: Final = 256
+"""Of an etag, a last-modified or the hash of a page."""
+
 MAX_RESULT_BYTES: Final = 64 << 10
 """Of the result of a task, as MessagePack."""
 
@@ -67,11 +73,27 @@ Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 AgeSeconds = Annotated[float, Meta(ge=1, le=1e9)]
 TimeoutSeconds = Annotated[float, Meta(gt=0, le=1e7)]
 Retries = Annotated[int, Meta(ge=0, le=1_000_000)]
+SlotName = Annotated[str, Meta(min_length=1, max_length=MAX_SLOT_CHARS, pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
+StatusCode = Annotated[int, Meta(ge=100, le=999)]
+"""Of an answer over HTTP: three digits. Above 599 none is valid (RFC 9110, section 15), but servers send them."""
+Validator = Annotated[str, Meta(max_length=MAX_VALIDATOR_CHARS)]
+"""What tells one version of a page from another; empty: unknown."""
 
 NIL: Final = Raw(b"\xc0")
 """An absent body: MessagePack's nil."""
 
 # ------------------------------------------------------------------------------------------------ tasks
+
+
+class Recrawl(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Bounds of the seconds after which a task runs again: fewer as its page changes, more as it does not."""
+
+    min: AgeSeconds
+    max: AgeSeconds
+
+    def __post_init__(self) -> None:
+        if self.min > self.max:
+            raise ValueError("min is above max")
 
 
 class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -90,6 +112,9 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         timeout: seconds that processing may take; None is the project's processing_timeout.
         expires_at: unix seconds after which it is not worth running any more: instead of being handed out it ends as
             cancelled, when its turn comes.
+        slot: whose pace it keeps to, in a project with slots; None: that of its host or domain, or none.
+        recrawl: run it again, as auto_recrawl does, at an interval between these two that follows the changes of its
+            page; the first one is age, or min if there is none.
     """
 
     priority: Priority = 0
@@ -103,6 +128,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     cancel: bool = False
     timeout: TimeoutSeconds | None = None
     expires_at: EpochSeconds | None = None
+    slot: SlotName | None = None
+    recrawl: Recrawl | None = None
 
 
 PLAIN: Final = Schedule()
@@ -142,6 +169,10 @@ class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
         retried: how often it has failed before.
         lastcrawltime: unix seconds of its last attempt's end; 0 is never.
         schedule: its priority now, and of what its producer said the exetime, retries, age and itag; no other fields.
+        not_before: seconds from the arrival of the message before which it must not be started; its timeout counts
+            from then.
+        start_within: seconds after that in which it is started or given back; None: whenever there is a place.
+        etag, last_modified, content_hash: of its page, as its last report said; for a conditional request.
     """
 
     project: str
@@ -153,6 +184,33 @@ class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
     retried: int = 0
     lastcrawltime: float = 0.0
     schedule: Schedule = PLAIN
+    not_before: float = 0.0
+    start_within: float | None = None
+    etag: str = ""
+    last_modified: str = ""
+    content_hash: str = ""
+
+
+class Fetched(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """How a fetch went: what the pace of its slot, and the recrawl of its task, follow.
+
+    One field of a report, not seven: so a report without it costs as much as if there were none.
+
+    Attributes:
+        status_code: of the answer, the last one if it was redirected; None: there was none.
+        seconds: how long it took, from its start to the report.
+        error_kind: of one that failed.
+        changed: the page is another one than at the last report; None: what follows tells it.
+        content_hash, etag, last_modified: of the page as it is now; kept, and sent with its next assignment.
+    """
+
+    status_code: StatusCode | None = None
+    seconds: Seconds | None = None
+    error_kind: ErrorKind | None = None
+    changed: bool | None = None
+    content_hash: Validator = ""
+    etag: Validator = ""
+    last_modified: Validator = ""
 
 
 class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -161,11 +219,13 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     Attributes:
         ok: it succeeded.
         error: why not; shown to people.
-        retry_after: not ok: run it again after so many seconds, without using up a retry.
+        retry_after: not ok: run it again after so many seconds, without using up a retry; and nothing else of its slot
+            before.
         retry: not ok and False: it has failed for good.
         new: tasks that it led to, stored in the same commit.
         result: ok: any MessagePack value of MAX_RESULT_BYTES at most, kept with the task; the daemon never looks into
             it. Nil: it has none.
+        fetched: what its slot and its recrawl follow, where it has one of them.
     """
 
     project: ProjectName
@@ -177,6 +237,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     retry: bool = True
     new: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)] = []
     result: Raw = NIL
+    fetched: Fetched | None = None
 
 
 # ------------------------------------------------------------------------------------------------ settings, time

@@ -22,7 +22,7 @@ from taskqueue import canonical_url, default_taskid
 from taskqueue.core.request_rules import RULES
 from taskqueue.protocol import choices, fields, replies, requests, rerun_views, views
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
-from taskqueue.protocol.fields import NIL, Assignment, NewTask, Schedule, TaskOf, TaskReport
+from taskqueue.protocol.fields import NIL, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport
 from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
 from taskqueue.protocol.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
 from taskqueue.protocol.rerun_views import RerunLayer, RerunView
@@ -57,8 +57,10 @@ UNASKED: tuple[type[Struct], ...] = (Select, HelloWanted)
 PARTS: dict[type[Struct], str] = {
     NewTask: "new-task",
     Schedule: "new-task",
+    Recrawl: "new-task",
     TaskOf: "new-task",
     TaskReport: "done",
+    Fetched: "done",
     ItemError: "new-task-reply",
     FetcherView: "status-reply",
     ProjectView: "status-reply",
@@ -222,6 +224,7 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
     ("section", "values"),
     [
         ("new-task-reply", get_args(replies.NewOutcome)),
+        ("done", get_args(choices.ErrorKind)),
         ("done-reply", get_args(replies.DoneOutcome)),
         ("status-reply", get_args(choices.ProjectState)),
         ("status", get_args(choices.ProjectSort)),
@@ -260,6 +263,8 @@ def test_no_part_of_a_message_was_forgotten_here() -> None:
         ("MAX_TASKID_BYTES", "1 to 128 bytes"),
         ("MAX_URL_CHARS", "| `url` | 8,192 characters |"),
         ("MAX_ERROR_CHARS", "| `error` | 2,048 characters |"),
+        ("MAX_SLOT_CHARS", "| `slot` | 253 characters |"),
+        ("MAX_VALIDATOR_CHARS", "| `etag`, `last_modified`, `content_hash` | 256 characters |"),
         ("MAX_RETRY_AFTER_SECONDS", "number to 86,400"),
         ("MAX_CAPACITY", "| `capacity`, `holds` | 100,000 |"),
         ("MAX_BATCH", "| `tasks`, `tokens`, `taskids` of one message | 10,000 |"),

@@ -20,10 +20,13 @@ from taskqueue.protocol.requests import Done, NewTasks
 TASK: dict[str, Any] = {
     "taskid": "é" * 20,
     "url": "http://a/",
-    "schedule": {"priority": 1, "exetime": 2.5, "age": 9.0},
+    "schedule": {"priority": 1, "exetime": 2.5, "age": 9.0, "slot": "a", "recrawl": {"min": 1, "max": 2.5}},
     "body": [1, {"a": b"b"}],
 }
-FINISHED: dict[str, Any] = {"project": "p", "taskid": "a", "token": 5, "ok": False, "new": [TASK, TASK]}
+FETCHED: dict[str, Any] = {"status_code": 503, "seconds": 0.5, "error_kind": "http", "changed": True, "etag": "é"}
+FINISHED: dict[str, Any] = {
+    "project": "p", "taskid": "a", "token": 5, "ok": False, "new": [TASK, TASK], "fetched": FETCHED,
+}  # fmt: skip
 FIELDS: dict[str, dict[str, Any]] = {
     "hello": {"capacity": 5, "projects": ["p"], "holds": [1, 2], "seen": 3, "name": "x"},
     "new-task": {"project": "p", "tasks": [TASK, TASK]},

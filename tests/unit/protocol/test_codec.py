@@ -12,7 +12,17 @@ import pytest
 from taskqueue.errors import Rejected
 from taskqueue.protocol.batches import BRIEF_REASON, FULL_REASONS, MALFORMED_MOST, UNREAD_REASON
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode, request_number
-from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, Assignment, NewTask, Schedule, TaskReport, Token
+from taskqueue.protocol.fields import (
+    MAX_FOLLOWERS,
+    MAX_TASKID_BYTES,
+    Assignment,
+    Fetched,
+    NewTask,
+    Recrawl,
+    Schedule,
+    TaskReport,
+    Token,
+)
 from taskqueue.protocol.replies import Select, Welcome
 from taskqueue.protocol.requests import Done, NewTasks, ProjectSet, TaskCancel, Why
 
@@ -184,6 +194,54 @@ def test_a_long_taskid_of_an_outcome_or_a_follow_up_is_a_flaw(others: list[dict[
     assert heard.tasks[0] is None
     assert flaws[0,] == "tasks[0].taskid: expected at most 128 bytes of utf-8" or (0, 0) not in flaws
     assert flaws[1, 0] == "tasks[1].new[0].taskid: expected at most 128 bytes of utf-8"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "flaw"),
+    [
+        ({"slot": ""}, "slot: expected str of length >= 1"),
+        ({"slot": "a" * 254}, "slot: expected str of length <= 253"),
+        ({"slot": "a\nb"}, "slot: expected str matching regex '\\\\A[^\\\\x00-\\\\x1f\\\\x7f]+\\\\Z'"),
+        ({"recrawl": {"min": 0.5, "max": 9.0}}, "recrawl.min: expected float >= 1.0"),
+        ({"recrawl": {"min": 9.0, "max": 8.0}}, "recrawl: min is above max"),
+        ({"recrawl": {"min": 9.0}}, "recrawl: missing required field max"),
+    ],
+)
+def test_what_a_schedule_says_of_a_slot_or_a_recrawl_is_in_its_bounds(schedule: dict[str, Any], flaw: str) -> None:
+    fits = {"slot": "é" * 253, "recrawl": {"min": 5, "max": 5.0}}
+
+    heard, flaws = decode_request(
+        frame("new-task", project="p", tasks=[{**TASK, "schedule": fits}, {**TASK, "schedule": schedule}])
+    )
+
+    assert isinstance(heard, NewTasks)
+    assert heard.tasks[0] is not None
+    assert heard.tasks[0].schedule.recrawl == Recrawl(5.0, 5.0)
+    assert flaws == {(1,): f"tasks[1].schedule.{flaw}"}
+
+
+def test_a_malformed_word_about_a_fetch_spoils_no_other_report() -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1}
+    said = [{"status_code": 429, "error_kind": "http"}, {"status_code": 99}, {"error_kind": "x"}, {"etag": "a" * 257}]
+
+    heard, flaws = decode_request(frame("done", tasks=[{**finished, "fetched": each} for each in said]))
+
+    assert isinstance(heard, Done)
+    assert heard.tasks[0] == TaskReport("p", "a", Token(1), fetched=Fetched(429, error_kind="http"))
+    assert flaws == {
+        (1,): "tasks[1].fetched.status_code: expected int >= 100",
+        (2,): "tasks[2].fetched.error_kind: invalid enum value 'x'",
+        (3,): "tasks[3].fetched.etag: expected str of length <= 256",
+    }
+
+
+def test_a_report_and_an_assignment_of_a_task_without_a_slot_are_as_long_as_ever() -> None:
+    done = Done(session="s", n=1, tasks=[TaskReport("p", "a", Token(1))])
+    select = Select(number=1, tasks=[Assignment("p", "a", "u", Token(1), 60.0)])
+
+    assert msgpack.unpackb(encode(done))["tasks"] == [{"project": "p", "taskid": "a", "token": 1}]
+    assert set(msgpack.unpackb(encode(select))["tasks"][0]) == {"project", "taskid", "url", "token", "timeout"}
+    assert max(len(kind.__struct_fields__) for kind in (Assignment, TaskReport, Schedule)) < 16, "a longer map's header"
 
 
 def test_a_too_long_taskid_of_a_flow_refuses_the_message() -> None:
