@@ -16,7 +16,7 @@ from typing import NoReturn
 import click
 
 from taskqueue.core.settings import schema
-from taskqueue.core.settings.description import Form, described
+from taskqueue.core.settings.description import described
 from taskqueue.core.settings.settings import Settings
 from taskqueue.protocol.fields import Setting
 from taskqueue.units import parse_duration
@@ -25,11 +25,6 @@ NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
 FLAGS = {"true": True, "false": False}
 NONE = "null"
 """An absent table, as in JSON."""
-
-
-def kinds() -> dict[str, Form]:
-    """How each setting is written, by name."""
-    return {name: setting.form for name, setting in described(Settings).items()}
 
 
 def parse(words: Iterable[str]) -> dict[str, Setting]:
@@ -50,7 +45,10 @@ def parse(words: Iterable[str]) -> dict[str, Setting]:
 
 
 def _value(name: str, written: str) -> Setting:
-    kind = kinds().get(name)
+    setting = described(Settings).get(name)
+    kind = setting and setting.form
+    if setting is not None and written in setting.texts:
+        return written
     if kind == "number":
         return _number(written, schema.must_be("", name, Settings), written)
     if kind == "duration":

@@ -8,7 +8,8 @@ gives the words itself and keeps the value out of messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
@@ -37,6 +38,7 @@ class Description(NamedTuple):
         words: for messages: it must be …
         unit: ``bytes``, ``seconds`` or ``text`` if it is a size or a duration, see above.
         secret: no message has its value.
+        texts: of a number or a duration: texts that it may be instead, such as "auto".
         items: of a list: what each of them can be.
         section: of a table of a type of its own: that type.
         sections: of a table of such tables by name: their type.
@@ -46,6 +48,7 @@ class Description(NamedTuple):
     form: Form
     unit: str = ""
     secret: bool = False
+    texts: tuple[str, ...] = ()
     items: Description | None = None
     section: type[Struct] | None = None
     sections: type[Struct] | None = None
@@ -62,7 +65,8 @@ def _describe(kind: inspect.Type) -> Description:
         case inspect.Metadata(type=inner, extra=dict(extra)):
             return _marked(_describe(inner), inner, extra)
         case inspect.UnionType():  # it may also be absent
-            return _describe(next(each for each in kind.types if not isinstance(each, inspect.NoneType)))
+            first, *others = (each for each in kind.types if not isinstance(each, inspect.NoneType))
+            return _or_texts(_describe(first), others)
         case inspect.FloatType():
             return Description(f"a number{_range(kind, _number)}{'' if kind.le is not None else ' or inf'}", "number")
         case inspect.IntType():
@@ -85,6 +89,12 @@ def _describe(kind: inspect.Type) -> Description:
         case inspect.StrType(max_length=int(most)):
             return Description(f"a text of at most {most:_} characters", "text")
     return Description("a text", "text")
+
+
+def _or_texts(plain: Description, others: Sequence[inspect.Type]) -> Description:
+    """A description of what may be one of a few texts instead."""
+    texts = [str(value) for each in others if isinstance(each, inspect.LiteralType) for value in each.values]
+    return plain._replace(words=", or ".join([plain.words, *map(json.dumps, texts)]), texts=tuple(texts))
 
 
 def _marked(plain: Description, kind: inspect.Type, extra: Mapping[str, object]) -> Description:

@@ -2,8 +2,9 @@
 
 A project's settings come in layers, the later wins: the defaults below, ``[defaults]`` of the config, the project's
 own section of the config, and what ``project-set`` said. Each layer is a plain map, checked as it is merged; tables
-(``cron``, ``fetch``, ``on_finished``) are merged key by key. A cron job is one value: a layer that names it says all of
-it, or None for no such job.
+(``cron``, ``fetch``, ``on_finished``, ``slots``) are merged key by key. A cron job is one value, and so is a pattern of
+slots: a layer that names it says all of it, or None for none. ``slot_delay`` and ``slot_rate`` say the same thing: a
+layer says one of them, which takes the place of whichever was said before.
 
 What is good in each layer is good in the whole, so that a new config can't spoil what ``project-set`` said.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import inf
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -21,6 +22,17 @@ from taskqueue.core.settings import jobs, schema
 from taskqueue.core.settings.description import DURATION
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
+from taskqueue.core.settings.slot_choice import (
+    PLAIN_CHOICE,
+    FromOne,
+    SlotBurst,
+    SlotChoice,
+    SlotDelay,
+    SlotRate,
+    SlotSeconds,
+    wrong_choice,
+    wrong_patterns,
+)
 from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
 
 Layer = Mapping[str, Setting]
@@ -29,14 +41,15 @@ Layer = Mapping[str, Setting]
 CRASHES_MOST: Final = 15
 """Crashes of a task that are counted."""
 
-WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing")
+WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing", "slot_max_processing")
 """Settings that count tasks."""
 
 NAME_WORDS: Final = 'up to 64 ASCII letters, digits, "_", "-" and "."'
-FromOne = Annotated[float, Meta(ge=1, extra={"words": "a whole number of at least 1 or inf"})]
 FromZero = Annotated[float, Meta(ge=0, extra={"words": "a whole number of at least 0 or inf"})]
 Duration = Annotated[float, Meta(ge=0, extra=DURATION)]
 Name = Annotated[GroupName, Meta(extra={"words": NAME_WORDS})]
+Division = Literal["none", "host", "domain", "named"]
+"""What makes a slot of tasks."""
 
 
 class Pace(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,6 +80,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         group: a name for several projects, by which commands take them together.
         bucket: name of a bucket in the config that it shares. Its own ``rate`` is then unlimited, unless its own
             section or ``project-set`` says one.
+        slot: what divides its tasks into slots, each with a pace of its own beside that of the project: the host of
+            the url, its registered domain, or only the name that a task gives, which wins over the other two.
+        slot_delay: seconds from one hand-out of a slot to the next, or auto: as fast as the slot answers.
+        slot_min_delay, slot_max_delay: bounds of an automatic delay; the lower one wins over the upper one.
+        slot_rate: instead of a delay: tasks of a slot handed out a second, on average; inf: slot_delay says it.
+        slot_burst: with a rate: tasks of a slot that may be handed out at once after a quiet time; at least 1.
+        slot_max_processing: leases of a slot at once, at most; inf is unlimited.
         active: hours in which it hands out tasks, such as "22:00-06:00 Europe/Berlin"; empty: always.
         keep_success, keep_failed, keep_cancelled: seconds for which the url, the body and the history of a task that
             ended so are kept. inf: for ever.
@@ -74,6 +94,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         fetch: sent beside its tasks and laid under the ``fetch`` of each by the client.
         on_finished: the task to push when it has finished; None: none.
         cron: its jobs, by name.
+        slots: what is said of some slots instead, by pattern of their names.
 
     Raises:
         ValueError: what counts tasks is no whole number.
@@ -97,6 +118,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     error_burst: Annotated[float, Meta(ge=1)] = 100.0
     group: Name = ""
     bucket: Name = ""
+    slot: Division = "none"
+    slot_delay: SlotDelay = 1.0
+    slot_min_delay: SlotSeconds = 1.0
+    slot_max_delay: SlotSeconds = 60.0
+    slot_rate: SlotRate = inf
+    slot_burst: SlotBurst = 1.0
+    slot_max_processing: FromOne = 1.0
     active: str = ""
     keep_success: Duration = inf
     keep_failed: Duration = inf
@@ -105,6 +133,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     fetch: dict[str, Any] = {}
     on_finished: Template | None = None
     cron: dict[str, CronJob] = {}
+    slots: dict[str, SlotChoice] = {}
 
     def __post_init__(self) -> None:
         for name in WHOLES:
@@ -125,6 +154,7 @@ class CoreConfig(Struct, frozen=True):
         max_sessions: kept at once; above it the one silent for longest is forgotten.
         head_tasks, head_bytes: what each order of a project holds in memory, at most.
         memory_bytes: what the orders of all projects hold in memory together; see ``memory_usage``.
+        memory_slots: slots that are held in memory, of all projects together; the others are in the store.
         max_projects: at which no further one is made; those that the config names are.
         max_leases: tasks that fetchers have at once, at most, of all projects together; those of one connection have
             half of them at most.
@@ -146,6 +176,7 @@ class CoreConfig(Struct, frozen=True):
     head_tasks: int = 16_384
     head_bytes: int = 16 << 20
     memory_bytes: int = 256 << 20
+    memory_slots: int = 100_000
     max_projects: int = 20_000
     max_leases: int = 100_000
     turn_tasks: int = 2048
@@ -165,16 +196,23 @@ def merge(*layers: Layer) -> Settings:
     for layer in layers:
         overlay(merged, layer)
         _refuse(jobs.wrong_names(layer.get("cron")))
+        _refuse(wrong_patterns(layer.get("slots")))
+        _refuse(contradictions(layer))
     if merged.get("bucket") and not any("rate" in layer for layer in layers[1:]):
         merged["rate"] = inf
-    merged["cron"] = _without_none(merged.get("cron", {}))
+    for table in ("cron", "slots"):
+        merged[table] = _without_none(merged.get(table, {}))
     settings = schema.convert(merged, Settings)
     _refuse(_wrong_meaning(settings))
     return settings
 
 
 def overlay(merged: dict[str, Setting], layer: Layer) -> None:
-    """Lay a layer over those before; tables key by key."""
+    """Lay a layer over those before: tables key by key, the delay or the rate of slots in place of either."""
+    if "slot_delay" in layer and "slot_rate" not in layer:
+        merged.pop("slot_rate", None)
+    elif layer.get("slot_rate", inf) != inf:
+        merged.pop("slot_delay", None)
     for key, value in layer.items():
         under = merged.get(key)
         merged[key] = {**under, **value} if isinstance(under, dict) and isinstance(value, dict) else value
@@ -190,13 +228,19 @@ def check(settings: Settings, environment: Environment, known: Mapping[str, Cron
 
 
 def problems(where: str, layer: Layer, environment: Environment) -> Iterator[str]:
-    """Everything that is wrong with a layer of the config file, whose section is ``where``: each setting by its path.
+    """Everything that is wrong with each setting of a layer of the config file, by its path from section ``where``.
 
-    ``merge`` and ``check`` take a layer without problems; of one with problems they say the first.
+    ``merge`` and ``check`` take a layer without problems and ``contradictions``; of any other they say the first.
     """
     for key, value in layer.items():
         found = _setting_problems(key, value, environment)
         yield from (f"{where}.{reason}" for reason in found)
+
+
+def contradictions(layer: Layer) -> Iterator[str]:
+    """What is wrong with settings of a layer that are good one by one."""
+    if "slot_delay" in layer and layer.get("slot_rate", inf) != inf:
+        yield "slot_rate: give one of slot_delay and slot_rate"
 
 
 def _setting_problems(key: str, value: Setting, environment: Environment) -> Iterator[str]:
@@ -206,23 +250,30 @@ def _setting_problems(key: str, value: Setting, environment: Environment) -> Ite
     yield from found
     if key == "cron":
         yield from jobs.wrong_names(value)
+    if key == "slots":
+        yield from wrong_patterns(value)
     yield from _wrong_meaning(settings, environment)
 
 
 def as_layer(settings: Settings) -> dict[str, Setting]:
     """All settings as a map, for people: ``merge({}, as_layer(settings))`` is the same again.
 
-    Bodies are in it as they are, so that whatever MessagePack can say stays what it is.
+    Bodies are in it as they are, so that whatever MessagePack can say stays what it is. The delay of slots is missing
+    where they have a rate.
     """
     finished = settings.on_finished
-    return msgspec.structs.asdict(settings) | {
+    layer = msgspec.structs.asdict(settings) | {
         "retry_delay": list(settings.retry_delay),
         "on_finished": None if finished is None else _said(finished, PLAIN_TEMPLATE),
         "cron": {
             name: _said(job, PLAIN_JOB) | {"task": _said(job.task, PLAIN_TEMPLATE)}
             for name, job in settings.cron.items()
         },
+        "slots": {pattern: _said(choice, PLAIN_CHOICE) for pattern, choice in settings.slots.items()},
     }
+    if settings.slot_rate != inf:
+        del layer["slot_delay"]
+    return layer
 
 
 def _said(value: Struct, plain: Struct) -> dict[str, Any]:
@@ -254,3 +305,5 @@ def _wrong_meaning(
     for name, job in settings.cron.items():
         if known.get(name) != job:
             yield from jobs.wrong_job(schema.path("cron", name), job, environment)
+    for pattern, choice in settings.slots.items():
+        yield from wrong_choice(schema.path("slots", pattern), choice)

@@ -29,7 +29,7 @@ from taskqueue.core.settings import schema
 from taskqueue.core.settings.description import DURATION, SIZE
 from taskqueue.core.settings.layer_size import too_long
 from taskqueue.core.settings.schema import Note
-from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, problems
+from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, problems
 from taskqueue.errors import ConfigError
 from taskqueue.protocol.fields import ProjectName
 from taskqueue.server.syncer import Durability
@@ -89,6 +89,7 @@ class Limits(Struct, frozen=True):
     head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 16_384
     head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 16 << 20
     memory_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
+    memory_slots: Annotated[int, Meta(ge=2, le=100_000_000)] = 100_000
     max_projects: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
     max_leases: Annotated[int, Meta(ge=1, le=100_000_000)] = 100_000
     turn_tasks: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048
@@ -205,6 +206,7 @@ def core_config(config: Config, version: str) -> CoreConfig:
         head_tasks=limits.head_tasks,
         head_bytes=limits.head_bytes,
         memory_bytes=limits.memory_bytes,
+        memory_slots=limits.memory_slots,
         max_projects=limits.max_projects,
         max_leases=limits.max_leases,
         turn_tasks=limits.turn_tasks,
@@ -311,7 +313,7 @@ def _layer(where: str, layer: Layer, tables: Mapping[str, Any], note: Note) -> L
 
 
 def _layer_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
-    found = [*_single_problems(where, layer, tables)]
+    found = [*_single_problems(where, layer, tables), *(f"{where}.{reason}" for reason in contradictions(layer))]
     yield from found or (f"{where}.{reason}" for reason in too_long(layer, CALENDAR))
 
 

@@ -65,6 +65,13 @@ def test_what_can_not_be_read_is_refused_by_name(words: list[str], says: str) ->
     assert says in str(caught.value)
 
 
+def test_a_duration_that_may_be_found_by_itself_is_said_by_its_word() -> None:
+    assert parse(["slot_delay=auto"]) == {"slot_delay": "auto"}
+    assert parse(["slot_delay=0.25"]) == {"slot_delay": 0.25}
+    with pytest.raises(click.BadParameter, match='or "auto", not "automatic"'):
+        parse(["slot_delay=automatic"])
+
+
 def test_texts_are_taken_as_they_are() -> None:
     assert parse(["group=papers", "active=Mon-Fri 08:00-12:00,13:00-18:00 Europe/Berlin", "bucket="]) == {
         "group": "papers",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from msgspec import Meta, Struct
@@ -27,6 +27,7 @@ class Section(Struct, frozen=True):
     count: Annotated[int, Meta(ge=1)] = 1
     rate: Annotated[float, Meta(ge=0)] = 1.0
     room: Annotated[int, Meta(ge=0, extra=SIZE)] = 0
+    pause: Annotated[float, Meta(ge=0, extra=DURATION)] | Literal["auto"] = "auto"
     wait: Annotated[float, Meta(gt=0, le=60, extra=DURATION)] = 1.0
     waits: Annotated[tuple[Annotated[float, Meta(ge=0, extra=DURATION)], ...], Meta(min_length=1, max_length=3)] = (1,)
     flag: bool = False
@@ -46,9 +47,17 @@ def read(table: dict[str, Any]) -> tuple[Section, list[str]]:
 
 
 def test_what_can_be_used_is_taken_in_plain_numbers() -> None:
-    said = {"count": 2, "rate": 3, "room": "1 KiB", "wait": "5s", "waits": ["1m", 2], "jobs": {"a": {"every": 90}}}
+    said = {
+        "count": 2,
+        "rate": 3,
+        "room": "1 KiB",
+        "pause": "1m",
+        "wait": "5s",
+        "waits": ["1m", 2],
+        "jobs": {"a": {"every": 90}},
+    }
 
-    expected = Section(2, 3.0, 1024, 5.0, (60.0, 2.0), jobs={"a": Job(every="90s")})
+    expected = Section(2, 3.0, 1024, 60.0, 5.0, (60.0, 2.0), jobs={"a": Job(every="90s")})
     assert read(said) == (expected, [])
 
 
@@ -66,8 +75,8 @@ def test_problems_come_in_the_order_of_the_keys_and_the_rest_is_taken() -> None:
     assert found == [
         'here.wait must be a duration such as "90s" or "12h", or a number of seconds of more than 0 and at most 60, '
         'not "2m"',
-        "here.cuont is not a setting; did you mean count? There are count, rate, room, wait, waits, flag, word, job, "
-        "jobs, free",
+        "here.cuont is not a setting; did you mean count? There are count, rate, room, pause, wait, waits, flag, "
+        "word, job, jobs, free",
         "here.jobs.b must be a section, not 7",
         "here.jobs.a.at must be a text, not 7",
         "here.jobs.a.evry is not a setting; did you mean every? There are at, every",
@@ -90,6 +99,21 @@ def test_each_setting_has_the_form_in_which_it_is_written() -> None:
     forms = {name: setting.form for name, setting in described(Section).items()}
 
     assert forms == {
-        "count": "number", "rate": "number", "room": "number", "wait": "duration", "waits": "durations", "flag": "flag",
-        "word": "text", "job": "table", "jobs": "table", "free": "table",
+        "count": "number", "rate": "number", "room": "number", "pause": "duration", "wait": "duration",
+        "waits": "durations", "flag": "flag", "word": "text", "job": "table", "jobs": "table", "free": "table",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("said", ["auto", 5, "5s"])
+def test_a_duration_may_be_a_word_instead(said: Any) -> None:
+    assert read({"pause": said}) == (Section(pause="auto" if said == "auto" else 5.0), [])
+    assert described(Section)["pause"].texts == ("auto",)
+
+
+@pytest.mark.parametrize("said", ["never", -1, True, ["auto"]])
+def test_a_duration_that_may_be_a_word_is_no_other_one(said: Any) -> None:
+    _, (problem,) = read({"pause": said})
+
+    assert problem.startswith(
+        'here.pause must be a duration such as "90s" or "12h", a number of seconds of at least 0, or inf, or "auto", '
+    )

@@ -28,10 +28,10 @@ from taskqueue.server.config.config_file import (
 SHIPPED = Path(__file__).parents[4] / "conf" / "taskqueue.toml"
 
 
-TABLES = ["fetch", "on_finished", "cron"]
+TABLES = ["fetch", "on_finished", "cron", "slots"]
 """Settings of a project that are sections of their own, without a default that TOML could say."""
 
-EXAMPLE = re.compile(r"# (\[[\w.-]+\]|\w+ = .*)(\s+#.*)?")
+EXAMPLE = re.compile(r'# (\[[\w.-]+("[^"]+")?\]|\w+ = .*)(\s+#.*)?')
 
 ALL = ", ".join(Settings.__struct_fields__)
 """Names of the settings of a project."""
@@ -81,6 +81,13 @@ def test_the_examples_of_the_shipped_file_are_good_and_have_every_table_that_the
     assert (set(news.cron), set(config.buckets)) == ({"nightly", "often"}, {"shop"})
     assert merge({}, config.projects["shop-de"]).rate == inf
     assert config.webhook.url
+
+
+def test_a_section_that_says_both_the_delay_and_the_rate_of_slots_is_refused() -> None:
+    assert refusal("[projects.news]\nslot_delay = 1\nslot_rate = 2\n[projects.news.slots.a]\ndelay = 1\nrate = 2") == [
+        "conf/taskqueue.toml: projects.news.slots.a: give one of delay and rate",
+        "conf/taskqueue.toml: projects.news.slot_rate: give one of slot_delay and slot_rate",
+    ]
 
 
 def test_every_setting_of_a_project_is_explained_where_it_is_declared() -> None:

@@ -1,0 +1,76 @@
+"""What is said of some slots of a project, by pattern in the setting ``slots``, and of one, by people.
+
+A slot is what a project paces apart: a host, a registered domain, or a name that its tasks give. Whatever is not said
+here is as the project has it; which of several sayings counts is told in ``slot_pace``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from taskqueue.core.settings import schema
+from taskqueue.core.settings.description import DURATION
+from taskqueue.protocol.fields import Setting
+
+MOST_SECONDS: Final = 1e6
+"""Longest delay of a slot, eleven days: tasks that are further apart have times of their own."""
+
+MAX_PATTERNS: Final = 100
+"""Patterns of one layer of one project."""
+MAX_PATTERN_CHARS: Final = 300
+
+SlotSeconds = Annotated[float, Meta(ge=0, le=MOST_SECONDS, extra=DURATION)]
+SlotDelay = SlotSeconds | Literal["auto"]
+SlotRate = Annotated[float, Meta(ge=0.0001)]
+SlotBurst = Annotated[float, Meta(ge=1, le=1e6)]
+FromOne = Annotated[float, Meta(ge=1, extra={"words": "a whole number of at least 1 or inf"})]
+
+
+class SlotChoice(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is said of a slot; None: nothing.
+
+    Attributes:
+        delay: seconds from one hand-out to the next, or auto: as fast as the slot answers.
+        rate: instead of a delay: tasks handed out a second, on average; inf: no delay.
+        burst: with a rate: tasks that may be handed out at once after a quiet time.
+        max_processing: leases at once, at most; inf is unlimited.
+
+    Raises:
+        ValueError: max_processing is no whole number.
+    """
+
+    delay: SlotDelay | None = None
+    rate: SlotRate | None = None
+    burst: SlotBurst | None = None
+    max_processing: FromOne | None = None
+
+    def __post_init__(self) -> None:
+        most = self.max_processing
+        if most is not None and most != inf and most % 1:
+            raise ValueError("max_processing")
+
+
+PLAIN_CHOICE: Final = SlotChoice()
+
+Choices = Mapping[str, SlotChoice]
+
+
+def wrong_patterns(choices: Setting) -> Iterator[str]:
+    """Say if there are too many patterns, and which texts are none; what is no table is not looked at."""
+    if not isinstance(choices, dict):
+        return
+    if len(choices) > MAX_PATTERNS:
+        yield f"slots: expected at most {MAX_PATTERNS} patterns, not {len(choices)}"
+    for pattern in choices:
+        if not isinstance(pattern, str) or not 0 < len(pattern) <= MAX_PATTERN_CHARS:
+            yield f"slots.{schema.shown(pattern)}: a pattern is a text of 1 to {MAX_PATTERN_CHARS} characters"
+
+
+def wrong_choice(where: str, choice: SlotChoice) -> Iterator[str]:
+    """What its type can't say of a choice."""
+    if choice.delay is not None and choice.rate is not None:
+        yield f"{where}: give one of delay and rate"
