@@ -1,0 +1,93 @@
+"""How fast one slot of a project goes, from what the project says of all, ``slots`` of some, and a person of the one.
+
+    person ──► the pattern that fits ──► the project        each number is of the first of them that says it
+
+A delay and a rate are one number here: who says either is not asked on for the other. Of several patterns that match,
+the most specific one fits: the name itself, then the one with the most characters other than ``*`` and ``?``, then the
+one with the fewest stars.
+
+A pace is that of the generic cell rate algorithm (ITU-T I.371, annex A): a slot has a theoretical arrival time *tat*,
+may go at ``tat - tolerance``, and a hand-out at ``now`` makes it ``max(now, tat) + interval``. A delay is an interval
+without tolerance; a rate of r with a burst of b is one of 1/r, with a tolerance of (b - 1)/r.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import translate
+from functools import lru_cache
+from math import inf
+from typing import Final, NamedTuple
+
+from taskqueue.core.settings.settings import Settings
+from taskqueue.core.settings.slot_choice import PLAIN_CHOICE, Choices, SlotChoice
+
+WITHOUT_SIGNS: Final = {ord(sign): None for sign in "*?"}
+
+REMEMBERED: Final = 256
+"""Sets of patterns that are kept compiled; one takes 0.1 ms a pattern."""
+
+
+class SlotPace(NamedTuple):
+    """How fast a slot goes.
+
+    Attributes:
+        interval: seconds from one hand-out to the next, on average.
+        tolerance: seconds by which a hand-out may be before its time.
+        most: leases at once; inf is unlimited.
+        is_auto: the interval follows the slot's answers.
+    """
+
+    interval: float
+    tolerance: float
+    most: float
+    is_auto: bool = False
+
+
+UNPACED: Final = SlotPace(0.0, 0.0, inf)
+"""Of tasks that are in no slot."""
+
+
+def pace_of(settings: Settings, name: str, chosen: SlotChoice, auto_delay: float = 0.0) -> SlotPace:
+    """The pace of the slot of that name; without a name it has none.
+
+    Args:
+        chosen: what a person set for this slot.
+        auto_delay: seconds that an automatic delay has come to, before its bounds; 0: nothing is known yet.
+    """
+    if not name:
+        return UNPACED
+    fitting = fitting_choice(settings.slots, name)
+    own = SlotChoice(settings.slot_delay, settings.slot_rate, settings.slot_burst, settings.slot_max_processing)
+    said = (chosen, fitting, own)
+    delay, rate = next((each.delay, each.rate) for each in said if each.delay is not None or each.rate is not None)
+    burst = next(each.burst for each in said if each.burst is not None)
+    most = next(each.max_processing for each in said if each.max_processing is not None)
+    if rate is not None and (rate != inf or delay is None):
+        return SlotPace(1.0 / rate, (burst - 1.0) / rate, most)
+    if delay == "auto":
+        return SlotPace(max(settings.slot_min_delay, min(auto_delay, settings.slot_max_delay)), 0.0, most, True)
+    return SlotPace(delay or 0.0, 0.0, most)
+
+
+def fitting_choice(choices: Choices, name: str) -> SlotChoice:
+    """What the most specific pattern that fits the name says; nothing if there is none."""
+    if not choices:
+        return PLAIN_CHOICE
+    if name in choices:
+        return choices[name]
+    patterns = _ranked(tuple(choices))
+    found = _any_of(patterns).match(name)
+    return PLAIN_CHOICE if found is None or found.lastindex is None else choices[patterns[found.lastindex - 1]]
+
+
+@lru_cache(REMEMBERED)
+def _ranked(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The patterns, the most specific one first; those that are alike in that by their texts."""
+    return tuple(sorted(patterns, key=lambda each: (-len(each.translate(WITHOUT_SIGNS)), each.count("*"), each)))
+
+
+@lru_cache(REMEMBERED)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """An expression whose only group that takes part is that of the first pattern which matches."""
+    return re.compile("|".join(f"({translate(pattern)})" for pattern in patterns))
