@@ -308,6 +308,17 @@ def test_pushed_tasks_may_expire_and_be_written_canonically(run: Run) -> None:
     assert "expires " in run("task", "show", "news", "http://site/?a=1&b=2")[1]
 
 
+def test_pushed_tasks_may_name_their_slot_and_come_again_as_often_as_their_pages_change(run: Run) -> None:
+    run("push", "news", "http://a/", "--slot", "a-shop", "--recrawl", "1h", "30d")
+
+    shown = run("task", "show", "news", "http://a/")[1].splitlines()
+
+    assert [line.split(maxsplit=1) for line in map(str.rstrip, shown) if line.startswith(("slot", "recrawl"))] == [
+        ["slot", "a-shop"],
+        ["recrawl", "every 1 h to 30 d"],
+    ]
+
+
 # ------------------------------------------------------------------------------------------------ project
 
 

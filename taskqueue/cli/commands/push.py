@@ -69,6 +69,14 @@ def _json(written: str) -> Any:
 @click.option("--delay", type=times.seconds, metavar="AGE", help="Not before so long after arrival: 90s, 5m, 12h, 2d.")
 @click.option("--retries", type=int, help="Further attempts after a failure.")
 @click.option("--age", type=times.seconds, metavar="AGE", help="A success stays good for so long: 12h, 30d.")
+@click.option("--slot", metavar="NAME", help="Whose pace they keep to, in a project with slots.")
+@click.option(
+    "--recrawl",
+    type=times.seconds,
+    nargs=2,
+    metavar="MIN MAX",
+    help="Run them again, as often as they change: 1h 30d.",
+)
 @click.option("--itag", help="Another one than last time runs a task again that is over.")
 @click.option("--force-update", is_flag=True, help="These tasks win over stored ones; those that are over run again.")
 @click.option("--expires-at", type=times.moment, metavar="TIME", help="Not after it (date and time, or unix seconds).")
@@ -97,10 +105,10 @@ def push(
     """Push tasks to a project: urls, or a file of tasks, or - for stdin.
 
     A line of a file is a url or a JSON object with url and any of taskid, priority, exetime, delay, retries, age, itag,
-    auto_recrawl, force_update, cancel, timeout, expires_at, canonical, fetch, process, save, body, depends_on,
-    on_parent_failure. What is wrong with a line is said with its number; the others are pushed. The exit status is 1 if
-    a task was rejected. A url is one of http or https, or data:, such as data:,on_start; --any takes everything that
-    has a scheme.
+    auto_recrawl, force_update, cancel, timeout, expires_at, slot, recrawl, canonical, fetch, process, save, body,
+    depends_on, on_parent_failure. What is wrong with a line is said with its number; the others are pushed. The exit
+    status is 1 if a task was rejected. A url is one of http or https, or data:, such as data:,on_start; --any takes
+    everything that has a scheme.
 
     A file whose name ends in .msgpack has such objects as MessagePack maps, one after the other; bodies go as the bytes
     that stand there, and it is read in less than half the time.
@@ -128,6 +136,8 @@ def push(
     said = {name: value for name, value in schedule.items() if value is not None and not _is_off(name, value)}
     if "expires_in" in said:
         said["expires_at"] = _only(said.pop("expires_in"), said.get("expires_at"))
+    if "recrawl" in said:
+        said["recrawl"] = dict(zip(("min", "max"), said["recrawl"], strict=True))
     if "exetime" in said and "delay" in said:
         raise click.UsageError("say --at or --delay, not both")
     if "save" in said and "body" in said:

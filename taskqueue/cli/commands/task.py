@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
@@ -279,6 +279,8 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "priority": str(task.priority),
         "depth": str(task.depth) if task.depth else "",
         "retried": str(task.retried) if task.retried else "",
+        "slot": schedule.pop("slot") or "",
+        "recrawl": _bounds(schedule.pop("recrawl")),
         "due": local(task.exetime),
         "expires": local(schedule.pop("expires_at") or 0.0),
         "last crawled": local(task.lastcrawltime),
@@ -291,6 +293,10 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "result": _result(task),
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def _bounds(recrawl: Mapping[str, float] | None) -> str:
+    return f"every {duration_text(recrawl['min'])} to {duration_text(recrawl['max'])}" if recrawl else ""
 
 
 def _result(task: TaskReply) -> str:

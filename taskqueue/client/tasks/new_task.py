@@ -19,6 +19,7 @@ from taskqueue.client.tasks.push_options import (
     check_options,
     explains_options,
     parents,
+    recrawl_bounds,
     seconds,
     unix_seconds,
 )
@@ -90,6 +91,7 @@ def _schedule(said: PushOptions) -> Schedule:
     # Most tasks say none of these; a call for each would take as long as half of the schedule.
     exetime, expires_at = said.get("exetime"), said.get("expires_at")
     delay, age, timeout = said.get("delay"), said.get("age"), said.get("timeout")
+    recrawl = said.get("recrawl")
     return Schedule(
         said.get("priority", 0),
         0.0 if exetime is None else unix_seconds("exetime", exetime),
@@ -102,6 +104,8 @@ def _schedule(said: PushOptions) -> Schedule:
         said.get("cancel", False),
         None if timeout is None else seconds("timeout", timeout),
         None if expires_at is None else unix_seconds("expires_at", expires_at),
+        said.get("slot"),
+        None if recrawl is None else recrawl_bounds(recrawl),
     )
 
 
@@ -125,6 +129,8 @@ def _checked(task: NewTask) -> NewTask:
         raise ValueError(f"taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8")
     if task.schedule.itag is not None:
         as_text("schedule.itag", task.schedule.itag)
+    if task.schedule.slot is not None:
+        as_text("schedule.slot", task.schedule.slot)
     try:
         checked = _decoder.decode(_encoder.encode(task))
     except OverflowError:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final, TypedDict, TypeVar
 
 from taskqueue.protocol.choices import ParentFailure
-from taskqueue.protocol.fields import TaskOf
+from taskqueue.protocol.fields import Recrawl, TaskOf
 from taskqueue.units import EXAMPLES, parse_duration
 
 Moment = float | datetime
@@ -22,6 +22,13 @@ Duration = float | str
 """Seconds, or a text such as "90s", "5m" or "30d"."""
 
 Taking = TypeVar("Taking", bound=Callable[..., object])
+
+
+class RecrawlBounds(TypedDict):
+    """The shortest and the longest time between two runs of a task: seconds, or a text such as "12h"."""
+
+    min: Duration
+    max: Duration
 
 
 class PushOptions(TypedDict, total=False):
@@ -44,6 +51,9 @@ class PushOptions(TypedDict, total=False):
         timeout: seconds, or such a text, that processing may take; None: the project's processing_timeout.
         expires_at: unix seconds, or an aware datetime, after which it is not worth running any more: instead of being
             handed out it then ends as cancelled.
+        slot: whose pace it keeps to in a project with slots, 1 to 253 characters; None: that of its host or domain.
+        recrawl: run it again and again, at an interval between these bounds that gets shorter when its page has changed
+            and longer when not, such as ``{"min": "1h", "max": "30d"}``; the first one is age, or else the shortest.
         depends_on: what it waits for until each has succeeded, at most 1,000: taskids of its own project, or pairs
             (project, taskid); docs/flows.md has the rules.
         on_parent_failure: what becomes of it when one of them fails, is cancelled or expires: ``"fail"``, if nothing is
@@ -67,6 +77,8 @@ class PushOptions(TypedDict, total=False):
     cancel: bool
     timeout: Duration | None
     expires_at: Moment | None
+    slot: str | None
+    recrawl: RecrawlBounds | None
     depends_on: Sequence[str | tuple[str, str]] | None
     on_parent_failure: ParentFailure
     canonical: bool
@@ -111,6 +123,23 @@ def _parent(place: int, named: str | Sequence[str]) -> str | TaskOf:
     if isinstance(named, tuple | list) and len(named) == 2:
         return TaskOf(*named)
     raise TypeError(f"depends_on[{place}]: expected a taskid or (project, taskid), got {named!r}")
+
+
+def recrawl_bounds(said: RecrawlBounds) -> Recrawl:
+    """The bounds as the daemon is told them.
+
+    Raises:
+        TypeError, ValueError: they are none.
+    """
+    if not isinstance(said, Mapping) or said.keys() != {"min", "max"}:
+        raise TypeError(f'schedule.recrawl: expected {{"min": seconds, "max": seconds}}, got {said!r}')
+    try:
+        return Recrawl(seconds("recrawl.min", said["min"]), seconds("recrawl.max", said["max"]))
+    except TypeError:  # One of them is neither a number nor a text, so they can't be compared.
+        raise TypeError(f"schedule.recrawl: expected numbers of seconds, or durations, got {said!r}") from None
+    except ValueError as error:
+        said_at = "" if str(error).startswith("schedule.") else "schedule.recrawl: "
+        raise ValueError(f"{said_at}{error}") from None
 
 
 def unix_seconds(field: str, at: Moment) -> float:

@@ -54,11 +54,14 @@ class Task:
         lastcrawltime: unix seconds of its last attempt's end; 0 is never.
         schedule: its priority now, and of what its producer said the exetime, retries, age and itag; its other fields
             say nothing.
+        not_before: seconds from its arrival before which it was not to be started.
+        start_within: seconds after that in which it was to be started, because its slot has a pace; None: it has none.
+        etag, last_modified, content_hash: of its page, as the last report said; empty: unknown.
     """
 
     __slots__ = (
-        "_body", "_defaults", "_fetch", "_parents", "_raw", "lastcrawltime", "project", "retried", "schedule", "taskid",
-        "timeout", "token", "url",
+        "_body", "_defaults", "_fetch", "_parents", "_raw", "content_hash", "etag", "last_modified", "lastcrawltime",
+        "not_before", "project", "retried", "schedule", "start_within", "taskid", "timeout", "token", "url",
     )  # fmt: skip
 
     def __init__(self, handed: Assignment, defaults: Raw | None = None, parents: ParentPages | None = None) -> None:
@@ -70,6 +73,11 @@ class Task:
         self.retried = handed.retried
         self.lastcrawltime = handed.lastcrawltime
         self.schedule = handed.schedule
+        self.not_before = handed.not_before
+        self.start_within = handed.start_within
+        self.etag = handed.etag
+        self.last_modified = handed.last_modified
+        self.content_hash = handed.content_hash
         # Out of the frame, which may hold a thousand other tasks.
         self._raw = handed.body.copy()
         self._body: Any = _UNREAD
@@ -85,7 +93,7 @@ class Task:
         """
         handed = Assignment(
             self.project, self.taskid, self.url, self.token, self.timeout, self._raw, self.retried, self.lastcrawltime,
-            self.schedule,
+            self.schedule, self.not_before, self.start_within, self.etag, self.last_modified, self.content_hash,
         )  # fmt: skip
         return _encoder.encode((TRAVELLING_VERSION, handed, self._defaults))
 
@@ -137,6 +145,15 @@ class Task:
     def save(self) -> Any:
         """What its producer wants to see again; an empty map if nothing."""
         return self._part("save")
+
+    @property
+    def conditional(self) -> dict[str, str]:
+        """The headers of a conditional request, which a page that is as it was answers with 304 (RFC 9110, section 13).
+
+        Empty if the last report said neither etag nor last_modified.
+        """
+        headers = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {name: value for name, value in headers.items() if value}
 
     def parents(self) -> Parents:
         """The tasks that it has waited for, each with its state and what it has left behind.

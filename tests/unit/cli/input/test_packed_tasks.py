@@ -32,6 +32,10 @@ TASKS = st.fixed_dictionaries(
         "delay": st.sampled_from([60, 1.5, -1]),
         "schedule": st.sampled_from([{}, {"itag": "v2"}, {"priority": 5}, {"speed": 1}, 7]),
         "age": st.sampled_from([60, None]),
+        "slot": st.sampled_from(["shop", "", None, "a\n"]),
+        "recrawl": st.sampled_from(
+            [{"min": 60, "max": 60.5}, {"min": "1h", "max": "2d"}, {"min": 9, "max": 5}, None, 7]
+        ),
         "force_update": st.booleans(),
         "canonical": st.booleans(),
         "fetch": st.sampled_from([{}, {"method": "POST", "data": "x"}, {"headers": {"a": "b"}}, [1], None]),

@@ -9,7 +9,7 @@ import pytest
 from taskqueue.cli.input.task_lines import parse
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.client.tasks.new_task import new_task
-from taskqueue.protocol.fields import TaskOf
+from taskqueue.protocol.fields import Recrawl, TaskOf
 
 
 def test_a_line_that_is_no_object_is_a_url() -> None:
@@ -130,6 +130,15 @@ def test_a_line_that_is_no_task_is_refused_with_the_reason(line: str, says: str)
 
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_line_names_a_slot_and_the_bounds_of_a_recrawl_as_text_or_in_seconds() -> None:
+    line = '{"url": "http://a/", "slot": "a-shop", "recrawl": {"min": "1h", "max": 7200}}'
+
+    schedule = parse(line, {"slot": "other"}).schedule
+
+    assert (schedule.slot, schedule.recrawl) == ("a-shop", Recrawl(3600.0, 7200.0))
+    assert parse("http://a/", {"slot": "other"}).schedule.slot == "other"
 
 
 def test_a_line_says_what_its_task_waits_for() -> None:

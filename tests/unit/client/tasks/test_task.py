@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from taskqueue import Task, canonical_url, default_taskid, new_task
 from taskqueue.client.tasks.push_many import Defaults, Packer, Pushed, as_new_task
-from taskqueue.protocol.fields import Assignment, Schedule, Token
+from taskqueue.protocol.fields import Assignment, Recrawl, Schedule, Token
 
 
 def body_of(task: Any) -> Any:
@@ -112,6 +112,12 @@ def nested(depth: int) -> list[Any]:
         ({"taskid": "é" * 65}, "taskid: expected at most 128 bytes"),
         ({"taskid": "\ud800"}, "taskid: '\\ud800' can't be written as utf-8"),
         ({"itag": "\ud800"}, "schedule.itag: '\\ud800' can't be written as utf-8"),
+        ({"slot": ""}, "schedule.slot: expected str of length >= 1"),
+        ({"slot": "a\tb"}, "schedule.slot: expected str matching regex"),
+        ({"slot": "\ud800"}, "schedule.slot: '\\ud800' can't be written as utf-8"),
+        ({"recrawl": {"min": 9, "max": 5}}, "schedule.recrawl: min is above max"),
+        ({"recrawl": {"min": "soon", "max": 5}}, 'schedule.recrawl.min: expected seconds, or a duration such as "90s"'),
+        ({"recrawl": {"min": 0, "max": 5}}, "schedule.recrawl.min: expected float >= 1"),
         ({"project": "a b"}, "project: expected str matching regex"),
         ({"url": ""}, "url: expected str of length >= 1"),
         ({"url": "x" * 8193}, "url: expected str of length <= 8192"),
@@ -122,6 +128,30 @@ def nested(depth: int) -> list[Any]:
 def test_a_mistake_is_told_where_it_is_made(said: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
         new_task(**{"url": "http://a/", **said})
+
+
+def test_a_task_may_name_its_slot_and_the_bounds_of_its_recrawl() -> None:
+    task = new_task("http://a/", slot="a-shop", recrawl={"min": "1h", "max": 86_400})
+
+    assert task.schedule == Schedule(slot="a-shop", recrawl=Recrawl(3600.0, 86_400.0))
+
+
+@pytest.mark.parametrize("recrawl", [{"min": 5}, {"min": 5, "max": 9, "mid": 7}, "1h", [1, 2], {"min": None, "max": 5}])
+def test_bounds_of_a_recrawl_are_two_durations(recrawl: Any) -> None:
+    with pytest.raises(TypeError, match=r"^schedule\.recrawl: expected .*, got "):
+        new_task("http://a/", recrawl=recrawl)
+
+
+def test_a_task_has_what_its_last_report_said_of_its_page() -> None:
+    handed = Assignment(
+        "p", "t", "http://a/", Token(1), 60.0, etag='"v1"', last_modified="Tue, 14 Nov 2023 22:13:20 GMT"
+    )
+
+    task = Task.from_bytes(Task(handed).to_bytes())
+
+    assert (task.etag, task.last_modified, task.content_hash) == ('"v1"', "Tue, 14 Nov 2023 22:13:20 GMT", "")
+    assert task.conditional == {"If-None-Match": '"v1"', "If-Modified-Since": "Tue, 14 Nov 2023 22:13:20 GMT"}
+    assert given(None).conditional == {}
 
 
 def test_a_duration_may_be_a_text_wherever_a_task_is_described() -> None:
@@ -399,8 +429,9 @@ def test_a_task_without_a_body_travels_too_with_what_became_of_it_before() -> No
 
 def test_everything_that_was_handed_out_travels() -> None:
     handed = Assignment(
-        "news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb(1)), 2, 1.7e9, Schedule(priority=3, itag="v2")
-    )
+        "news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb(1)), 2, 1.7e9, Schedule(priority=3, itag="v2"),
+        0.5, 1.0, '"v1"', "Tue, 14 Nov 2023 22:13:20 GMT", "d2e30d02",
+    )  # fmt: skip
 
     _, travelled, _ = msgpack.unpackb(Task(handed).to_bytes())
 
