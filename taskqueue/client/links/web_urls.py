@@ -52,6 +52,11 @@ class WebUrl:
         self.place = self.host + ("" if port == OWN_PORTS[scheme] else port)
         self.text = SplitResult(scheme, self.place, split.path or "/", split.query, "").geturl()
 
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port, as ``text`` begins."""
+        return self.text[: self.text.index("/", len("https://"))]
+
 
 def web_url(written: str, base: str = "", encoding: str = "utf-8") -> WebUrl | None:
     """The url that is meant; None if nothing can be fetched there by http.

@@ -1,0 +1,95 @@
+"""AsyncRobots: robots.txt for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from taskqueue.client.links.web_urls import WebUrl, web_url
+from taskqueue.client.robots.book import Book, Limits, check, checked_answer, is_allowed, robots_txt
+from taskqueue.client.robots.copies import MAX_AGE_SECONDS, Answer, Copy
+from taskqueue.client.robots.robots import log
+
+AsyncFetch = Callable[[str], Awaitable[Answer]]
+
+
+class AsyncRobots:
+    """What sites ask of crawlers in their robots.txt (RFC 9309), each of which is fetched once a day.
+
+    It is used in one event loop; tasks that ask for one site at once have its robots.txt fetched once, also if the
+    first of them is cancelled meanwhile.
+
+    Args:
+        fetch: a coroutine function of a url; returns status and body of the answer, ``(200, b"…")``. It has followed
+            redirects, gives up after a time of its own, and has undone what Content-Encoding says; of a body it need
+            not return more than 50 MiB. Whatever it raises means that the site can't be reached.
+        agent: the crawler's product token, such as "examplebot", which its User-Agent has, too.
+        max_age: seconds that a robots.txt is good for, at most a day.
+        min_delay, max_delay: seconds that a crawl-delay counts as at least, and at most.
+        max_origins: sites that are remembered, of those that were asked for last; 8 MiB of text together.
+    """
+
+    def __init__(
+        self,
+        fetch: AsyncFetch,
+        agent: str,
+        *,
+        max_age: float = MAX_AGE_SECONDS,
+        min_delay: float = 1.0,
+        max_delay: float = 300.0,
+        max_origins: int = 10_000,
+    ) -> None:
+        self._fetch = fetch
+        self._book = Book(agent, Limits(max_age, min_delay, max_delay, max_origins))
+        self._fetching: dict[str, asyncio.Task[Copy]] = {}
+
+    async def allowed(self, url: str) -> bool:
+        """Whether the url may be fetched now; also what is none of http and https, which has no robots.txt.
+
+        While a robots.txt can't be had, and no former copy of it is known, nothing of its site is allowed; ``check``
+        tells this from what a site does not want.
+        """
+        page = web_url(url)
+        return page is None or is_allowed(page, await self._copy(page))
+
+    async def check(self, url: str) -> None:
+        """For handlers: return if the url may be fetched now, else raise what becomes of its task.
+
+        Raises:
+            Drop: the site does not want it to be fetched.
+            Retry: its robots.txt was answered by 5xx or 429; again when that is to be looked at again.
+            ConnectionError: its robots.txt could not be fetched at all.
+        """
+        page = web_url(url)
+        if page is not None:
+            check(page, await self._copy(page), time.monotonic())
+
+    async def crawl_delay(self, url: str) -> float | None:
+        """Seconds between two requests that the url's site asks for, within the bounds; None: it asks for nothing."""
+        page = web_url(url)
+        return None if page is None else self._book.crawl_delay(await self._copy(page))
+
+    async def _copy(self, page: WebUrl) -> Copy:
+        """What is known of a site, after its robots.txt was fetched if it had to be."""
+        copy = self._book.copy(page, time.monotonic())
+        if copy is not None:
+            return copy
+        fetching = self._fetching.get(page.origin)
+        if fetching is None:
+            fetching = self._fetching[page.origin] = asyncio.create_task(self._fetched(page))
+            fetching.add_done_callback(lambda _: self._fetching.pop(page.origin))
+        return await asyncio.shield(fetching)
+
+    async def _fetched(self, page: WebUrl) -> Copy:
+        answer = await self._answer(robots_txt(page))
+        return self._book.keep(page, answer, time.monotonic())
+
+    async def _answer(self, url: str) -> Answer | Exception:
+        try:
+            answer = await self._fetch(url)
+        # Each HTTP library has errors of its own, and all mean the same here.
+        except Exception as error:
+            log.warning("event=unreachable url=%s error=%r", url, error)
+            return error
+        return checked_answer(answer)

@@ -1,0 +1,94 @@
+"""The book: what is known of all sites, and what follows from it for a url. It fetches nothing and knows no time."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from taskqueue.client.links.web_urls import WebUrl
+from taskqueue.client.robots.copies import Answer, Copies, Copy
+from taskqueue.client.robots.rules import checked_agent
+from taskqueue.client.worker.outcome import Drop, Retry
+
+LEAST_RETRY_SECONDS: Final = 1.0
+
+
+class Limits(NamedTuple):
+    """What a site can make of us.
+
+    Attributes:
+        max_age: seconds that a robots.txt is good for, at most a day.
+        min_delay, max_delay: seconds that a crawl-delay counts as at least, and at most.
+        max_origins: robots.txt that are kept.
+    """
+
+    max_age: float
+    min_delay: float
+    max_delay: float
+    max_origins: int
+
+
+class Book:
+    """Copies of robots.txt, and judgements by them.
+
+    Args:
+        agent: the crawler's product token.
+    """
+
+    def __init__(self, agent: str, limits: Limits) -> None:
+        if not 0 <= limits.min_delay <= limits.max_delay:
+            raise ValueError(f"min_delay: expected 0 to max_delay, not {limits.min_delay!r} to {limits.max_delay!r}")
+        self._copies = Copies(checked_agent(agent), limits.max_age, limits.max_origins)
+        self._limits = limits
+
+    def copy(self, page: WebUrl, now: float) -> Copy | None:
+        """What is known of the page's site; None: its robots.txt must be fetched."""
+        return self._copies.get(page.origin, now)
+
+    def keep(self, page: WebUrl, answer: Answer | Exception, now: float) -> Copy:
+        """Take what came of fetching the robots.txt of the page's site."""
+        return self._copies.keep(page.origin, answer, now)
+
+    def crawl_delay(self, copy: Copy) -> float | None:
+        """Seconds that the site asks for, within the limits; None: it asks for nothing."""
+        if copy.rules is None or copy.rules.crawl_delay is None:
+            return None
+        return min(max(copy.rules.crawl_delay, self._limits.min_delay), self._limits.max_delay)
+
+
+def robots_txt(page: WebUrl) -> str:
+    """Url of the robots.txt of a page's site."""
+    return f"{page.origin}/robots.txt"
+
+
+def is_allowed(page: WebUrl, copy: Copy) -> bool:
+    """Whether the page may be fetched now."""
+    return copy.rules is not None and copy.rules.allow(page.text)
+
+
+def check(page: WebUrl, copy: Copy, now: float) -> None:
+    """Let a handler go on, or raise what becomes of its task.
+
+    Raises:
+        Drop: the site does not want the page to be fetched.
+        Retry: nobody knows, since the site answers with errors; after the next look at its robots.txt.
+        ConnectionError: nobody knows, since the site can't be reached.
+    """
+    if is_allowed(page, copy):
+        return
+    if copy.rules is not None:
+        raise Drop(f"{robots_txt(page)} disallows it")
+    if copy.answered:
+        raise Retry(max(copy.fetch_at - now, LEAST_RETRY_SECONDS), f"{robots_txt(page)}: {copy.trouble}")
+    raise ConnectionError(f"{robots_txt(page)}: {copy.trouble}")
+
+
+def checked_answer(answer: object) -> Answer:
+    """What a fetch function has returned, if it is what it should be.
+
+    Raises:
+        TypeError: it is not.
+    """
+    match answer:
+        case (int() as status, bytes() as body):
+            return status, body
+    raise TypeError(f"fetch: expected it to return a tuple of status and body, (int, bytes), not {answer!r:.100}")
