@@ -1,4 +1,5 @@
-"""The calendar that the daemon gives to the core: cron expressions, active hours, time zones; and bodies as bytes.
+"""The calendar that the daemon gives to the core: cron expressions, active hours, time zones; bodies as bytes; and
+registered domains.
 
 Answers depend on the arguments alone (and on the machine's time zone data, read once a zone), so that they may be
 kept: each cache below is one of a pure function, and bounded. What must never come in here is a clock.
@@ -38,6 +39,7 @@ from msgspec import Raw
 
 from taskqueue.core.settings.environment import Hours
 from taskqueue.errors import Rejected
+from taskqueue.registered_domains import domain_of
 
 MAX_SETTING_CHARS: Final = 400
 """Longest expression, zone or hours; a list of all sixty minutes has 169."""
@@ -91,6 +93,10 @@ class Calendar:
         while week.is_open(moment) == is_open:
             moment = week.look_after(moment)
         return Hours(is_open, float(moment))
+
+    def domain(self, host: str) -> str:
+        """The registered domain of a host, of which a port is dropped; of one that has none the host itself."""
+        return domain_of(host)
 
     def pack(self, value: object) -> Raw:
         """A body as MessagePack.

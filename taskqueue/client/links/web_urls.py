@@ -9,16 +9,12 @@ What a page says is a stranger's: no text may raise anything here, or come out a
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import Final, Literal, get_args
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from taskqueue.client.tasks.identity import OWN_PORTS
 from taskqueue.protocol.fields import MAX_URL_CHARS
-
-if TYPE_CHECKING:
-    from publicsuffixlist import PublicSuffixList
+from taskqueue.registered_domains import registered_domain
 
 Same = Literal["host", "domain", "any"]
 SAMES: Final = get_args(Same)
@@ -85,26 +81,6 @@ def belongs(url: WebUrl, to: WebUrl, same: Same) -> bool:
     return same == "domain" and (domain := registered_domain(to.host)) != "" and domain == registered_domain(url.host)
 
 
-@lru_cache(maxsize=4096)
-def registered_domain(host: str) -> str:
-    """What somebody registered, by the public suffix list: ``example.co.uk`` of ``www.example.co.uk``.
-
-    The list's private part counts, too: two ``github.io`` are two people. Empty for an address, for a name without a
-    dot, and for a public suffix itself. The list comes with the package ``publicsuffixlist``; nothing is downloaded.
-    """
-    name = host.rstrip(".")
-    if _is_address(name):
-        return ""
-    return _suffixes().privatesuffix(name) or ""
-
-
-@lru_cache(maxsize=1)
-def _suffixes() -> PublicSuffixList:
-    from publicsuffixlist import PublicSuffixList  # Not above: 70 ms, which only same="domain" needs.
-
-    return PublicSuffixList()
-
-
 def _host(split: SplitResult) -> str:
     """The host in lower case.
 
@@ -116,11 +92,3 @@ def _host(split: SplitResult) -> str:
     if not HOST.fullmatch(host):
         raise ValueError(f"no host: {host!r}")
     return host
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True

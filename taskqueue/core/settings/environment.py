@@ -1,4 +1,5 @@
-"""What the core is given because it must not do it itself: the calendar, and the encoding of bodies.
+"""What the core is given because it must not do it itself: the calendar, the encoding of bodies, and who has
+registered which domain.
 
 The answers depend on the arguments alone, so that the same turn gives the same again. ``taskqueue.calendar`` has the
 one that the daemon uses; what must never come in here is anything that reads a clock.
@@ -38,6 +39,12 @@ class Environment(Protocol):
 
         Raises:
             Rejected: with the code ``setting``: they can't be read.
+        """
+
+    def domain(self, host: str) -> str:
+        """The registered domain of a host, of which a port is dropped; of one that has none the host itself.
+
+        None has an address, a name without a dot, and what everybody registers under, such as ``co.uk``.
         """
 
     def pack(self, value: object) -> Raw:

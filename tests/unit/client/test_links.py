@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from urllib3 import HTTPHeaderDict
 
 from taskqueue import links
-from taskqueue.client.links.web_urls import registered_domain
 
 HERE = "http://site.example/a/b.html"
 
@@ -128,24 +127,6 @@ def test_the_domain_is_what_somebody_registered() -> None:
         "http://site.example:8080/3",
         "http://www.site.example/4",
     ]
-
-
-@pytest.mark.parametrize(
-    ("host", "domain"),
-    [
-        ("www.news.example.co.uk", "example.co.uk"),
-        ("example.co.uk.", "example.co.uk"),
-        ("co.uk", ""),
-        ("ann.github.io", "ann.github.io"),
-        ("github.io", ""),
-        ("www.xn--mller-kva.de", "xn--mller-kva.de"),
-        ("localhost", ""),
-        ("127.0.0.1", ""),
-        ("[::1]", ""),
-    ],
-)
-def test_a_domain_is_told_by_the_public_suffix_list(host: str, domain: str) -> None:
-    assert registered_domain(host) == domain
 
 
 def test_addresses_have_no_domain_so_only_the_same_one_counts() -> None:
