@@ -1,0 +1,278 @@
+"""Whom a url asks, whatever it looks like; and what the slot of a task is called."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from taskqueue.core.settings.settings import Division
+from taskqueue.core.tasks.slot_names import MAX_HOST_BYTES, OWN_PORTS, host_of, slot_name
+
+URL = "http://www.example.org/a"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://example.org", "example.org"),
+        ("https://example.org/", "example.org"),
+        ("http://example.org?a=http://b.org/", "example.org"),
+        ("http://example.org#part", "example.org"),
+        ("http://my_shop.example-2.org/a:1@b", "my_shop.example-2.org"),
+        ("http://localhost/", "localhost"),
+        ("http://127.0.0.1/", "127.0.0.1"),
+        ("ftp://example.org/file", "example.org"),
+        ("x-own+scheme.2://example.org/", "example.org"),
+    ],
+)
+def test_the_host_is_what_stands_between_the_scheme_and_the_path(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize("url", ["HTTP://WWW.Example.ORG/A", "Https://www.EXAMPLE.org/A", "ftp://WWW.example.org/A"])
+def test_scheme_and_host_do_not_mind_the_case(url: str) -> None:
+    assert host_of(url) == "www.example.org"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://example.org:80/", "example.org"),
+        ("https://example.org:443/", "example.org"),
+        ("ftp://example.org:21/", "example.org"),
+        ("wss://example.org:443/", "example.org"),
+        ("http://example.org:/", "example.org"),
+        ("http://example.org:0080/", "example.org"),
+        ("http://example.org:443/", "example.org:443"),
+        ("https://example.org:80/", "example.org:80"),
+        ("http://example.org:800/", "example.org:800"),
+        ("http://example.org:8080/", "example.org:8080"),
+        ("http://example.org:8", "example.org:8"),
+        ("http://example.org:8080\\a", "example.org:8080"),
+        ("http://example.org:08080/", "example.org:8080"),
+        ("http://example.org:000000008080/", "example.org:8080"),
+        ("http://example.org:60000?a", "example.org:60000"),
+        ("http://example.org:65535#a", "example.org:65535"),
+        ("http://example.org:0/", "example.org:0"),
+        ("http://example.org:000/", "example.org:0"),
+        ("x://example.org:80/", "example.org:80"),
+    ],
+)
+def test_a_port_is_told_if_it_does_not_go_without_saying(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "100000", "9" * 200, "80a", "a", "-1", "+80", " 80", "٨٠", "80:80"])
+def test_a_host_with_a_port_that_is_none_can_not_be_asked(port: str) -> None:
+    assert host_of(f"http://example.org:{port}/") == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://ann@example.org/", "example.org"),
+        ("http://ann:secret@example.org:8080/", "example.org:8080"),
+        ("http://@example.org/", "example.org"),
+        ("http://a@b@example.org/", "example.org"),
+        ("http://evil.org:80@example.org/", "example.org"),
+        ("http://[::1]@example.org/", "example.org"),
+        ("http://example.org/@evil.org", "example.org"),
+        ("http://example.org?@evil.org", "example.org"),
+        ("http://example.org#@evil.org", "example.org"),
+        ("http://ann@/", ""),
+    ],
+)
+def test_user_and_password_are_not_the_host(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://[::1]/", "[::1]"),
+        ("http://[2001:DB8::1]:8080/", "[2001:db8::1]:8080"),
+        ("https://ann@[::1]:443", "[::1]"),
+        ("http://[::ffff:127.0.0.1]/", "[::ffff:127.0.0.1]"),
+        ("http://[fe80::1%25eth0]/", "[fe80::1%25eth0]"),
+    ],
+)
+def test_an_address_of_ipv6_keeps_its_brackets(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize(
+    "place", ["[::1", "::1]", "[]", "[::1]a", "[[::1]]", "[example.org]", "a[::1]", "[::1] ", "::1"]
+)
+def test_brackets_around_anything_else_are_no_host(place: str) -> None:
+    assert host_of(f"http://{place}/") == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://example.org./a", "example.org"),
+        ("http://Example.org../a", "example.org"),
+        ("http://example.org.:8080/a", "example.org:8080"),
+        ("http://a..b/", "a..b"),
+        ("http://./", ""),
+        ("http://...:80/", ""),
+    ],
+)
+def test_dots_at_the_end_of_a_host_are_not_part_of_its_name(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://example.org\\@evil.org/", "example.org"),
+        ("http://example.org\\.evil.org/", "example.org"),
+        ("http:\\\\example.org\\a", "example.org"),
+        ("http:/\\example.org/", "example.org"),
+        ("http://ann\\b@evil.org/", "ann"),
+        ("http://\\evil.org/", ""),
+    ],
+)
+def test_a_backslash_is_a_slash_as_it_is_for_browsers(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        " http://example.org/", "\n\x00http://example.org/", "ht\ntp://example.org/", "http:\t//example.org/",
+        "http://exam\r\nple.org/", "http://example.org\n", "http://example.org:8\t0/a",
+    ],
+)  # fmt: skip
+def test_tabs_and_line_breaks_are_not_there_as_for_browsers(url: str) -> None:
+    assert host_of(url) == "example.org"
+
+
+@pytest.mark.parametrize("sign", [" ", "\x00", "\x1b", "\x7f", "\x85", "@ "])
+def test_a_host_with_spaces_or_control_characters_can_not_be_asked(sign: str) -> None:
+    assert host_of(f"http://exam{sign}ple.org/") == ""
+    assert host_of(f"http://EXAM{sign}PLE.org:81/") == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "data:,on_finished", "data:text/html,http://example.org/", "mailto:ann@example.org", "plain text",
+        "example.org/a", "//example.org/a", "/a/b", "http:example.org", "http:/example.org", "http://", "http:///a",
+        "http://?a", "http://#a", "http://:80/", "file:///etc/hosts", "://example.org", "1http://example.org/",
+        "ht tp://example.org/", "hä://example.org/", "urn:isbn:0451450523", "javascript:alert(1)//", "http//a.org",
+    ],
+)  # fmt: skip
+def test_a_url_without_a_host_has_none(url: str) -> None:
+    assert host_of(url) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://MÜLLER.example/", "müller.example"),
+        ("http://xn--MLLER-kva.example/", "xn--mller-kva.example"),
+        ("http://例え.テスト:8080/", "例え.テスト:8080"),
+        ("http://exam%70LE.org/", "exam%70le.org"),
+        ("http://%00.org/", "%00.org"),
+    ],
+)
+def test_a_host_stays_in_the_letters_in_which_it_came(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize("letters", ["a", "A", "ü"])
+def test_a_host_is_as_long_as_a_name_can_be(letters: str) -> None:
+    most = MAX_HOST_BYTES // len(letters.encode())
+
+    assert host_of(f"http://{letters * most}:12345/") == f"{letters.lower() * most}:12345"
+    assert host_of(f"http://{letters * (most + 1)}/") == ""
+    assert host_of(f"http://{letters * 8_000}/") == ""
+
+
+@pytest.mark.parametrize("url", ["http://" + "a@" * 4_000, "http://" + "." * 8_000, "x" * 8_000, " " * 8_000])
+def test_a_long_url_without_a_host_has_none(url: str) -> None:
+    assert host_of(url) == ""
+
+
+def test_what_comes_before_the_host_may_be_as_long_as_it_likes() -> None:
+    assert host_of(f"http://{'a:' * 4_000}@example.org/") == "example.org"
+
+
+# ---------------------------------------------------------------------------------------- beside urlsplit
+
+
+def split_host(url: str) -> str:
+    """What ``urlsplit`` says of a url in which a backslash is a slash."""
+    split = urlsplit(url.replace("\\", "/"))
+    try:
+        host, port = (split.hostname or "").rstrip("."), split.port
+    except ValueError:
+        return ""
+    host = f"[{host}]" if ":" in host else host
+    return host if not host or port is None or str(port) == OWN_PORTS.get(split.scheme) else f"{host}:{port}"
+
+
+NAMES = st.from_regex(r"\A[A-Za-z0-9ä_-]{1,12}(\.[A-Za-z0-9ä_%-]{1,12}){0,4}\.?\Z")
+ADDRESSES = st.ip_addresses(v=6).map("[{}]".format) | st.ip_addresses(v=4).map(str)
+PORTS = (
+    st.just("") | st.just(":") | st.integers(0, 70_000).map(":{}".format) | st.sampled_from([":80", ":443", ":0080"])
+)
+USERS = st.just("") | st.from_regex(r"\A[A-Za-z0-9:@%.!$&'()*+,;=-]{0,20}@\Z")
+ENDS = st.just("") | st.from_regex(r"\A[/?#\\][ -~]{0,30}\Z")
+URLS = st.tuples(
+    st.sampled_from(["http://", "https://", "HTTP://", "ftp://", "x+y://", "http:\\\\"]),
+    USERS, NAMES | ADDRESSES | st.just(""), PORTS, ENDS,
+).map("".join)  # fmt: skip
+
+
+@given(URLS)
+@example("http://a@b:@c.org:080/")
+def test_the_host_is_the_one_that_urlsplit_finds(url: str) -> None:
+    assert host_of(url) == split_host(url)
+
+
+@given(st.text() | st.text("htps:/\\@[]%.?#\t\n ü1aA-"))
+@example("http://İ.org")
+def test_whatever_the_url_a_host_is_short_visible_and_the_host_of_itself(url: str) -> None:
+    for text in (url, f"http://{url}"):
+        host = host_of(text)
+
+        assert len(host.encode(errors="replace")) <= MAX_HOST_BYTES + len(":65535")
+        assert not any(sign <= " " or "\x7f" <= sign <= "\x9f" for sign in host)
+        assert host == "" or host_of(f"x://{host}") == host
+
+
+# ---------------------------------------------------------------------------------------- names
+
+
+def domain_of(host: str) -> str:
+    return f"domain of {host}"
+
+
+@pytest.mark.parametrize(
+    ("division", "own", "expected"),
+    [
+        ("none", None, ""),
+        ("none", "api", ""),
+        ("named", None, ""),
+        ("named", "api", "api"),
+        ("host", None, "www.example.org"),
+        ("host", "api", "api"),
+        ("domain", None, "domain of www.example.org"),
+        ("domain", "api", "api"),
+    ],
+)
+def test_a_slot_has_the_name_that_the_task_gives_or_that_of_its_host(
+    division: Division, own: str | None, expected: str
+) -> None:
+    assert slot_name(division, URL, own, domain_of) == expected
+
+
+@pytest.mark.parametrize("division", ["host", "domain"])
+def test_a_task_whose_url_has_no_host_is_in_no_slot(division: Division) -> None:
+    assert slot_name(division, "data:,a", None, domain_of) == ""
+    assert slot_name(division, "data:,a", "api", domain_of) == "api"
