@@ -10,12 +10,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    Callable,
-    Iterable,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextlib import suppress
 from math import inf
 from types import TracebackType
@@ -42,6 +37,7 @@ from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.leases import Leases
 from taskqueue.client.fetcher.relay import Relay
 from taskqueue.client.fetcher.task_supply import TaskSupply
+from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
@@ -52,12 +48,7 @@ from taskqueue.client.tasks.reports import Reported, failure_of, single_reports,
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.choices import ProjectSort
-from taskqueue.protocol.replies import (
-    NewOutcome,
-    StatusReply,
-    VerifyReply,
-    WhyReply,
-)
+from taskqueue.protocol.replies import NewOutcome, StatusReply, VerifyReply, WhyReply
 from taskqueue.protocol.requests import Status, Verify, Why
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
@@ -269,17 +260,23 @@ class AsyncClient:
         await self._exchange.ready()
         return TaskSupply(self._fetching, projects, slots, prefetch, priority)
 
-    async def done(self, task: Task, new: Iterable[Item] = (), *, result: Any = None) -> Reported:
+    async def done(
+        self, task: Task, new: Iterable[Item] = (), *, result: Any = None, **facts: Unpack[FetchFacts]
+    ) -> Reported:
         """Say that a task succeeded, and what came out of it; all of it is kept together or not at all.
 
         Args:
             new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one.
             result: what it leaves behind, of 65,536 bytes as MessagePack at most; it replaces that of the task's last
                 success. None: nothing.
+            facts: how its fetch went, such as ``status_code=200, headers=response.headers``: see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent; nothing was sent.
+            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent, or a fact can't be; nothing
+                was sent.
         """
+        if facts:
+            task.fetched(**facts)
         return await self.single_reports.ask(success_of(task, new, packed_result(result)))
 
     async def failed(
@@ -289,15 +286,22 @@ class AsyncClient:
         *,
         retry_after: float | None = None,
         retry: bool = True,
+        **facts: Unpack[FetchFacts],
     ) -> Reported:
         """Say that a task failed.
 
         Args:
             error: why, for people; its last 2048 characters are sent.
-            retry_after: run it again after so many seconds (0 to 86,400), without using up a retry; None: after the
-                delay of the project's table, if it has retries left.
+            retry_after: run it again after so many seconds (0 to 86,400), without using up a retry, and nothing else of
+                its slot before; None: after the delay of the project's table, if it has retries left.
             retry: False: it has failed for good.
+            facts: how its fetch went, such as ``status_code=429, headers=response.headers``: see ``Task.fetched``.
+
+        Raises:
+            ValueError, TypeError: a fact can't be; nothing was sent.
         """
+        if facts:
+            task.fetched(**facts)
         return await self.single_reports.ask(failure_of(task, error, retry_after, retry))
 
     async def release(self, *tasks: Task) -> int:

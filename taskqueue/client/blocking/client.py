@@ -23,6 +23,7 @@ from taskqueue.client.blocking.projects import BlockingProjects
 from taskqueue.client.blocking.stats import BlockingStats
 from taskqueue.client.blocking.tasks import BlockingTasks
 from taskqueue.client.connection.background import Background, BlockingSingles
+from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
 from taskqueue.client.tasks.push_one import push_of
@@ -193,28 +194,48 @@ class Client:
             self._client.stream(projects, capacity=capacity, until_drained=until_drained, priority=priority)
         )
 
-    def done(self, task: Task, new: Iterable[Item] = (), *, result: Any = None) -> Reported:
+    def done(
+        self, task: Task, new: Iterable[Item] = (), *, result: Any = None, **facts: Unpack[FetchFacts]
+    ) -> Reported:
         """Say that a task succeeded, and what came out of it; all of it is kept together or not at all.
 
         Args:
             new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one.
             result: what it leaves behind, of 65,536 bytes as MessagePack at most; it replaces that of the task's last
                 success. None: nothing.
+            facts: how its fetch went, such as ``status_code=200, headers=response.headers``: see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent; nothing was sent.
+            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent, or a fact can't be; nothing
+                was sent.
         """
+        if facts:
+            task.fetched(**facts)
         return self.single_reports.ask(success_of(task, new, packed_result(result)))
 
-    def failed(self, task: Task, error: str = "", *, retry_after: float | None = None, retry: bool = True) -> Reported:
+    def failed(
+        self,
+        task: Task,
+        error: str = "",
+        *,
+        retry_after: float | None = None,
+        retry: bool = True,
+        **facts: Unpack[FetchFacts],
+    ) -> Reported:
         """Say that a task failed.
 
         Args:
             error: why, for people; its last 2048 characters are sent.
-            retry_after: run it again after so many seconds (0 to 86,400), without using up a retry; None: after the
-                delay of the project's table, if it has retries left.
+            retry_after: run it again after so many seconds (0 to 86,400), without using up a retry, and nothing else of
+                its slot before; None: after the delay of the project's table, if it has retries left.
             retry: False: it has failed for good.
+            facts: how its fetch went, such as ``status_code=429, headers=response.headers``: see ``Task.fetched``.
+
+        Raises:
+            ValueError, TypeError: a fact can't be; nothing was sent.
         """
+        if facts:
+            task.fetched(**facts)
         return self.single_reports.ask(failure_of(task, error, retry_after, retry))
 
     def release(self, *tasks: Task) -> int:

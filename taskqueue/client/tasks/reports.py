@@ -50,20 +50,31 @@ def single_reports(exchange: Exchange, leaving: Callable[[list[int]], None]) -> 
 
 
 def success_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> TaskReport:
-    """The report that a task succeeded, and what came out of it.
+    """The report that a task succeeded, what came out of it, and how its fetch went.
 
     Raises:
         ValueError, TypeError: one of ``new`` is no task.
     """
     check_several("new", new)
     followers: list[NewTask | None] = [as_new_task(item) for item in new]
-    return TaskReport(task.project, task.taskid, task.token, new=followers, result=result)
+    return TaskReport(
+        task.project, task.taskid, task.token, retry_after=_asked_pause(task), new=followers, result=result,
+        fetched=task.how_fetched,
+    )  # fmt: skip
 
 
 def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -> TaskReport:
-    """The report that a task failed, with the end of what there is to say about it."""
+    """The report that a task failed, with the end of what there is to say about it, and how its fetch went."""
     said = error.encode(errors="replace").decode()[-MAX_ERROR_CHARS:]
-    return TaskReport(task.project, task.taskid, task.token, ok=False, error=said, retry_after=retry_after, retry=retry)
+    pause = _asked_pause(task) if retry_after is None else retry_after
+    return TaskReport(
+        task.project, task.taskid, task.token, False, said, pause, retry, fetched=task.how_fetched
+    )  # fmt: skip
+
+
+def _asked_pause(task: Task) -> float | None:
+    """The Retry-After of a task's answer, if the task has a slot: elsewhere nothing limits how often it is obeyed."""
+    return None if task.start_within is None else task.retry_after
 
 
 def _size_of(item: TaskReport) -> int:

@@ -7,14 +7,17 @@ The body that this client sends is a map with those of ``fetch``, ``process`` an
 
 from __future__ import annotations
 
-from typing import Any, Final
+import time
+from typing import Any, Final, Unpack
 
 import msgspec
 from msgspec import Raw
 
+from taskqueue.client.tasks import fetched
 from taskqueue.client.tasks.fetch_defaults import laid_under
+from taskqueue.client.tasks.fetched import Headers, PageFacts
 from taskqueue.client.tasks.parents import ParentPages, Parents
-from taskqueue.protocol.fields import NIL, Assignment, Token
+from taskqueue.protocol.fields import NIL, Assignment, Fetched, Token
 
 _encoder: Final = msgspec.msgpack.Encoder()
 
@@ -30,10 +33,12 @@ class _Versioned(msgspec.Struct, array_like=True):
 
 
 class _Travelling(_Versioned, array_like=True):
-    """``defaults``: what its project's settings say of ``fetch``; nil: nothing."""
+    """A task, what its project's settings say of ``fetch`` (nil: nothing), and what has been said of its fetch."""
 
     handed: Assignment
     defaults: Raw
+    how_fetched: Fetched | None = None
+    retry_after: float | None = None
 
 
 class Task:
@@ -57,11 +62,14 @@ class Task:
         not_before: seconds from its arrival before which it was not to be started.
         start_within: seconds after that in which it was to be started, because its slot has a pace; None: it has none.
         etag, last_modified, content_hash: of its page, as the last report said; empty: unknown.
+        how_fetched: what ``fetched`` was told; None: nothing.
+        retry_after: seconds for which the answer that it was told of asks to be left alone; None: it does not ask.
     """
 
     __slots__ = (
-        "_body", "_defaults", "_fetch", "_parents", "_raw", "content_hash", "etag", "last_modified", "lastcrawltime",
-        "not_before", "project", "retried", "schedule", "start_within", "taskid", "timeout", "token", "url",
+        "_body", "_defaults", "_fetch", "_parents", "_raw", "content_hash", "etag", "how_fetched", "last_modified",
+        "lastcrawltime", "not_before", "project", "retried", "retry_after", "schedule", "start_within", "taskid",
+        "timeout", "token", "url",
     )  # fmt: skip
 
     def __init__(self, handed: Assignment, defaults: Raw | None = None, parents: ParentPages | None = None) -> None:
@@ -78,6 +86,8 @@ class Task:
         self.etag = handed.etag
         self.last_modified = handed.last_modified
         self.content_hash = handed.content_hash
+        self.how_fetched: Fetched | None = None
+        self.retry_after: float | None = None
         # Out of the frame, which may hold a thousand other tasks.
         self._raw = handed.body.copy()
         self._body: Any = _UNREAD
@@ -95,7 +105,8 @@ class Task:
             self.project, self.taskid, self.url, self.token, self.timeout, self._raw, self.retried, self.lastcrawltime,
             self.schedule, self.not_before, self.start_within, self.etag, self.last_modified, self.content_hash,
         )  # fmt: skip
-        return _encoder.encode((TRAVELLING_VERSION, handed, self._defaults))
+        said = () if self.how_fetched is None else (self.how_fetched, self.retry_after)
+        return _encoder.encode((TRAVELLING_VERSION, handed, self._defaults, *said))
 
     @classmethod
     def from_bytes(cls, travelled: bytes | bytearray | memoryview) -> Task:
@@ -111,7 +122,9 @@ class Task:
             it = msgspec.msgpack.decode(travelled, type=_Travelling)
         except ValueError as error:
             raise ValueError(f"Task.from_bytes: these bytes are no task: {error}") from None
-        return cls(it.handed, None if it.defaults == NIL else it.defaults.copy())
+        task = cls(it.handed, None if it.defaults == NIL else it.defaults.copy())
+        task.how_fetched, task.retry_after = it.how_fetched, it.retry_after
+        return task
 
     @property
     def body(self) -> Any:
@@ -145,6 +158,36 @@ class Task:
     def save(self) -> Any:
         """What its producer wants to see again; an empty map if nothing."""
         return self._part("save")
+
+    def fetched(
+        self, status_code: int | None = None, headers: Headers | None = None, **facts: Unpack[PageFacts]
+    ) -> None:
+        """Say how its fetch went; its report carries that, whatever becomes of the task, also when it travels before.
+
+        The pace of its slot and its recrawl follow it. What is said again wins; what is None or empty says nothing.
+
+        Args:
+            status_code: of the answer, 100 to 999. 304: the page has not changed, and is what it was known to be.
+            headers: of the answer, as your library has them: ETag and Last-Modified are kept for the next request, and
+                ``retry_after`` is, for a task of a slot, obeyed if nobody says another one.
+            seconds: how long it took; a Worker measures that for tasks of slots.
+            error_kind: ``"connection"``: nobody answered, ``"timeout"``, ``"http"``: the status, or ``"other"``. For
+                tasks of slots a Worker sees it, and the status, in what a handler raises.
+            changed: the page is another one than at the last report; None: that is told by what follows.
+            content_hash, etag, last_modified: of the page as it is now, 256 characters at most.
+
+        Raises:
+            ValueError, TypeError: a fact can't be; nothing has changed.
+        """
+        said: dict[str, Any] = {"status_code": status_code}
+        if status_code == fetched.NOT_MODIFIED:
+            said |= {"changed": False, "etag": self.etag, "last_modified": self.last_modified}
+            said |= {"content_hash": self.content_hash}
+        heard = fetched.said_by(headers)
+        given = {name: fact for name, fact in facts.items() if fact not in (None, "")}
+        self.how_fetched = fetched.joined(self.how_fetched, said | fetched.validators(heard) | given)
+        if status_code is None or status_code >= fetched.REFUSALS:
+            self.retry_after = fetched.retry_after(heard, time.time()) or self.retry_after
 
     @property
     def conditional(self) -> dict[str, str]:

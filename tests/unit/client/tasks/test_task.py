@@ -454,7 +454,7 @@ def test_what_travels_is_as_it_was_in_version_1() -> None:
 def test_what_a_newer_version_has_added_is_passed_over() -> None:
     version, handed, defaults = msgpack.unpackb(bytes.fromhex(TRAVELLING))
 
-    it = Task.from_bytes(msgpack.packb([version, handed | {"colour": "red"}, defaults, "more"]))
+    it = Task.from_bytes(msgpack.packb([version, handed | {"colour": "red"}, defaults, None, None, "more"]))
 
     assert it.url == "http://a/"
 
