@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure, host_of, short_error
+from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure, short_error
 from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.tasks.slot_names import host_of
 from taskqueue.core.tasks.task import NO_FLOOR, Task
 from taskqueue.core.turn_state import TurnState
 

@@ -8,18 +8,12 @@ none.
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-HOST_CHARS: Final = 255
-"""Characters of a host and its port; a longer one is cut."""
-
 ERROR_CHARS: Final = 160
 """Characters of an error's last line; the task's history has more."""
-
-_HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?([^/?#]*)")
 
 
 class Failure(Struct, array_like=True, frozen=True, gc=False):
@@ -27,7 +21,7 @@ class Failure(Struct, array_like=True, frozen=True, gc=False):
 
     Attributes:
         project: its number.
-        host: of the task's url; empty if it has none.
+        host: of the task's url, as its slot is named (``slot_names``); empty if it has none.
         fetcher: name of the fetcher, or its pseudonym if it has none.
         error: the last line, shortened.
     """
@@ -65,15 +59,6 @@ class FoundFailures(Struct):
     ref: FailuresRef
     failures: list[KeptFailure]
     next: int
-
-
-def host_of(url: str) -> str:
-    """The host of a url in lower case, with its port if it has one; empty if there is none, as in ``data:,x``.
-
-    A single regular expression: ``urlsplit`` takes about ten times as long.
-    """
-    found = _HOST.match(url)
-    return found[1][:HOST_CHARS].lower() if found else ""
 
 
 def short_error(error: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.tasks.failure import Failure, KeptFailure, host_of, short_error
+from taskqueue.core.tasks.failure import Failure, KeptFailure, short_error
 from taskqueue.core.tasks.failure_log import FAILURES_MOST, FAILURES_SECONDS, SPARE_FAILURES, SPARE_SECONDS, FailureLog
 from taskqueue.core.tasks.task import SEQ_BITS, key_time, time_key
 from taskqueue.protocol.fields import Wall
@@ -103,30 +103,7 @@ def test_when_all_are_gone_none_is_left_and_the_next_one_is_the_first() -> None:
     assert (log.count, log.low, number(key)) == (1, key, 4)
 
 
-# ------------------------------------------------------------------------------------------------ hosts, errors
-
-
-def test_the_host_of_a_url_is_what_a_browser_takes_for_it() -> None:
-    urls = {
-        "http://a.org/x": "a.org",
-        "https://A.Org": "a.org",
-        "https://a.org?x=http://b.org/": "a.org",
-        "https://a.org#part": "a.org",
-        "http://a.org:8080/": "a.org:8080",
-        "http://me:secret@a.org/": "a.org",
-        "http://a.org/@b.org": "a.org",
-        "http://[::1]:80/x": "[::1]:80",
-        "data:,on_start": "",
-        "nonsense": "",
-        "file:///etc/passwd": "",
-        "://a.org/": "",
-    }
-
-    assert {url: host_of(url) for url in urls} == urls
-
-
-def test_a_host_that_is_none_is_cut_where_it_is_long() -> None:
-    assert host_of("http://" + "a" * 8000) == "a" * 255
+# ------------------------------------------------------------------------------------------------ errors
 
 
 def test_the_short_error_is_the_last_line_of_a_traceback() -> None:

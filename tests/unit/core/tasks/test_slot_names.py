@@ -209,7 +209,7 @@ def split_host(url: str) -> str:
     """What ``urlsplit`` says of a url in which a backslash is a slash."""
     split = urlsplit(url.replace("\\", "/"))
     try:
-        host, port = (split.hostname or "").rstrip("."), split.port
+        host, port = (split.hostname or "").lower().rstrip("."), split.port
     except ValueError:
         return ""
     host = f"[{host}]" if ":" in host else host
