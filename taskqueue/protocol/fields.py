@@ -39,6 +39,9 @@ MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 MAX_SLOT_CHARS: Final = 253
 """Of the name of a slot; a host's name is no longer (RFC 1035, section 2.3.4)."""
 
+STATUS_CODES: Final = range(100, 1000)
+"""Of an answer over HTTP: three digits. Above 599 none is valid (RFC 9110, section 15), but servers send them."""
+
 MAX_VALIDATOR_CHARS: Final = 256
 """Of an etag, a last-modified or the hash of a page."""
 
@@ -74,8 +77,7 @@ AgeSeconds = Annotated[float, Meta(ge=1, le=1e9)]
 TimeoutSeconds = Annotated[float, Meta(gt=0, le=1e7)]
 Retries = Annotated[int, Meta(ge=0, le=1_000_000)]
 SlotName = Annotated[str, Meta(min_length=1, max_length=MAX_SLOT_CHARS, pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
-StatusCode = Annotated[int, Meta(ge=100, le=999)]
-"""Of an answer over HTTP: three digits. Above 599 none is valid (RFC 9110, section 15), but servers send them."""
+StatusCode = Annotated[int, Meta(ge=STATUS_CODES.start, lt=STATUS_CODES.stop)]
 Validator = Annotated[str, Meta(max_length=MAX_VALIDATOR_CHARS)]
 """What tells one version of a page from another; empty: unknown."""
 

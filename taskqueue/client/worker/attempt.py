@@ -17,6 +17,7 @@ from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.reports import Reported, failure_of, success_of
 from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.fetch_notes import note_decision, note_failure, note_success
 from taskqueue.client.worker.handler import Handler, traceback_of
 from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, is_failure
 from taskqueue.client.worker.worker_log import WorkerLog
@@ -86,13 +87,18 @@ class Attempts(Struct, frozen=True):
 
     async def _finished(self, task: Task, running: Running) -> TaskReport | None:
         """What to report; None: somebody else does."""
+        around = self.handler.around(task)
         try:
-            finished = success_of(task, *await self.handler.run(task))
+            produced = await self.handler.run(task, around)
+            note_success(task, around.began_at)
+            finished = success_of(task, *produced)
         except Retry as retry:
             running.outcome = "retry"
+            note_decision(task, around.began_at, retry, retry.status_code)
             return failure_of(task, str(retry), retry.after, retry=True)
         except Drop as drop:
             running.outcome = "drop"
+            note_decision(task, around.began_at, drop)
             return failure_of(task, str(drop), None, retry=False)
         except PassedOn:
             running.outcome = "passed"
@@ -101,6 +107,7 @@ class Attempts(Struct, frozen=True):
             if not is_failure(error):
                 raise
             self.log.failed(task, error)
+            note_failure(task, around.began_at, error)
             return failure_of(task, traceback_of(error), None, retry=True)
         running.outcome = "done"
         return finished

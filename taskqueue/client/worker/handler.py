@@ -48,9 +48,12 @@ class Handler:
         self._chain = chain
         self._in_loop = _is_async(handle)
 
-    async def run(self, task: Task) -> Produced:
+    def around(self, task: Task) -> Around:
+        """For one ``run``: what is called around it, and what is known of it."""
+        return self._chain.around(task)
+
+    async def run(self, task: Task, around: Around) -> Produced:
         """What came out of a task; raises what the handler raised, or that it is neither new tasks nor a result."""
-        around = self._chain.around(task)
         if self._in_loop:
             with around:
                 around.produced = await _waited_for(self._handle(task))

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -90,6 +91,7 @@ class Around:
     Attributes:
         produced: what came out of it; None: it has not succeeded.
         goes_on: the run has not ended on leaving; ``ended`` is called later.
+        began_at: when the handler was called, in seconds of ``time.monotonic``; None: it was not.
     """
 
     def __init__(self, chain: MiddlewareChain, task: Task) -> None:
@@ -97,6 +99,7 @@ class Around:
         self._task = task
         self.produced: Produced | None = None
         self.goes_on = False
+        self.began_at: float | None = None
 
     def __enter__(self) -> Self:
         if not self.goes_on:
@@ -105,6 +108,7 @@ class Around:
             except BaseException as error:
                 self._chain.ended(self._task, None, error)
                 raise
+            self.began_at = time.monotonic()
         self.goes_on = False
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from taskqueue.errors import TaskQueueError
-from taskqueue.protocol.fields import MAX_RETRY_AFTER_SECONDS
+from taskqueue.protocol.fields import MAX_RETRY_AFTER_SECONDS, STATUS_CODES
 
 
 class Retry(TaskQueueError):
@@ -15,13 +15,18 @@ class Retry(TaskQueueError):
         after: seconds, 0 to 86,400, without using up a retry, such as what a site's Retry-After says; None: an
             ordinary failure, after the delay of the project's table.
         reason: for people.
+        status_code: of the site's answer, such as 429: the pace of the task's slot follows it. ``task.fetched`` can say
+            more, its headers among others.
     """
 
-    def __init__(self, after: float | None = None, reason: str = "") -> None:
+    def __init__(self, after: float | None = None, reason: str = "", *, status_code: int | None = None) -> None:
         if after is not None and not 0 <= after <= MAX_RETRY_AFTER_SECONDS:
             raise ValueError(f"Retry: after must be 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds, not {after!r}")
+        if status_code is not None and status_code not in STATUS_CODES:
+            raise ValueError(f"Retry: status_code must be 100 to 999, not {status_code!r}")
         super().__init__(reason or "the handler asked for a retry")
         self.after = after
+        self.status_code = status_code
 
 
 class Drop(TaskQueueError):

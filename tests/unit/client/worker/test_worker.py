@@ -22,14 +22,16 @@ from taskqueue.protocol.requests import Done, Extend, Hello, Release
 from tests.unit.client.conftest import Daemon
 
 
-def outcome_of(daemon: Daemon, handler: Callable[[Task], Any], **options: Any) -> TaskReport:
-    """What the daemon hears of one task that the handler was given."""
+def outcome_of(
+    daemon: Daemon, handler: Callable[[Task], Any], *, handed: dict[str, Any] | None = None, **options: Any
+) -> TaskReport:
+    """What the daemon hears of one task that the handler was given, with these fields."""
 
     async def main() -> TaskReport:
         worker = Worker(daemon.url, handler, **options)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
-        daemon.hand_out(1)
+        daemon.hand_out(1, **(handed or {}))
         done = await asyncio.to_thread(daemon.hear, Done)
         worker.stop()
         await serving
