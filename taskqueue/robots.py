@@ -1,4 +1,4 @@
-"""``taskqueue.robots``: robots.txt for fetchers; ``pip install 'taskqueue-scheduler[robots]'``.
+"""``taskqueue.robots``: robots.txt and sitemaps, for fetchers; ``pip install 'taskqueue-scheduler[robots]'``.
 
 A module of its own, and not among what ``taskqueue`` itself lists, because it needs a package that nothing else does.
 """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from taskqueue.client.links.web_urls import WebUrl
+from taskqueue.client.links.web_urls import WebUrl, web_url
 from taskqueue.client.robots.copies import Answer, Copies, Copy
-from taskqueue.client.robots.rules import checked_agent
+from taskqueue.client.robots.rules import Rules, checked_agent
 from taskqueue.client.worker.outcome import Drop, Retry
 
 LEAST_RETRY_SECONDS: Final = 1.0
@@ -54,6 +54,12 @@ class Book:
             return None
         return min(max(copy.rules.crawl_delay, self._limits.min_delay), self._limits.max_delay)
 
+    def pause(self, page: WebUrl, now: float) -> float:
+        """Seconds between two files of the page's site that are fetched without a task."""
+        copy = self.copy(page, now)
+        asked = None if copy is None else self.crawl_delay(copy)
+        return self._limits.min_delay if asked is None else asked
+
 
 def robots_txt(page: WebUrl) -> str:
     """Url of the robots.txt of a page's site."""
@@ -70,16 +76,36 @@ def check(page: WebUrl, copy: Copy, now: float) -> None:
 
     Raises:
         Drop: the site does not want the page to be fetched.
+        Retry, ConnectionError: see ``rules_of``.
+    """
+    if not rules_of(page, copy, now).allow(page.text):
+        raise Drop(f"{robots_txt(page)} disallows it")
+
+
+def rules_of(page: WebUrl, copy: Copy, now: float) -> Rules:
+    """What the page's site asks for.
+
+    Raises:
         Retry: nobody knows, since the site answers with errors; after the next look at its robots.txt.
         ConnectionError: nobody knows, since the site can't be reached.
     """
-    if is_allowed(page, copy):
-        return
     if copy.rules is not None:
-        raise Drop(f"{robots_txt(page)} disallows it")
+        return copy.rules
     if copy.answered:
         raise Retry(max(copy.fetch_at - now, LEAST_RETRY_SECONDS), f"{robots_txt(page)}: {copy.trouble}")
     raise ConnectionError(f"{robots_txt(page)}: {copy.trouble}")
+
+
+def page_of_site(url: str) -> WebUrl:
+    """Any page of the site that is meant.
+
+    Raises:
+        ValueError: it is none of http or https.
+    """
+    page = web_url(url)
+    if page is None:
+        raise ValueError(f"site: expected an absolute http or https url of it, not {url!r}")
+    return page
 
 
 def checked_answer(answer: object) -> Answer:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Unpack
 
-from taskqueue.client.links.web_urls import WebUrl, web_url
-from taskqueue.client.robots.book import Book, Limits, check, checked_answer, is_allowed, robots_txt
+from taskqueue.client.links.web_urls import Same, WebUrl, web_url
+from taskqueue.client.robots.book import (
+    Book,
+    Limits,
+    check,
+    checked_answer,
+    is_allowed,
+    page_of_site,
+    robots_txt,
+    rules_of,
+)
 from taskqueue.client.robots.copies import MAX_AGE_SECONDS, Answer, Copy
+from taskqueue.client.robots.sitemap_walk import MAX_FILES, SitemapWalk, log, read_answer
+from taskqueue.client.tasks.push_options import PushOptions, explains_options
+from taskqueue.protocol.fields import NewTask
 
 Fetch = Callable[[str], Answer]
-
-log = logging.getLogger("taskqueue.robots")
 
 
 class Robots:
@@ -71,6 +81,45 @@ class Robots:
         """Seconds between two requests that the url's site asks for, within the bounds; None: it asks for nothing."""
         page = web_url(url)
         return None if page is None else self._book.crawl_delay(self._copy(page))
+
+    @explains_options
+    def sitemap_tasks(
+        self,
+        site: str,
+        *,
+        sitemaps: Iterable[str] | None = None,
+        same: Same = "host",
+        max_files: int = MAX_FILES,
+        **options: Unpack[PushOptions],
+    ) -> Iterator[NewTask]:
+        """The pages that a site's sitemaps name, as tasks with the time of their last change as ``itag``.
+
+        So a page that was changed since runs again when its task is pushed anew, and others do not. Urls are written as
+        ``taskqueue.links`` writes them. Sitemap indexes are followed, three levels deep; gzip and lists of urls are
+        read, too; feeds are not. Files are fetched one by one as tasks are asked for, at the site's crawl-delay or
+        ``min_delay`` apart. One that can't be fetched or read is logged, to ``taskqueue.robots``, and passed over.
+
+        Args:
+            site: url of any page of it.
+            sitemaps: urls of the first files; None: those that its robots.txt names, wherever they are.
+            same: which pages count: those of the site's "host", of its registered "domain", or "any"; see
+                ``taskqueue.links``.
+            max_files: files that are fetched at most; each has up to 50 MiB, and 50,000 pages.
+            options: for each task; an ``itag`` stands for those of the pages.
+
+        Raises:
+            Retry, ConnectionError: the robots.txt that should name the sitemaps can't be had; see ``check``.
+            ValueError: ``site`` is no url of http or https, or ``same`` none of the three.
+        """
+        page = page_of_site(site)
+        if sitemaps is None:
+            sitemaps = rules_of(page, self._copy(page), time.monotonic()).sitemaps
+        walk = SitemapWalk(page, sitemaps, same, max_files, options)
+        pause = 0.0
+        while (file := walk.next_file()) is not None:
+            time.sleep(pause)
+            yield from walk.tasks(file, read_answer(self._answer(file.text)))
+            pause = self._book.pause(page, time.monotonic())
 
     def _copy(self, page: WebUrl) -> Copy:
         """What is known of a site, after its robots.txt was fetched if it had to be: by one thread."""

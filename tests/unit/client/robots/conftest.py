@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from freezegun import freeze_time
 
+from taskqueue import NewTask
 from taskqueue.robots import AsyncRobots, Robots
 
 Answer = tuple[int, bytes]
@@ -52,6 +53,14 @@ class Waiting:
 
     def __init__(self, robots: AsyncRobots) -> None:
         self._robots = robots
+
+    def sitemap_tasks(self, *arguments: Any, **named: Any) -> list[NewTask]:
+        """What the asynchronous generator gives."""
+
+        async def all_of_them() -> list[NewTask]:
+            return [task async for task in self._robots.sitemap_tasks(*arguments, **named)]
+
+        return asyncio.run(all_of_them())
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return lambda *arguments, **named: asyncio.run(getattr(self._robots, name)(*arguments, **named))
