@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from taskqueue.client.links.web_urls import WebUrl, web_url
 from taskqueue.client.robots.copies import Answer, Copies, Copy
 from taskqueue.client.robots.rules import Rules, checked_agent
+from taskqueue.client.robots.slot_delays import SlotDelay, SlotDelays
 from taskqueue.client.worker.outcome import Drop, Retry
 
 LEAST_RETRY_SECONDS: Final = 1.0
@@ -18,7 +19,7 @@ class Limits(NamedTuple):
     Attributes:
         max_age: seconds that a robots.txt is good for, at most a day.
         min_delay, max_delay: seconds that a crawl-delay counts as at least, and at most.
-        max_origins: robots.txt that are kept.
+        max_origins: robots.txt, and slots, that are remembered.
     """
 
     max_age: float
@@ -38,6 +39,7 @@ class Book:
         if not 0 <= limits.min_delay <= limits.max_delay:
             raise ValueError(f"min_delay: expected 0 to max_delay, not {limits.min_delay!r} to {limits.max_delay!r}")
         self._copies = Copies(checked_agent(agent), limits.max_age, limits.max_origins)
+        self._delays = SlotDelays(limits.max_origins)
         self._limits = limits
 
     def copy(self, page: WebUrl, now: float) -> Copy | None:
@@ -53,6 +55,14 @@ class Book:
         if copy.rules is None or copy.rules.crawl_delay is None:
             return None
         return min(max(copy.rules.crawl_delay, self._limits.min_delay), self._limits.max_delay)
+
+    def news(self, page: WebUrl, copy: Copy, slot: str, now: float) -> SlotDelay | None:
+        """What the page's slot is to be told, and counts as told; None: nothing."""
+        return self._delays.news(slot, page.origin, self.crawl_delay(copy), now) if slot else None
+
+    def unheard(self, news: SlotDelay, now: float) -> None:
+        """It could not be told."""
+        self._delays.unheard(news, now)
 
     def pause(self, page: WebUrl, now: float) -> float:
         """Seconds between two files of the page's site that are fetched without a task."""
@@ -91,8 +101,9 @@ def rules_of(page: WebUrl, copy: Copy, now: float) -> Rules:
     """
     if copy.rules is not None:
         return copy.rules
-    if copy.answered:
-        raise Retry(max(copy.fetch_at - now, LEAST_RETRY_SECONDS), f"{robots_txt(page)}: {copy.trouble}")
+    if copy.status is not None:
+        after = max(copy.fetch_at - now, LEAST_RETRY_SECONDS)
+        raise Retry(after, f"{robots_txt(page)}: {copy.trouble}", status_code=copy.status)
     raise ConnectionError(f"{robots_txt(page)}: {copy.trouble}")
 
 

@@ -38,15 +38,15 @@ class Copy(NamedTuple):
         rules: None: it could not be had, and all is disallowed.
         fetch_at: when it is to be fetched again, by the clock of whoever keeps it.
         failures: how often in a row it could not be had.
-        trouble: why, such as "503" or "TimeoutError: timed out"; "": it could.
-        answered: the site did answer, whatever it was.
+        trouble: why, such as "answered by 503" or "TimeoutError: timed out"; "": it could.
+        status: of the answer that it was; None: there was none.
     """
 
     rules: Rules | None
     fetch_at: float
     failures: int = 0
     trouble: str = ""
-    answered: bool = True
+    status: int | None = None
 
     @property
     def size(self) -> int:
@@ -93,16 +93,16 @@ class Copies:
 
     def _judged(self, answer: Answer | Exception, last: Copy | None, now: float) -> Copy:
         if isinstance(answer, Exception):
-            return _unreachable(f"{type(answer).__name__}: {answer}", last, now, answered=False)
+            return _unreachable(f"{type(answer).__name__}: {answer}", last, now, None)
         status, body = answer
         if 200 <= status < 300:
             return Copy(Rules(body, self._agent), now + self._max_age)
         if 400 <= status < 500 and status != TOO_MANY_REQUESTS:
             return Copy(Rules(b"", self._agent), now + self._max_age)
-        return _unreachable(str(status), last, now, answered=True)
+        return _unreachable(f"answered by {status}", last, now, status)
 
 
-def _unreachable(trouble: str, last: Copy | None, now: float, *, answered: bool) -> Copy:
+def _unreachable(trouble: str, last: Copy | None, now: float, status: int | None) -> Copy:
     failures = 0 if last is None else last.failures
     delay = min(FIRST_DELAY_SECONDS * 2 ** min(failures, MOST_DOUBLINGS), LAST_DELAY_SECONDS)
-    return Copy(None if last is None else last.rules, now + delay, failures + 1, trouble, answered)
+    return Copy(None if last is None else last.rules, now + delay, failures + 1, trouble, status)

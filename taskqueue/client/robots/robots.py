@@ -20,7 +20,10 @@ from taskqueue.client.robots.book import (
 )
 from taskqueue.client.robots.copies import MAX_AGE_SECONDS, Answer, Copy
 from taskqueue.client.robots.sitemap_walk import MAX_FILES, SitemapWalk, log, read_answer
+from taskqueue.client.robots.slot_delays import Slots, several_projects
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
+from taskqueue.core.tasks.slot_names import host_of
+from taskqueue.errors import ClientError
 from taskqueue.protocol.fields import NewTask
 
 Fetch = Callable[[str], Answer]
@@ -36,6 +39,10 @@ class Robots:
             gives up after a time of its own, and has undone what Content-Encoding says; of a body it need not return
             more than 50 MiB. Whatever it raises means that the site can't be reached.
         agent: the crawler's product token, such as "examplebot", which its User-Agent has, too.
+        slots: ``client.slots`` of a client: crawl-delays are told there, once for each change. It matters for projects
+            that are divided into slots. A delay that a site no longer asks for stays.
+        projects: whose slots are told.
+        slot_of: names the slot of a url; by host and port, as projects with ``slot = "host"`` do, unless it is given.
         max_age: seconds that a robots.txt is good for, at most a day.
         min_delay, max_delay: seconds that a crawl-delay counts as at least, and at most.
         max_origins: sites that are remembered, of those that were asked for last; 8 MiB of text together.
@@ -46,12 +53,18 @@ class Robots:
         fetch: Fetch,
         agent: str,
         *,
+        slots: Slots | None = None,
+        projects: Iterable[str] = (),
+        slot_of: Callable[[str], str] = host_of,
         max_age: float = MAX_AGE_SECONDS,
         min_delay: float = 1.0,
         max_delay: float = 300.0,
         max_origins: int = 10_000,
     ) -> None:
         self._fetch = fetch
+        self._slots = slots
+        self._projects = several_projects(projects, needed=slots is not None)
+        self._slot_of = slot_of
         self._book = Book(agent, Limits(max_age, min_delay, max_delay, max_origins))
         self._lock = threading.Lock()
         self._fetching: dict[str, threading.Event] = {}
@@ -63,7 +76,7 @@ class Robots:
         tells this from what a site does not want.
         """
         page = web_url(url)
-        return page is None or is_allowed(page, self._copy(page))
+        return page is None or is_allowed(page, self._known(page, url))
 
     def check(self, url: str) -> None:
         """For handlers: return if the url may be fetched now, else raise what becomes of its task.
@@ -75,12 +88,12 @@ class Robots:
         """
         page = web_url(url)
         if page is not None:
-            check(page, self._copy(page), time.monotonic())
+            check(page, self._known(page, url), time.monotonic())
 
     def crawl_delay(self, url: str) -> float | None:
         """Seconds between two requests that the url's site asks for, within the bounds; None: it asks for nothing."""
         page = web_url(url)
-        return None if page is None else self._book.crawl_delay(self._copy(page))
+        return None if page is None else self._book.crawl_delay(self._known(page, url))
 
     @explains_options
     def sitemap_tasks(
@@ -113,13 +126,20 @@ class Robots:
         """
         page = page_of_site(site)
         if sitemaps is None:
-            sitemaps = rules_of(page, self._copy(page), time.monotonic()).sitemaps
+            sitemaps = rules_of(page, self._known(page, site), time.monotonic()).sitemaps
         walk = SitemapWalk(page, sitemaps, same, max_files, options)
         pause = 0.0
         while (file := walk.next_file()) is not None:
             time.sleep(pause)
             yield from walk.tasks(file, read_answer(self._answer(file.text)))
             pause = self._book.pause(page, time.monotonic())
+
+    def _known(self, page: WebUrl, url: str) -> Copy:
+        """What is known of a site, after its slot was told if it has changed."""
+        copy = self._copy(page)
+        if self._slots is not None:
+            self._tell(self._slots, page, copy, self._slot_of(url))
+        return copy
 
     def _copy(self, page: WebUrl) -> Copy:
         """What is known of a site, after its robots.txt was fetched if it had to be: by one thread."""
@@ -150,3 +170,16 @@ class Robots:
             log.warning("event=unreachable url=%s error=%r", url, error)
             return error
         return checked_answer(answer)
+
+    def _tell(self, slots: Slots, page: WebUrl, copy: Copy, slot: str) -> None:
+        with self._lock:
+            news = self._book.news(page, copy, slot, time.monotonic())
+        if news is None:
+            return
+        try:
+            for project in self._projects:
+                slots.set(project, news.slot, delay=news.delay)
+        except ClientError as error:
+            log.warning("event=slot-untold slot=%r delay=%g error=%r", news.slot, news.delay, error)
+            with self._lock:
+                self._book.unheard(news, time.monotonic())

@@ -48,6 +48,36 @@ class Site:
         return self.fetch(url)
 
 
+class Slots:
+    """Stands where ``client.slots`` of either client would.
+
+    Attributes:
+        told: what it was told.
+        fails: what it raises instead.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, float]] = []
+        self.fails: Exception | None = None
+
+    def set(self, project: str, slot: str, *, delay: float) -> None:
+        """As a blocking client has it."""
+        if self.fails is not None:
+            raise self.fails
+        self.told.append((project, slot, delay))
+
+
+class WaitingSlots:
+    """These, as an asynchronous client has them."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+
+    async def set(self, project: str, slot: str, *, delay: float) -> None:
+        """Wait for it."""
+        self._slots.set(project, slot, delay=delay)
+
+
 class Waiting:
     """AsyncRobots, asked as Robots are: each call has an event loop of its own."""
 
@@ -84,6 +114,11 @@ def clock() -> Iterator[Clock]:
 
 
 @pytest.fixture
+def slots() -> Slots:
+    return Slots()
+
+
+@pytest.fixture
 def site() -> Site:
     return Site()
 
@@ -92,9 +127,10 @@ def site() -> Site:
 def make(request: pytest.FixtureRequest, site: Site) -> Callable[..., Any]:
     """Makes robots of either kind, for the crawler "examplebot" unless told otherwise."""
 
-    def make(agent: str = "examplebot", **named: Any) -> Any:
+    def make(agent: str = "examplebot", slots: Slots | None = None, **named: Any) -> Any:
         if request.param == "blocking":
-            return Robots(site.fetch, agent, **named)
-        return Waiting(AsyncRobots(site.fetch_async, agent, **named))
+            return Robots(site.fetch, agent, slots=slots, **named)
+        told = None if slots is None else WaitingSlots(slots)
+        return Waiting(AsyncRobots(site.fetch_async, agent, slots=told, **named))
 
     return make
