@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.client.connection.session import ClientSession
-from taskqueue.client.fetcher.fetch_buffer import Consumer, FetchBuffer
+from taskqueue.client.fetcher.buffered_task import Consumer
+from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.tasks.task import Task
 from tests.mutants.mutant import Mutant, Replace
 

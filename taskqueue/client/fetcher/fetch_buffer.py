@@ -7,63 +7,36 @@ To the daemon a client is one fetcher: its priority is the highest of its consum
 A task that arrives and that nobody here wants any more goes back at once, unstarted; so does one that waits longer than
 its consumer's patience, or whose lease runs out meanwhile. The capacity is lowered before anything goes back, because
 the daemon would hand out the same again; not while the session drains, because the daemon hands out nothing then.
+
+    arrival ──► early ──not_before──► in the buffer ──► taken
+                                         └── later than start_within, its consumer's patience, its lease ──► back
+
+What is early stands apart: it holds up nothing, and a consumer that says so wants as many others meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from bisect import insort
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from bisect import bisect_right, insort
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import inf
-from operator import itemgetter
-from typing import Final, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from taskqueue.client.connection.session import ClientSession
+from taskqueue.client.fetcher.buffered_task import BufferedTask, Consumer, buffered
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
 from taskqueue.protocol.fields import MAX_CAPACITY, Assignment, Priority, ProjectName
 
-WAIT_PART: Final = 0.25
-"""Of its lease, that a task may wait for somebody who has patience for a while only."""
-
-
-class Consumer(Struct, eq=False):
-    """Somebody who takes tasks.
-
-    Attributes:
-        projects: whose; None is any project's.
-        standing: leases that it wants to have at once, all the time.
-        slots: how many of them it runs at once.
-        patience: seconds that a task may wait in the buffer, and a quarter of its lease at most; inf: as long as that.
-        priority: fetchers, and consumers of one client, with a higher one are served first.
-        wanted: tasks that it waits for now, beside that.
-        returned: tasks that have gone back because they waited too long.
-    """
-
-    projects: frozenset[str] | None
-    standing: int = 0
-    slots: int = 0
-    patience: float = inf
-    priority: int = 0
-    wanted: int = 0
-    returned: int = 0
-
-    def wants(self, task: Task) -> bool:
-        return (self.projects is None or task.project in self.projects) and (self.standing > 0 or self.wanted > 0)
-
-
-class BufferedTask(NamedTuple):
-    """A task in the buffer, until it goes back or its lease ends; for whom it was meant when it came."""
-
-    task: Task
-    until: float
-    ends_at: float
-    consumer: Consumer
+EARLY_SECONDS: Final = 0.1
+"""Between two hellos that only tell that other tasks are early, at least."""
 
 
 class FetchBuffer:
@@ -80,7 +53,7 @@ class FetchBuffer:
         self,
         session: ClientSession,
         restate: Callable[[], None],
-        release: Callable[[list[Task]], None],
+        release: Callable[[Sequence[Task]], None],
         parents: ParentPages,
     ) -> None:
         self._session = session
@@ -88,6 +61,9 @@ class FetchBuffer:
         self._restate = restate
         self._release = release
         self._buffer: deque[BufferedTask] = deque()
+        self._early: list[BufferedTask] = []
+        self._early_told = 0
+        self._early_told_at = -inf
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
         self._begun: dict[int, Consumer | None] = {}
@@ -122,15 +98,16 @@ class FetchBuffer:
         self._consumers.remove(consumer)
         for token in [token for token, beginner in self._begun.items() if beginner is consumer]:
             self.end(token)
-        unwanted = [waiting.task for waiting in self._buffer if not self._wanted(waiting.task)]
+        unwanted = [waiting.task for waiting in self._all() if not self._wanted(waiting.task)]
         self._buffer = deque(waiting for waiting in self._buffer if self._wanted(waiting.task))
+        self._early = [waiting for waiting in self._early if self._wanted(waiting.task)]
         self.tell_session()
         if unwanted:
             self._release(unwanted)
 
-    def resize(self, consumer: Consumer, standing: int) -> None:
-        """From now on this consumer wants so many leases at once."""
-        consumer.standing = standing
+    def resize(self, consumer: Consumer, standing: int, ahead: int = 0) -> None:
+        """From now on this consumer wants so many leases at once, and for ``ahead`` early ones as many others."""
+        consumer.standing, consumer.ahead = standing, ahead
         self.tell_session()
 
     async def take(self, consumer: Consumer, n: int, *, until_drained: bool = False) -> list[Task]:
@@ -138,6 +115,8 @@ class FetchBuffer:
         while not (tasks := self._pop(consumer, n)):
             if until_drained and self._session.draining:
                 return []
+            if consumer.standing < consumer.slots and self._begun_by(consumer) >= consumer.standing:
+                self.resize(consumer, min(2 * consumer.standing, consumer.slots))
             sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             insort(self._sleepers, (-consumer.priority, sleeper), key=itemgetter(0))
             await sleeper
@@ -180,19 +159,24 @@ class FetchBuffer:
         for each in handed:
             task = Task(each, defaults.get(each.project), self._parents)
             if consumer := self._wanted(task):
-                wanted.append(BufferedTask(task, now + _wait_seconds(task, consumer), now + task.timeout, consumer))
+                wanted.append(buffered(task, now, consumer))
             else:
                 unwanted.append(task)
         if unwanted:
             self._release(unwanted)
-        self._buffer.extend(wanted)
-        self._watch(wanted)
+        early = [waiting for waiting in wanted if waiting.starts_at > now]
+        self._buffer.extend(waiting for waiting in wanted if waiting.starts_at <= now)
+        self._watch(wanted, now)
+        if early:
+            self._early = sorted(self._early + early, key=attrgetter("starts_at"))
+            self._tell_early(now)
         self._wake()
 
     def drain(self) -> None:
         """Nothing new comes: hand back what nobody has taken, and tell those who wait."""
-        unwanted = [waiting.task for waiting in self._buffer]
+        unwanted = [waiting.task for waiting in self._all()]
         self._buffer.clear()
+        self._early.clear()
         if unwanted:
             self._release(unwanted)
         self._wake()
@@ -225,8 +209,20 @@ class FetchBuffer:
         self._begun.pop(token, None)
         self._session.stop(token)
 
+    def give_back(self, late: Sequence[Task], consumer: Consumer) -> None:
+        """Hand back what a consumer has not begun in time, after lowering what it wants to what it can begin."""
+        consumer.returned += len(late)
+        consumer.ahead = 0
+        consumer.standing = min(consumer.standing, consumer.slots)
+        if consumer.standing and consumer.patience == inf and any(task.start_within is not None for task in late):
+            # Nobody knows how many its caller runs at once: as many as it has begun now, until it waits for more.
+            consumer.standing = max(1, self._begun_by(consumer))
+        self.tell_session()
+        self._release(late)
+
     def tell_session(self) -> None:
         """Tell the session what is wanted now."""
+        self._early_told = len(self._early)
         capacity = self._capacity()
         self._session.want(capacity, self._projects(), self._slots(capacity), priority=self._priority())
         self._restate()
@@ -238,47 +234,81 @@ class FetchBuffer:
                 sleeper.set_exception(Closed("the client was closed"))
         self._sleepers.clear()
         self._buffer.clear()
+        self._early.clear()
         if self._timer is not None:
             self._timer.cancel()
 
     def _pop(self, consumer: Consumer, n: int) -> list[Task]:
         now = asyncio.get_running_loop().time()
+        self._ripen(now)
         mine: list[Task] = []
         over: list[Task] = []
+        late: list[Task] = []
         others: deque[BufferedTask] = deque()
         while self._buffer and len(mine) < n:
             waiting = self._buffer.popleft()
-            if consumer.wants(waiting.task):
-                (mine if waiting.ends_at > now else over).append(waiting.task)
-            else:
+            if not consumer.wants(waiting.task):
                 others.append(waiting)
+            elif waiting.ends_at <= now:
+                over.append(waiting.task)
+            elif waiting.task.start_within is not None and waiting.until <= now:
+                late.append(waiting.task)
+            else:
+                mine.append(waiting.task)
         self._buffer.extendleft(reversed(others))
         if over:
             self._release(over)
+        if late:
+            self.give_back(late, consumer)
         return mine
 
-    def _watch(self, waiting: Iterable[BufferedTask]) -> None:
-        """Look again when the first of these has waited for long enough; one timer for all of them."""
-        at = min((each.until for each in waiting), default=inf)
+    def _all(self) -> Iterator[BufferedTask]:
+        return chain(self._buffer, self._early)
+
+    def _begun_by(self, consumer: Consumer) -> int:
+        return sum(beginner is consumer for beginner in self._begun.values())
+
+    def _ripen(self, now: float) -> bool:
+        """Put what is early no more into the buffer; returns whether there was any."""
+        due = bisect_right(self._early, now, key=attrgetter("starts_at"))
+        self._buffer.extend(self._early[:due])
+        del self._early[:due]
+        return due > 0
+
+    def _tell_early(self, now: float) -> None:
+        """Tell the session how many are early, if that was not told just now; else the timer will."""
+        if now >= self._early_told_at + EARLY_SECONDS:
+            self._early_told_at = now
+            self.tell_session()
+        else:
+            self._ring_at(self._early_told_at + EARLY_SECONDS)
+
+    def _watch(self, waiting: Iterable[BufferedTask], now: float) -> None:
+        """Look again when the first of these may start, or has waited for long enough."""
+        self._ring_at(min((each.next_at(now) for each in waiting), default=inf))
+
+    def _ring_at(self, at: float) -> None:
+        """Look at everything at that time, or before; there is one timer."""
         if at == inf or (self._timer is not None and self._timer.when() <= at):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(at, self._give_back)
+        self._timer = asyncio.get_running_loop().call_at(at, self._look)
 
-    def _give_back(self) -> None:
-        """Hand back what has waited too long, after lowering what is wanted to what its consumers run."""
+    def _look(self) -> None:
+        """Let start what is early no more, and hand back what has waited too long."""
         self._timer = None
         now = asyncio.get_running_loop().time()
+        if self._ripen(now):
+            self._wake()
+        if self._early_told != len(self._early):
+            self._tell_early(now)
         late = [waiting for waiting in self._buffer if waiting.until <= now]
         if late:
             self._buffer = deque(waiting for waiting in self._buffer if waiting.until > now)
-            for waiting in late:
-                waiting.consumer.returned += 1
-                waiting.consumer.standing = min(waiting.consumer.standing, waiting.consumer.slots)
-            self.tell_session()
-            self._release([waiting.task for waiting in late])
-        self._watch(self._buffer)
+            for consumer in {waiting.consumer: None for waiting in late}:
+                self.give_back([waiting.task for waiting in late if waiting.consumer is consumer], consumer)
+        self._watch(self._all(), now)
 
     def _wanted(self, task: Task) -> Consumer | None:
         if self._session.draining:
@@ -294,6 +324,9 @@ class FetchBuffer:
     def _capacity(self) -> int:
         self._forget({token for token in self._selected if not self._session.holds(token)})
         wanted = sum(consumer.standing + consumer.wanted for consumer in self._consumers)
+        if self._early:
+            early = Counter(waiting.consumer for waiting in self._early)
+            wanted += sum(min(early[consumer], consumer.ahead) for consumer in self._consumers)
         return min(wanted + len(self._selected), MAX_CAPACITY)
 
     def _forget(self, tokens: set[int]) -> None:
@@ -318,10 +351,6 @@ class FetchBuffer:
             return self._session.projects
         named = [projects for projects in wishes if projects is not None]
         return sorted(frozenset().union(*named)) if len(named) == len(wishes) else None
-
-
-def _wait_seconds(task: Task, consumer: Consumer) -> float:
-    return min(consumer.patience, task.timeout * WAIT_PART) if consumer.patience < inf else task.timeout
 
 
 def checked_priority(priority: int) -> int:

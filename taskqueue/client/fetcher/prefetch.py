@@ -8,6 +8,9 @@ really finish:
    is nothing beside the run.
 3. It changes at most once in LOOK_SECONDS, because each change is a message to the daemon.
 4. None after a task had to go back because it waited too long, until a run ends that is not slow.
+5. While tasks are early, which must not be started yet, as many others are wanted, at most one a slot; by rules 2 to 4,
+   and none at the start. So a slot does not wait for a time that is a second away, and where runs are slow, what is
+   early finds its slot free when its time comes.
 
 Somebody may name another number for rule 1; the others hold all the same.
 """
@@ -36,10 +39,12 @@ class Prefetch:
 
     Attributes:
         size: how many are to wait, now.
+        ahead: how many others are wanted at most, now, while as many are early.
     """
 
     def __init__(self, slots: int, fixed: int | None = None) -> None:
         self.size = fixed or 0
+        self.ahead = 0
         self._slots = slots
         self._fixed = fixed
         self._lasted: deque[float] = deque(maxlen=MEDIAN_RUNS)
@@ -48,7 +53,7 @@ class Prefetch:
         self._waited_too_long = False
 
     def ran(self, seconds: float, now: float) -> bool:
-        """A run has ended that took so long; True: ``size`` is another one now."""
+        """A run has ended that took so long; True: ``size`` or ``ahead`` is another one now."""
         self._lasted.append(seconds)
         self._ended += 1
         if seconds <= SLOW_SECONDS:
@@ -56,17 +61,18 @@ class Prefetch:
         since = now - self._looked_at
         if since < LOOK_SECONDS:
             return False
-        before, self.size = self.size, self._fitting(self._ended / since)
+        before = self.size, self.ahead
+        is_slow = self._waited_too_long or median(self._lasted) > SLOW_SECONDS
+        self.size = 0 if is_slow else self._fitting(self._ended / since)
+        self.ahead = 0 if is_slow else self._slots
         self._looked_at = now
         self._ended = 0
-        return self.size != before
+        return before != (self.size, self.ahead)
 
     def waited_too_long(self) -> None:
         """A task had to go back."""
-        self.size = 0
+        self.size = self.ahead = 0
         self._waited_too_long = True
 
     def _fitting(self, rate: float) -> int:
-        if self._waited_too_long or median(self._lasted) > SLOW_SECONDS:
-            return 0
         return min(self._slots, int(rate * PREFETCH_SECONDS)) if self._fixed is None else self._fixed

@@ -1,7 +1,7 @@
 """What a worker takes its tasks from: a standing order at its client, which follows what the slots finish.
 
 daemon ──► buffer of the client ──take──► slot ──start … stop──► free
-                   └── waited too long: back, unstarted; less is ordered before that
+                   └── waited too long ──┴── begun too late: back, unstarted; less is ordered before that
 """
 
 from __future__ import annotations
@@ -72,4 +72,9 @@ class TaskSupply:
             self._consumer.returned = 0
             self._prefetch.waited_too_long()
         if self._prefetch.ran(seconds, now):
-            self._fetching.resize(self._consumer, self._slots + self._prefetch.size)
+            self._fetching.resize(self._consumer, self._slots + self._prefetch.size, self._prefetch.ahead)
+
+    def give_back(self, task: Task) -> None:
+        """It was too late for its handler to be called: it goes back, and its slot is free."""
+        self._fetching.end(task.token)
+        self._fetching.give_back([task], self._consumer)

@@ -8,6 +8,7 @@ The body that this client sends is a map with those of ``fetch``, ``process`` an
 from __future__ import annotations
 
 import time
+from math import inf
 from typing import Any, Final, Unpack
 
 import msgspec
@@ -54,13 +55,14 @@ class Task:
         project, taskid: its identity.
         url: as its producer gave it.
         token: names this lease of it.
-        timeout: seconds from its hand-out until the lease runs out.
+        timeout: seconds from its hand-out, or from ``not_before`` on, until the lease runs out.
         retried: how often it has failed before.
         lastcrawltime: unix seconds of its last attempt's end; 0 is never.
         schedule: its priority now, and of what its producer said the exetime, retries, age and itag; its other fields
             say nothing.
         not_before: seconds from its arrival before which it was not to be started.
         start_within: seconds after that in which it was to be started, because its slot has a pace; None: it has none.
+        start_by: by ``time.monotonic`` here, when it is too late to start it; inf: never.
         etag, last_modified, content_hash: of its page, as the last report said; empty: unknown.
         how_fetched: what ``fetched`` was told; None: nothing.
         retry_after: seconds for which the answer that it was told of asks to be left alone; None: it does not ask.
@@ -68,8 +70,8 @@ class Task:
 
     __slots__ = (
         "_body", "_defaults", "_fetch", "_parents", "_raw", "content_hash", "etag", "how_fetched", "last_modified",
-        "lastcrawltime", "not_before", "project", "retried", "retry_after", "schedule", "start_within", "taskid",
-        "timeout", "token", "url",
+        "lastcrawltime", "not_before", "project", "retried", "retry_after", "schedule", "start_by", "start_within",
+        "taskid", "timeout", "token", "url",
     )  # fmt: skip
 
     def __init__(self, handed: Assignment, defaults: Raw | None = None, parents: ParentPages | None = None) -> None:
@@ -83,6 +85,7 @@ class Task:
         self.schedule = handed.schedule
         self.not_before = handed.not_before
         self.start_within = handed.start_within
+        self.start_by = inf
         self.etag = handed.etag
         self.last_modified = handed.last_modified
         self.content_hash = handed.content_hash

@@ -1,6 +1,7 @@
 """One attempt at a task: the handler runs in a slot, what came of it is reported, and the slot is free in between.
 
 start ──► handler ──► stop, slot free ──► report ──► counted
+  └── too late for it ──► stop, slot free ──► back
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from taskqueue.client.tasks.reports import Reported, failure_of, success_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.fetch_notes import note_decision, note_failure, note_success
 from taskqueue.client.worker.handler import Handler, traceback_of
-from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, is_failure
+from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, TooLate, is_failure
 from taskqueue.client.worker.worker_log import WorkerLog
 from taskqueue.errors import ClientError, MessageTooLarge
 from taskqueue.protocol.fields import TaskReport
@@ -57,8 +58,11 @@ class Attempts(Struct, frozen=True):
         Raises:
             KeyboardInterrupt: the handler raised it; nothing is reported.
         """
-        with self._running(task) as running:
-            finished = await self._finished(task, running)
+        try:
+            with self._running(task) as running:
+                finished = await self._finished(task, running)
+        except TooLate:
+            return
         if finished is None:
             await self.client.pass_on(task)
             return
@@ -81,7 +85,10 @@ class Attempts(Struct, frozen=True):
             if extending is not None:
                 extending.cancel()
             now = loop.time()
-            self.supply.stop(task, now - began_at, now)
+            if running.outcome == "late":
+                self.supply.give_back(task)
+            else:
+                self.supply.stop(task, now - began_at, now)
             self.log.ran(task, running.outcome, now - began_at, now)
             self.slots.release()
 
@@ -103,6 +110,9 @@ class Attempts(Struct, frozen=True):
         except PassedOn:
             running.outcome = "passed"
             return None
+        except TooLate:
+            running.outcome = "late"
+            raise
         except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
             if not is_failure(error):
                 raise

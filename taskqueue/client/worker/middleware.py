@@ -6,7 +6,8 @@
 1. ``before`` is called in the order in which the middleware was given, ``error`` and ``after`` in the opposite one.
 2. ``before`` may raise ``Retry`` or ``Drop``, which decide as if the handler had raised them; it is not called then.
 3. Whatever else middleware raises is logged, and changes nothing.
-4. All are called where the handler runs: in its thread, or in the event loop, where they must not block.
+4. ``after`` is called with ``TooLate`` if what came before took so long that a task with a time to start by goes back.
+5. All are called where the handler runs: in its thread, or in the event loop, where they must not block.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from taskqueue.client.tasks.task import Task
-from taskqueue.client.worker.outcome import Drop, Retry, is_failure
+from taskqueue.client.worker.outcome import Drop, Retry, TooLate, is_failure
 from taskqueue.client.worker.produced import Produced
 from taskqueue.protocol.fields import NewTask
 
@@ -103,8 +104,10 @@ class Around:
 
     def __enter__(self) -> Self:
         if not self.goes_on:
+            self._check_time()
             try:
                 self._chain.before(self._task)
+                self._check_time()
             except BaseException as error:
                 self._chain.ended(self._task, None, error)
                 raise
@@ -117,6 +120,15 @@ class Around:
     ) -> None:
         if error is not None or not self.goes_on:
             self._chain.ended(self._task, None if self.produced is None else self.produced.new, error)
+
+    def _check_time(self) -> None:
+        """See that the task may still be started.
+
+        Raises:
+            TooLate: it may not.
+        """
+        if self._task.start_by < time.monotonic():
+            raise TooLate
 
 
 def _call(middleware: Middleware, name: str, *arguments: Any, **named: Any) -> None:

@@ -47,9 +47,19 @@ class PassedOn(TaskQueueError):
         super().__init__("passed on to another process")
 
 
+class TooLate(TaskQueueError):
+    """Raised instead of calling a handler: its task was not started in time, and goes back. No handler raises it."""
+
+    def __init__(self) -> None:
+        super().__init__("not started in time")
+
+
 def is_failure(error: BaseException) -> bool:
     """The handler failed: what it raised is no decision, and not the end of its worker."""
-    return not isinstance(error, Retry | Drop | PassedOn | KeyboardInterrupt | GeneratorExit) and not is_cancelled()
+    return (
+        not isinstance(error, Retry | Drop | PassedOn | TooLate | KeyboardInterrupt | GeneratorExit)
+        and not is_cancelled()
+    )
 
 
 def is_cancelled() -> bool:

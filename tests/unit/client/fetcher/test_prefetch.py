@@ -44,6 +44,25 @@ def test_nothing_waits_while_the_median_run_is_longer_than_a_second() -> None:
     assert (fast, prefetch.size) == (100, 0)
 
 
+@pytest.mark.parametrize("fixed", [None, 0, 4])
+def test_as_many_others_as_slots_are_wanted_for_early_ones_but_while_nothing_is_known_or_runs_are_slow(
+    fixed: int | None,
+) -> None:
+    prefetch = Prefetch(8, fixed)
+    known = [prefetch.ahead]
+
+    now = after(prefetch, MEDIAN_RUNS, 0.1)
+    known.append(prefetch.ahead)
+    prefetch.waited_too_long()
+    known.append(prefetch.ahead)
+    now = after(prefetch, 1, 0.3, since=now)
+    known.append(prefetch.ahead)
+    after(prefetch, MEDIAN_RUNS, 1.1, since=now)
+    known.append(prefetch.ahead)
+
+    assert known == [0, 8, 0, 8, 0]
+
+
 def test_it_changes_at_most_five_times_a_second() -> None:
     prefetch = Prefetch(50)
 

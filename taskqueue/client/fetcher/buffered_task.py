@@ -1,0 +1,71 @@
+"""A task that a client has and nobody has begun: when it may be started, and until when; and who takes tasks."""
+
+from __future__ import annotations
+
+import time
+from math import inf
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from taskqueue.client.tasks.task import Task
+
+WAIT_PART: Final = 0.25
+"""Of its lease, that a task may wait for somebody who has patience for a while only, or that has to be started soon."""
+
+
+class Consumer(Struct, eq=False):
+    """Somebody who takes tasks.
+
+    Attributes:
+        projects: whose; None is any project's.
+        standing: leases that it wants to have at once, all the time.
+        slots: how many of them it runs at once.
+        patience: seconds that a task may wait in the buffer, and a quarter of its lease at most; inf: as long as that.
+        priority: fetchers, and consumers of one client, with a higher one are served first.
+        wanted: tasks that it waits for now, beside that.
+        ahead: while tasks of it are early it wants as many others beside ``standing``, so many at most.
+        returned: tasks that have gone back because they waited too long.
+    """
+
+    projects: frozenset[str] | None
+    standing: int = 0
+    slots: int = 0
+    patience: float = inf
+    priority: int = 0
+    wanted: int = 0
+    ahead: int = 0
+    returned: int = 0
+
+    def wants(self, task: Task) -> bool:
+        return (self.projects is None or task.project in self.projects) and (self.standing > 0 or self.wanted > 0)
+
+
+class BufferedTask(NamedTuple):
+    """A task, for whom it was meant when it came, and its times by the loop's clock.
+
+    Attributes:
+        starts_at: before that it must not be started; its lease counts from then.
+        until: then it goes back.
+        ends_at: then its lease is over.
+    """
+
+    task: Task
+    consumer: Consumer
+    starts_at: float
+    until: float
+    ends_at: float
+
+    def next_at(self, now: float) -> float:
+        """When something is to be done about it."""
+        return self.starts_at if self.starts_at > now else self.until
+
+
+def buffered(task: Task, now: float, consumer: Consumer) -> BufferedTask:
+    """A task that has just come."""
+    starts_at = now + task.not_before
+    wait = min(consumer.patience, task.timeout * WAIT_PART) if consumer.patience < inf else task.timeout
+    if task.start_within is not None:
+        wait = min(wait, task.start_within, task.timeout * WAIT_PART)
+        task.start_by = time.monotonic() + task.not_before + wait
+    return BufferedTask(task, consumer, starts_at, starts_at + wait, starts_at + task.timeout)

@@ -1,0 +1,105 @@
+"""What a worker does with tasks that must not be started yet, or no more; against a scripted daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+
+from taskqueue import Middleware, Task, Worker
+from taskqueue.client.worker.outcome import TooLate
+from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.requests import Done, Hello, Release
+from tests.unit.client.conftest import Daemon
+from tests.unit.client.worker.test_worker import wanted
+
+
+def test_a_task_is_not_started_before_its_time_and_holds_up_no_slot(daemon: Daemon) -> None:
+    started: list[tuple[int, float]] = []
+
+    async def handler(task: Task) -> None:
+        started.append((task.token, time.monotonic()))
+
+    async def main() -> float:
+        worker = Worker(daemon.url, handler, concurrency=1)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        handed_at = time.monotonic()
+        daemon.hand_out(1, not_before=0.3, start_within=5.0)
+        daemon.hand_out(2, start_within=5.0)
+        for _ in range(2):
+            await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+        return handed_at
+
+    handed_at = asyncio.run(main())
+
+    assert [token for token, _ in started] == [2, 1]
+    assert started[1][1] >= handed_at + 0.3
+
+
+class Slow(Middleware):
+    """Takes longer than its task may wait."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[list[NewTask] | None, BaseException | None]] = []
+
+    def before(self, task: Task) -> None:
+        threading.Event().wait(0.3)
+
+    def after(self, task: Task, *, new: list[NewTask] | None = None, error: BaseException | None = None) -> None:
+        self.heard.append((new, error))
+
+    def error(self, task: Task, error: BaseException) -> None:
+        pytest.fail("it is no failure")
+
+
+def test_a_task_whose_time_has_passed_when_its_handler_would_be_called_goes_back(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = Slow()
+    started: list[int] = []
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, lambda task: started.append(task.token), middleware=[slow])
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, start_within=0.1)
+        released = [lease.token for lease in (await asyncio.to_thread(daemon.hear, Release)).leases]
+        daemon.hand_out(2, start_within=5.0)
+        await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+        return released
+
+    with caplog.at_level(logging.INFO, "taskqueue.worker"):
+        assert asyncio.run(main()) == [1]
+
+    assert started == [2]
+    [(new, error), (nothing, none)] = slow.heard
+    assert (new, type(error), nothing, none) == (None, TooLate, [], None)
+    assert "event=stopped done=1 failed=0 late=1" in caplog.text
+    last = [request for request in daemon.heard if isinstance(request, Hello)][-1]
+    assert (last.running, 1 in last.holds) == ([], False)
+
+
+def test_a_task_that_is_started_in_time_may_run_for_longer(daemon: Daemon) -> None:
+    async def handler(task: Task) -> None:
+        await asyncio.to_thread(threading.Event().wait, 0.3)
+
+    async def main() -> None:
+        worker = Worker(daemon.url, handler)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, start_within=0.2)
+        await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+
+    asyncio.run(main())
+
+    assert not any(isinstance(request, Release) for request in daemon.heard)
