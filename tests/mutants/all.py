@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants import client, core, server, store
+from tests.mutants import client, core, fetcher, server, store
 from tests.mutants.mutant import Mutant
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*client.MUTANTS, *core.MUTANTS, *server.MUTANTS, *store.MUTANTS)
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *client.MUTANTS, *fetcher.MUTANTS, *core.MUTANTS, *server.MUTANTS, *store.MUTANTS,
+)  # fmt: skip
