@@ -21,14 +21,18 @@ http = urllib3.PoolManager(maxsize=10, timeout=30)
 def crawl(task: Task) -> list[str]:
     """Fetch a page and return where it leads to on the same site, redirects included: these are the new tasks."""
     with http.request("GET", task.url, retries=False, preload_content=False) as page:
-        task.fetched(page.status, page.headers)
         if page.status in (404, 410):
             raise Drop(f"{page.status} {page.reason}")
         if page.status in (429, 503):
-            raise Retry(after=task.retry_after or BUSY_SECONDS)
+            raise Retry(after=seconds(page.headers.get("Retry-After", "")))
         if page.status >= 400:
             raise OSError(f"{page.status} {page.reason}")
         return links(page.read(MAX_PAGE_BYTES), task.url, headers=page.headers)
+
+
+def seconds(retry_after: str) -> float:
+    """How long a busy site wants to be left alone; a day at most."""
+    return min(float(retry_after), 86_400.0) if retry_after.isdecimal() else BUSY_SECONDS
 
 
 if __name__ == "__main__":

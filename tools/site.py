@@ -3,7 +3,6 @@
     README.md           index.html
     docs/protocol.md    docs/protocol.html
     taskqueue.Client    api/taskqueue.html#Client
-    taskqueue.robots    api/taskqueue/robots.html
 
 Pages load nothing from elsewhere. A link to a file that is no document leads into the repository; a link to nothing, or
 to a heading that there is not, ends it with exit status 1.
@@ -26,13 +25,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 import taskqueue
-from taskqueue import robots
 
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENTS: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 API: Final = Path("api/taskqueue.html")
-PUBLIC: Final = {taskqueue: API, robots: Path("api/taskqueue/robots.html")}
-"""Modules that users import, and where in the site they are."""
 PAGE: Final = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
 <style>
@@ -122,16 +118,13 @@ def write_api(site: Path) -> list[str]:
     # A type that only a type checker imports is shown as it is written.
     warnings.filterwarnings("ignore", "Error parsing type annotation")
     pdoc.render.configure(docformat="google", show_source=False)
-    pdoc.pdoc("taskqueue", r"!taskqueue\.", "taskqueue.robots", output_directory=site / API.parent)
-    wrong = []
-    for module, page in PUBLIC.items():
-        text = (site / page).read_text()
-        ids = set(re.findall(r'id="([^"]+)"', text))
-        wrong += [f"{module.__name__}.{name} is not in the reference" for name in module.__all__ if name not in ids]
-        wrong += [
-            f"{page}: #{name} leads to nothing" for name in re.findall(r'href="#([^"]+)"', text) if name not in ids
-        ]
-    return wrong
+    pdoc.pdoc("taskqueue", r"!taskqueue\.", output_directory=site / API.parent)
+    text = (site / API).read_text()
+    ids = set(re.findall(r'id="([^"]+)"', text))
+    missing = [f"taskqueue.{name} is not in the reference" for name in taskqueue.__all__ if name not in ids]
+    return missing + [
+        f"{API}: #{name} leads to nothing" for name in re.findall(r'href="#([^"]+)"', text) if name not in ids
+    ]
 
 
 if __name__ == "__main__":

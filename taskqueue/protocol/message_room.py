@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.protocol.fields import Assignment
+from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, Assignment
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.protocol.rerun_views import RerunView
 from taskqueue.protocol.views import FlowTaskView, ParentView, TaskRow
@@ -22,8 +22,11 @@ _ENVELOPE_BYTES: Final = 1024
 _CHARACTER_BYTES: Final = 4
 """Bytes of the longest character in UTF-8."""
 
-_ASSIGNMENT_BYTES: Final = 288
+_ASSIGNMENT_BYTES: Final = 384
 """Bytes of an assigned task besides its body and its own texts."""
+
+VALIDATORS_BYTES: Final = 3 * (_CHARACTER_BYTES * MAX_VALIDATOR_CHARS + 20)
+"""Bytes that etag, last_modified and content_hash of an assigned task may take."""
 
 _FETCH_BYTES: Final = 80
 """Bytes of a project's ``fetch`` besides its value: the project's name."""
@@ -61,6 +64,7 @@ def room_beside(url: str, max_message: int) -> int:
 def assignment_bytes(task: Assignment) -> int:
     """Upper bound of the bytes of an assigned task."""
     texts = len(task.url) + len(task.taskid) + len(task.schedule.itag or "")
+    texts += len(task.etag) + len(task.last_modified) + len(task.content_hash)
     return _ASSIGNMENT_BYTES + _CHARACTER_BYTES * texts + len(task.body)
 
 

@@ -15,6 +15,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.admin.task_requests import history_of, need_shown, spec_of
+from taskqueue.core.parts.recrawl_interval import recurs_after
 from taskqueue.core.projects.connections import most_at_one
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
@@ -22,7 +23,6 @@ from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.request_rule import RequestRule, asked
 from taskqueue.core.tasks.links import UNSATISFIED, Links
 from taskqueue.core.tasks.needs import EdgesRef, Needs, TaskRef
-from taskqueue.core.tasks.retry import recurring
 from taskqueue.core.tasks.task import (
     BLOCKED,
     CANCELLED,
@@ -99,16 +99,17 @@ def _of_ready(turn: TurnState, project: Project, task: Task) -> str:
 
 def _delay_of(turn: TurnState, project: Project, task: Task) -> str:
     """Why a delayed task waits."""
-    schedule = spec_of(turn, project, task).schedule
+    spec = spec_of(turn, project, task)
+    schedule = spec.schedule
     if not task.held_back:
         return "as its schedule says"
     attempts = history_of(turn, project, task)
     if attempts and attempts[0].outcome == "success":
-        return f"as it is run again every {duration_text(schedule.age or 0)}"
+        return f"as it is run again every {duration_text(recurs_after(schedule, spec.page) or 0)}"
     error = _quoted(attempts[0].error if attempts else "")
     if not task.retried:
         return f"as its fetcher asked, after {error}"
-    if recurring(schedule):
+    if recurs_after(schedule) is not None:
         return f"to be tried again after {error}"
     retries = project.settings.retries if schedule.retries is None else schedule.retries
     return f"as retry {task.retried} of {retries}, after {error}"

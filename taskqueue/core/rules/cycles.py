@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from taskqueue.core.parts.recrawl_interval import good_for
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.waiting_pushes import WaitingPush
 from taskqueue.core.rules.dependencies import named
@@ -240,7 +241,7 @@ def _outcome(turn: TurnState, task: Task | None, item: NewTask, before: NewOutco
     if schedule.cancel:
         return "cancelled" if schedule.force_update and before != "cancelled" else "ignored"
     if before == "cancelled":
-        is_restarted = schedule.force_update or schedule.itag or schedule.age is not None
+        is_restarted = schedule.force_update or schedule.itag or good_for(schedule) is not None
         return "restarted" if is_restarted else "ignored"
     if not schedule.force_update:
         return "ignored"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from taskqueue.core.projects.connections import most_at_one
 from taskqueue.core.projects.fair_queue import Ring
@@ -23,13 +24,13 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.task import CANCELLED, Lease, Spec, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import PLAIN, Assignment, Peer, Schedule
-from taskqueue.protocol.message_room import room_beside
+from taskqueue.protocol.message_room import VALIDATORS_BYTES, room_beside
 from taskqueue.protocol.replies import Select
 
 
 def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> Assignment:
     """The task as sent to a fetcher, with ``timeout`` seconds left."""
-    return Assignment(
+    assignment = Assignment(
         project.name,
         task.taskid,
         spec.url,
@@ -40,6 +41,10 @@ def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> A
         task.lastcrawltime,
         schedule_for_fetcher(task, spec.schedule),
     )
+    page = spec.page
+    if page is None:
+        return assignment
+    return replace(assignment, etag=page.etag, last_modified=page.last_modified, content_hash=page.content_hash)
 
 
 def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
@@ -229,7 +234,10 @@ class HandOut:
 
     def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:
         """Whether task and ``fetch`` fit into the longest message; a task may be older than a longer ``fetch``."""
-        return len(spec.body) + len(fetch) <= room_beside(spec.url, self._state.config.max_message)
+        room = room_beside(spec.url, self._state.config.max_message)
+        if spec.page is not None:
+            room -= VALIDATORS_BYTES
+        return len(spec.body) + len(fetch) <= room
 
     def _expire(self, project: Project, task: Task) -> bool:
         """End a task that has expired; False: this turn has ended enough of them."""

@@ -1,6 +1,6 @@
 """How a lease ends: done, failed, run out, or given back.
 
-    processing ──ok──────────────────► success        (recurring: delayed until its age has passed)
+    processing ──ok──────────────────► success        (recurring: delayed until it is due again)
                ──not ok, run out─────► ready, delayed or failed: see ``retry``
                ──released, lost──────► ready, no retry used up
                ──fetcher silent──────► ready behind its equals; one that is to blame as if not ok: see ``suspects``
@@ -14,21 +14,26 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
+from taskqueue.core.parts.jitter import jitter
+from taskqueue.core.parts.recrawl_interval import NOTHING_SAID, PageFacts, after_success, recurs_after
 from taskqueue.core.projects.pause import CHECKS
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
 from taskqueue.core.rules import failures
-from taskqueue.core.rules.push import apply_deferred, need_tasks, queue_up, take_batch
+from taskqueue.core.rules.push import apply_deferred, give_seq, need_tasks, queue_up, take_batch
 from taskqueue.core.settings.settings import CRASHES_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import LeaseAnswer, Needs
-from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, gives_up, recurring
-from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Task
+from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, gives_up
+from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Spec, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import AttemptOutcome
 from taskqueue.protocol.fields import NIL, Now, TaskReport
+from taskqueue.protocol.message_room import VALIDATORS_BYTES, room_beside
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.protocol.requests import Done, Flaws, Incoming
 
@@ -75,7 +80,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
         task.crashes = 0
         # Its record by taskid has to tell of this, also if the very turn has it run again, and hands it out.
         task.write_anew(turn.spec_of(task))
-        _succeed(turn, project, task, AttemptRecord(turn.now.wall, "success", session.label))
+        _succeed(turn, project, task, AttemptRecord(turn.now.wall, "success", session.label), item)
     else:
         return "stale"
     if item.ok and (item.result is not NIL or task.has_result):
@@ -89,8 +94,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
 
 def expire(turn: TurnState, project: Project, task: Task) -> None:
     """The task's lease has run out: a failure with the reason ``timeout``."""
-    schedule = turn.spec_of(task).schedule
-    retry = after_timeout(schedule, project.settings, task.retried, timed_out=task.timed_out)
+    retry = after_timeout(turn.spec_of(task), project.settings, task.retried, timed_out=task.timed_out)
     lease = _lease_of(turn, project, task)
     session = turn.revoke(task)
     task.timed_out = True
@@ -132,7 +136,7 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
     if to_blame and crashes >= settings.max_crashes:
         # One crash more is its failure again.
         task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
-        _retry(turn, project, task, after_failure(turn.spec_of(task).schedule, settings, task.retried))
+        _retry(turn, project, task, after_failure(turn.spec_of(task), settings, task.retried))
         _fail_project(turn, project, lease, CRASHED)
     else:
         task.crashes = min(crashes, max(1, settings.max_crashes - 1))
@@ -163,7 +167,7 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
     holder = _end_by(turn, session, task, lease)
     task.crashes = 0
     if item.ok:
-        _succeed(turn, project, task, _attempt(now, project, lease, holder, "success"))
+        _succeed(turn, project, task, _attempt(now, project, lease, holder, "success"), item)
     else:
         failures.note(turn, task, _attempt(now, project, lease, holder, "failed", item.error))
         _fail(turn, project, task, item, lease)
@@ -198,9 +202,9 @@ def _attempt(
     return AttemptRecord(now.wall, outcome, session.label, seconds, error)
 
 
-def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptRecord) -> None:
+def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptRecord, item: TaskReport) -> None:
     now = turn.now
-    schedule = (task.spec or turn.spec_of(task)).schedule
+    spec = task.spec or turn.spec_of(task)
     task.retried = 0
     task.timed_out = False
     task.lastcrawltime = now.wall
@@ -209,13 +213,45 @@ def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptReco
         project.set_running()
         turn.emit("resumed", project, "a task has succeeded")
     project.pause.record.failures = 0
-    if schedule.auto_recrawl and schedule.age is not None:
-        turn.note_attempt(task, attempt)
-        turn.changes.note_end(task, "succeeded")
-        project.queue.set_apart(task)
-        _hold_back(turn, project, task, now.wall + schedule.age)
+    schedule = spec.schedule
+    if schedule.auto_recrawl or schedule.recrawl is not None:  # most tasks don't recur: no call for them
+        interval = recurs_after(schedule, spec.page)
+        if interval is not None:
+            _come_again(turn, project, task, attempt, interval, item)
+            return
+    project.queue.succeed(turn.changes, task, attempt)
+
+
+def _come_again(
+    turn: TurnState, project: Project, task: Task, attempt: AttemptRecord, interval: float, item: TaskReport
+) -> None:
+    """Have a recurring task that has succeeded wait for its next run, after ``interval`` if its page tells nothing."""
+    turn.note_attempt(task, attempt)
+    turn.changes.note_end(task, "succeeded")
+    project.queue.set_apart(task)
+    spec = turn.spec_of(task)
+    bounds = spec.schedule.recrawl
+    if bounds is not None:
+        page = after_success(spec.page or PageFacts(interval), bounds, item.fetched or NOTHING_SAID)
+        _note_page(turn, project, task, spec, page)
+        interval = page.interval * jitter(task.taskid, task.attempts)
+    _hold_back(turn, project, task, turn.now.wall + interval)
+
+
+def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: PageFacts) -> None:
+    """Keep what is known of the task's page, and have the task go behind its equals when it is due again.
+
+    While an operation goes through tasks it keeps its seq, as in ``queue_up``. What would not go out again beside the
+    task's body is not kept, but for the interval.
+    """
+    beside = len(spec.body) + (len(project.fetch) if project.fetch is not None else 0)
+    if room_beside(spec.url, turn.state.config.max_message) - beside < VALIDATORS_BYTES:
+        page = PageFacts(page.interval)
+    if turn.state.operations.running:
+        project.queue.withdraw(turn.changes, task)
     else:
-        project.queue.succeed(turn.changes, task, attempt)
+        give_seq(turn, project, task)
+    task.know_page(replace(spec, page=page))
 
 
 def _fail(turn: TurnState, project: Project, task: Task, item: TaskReport, lease: Lease) -> None:
@@ -227,7 +263,7 @@ def _fail(turn: TurnState, project: Project, task: Task, item: TaskReport, lease
         retry = Retry(item.retry_after, False)
         _pass_check(turn, project, lease)
     else:
-        retry = after_failure(turn.spec_of(task).schedule, project.settings, task.retried)
+        retry = after_failure(turn.spec_of(task), project.settings, task.retried)
         _fail_project(turn, project, lease, item.error)
     _retry(turn, project, task, retry)
 
@@ -242,7 +278,7 @@ def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None) -
     project.totals.retried += 1
     task.retried += retry.counts
     schedule = turn.spec_of(task).schedule
-    if recurring(schedule) and gives_up(schedule, project.settings, task.retried):
+    if recurs_after(schedule) is not None and gives_up(schedule, project.settings, task.retried):
         project.queue.set_apart(task)
     if retry.delay:
         _hold_back(turn, project, task, now.wall + retry.delay)

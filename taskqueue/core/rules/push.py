@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from taskqueue.core.parts.recrawl_interval import as_replaced, recurs_after
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
@@ -19,7 +20,6 @@ from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.recrawl import decide, due_at, hurries
-from taskqueue.core.tasks.retry import recurring
 from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Lease, Spec, Task, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
@@ -76,6 +76,8 @@ def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], want
         project = projects.get(item.project) if item.project else default
         if project is not None and item.taskid not in project.queue.tasks:
             wanted.tasks.append(TaskRef(project.number, item.taskid))
+        if item.schedule.recrawl is not None and project is not None:
+            _need_page(turn, project, item, wanted)
         if item.depends_on:
             turn.gives_parents = True
             if project is not None:
@@ -191,11 +193,11 @@ def queue_up(turn: TurnState, project: Project, task: Task) -> None:
 def _renumber(turn: TurnState, project: Project, task: Task) -> None:
     """Give a task a new seq, under which its spec is written anew."""
     task.write_anew(turn.spec_of(task))
-    _give_seq(turn, project, task)
+    give_seq(turn, project, task)
 
 
-def _give_seq(turn: TurnState, project: Project, task: Task) -> None:
-    """Give a task, which is in no order at the moment, a new seq."""
+def give_seq(turn: TurnState, project: Project, task: Task) -> None:
+    """Take a task, whose spec is to be written anew, out of its order, and give it a new seq."""
     project.queue.withdraw(turn.changes, task)
     task.renumber(turn.state.next_number())
 
@@ -280,9 +282,12 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
     task.timed_out = False
     until = due_at(item.schedule, turn.now.wall)
     # It has run, and is told what to bring along when it runs again: it waits for that as it would have by itself.
-    put_off = task.state != 0 and task.apart and recurring(item.schedule) and until > 0
+    put_off = task.state != 0 and task.apart and recurs_after(item.schedule) is not None and until > 0
+    spec = _spec(item, depth)
+    if task.spec is not None and task.spec.url == item.url:
+        spec = replace(spec, page=as_replaced(item.schedule, task.spec.page))
     project.queue.withdraw(turn.changes, task)
-    task.describe(_spec(item, depth), apart=task.taskid == project.finisher)
+    task.describe(spec, apart=task.taskid == project.finisher)
     task.held_back = put_off
     task.apart = task.apart or put_off
     project.queue.put(turn.changes, task, until)
@@ -296,7 +301,7 @@ def _restart(turn: TurnState, project: Project, task: Task, item: NewTask, depth
 
 def _begin_again(turn: TurnState, project: Project, task: Task) -> None:
     project.totals.new += 1
-    _give_seq(turn, project, task)
+    give_seq(turn, project, task)
 
 
 def _defer(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
@@ -328,6 +333,17 @@ _CHANGES: Final[Mapping[NewOutcome, _Change]] = {
 def _spec(item: NewTask, depth: int) -> Spec:
     # A Raw keeps the whole frame that it came in alive, so the body is copied out, once.
     return Spec(item.url, item.schedule, item.body.copy(), depth)
+
+
+def _need_page(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> None:
+    """Look up what is known of the page of a task that the item may replace."""
+    if not item.schedule.force_update:
+        return
+    task = project.queue.tasks.get(item.taskid)
+    if task is None:
+        wanted.whole.append(TaskRef(project.number, item.taskid))
+    else:
+        turn.ask(task)
 
 
 def _kept_until_later(item: NewTask, now: Now) -> NewTask:

@@ -12,6 +12,7 @@ it ended is known. ``merges`` and ``restarts`` tell when a plain new-task merges
 
 from __future__ import annotations
 
+from taskqueue.core.parts.recrawl_interval import good_for
 from taskqueue.core.tasks.task import BLOCKED, CANCELLED, DELAYED, PROCESSING, WAITING, Task
 from taskqueue.protocol.fields import Schedule, Wall
 from taskqueue.protocol.replies import NewOutcome
@@ -59,7 +60,8 @@ def restarts(task: Task, schedule: Schedule, now: Wall) -> bool:
         return True
     if schedule.itag and schedule.itag != task.itag:
         return True
-    return schedule.age is not None and task.lastcrawltime + schedule.age < now
+    age = good_for(schedule)
+    return age is not None and task.lastcrawltime + age < now
 
 
 def _decide_cancel(task: Task | None, schedule: Schedule) -> NewOutcome:

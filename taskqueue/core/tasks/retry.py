@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from taskqueue.core.parts.recrawl_interval import good_for, recurs_after
 from taskqueue.core.settings.settings import Settings
+from taskqueue.core.tasks.task import Spec
 from taskqueue.protocol.fields import Schedule
 
 
@@ -27,21 +29,23 @@ class Retry(NamedTuple):
     counts: bool
 
 
-def after_failure(schedule: Schedule, settings: Settings, retried: int) -> Retry | None:
+def after_failure(spec: Spec, settings: Settings, retried: int) -> Retry | None:
     """The next attempt of a task that has failed ``retried`` times before; None: it is over."""
+    schedule = spec.schedule
     table = settings.retry_delay
     if not gives_up(schedule, settings, retried + 1):
         delay = table[min(retried, len(table) - 1)]
-    elif recurring(schedule):
+    elif recurs_after(schedule) is not None:
         delay = table[-1]
     else:
         return None
-    return Retry(delay if schedule.age is None else min(delay, schedule.age), True)
+    age = good_for(schedule, spec.page)
+    return Retry(delay if age is None else min(delay, age), True)
 
 
-def after_timeout(schedule: Schedule, settings: Settings, retried: int, *, timed_out: bool) -> Retry | None:
+def after_timeout(spec: Spec, settings: Settings, retried: int, *, timed_out: bool) -> Retry | None:
     """The next attempt of a task whose lease ran out; ``timed_out``: the attempt before had run out, too."""
-    retry = after_failure(schedule, settings, retried)
+    retry = after_failure(spec, settings, retried)
     if retry is None or timed_out:
         return retry
     return Retry(0.0, True)
@@ -50,8 +54,3 @@ def after_timeout(schedule: Schedule, settings: Settings, retried: int, *, timed
 def gives_up(schedule: Schedule, settings: Settings, failures: int) -> bool:
     """Whether so many failures exhaust the task's retries."""
     return failures > (settings.retries if schedule.retries is None else schedule.retries)
-
-
-def recurring(schedule: Schedule) -> bool:
-    """Whether the task repeats for ever, and so is never over by itself."""
-    return schedule.auto_recrawl and schedule.age is not None

@@ -33,6 +33,7 @@ from typing import Final, get_args
 
 from msgspec import Raw, Struct
 
+from taskqueue.core.parts.recrawl_interval import PageFacts, facts_bytes
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.links import Links
 from taskqueue.protocol.choices import LiveState, OverState
@@ -85,13 +86,15 @@ TASK_BYTES: Final = 512
 class Spec(Struct, frozen=True, gc=False):
     """What the producer sent: stored as it came, written once for each seq, read when a hollow task needs it.
 
-    ``depth`` counts the follow-ups between it and a task that was pushed by itself.
+    Two things are not the producer's: ``depth`` counts the follow-ups between it and a task that was pushed by itself,
+    ``page`` is what is known of the page of a task with ``recrawl``, from its first success on.
     """
 
     url: str
     schedule: Schedule
     body: Raw
     depth: int = 0
+    page: PageFacts | None = None
 
 
 NO_SPEC: Final = Spec("", PLAIN, NIL)
@@ -200,6 +203,11 @@ class Task(Struct, gc=False, eq=False):
         self.spec = spec
         self.spec_changed = True
 
+    def know_page(self, spec: Spec) -> None:
+        """Store the spec anew, which tells more of its page; the task is in no order at the moment."""
+        self.size = size_of(spec)
+        self.write_anew(spec)
+
     def tie(self, links: Links) -> None:
         """Give the task these links."""
         self.links = links
@@ -291,6 +299,8 @@ def deferred_bytes(update: NewTask) -> int:
 
 def size_of(spec: Spec) -> int:
     """Approximate bytes of a task with this spec in memory."""
+    if spec.page is not None:
+        return TASK_BYTES + len(spec.url) + len(spec.body) + facts_bytes(spec.page)
     return TASK_BYTES + len(spec.url) + len(spec.body)
 
 

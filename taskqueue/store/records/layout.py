@@ -5,7 +5,7 @@
 | meta | name | format, epoch, boot id, clean flag, secret, numbers for the next project and log entry; drained names |
 | projects | project | ProjectRecord |
 | ids | project, taskid | record |
-| specs | project, seq | taskid, url, schedule, body |
+| specs | project, seq | taskid, url, schedule, body, depth, what is known of the page |
 | ready, delayed, blocked | project, place | record |
 | leases | project, place | record, taskid, session, number, deadline, selected_at |
 | success | project, place | 0xff, length of the taskid (1 byte), taskid, seconds (float), fetcher of the last attempt |
@@ -33,14 +33,14 @@
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
 do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The upper
-four bits of a record's ``retried`` are the task's crashes; 0x10 of its state says that it has a result. The depth of a
-spec and the check of a lease stand at the end and are left out where they are 0. A child or a parent is its project,
-the length of its taskid (1 byte), its taskid. A record has links, and ids have tasks that are awaited: see
+four bits of a record's ``retried`` are the task's crashes; 0x10 of its state says that it has a result. What
+follows the body of a spec, and the check of a lease, are left out where they say nothing. A child or a parent is its
+project, the length of its taskid (1 byte), its taskid. A record has links, and ids have tasks that are awaited: see
 ``link_bytes``.
 
 Rules:
 1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
-   record.
+   record. Only that of a task with ``recrawl`` is written anew with each success, under a new seq.
 2. While a task is processing, its record in ``leases`` is true and the one in ``ids`` may be that from before
    the hand-out. Its seq, its attempts, and that it is live, are always true in ``ids``. If it was handed out in the
    very turn that made it, ``ids`` doesn't have it at all yet (it is *unlisted*). This saves two writes a task.
@@ -61,6 +61,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.history import ALL, DroppedSlices
+from taskqueue.core.parts.recrawl_interval import PageFacts
 from taskqueue.core.parts.windows import CountersRecord
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import Failure
@@ -303,6 +304,7 @@ class _SpecValue(Struct, array_like=True, gc=False):
     schedule: Schedule
     body: Raw
     depth: int = 0
+    page: PageFacts | None = None
 
 
 class _LeaseValue(Struct, array_like=True, gc=False):
@@ -344,13 +346,15 @@ decode_slice: Final = Decoder(tuple[int, int, int, int, int, int, int]).decode
 def encode_spec(taskid: str, spec: Spec) -> bytes:
     """A value of SPECS."""
     value = (taskid, spec.url, spec.schedule, spec.body)
+    if spec.page is not None:
+        return encode((*value, spec.depth, spec.page))
     return encode((*value, spec.depth) if spec.depth else value)
 
 
 def decode_spec(value: bytes) -> tuple[str, Spec]:
     """Taskid and spec."""
     kept = _decode_spec(value)
-    return kept.taskid, Spec(kept.url, kept.schedule, kept.body, kept.depth)
+    return kept.taskid, Spec(kept.url, kept.schedule, kept.body, kept.depth, kept.page)
 
 
 def fill(task: Task, spec: Spec) -> None:

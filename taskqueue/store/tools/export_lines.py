@@ -1,6 +1,6 @@
 """The fields of an export, as lines of JSON; ``export_formats`` has the same in MessagePack.
 
-    {"taskqueue": 4, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
+    {"taskqueue": 5, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
     {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
     {"history": "hour", "at": 1700000000, "projects": {"news": [5, 4, 4, 0, 0, 0]}} events of an hour, or a minute
     {"tasks": 20311}                                                                last: the number of tasks
@@ -26,6 +26,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder as JsonDecoder
 
 from taskqueue.core.parts.counts import EventTotals
+from taskqueue.core.parts.recrawl_interval import PageFacts
 from taskqueue.core.settings.description import described
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.records import CronRecord, PauseRecord
@@ -44,11 +45,13 @@ from taskqueue.protocol.fields import (
 )
 from taskqueue.store.tools.edge_lines import ParentLines
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Version of the fields."""
 
-READABLE: Final = (1, 2, 3, VERSION)
-"""Versions that can be imported; 1 had no history of events, 2 no results of tasks, 3 no edges between them."""
+READABLE: Final = (1, 2, 3, 4, VERSION)
+"""Versions that can be imported; 1 had no history of events, 2 no results of tasks, 3 no edges between them, 4
+nothing of their pages.
+"""
 
 PACKED: Final = "$msgpack"
 INF: Final = "inf"
@@ -126,6 +129,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         bare: finished, and its url, body and result have been deleted.
         result: of its last success.
         parents: tasks that it waits for, or did; those of the deferred update, if there is one.
+        page: interval, etag, last_modified and content_hash of its page; None: nothing is known of it.
     """
 
     project: ProjectName
@@ -149,6 +153,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     result: Raw = ABSENT
     parents: ParentLines = []
     on_parent_failure: ParentFailure = "fail"
+    page: PageFacts | None = None
 
 
 Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]

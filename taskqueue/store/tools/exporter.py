@@ -209,7 +209,8 @@ def task_line(project: str, task: Task, result: bytes | Raw, parents: list[Paren
     if spec is None:
         return line
     body = form.to_value(spec.body)
-    return msgspec.structs.replace(line, url=spec.url, schedule=spec.schedule, depth=spec.depth, body=body)
+    said = {"url": spec.url, "schedule": spec.schedule, "depth": spec.depth, "body": body, "page": spec.page}
+    return msgspec.structs.replace(line, **said)
 
 
 def _deferred_line(task: Task, form: ExportFormat) -> DeferredLine | None:

@@ -23,6 +23,7 @@ from typing import Final, Literal, NoReturn, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from taskqueue.core.parts.recrawl_interval import as_replaced
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.layer_size import check_size
 from taskqueue.core.settings.settings import check, merge
@@ -338,7 +339,7 @@ def _task(line: TaskLine, project: int, seq: int, form: ExportFormat, *, has_res
         retried=line.retried, lastcrawltime=line.lastcrawltime, held_back=line.held_back, timed_out=line.timed_out,
         apart=line.apart, itag=line.itag, bare=line.bare, has_result=has_result,
     )  # fmt: skip
-    task.spec = None if line.bare else Spec(line.url, line.schedule, form.to_msgpack(line.body), line.depth)
+    task.spec = None if line.bare else Spec(line.url, line.schedule, form.to_msgpack(line.body), line.depth, line.page)
     if line.deferred is not None and task.state == PROCESSING:
         _apply_deferred(task, line, form)
     elif task.state == PROCESSING:
@@ -371,7 +372,8 @@ def _apply_deferred(task: Task, line: TaskLine, form: ExportFormat) -> None:
     if deferred is None:
         return
     schedule = deferred.schedule
-    task.spec = Spec(deferred.url, schedule, form.to_msgpack(deferred.body), line.depth)
+    page = as_replaced(schedule, line.page) if deferred.url == line.url else None
+    task.spec = Spec(deferred.url, schedule, form.to_msgpack(deferred.body), line.depth, page)
     task.priority, task.itag, task.exetime = schedule.priority, schedule.itag or "", schedule.exetime
     task.retried, task.held_back, task.timed_out = 0, False, False
     task.state = DELAYED if schedule.exetime else READY

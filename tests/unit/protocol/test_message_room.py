@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.msgpack import encode
 
-from taskqueue.protocol.fields import Assignment, Schedule, Token
+from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, Assignment, Schedule, Token
 from taskqueue.protocol.message_room import (
+    VALIDATORS_BYTES,
     assignment_bytes,
     attempt_bytes,
     fetch_bytes,
@@ -29,18 +30,31 @@ LONGEST = 2**63 - 1
 TEXTS = st.text(st.sampled_from("a\u00e9\u6f22\U0001f600"), max_size=128)
 
 
-def assignment(url: str, taskid: str = "t", itag: str = "", body: bytes = b"\xc0") -> Assignment:
+def assignment(
+    url: str, taskid: str = "t", itag: str = "", body: bytes = b"\xc0", validators: tuple[str, str, str] = ("", "", "")
+) -> Assignment:
     schedule = Schedule(
         priority=-(2**31), exetime=1.5, retries=2**31 - 1, age=1.5, itag=itag or None, auto_recrawl=True, timeout=1.5
     )
-    return Assignment("p" * 64, taskid, url, Token(LONGEST), 1.5, Raw(body), 2**31 - 1, 1.5, schedule)
+    return Assignment(
+        "p" * 64, taskid, url, Token(LONGEST), 1.5, Raw(body), 2**31 - 1, 1.5, schedule, 1.5, 1.5, *validators
+    )
 
 
-@given(TEXTS, TEXTS, TEXTS)
-def test_a_task_that_is_handed_out_takes_no_more_than_is_told(url: str, taskid: str, itag: str) -> None:
-    task = assignment(url, taskid, itag)
+@given(TEXTS, TEXTS, TEXTS, st.tuples(TEXTS, TEXTS, TEXTS))
+def test_a_task_that_is_handed_out_takes_no_more_than_is_told(
+    url: str, taskid: str, itag: str, validators: tuple[str, str, str]
+) -> None:
+    task = assignment(url, taskid, itag, validators=validators)
 
     assert len(encode(task)) <= assignment_bytes(task)
+
+
+@given(st.text(st.sampled_from("a\u00e9\U0001f600"), min_size=1, max_size=MAX_VALIDATOR_CHARS))
+def test_what_is_known_of_a_page_takes_no_more_than_is_told(said: str) -> None:
+    plain, told = assignment("u"), assignment("u", validators=(said, said, said))
+
+    assert len(encode(told)) - len(encode(plain)) <= VALIDATORS_BYTES
 
 
 @given(TEXTS)

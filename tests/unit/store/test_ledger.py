@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from taskqueue.core.parts.counts import EventTotals, TaskCounts
 from taskqueue.core.parts.pseudonyms import SECRET_BYTES
+from taskqueue.core.parts.recrawl_interval import PageFacts
 from taskqueue.core.parts.windows import Counters
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef, TaskRef  # fmt: skip
@@ -43,7 +44,7 @@ from taskqueue.core.tasks.task import (
     time_key,
 )  # fmt: skip
 from taskqueue.errors import Corrupt, Fenced
-from taskqueue.protocol.fields import NIL, Boot, NewTask, Schedule, Token, Wall
+from taskqueue.protocol.fields import NIL, Boot, NewTask, Recrawl, Schedule, Token, Wall
 from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.store.contract import Batch, Store
@@ -289,6 +290,15 @@ def test_the_depth_of_a_task_is_kept(ledger: Ledger, depth: int) -> None:
     keep_new(ledger, ready("a", 1, of=Spec("http://site/a", Schedule(), BODY, depth)))
 
     assert ledger.find(Needs(specs=[SpecRef(P, 1)])).specs[SpecRef(P, 1)].depth == depth
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_what_is_known_of_a_page_is_kept(ledger: Ledger, depth: int) -> None:
+    page = PageFacts(3600.5, '"1"', "Tue, 14 Nov 2023 22:13:20 GMT", "d2e3")
+    keep_new(ledger, ready("a", 1, of=Spec("http://site/a", Schedule(recrawl=Recrawl(1, 9)), BODY, depth, page)))
+
+    found = ledger.find(Needs(specs=[SpecRef(P, 1)])).specs[SpecRef(P, 1)]
+    assert (found.depth, found.page, found.schedule.recrawl) == (depth, page, Recrawl(1, 9))
 
 
 def test_what_is_usually_nothing_takes_no_room() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.recrawl import decide, due_at
-from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, recurring
-from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
-from taskqueue.protocol.fields import Schedule, Wall
+from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout
+from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, NO_SPEC, PROCESSING, READY, SUCCESS, Spec, Task
+from taskqueue.protocol.fields import NIL, Schedule, Wall
 
 NOW = Wall(1_000_000.0)
 FORCE: dict[str, Any] = {"force_update": True}
@@ -93,7 +93,7 @@ RECURRING: dict[str, Any] = {"auto_recrawl": True, "age": 7200.0}
     ],
 )
 def test_what_a_failure_leads_to(schedule: dict[str, Any], retried: int, expected: Retry | None) -> None:
-    assert after_failure(Schedule(**schedule), Settings(), retried) == expected
+    assert after_failure(Spec("", Schedule(**schedule), NIL), Settings(), retried) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,4 @@ def test_what_a_failure_leads_to(schedule: dict[str, Any], retried: int, expecte
     [(False, 0, Retry(0.0, True)), (False, 3, None), (True, 1, Retry(3600.0, True)), (True, 3, None)],
 )
 def test_what_a_lease_that_ran_out_leads_to(timed_out: bool, retried: int, expected: Retry | None) -> None:
-    assert after_timeout(Schedule(), Settings(), retried, timed_out=timed_out) == expected
-
-
-def test_a_task_recurs_only_with_an_age() -> None:
-    assert [recurring(Schedule(**each)) for each in (RECURRING, {"auto_recrawl": True}, {"age": 9.0})] == [
-        True, False, False,
-    ]  # fmt: skip
+    assert after_timeout(NO_SPEC, Settings(), retried, timed_out=timed_out) == expected

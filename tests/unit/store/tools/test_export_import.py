@@ -84,7 +84,7 @@ def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: 
     lines = exported(crawl.path)
 
     first = json.loads(lines[0])
-    assert first["taskqueue"] == 4
+    assert first["taskqueue"] == 5
     assert [project["name"] for project in first["projects"]] == ["news", "empty"]
     assert first["projects"][0]["state"] == "paused"
     assert json.loads(lines[-1]) == {"tasks": 9}
@@ -246,6 +246,34 @@ def test_what_was_deferred_takes_effect_when_it_is_moved(crawl: Crawl, tmp_path:
     assert (row["url"], row["priority"], "deferred" in row) == ("http://site/other", 9, False)
 
 
+@pytest.mark.parametrize("form", [JSON, MESSAGEPACK])
+def test_what_is_known_of_a_page_is_moved_with_its_task(tmp_path: Path, form: ExportFormat) -> None:
+    row = {
+        "project": "news", "taskid": "a", "state": "delayed", "exetime": 1.8e9, "held_back": True,
+        "url": "http://site/", "schedule": {"recrawl": {"min": 3600.0, "max": 86400.0}},
+        "page": [7200.0, '"1"', "", "d2e3"],
+    }  # fmt: skip
+    brought(tmp_path / "second", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
+
+    brought(tmp_path / "third", exported(tmp_path / "second", form=form), form=form)
+
+    assert tasks(exported(tmp_path / "third"))["a"] == row
+
+
+@pytest.mark.parametrize(("url", "page"), [("http://site/", [7200.0, "", "", ""]), ("http://other/", None)])
+def test_what_was_deferred_keeps_the_interval_of_the_same_page(
+    tmp_path: Path, url: str, page: list[object] | None
+) -> None:
+    schedule = {"recrawl": {"min": 3600.0, "max": 86400.0}}
+    row = {
+        "project": "news", "taskid": "a", "state": "processing", "url": "http://site/", "schedule": schedule,
+        "page": [7200.0, '"1"', "", "d2e3"], "deferred": {"url": url, "schedule": schedule | {"force_update": True}},
+    }  # fmt: skip
+    brought(tmp_path / "new", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
+
+    assert tasks(exported(tmp_path / "new"))["a"].get("page") == page
+
+
 def test_tasks_that_are_equal_stay_first_in_first_out(tmp_path: Path) -> None:
     brought(tmp_path / "new", many(20))
 
@@ -375,6 +403,8 @@ def test_a_line_that_is_none_is_named_by_its_number(tmp_path: Path, line: bytes,
         ("ended_at", -1),
         ("taskid", "ü" * 65),
         ("deferred", {"url": ""}),
+        ("page", [0.0]),
+        ("page", [60.0, "e" * 257]),
     ],
 )
 def test_a_value_that_no_task_can_have_is_named_by_its_line(tmp_path: Path, field: str, value: object) -> None:
@@ -435,7 +465,7 @@ def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Cr
     ("first", "says"),
     [
         (b'{"url":"http://site/"}', "line 1: no export begins like this"),
-        (b'{"taskqueue":9,"projects":[]}', "line 1: these are lines of version 9; known here are 1 to 4"),
+        (b'{"taskqueue":9,"projects":[]}', "line 1: these are lines of version 9; known here are 1 to 5"),
     ],
 )
 def test_what_is_no_export_is_refused(tmp_path: Path, first: bytes, says: str) -> None:
