@@ -284,7 +284,7 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
     # It has run, and is told what to bring along when it runs again: it waits for that as it would have by itself.
     put_off = task.state != 0 and task.apart and recurs_after(item.schedule) is not None and until > 0
     spec = _spec(item, depth)
-    if task.spec is not None and task.spec.url == item.url:
+    if item.schedule.force_update and task.spec is not None and task.spec.url == item.url:
         spec = replace(spec, page=as_replaced(item.schedule, task.spec.page))
     project.queue.withdraw(turn.changes, task)
     task.describe(spec, apart=task.taskid == project.finisher)

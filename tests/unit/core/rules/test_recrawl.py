@@ -281,6 +281,20 @@ def test_with_another_url_nothing_is_known_of_the_page(world: World) -> None:
     assert interval_of(world, fetcher) == 1
 
 
+@pytest.mark.parametrize("in_one_turn", [True, False])
+def test_a_link_that_restarts_it_begins_at_the_first_interval(world: World, in_one_turn: bool) -> None:
+    fetcher = recrawled(world)
+    fetcher.done("a", fetched=Fetched(changed=False))
+    take_again(world, fetcher)
+    failed = fetcher.answers(fetcher.finished("a", ok=False, retry=False))
+    link = world.new_tasks("news", task("a", recrawl=BOUNDS, itag="v2"))
+
+    for requests in [(failed, link)] if in_one_turn else [(failed,), (link,)]:
+        world.turn(*requests)
+    fetcher.hello()
+    assert interval_of(world, fetcher) == 1
+
+
 def test_force_update_without_recrawl_ends_it(world: World) -> None:
     fetcher = recrawled(world)
     fetcher.done("a")
