@@ -63,6 +63,15 @@ class Head:
             self.heap = list(self.entries)
             heapify(self.heap)
 
+    @property
+    def is_partial(self) -> bool:
+        """There are further entries in the store."""
+        return self.floor != NO_FLOOR
+
+    def holds(self, task: Task) -> bool:
+        """Whether the task is here, at its key."""
+        return self.entries.get(task.key) is task
+
     def first(self) -> Task | None:
         """The task with the smallest key; None if the head is empty."""
         heap, entries = self.heap, self.entries

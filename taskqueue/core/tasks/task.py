@@ -3,7 +3,7 @@
 A task is in exactly one state, and each state is an order with integer keys, so that the first of an order is its
 smallest key, in memory and (as 16 big-endian bytes) in the store:
 
-    ready       priority, then seq        larger priorities first, then first in first out
+    ready       slot, priority, then seq  larger priorities first, then first in first out
     delayed     due time, then seq
     blocked     seq                       it waits for other tasks: see ``links``
     processing  seq
@@ -62,6 +62,8 @@ OVER: Final = tuple(map(STATE_NAMES.index, get_args(OverState)))
 
 PRIORITY_TOP: Final = 2**31 - 1
 SEQ_BITS: Final = 64
+SLOT_SHIFT: Final = 96
+"""Above this bit of the place of a ready task lies the number of its slot; 0: its project is not divided."""
 KEY_BYTES: Final = 16
 NO_FLOOR: Final = 1 << (8 * KEY_BYTES)
 """Above every key: an order without a floor is in memory completely."""
@@ -122,6 +124,10 @@ class Lease(Struct, gc=False):
     check: int = 0
     links: Links | None = None
 
+    def put_off(self, seconds: float) -> None:
+        """The task is to be started so many seconds later."""
+        self.deadline = Boot(self.deadline + seconds)
+
     def defer_edges(self, links: Links | None) -> None:
         """Keep the edges of the deferred update; None: it has none."""
         self.links = links
@@ -154,6 +160,8 @@ class Task(Struct, gc=False, eq=False):
             ``suspects``.
         has_result: its last success gave a result, which lies apart, by taskid: a restart leaves it where it is.
         links: what ties it to other tasks; None: nothing.
+        slot: number of the slot that it belongs to, in some division of its project; 0: of none.
+        throttled: how often in a row its host has asked for a pause instead of answering.
     """
 
     project: int
@@ -186,6 +194,8 @@ class Task(Struct, gc=False, eq=False):
     crashes: int = 0
     has_result: bool = False
     links: Links | None = None
+    slot: int = 0
+    throttled: int = 0
 
     def describe(self, spec: Spec, *, apart: bool) -> None:
         """Apply a spec to the task, which is in no order at the moment."""
@@ -211,6 +221,14 @@ class Task(Struct, gc=False, eq=False):
     def tie(self, links: Links) -> None:
         """Give the task these links."""
         self.links = links
+
+    def enter_slot(self, slot: int) -> None:
+        """The task, which is in no order at the moment, belongs to the slot of this number."""
+        self.slot = slot
+
+    def note_throttled(self, times: int) -> None:
+        """So often in a row its host has asked for a pause."""
+        self.throttled = times
 
     def renumber(self, seq: int) -> None:
         """Give the task, which is in no order at the moment, another seq."""

@@ -1,0 +1,330 @@
+"""The slots of a project that are in memory: where each waits, and when it goes on.
+
+    ready      slots that may go, by their best task
+    waiting    slots that may not go yet, by when they may
+    parked     slots with as many leases as they may have, or whose next tasks are to be read
+
+A slot is in one of these places. It leaves memory when it has neither ready tasks nor leases, and its window is over;
+what is longer than that, its record keeps: see ``slot_queue`` for what memory holds, and ``slot`` for the pace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import nsmallest
+from math import inf
+from typing import Final
+
+from taskqueue.core.settings.slot_pace import SlotPace
+from taskqueue.core.tasks.heads import Head
+from taskqueue.core.tasks.slots.slot import LONG_WINDOW, SECOND, Slot, SlotClock
+from taskqueue.core.tasks.slots.slot_entries import SlotEntries
+from taskqueue.core.tasks.slots.slot_heap import SlotHeap
+from taskqueue.core.tasks.slots.slot_records import NUMBER_BITS, SlotRecord, SlotWrites
+from taskqueue.core.tasks.task import NO_FLOOR, SLOT_SHIFT
+
+PaceOf = Callable[[SlotRecord], SlotPace]
+
+FRONT_SLOTS: Final = 512
+"""Fewer ready slots than this in memory are few."""
+
+FIRST_TASKS: Final = 8
+"""Tasks with which a slot comes to memory; each further read has twice as many."""
+
+LONG_AGO: Final = -(1 << 62)
+
+_BEST_MASK: Final = (1 << SLOT_SHIFT) - 1
+
+
+def entry_of(key: int) -> int:
+    """The entry, by best task, of a slot whose best task has this place."""
+    return (key & _BEST_MASK) << NUMBER_BITS | key >> SLOT_SHIFT
+
+
+class SlotTable:
+    """The slots of one project.
+
+    Args:
+        project: its number.
+        pace_of: the pace of a slot with this record.
+        division: first number of the division in force.
+        next_number: of the next new slot.
+        most: slots in memory, at most, besides those of which tasks are run.
+
+    Attributes:
+        since: boot-clock ticks at which the daemon started, or the division began: what was handed out before
+            is not known, so no slot goes on before its window, of a minute at most, has passed.
+        by_number, by_name: slots in memory.
+        leases: by number, how many tasks of a slot are handed out, in memory or not.
+        entries: its slots in the store.
+        dry: slots whose next tasks are to be read, by number.
+        is_moving: there may be ready tasks of former divisions.
+        tight: memory was too small, so that nothing is read before it is needed.
+    """
+
+    __slots__ = (
+        "_clock", "_in_front", "_new", "_pace_of", "_ready", "_waiting", "by_name", "by_number", "division", "dry",
+        "entries", "is_moving", "leases", "most", "next_number", "since", "tight",
+    )  # fmt: skip
+
+    def __init__(
+        self, project: int, clock: SlotClock, pace_of: PaceOf, division: int, next_number: int, most: int
+    ) -> None:
+        self._clock = clock
+        self._pace_of = pace_of
+        self.division = division
+        self.next_number = next_number
+        self.most = most
+        self.since = LONG_AGO
+        self.by_number: dict[int, Slot] = {}
+        self.by_name: dict[str, Slot] = {}
+        self.leases: dict[int, int] = {}
+        self.entries = SlotEntries(project, division)
+        self.dry: dict[int, Slot] = {}
+        self.is_moving = False
+        self.tight = False
+        self._ready = SlotHeap("ready", self.by_number)
+        self._waiting = SlotHeap("waiting", self.by_number)
+        self._in_front = 0
+        self._new: dict[str, int] = {}
+
+    # ------------------------------------------------------------------------------------ hand-outs
+
+    def lend(self, number: int) -> float:
+        """The task that was popped is handed out; returns for how many seconds it is not to be started."""
+        slot = self.by_number[number]
+        wait = slot.begin(self._clock)
+        self.leases[number] = slot.leases
+        if slot.due - self._clock.begun > LONG_WINDOW:
+            self.keep(slot)
+        self.put(slot)
+        return wait / SECOND
+
+    def give_back(self, number: int) -> None:
+        """A lease of the slot has ended."""
+        if number not in self.leases:
+            return  # of a former division
+        self.leases[number] -= 1
+        if not self.leases[number]:
+            del self.leases[number]
+        slot = self.by_number.get(number)
+        if slot is not None:
+            slot.leases -= 1
+            self.put(slot)
+
+    def restore_lease(self, number: int) -> None:
+        """A task of the slot was handed out before the start."""
+        if number >= self.division:
+            self.leases[number] = self.leases.get(number, 0) + 1
+
+    def began(self, number: int, seconds_ago: float) -> None:
+        """A task of the slot that is reported now was begun so many seconds ago."""
+        slot = self.by_number.get(number)
+        if slot is not None:
+            slot.began_at(self._clock.begun - int(seconds_ago * SECOND))
+            self.put(slot)
+
+    def advance(self, budget: int) -> int:
+        """Move slots whose time has come, ``budget`` at most; returns how many."""
+        moved = 0
+        while moved < budget and (slot := self._waiting.first()) is not None:
+            if slot.mark >> NUMBER_BITS > self._clock.now:
+                break
+            self.put(slot)
+            moved += 1
+        return moved
+
+    def next_at(self) -> float:
+        """When the next slot may go on, or the next ones are to be read, in boot-clock seconds; inf: never."""
+        slot = self._waiting.first()
+        times = [] if slot is None else [slot.mark >> NUMBER_BITS]
+        if self.entries.time_floor != NO_FLOOR:
+            times.append(self._time_of(self.entries.time_floor))
+        return min(times) / SECOND if times else inf
+
+    # ------------------------------------------------------------------------------------ slots
+
+    def number_of(self, name: str) -> int:
+        """The number of a slot that is in memory, or new in this turn; 0: it is neither."""
+        slot = self.by_name.get(name)
+        return slot.number if slot is not None else self._new.get(name, 0)
+
+    def make(self, record: SlotRecord) -> int:
+        """Make a slot; returns its number."""
+        number = self.next_number
+        self.next_number += 1
+        self._new[record.name] = self.entries.writes.names[record.name] = number
+        self.entries.writes.records[number] = record
+        if self.entries.floor == NO_FLOOR and len(self.by_number) < self.most:
+            self.take_in(number, record, Head())
+        return number
+
+    def changed(self, slot: Slot) -> None:
+        """The record of a slot in memory has changed: keep it, and heed it."""
+        slot.pace = self._pace_of(slot.record)
+        slot.wait_until(self._clock)
+        self.keep(slot)
+        self.put(slot)
+
+    def keep(self, slot: Slot) -> None:
+        """Store the record of a slot, with its window."""
+        slot.record.next_at = self._clock.to_wall(slot.due) if slot.due > self._clock.now else 0.0
+        self.entries.writes.records[slot.number] = slot.record
+
+    def keep_window(self, slot: Slot) -> None:
+        """Store the window of a slot that leaves memory, if it has one, or had."""
+        if slot.due > self._clock.now or slot.record.next_at:
+            self.keep(slot)
+
+    def time_entry(self, slot: Slot) -> int:
+        """The entry by time of a slot that waits."""
+        return (int(self._clock.to_wall(slot.goes_at()) * 1000) + 1) << NUMBER_BITS | slot.number
+
+    def change_paces(self) -> None:
+        """The settings are others now."""
+        for slot in list(self.by_number.values()):
+            slot.pace = self._pace_of(slot.record)
+            self.put(slot)
+
+    def best(self, count: int) -> list[Slot]:
+        """The next ``count`` ready slots, in their order."""
+        ready = (slot for slot in self.by_number.values() if slot.place == "ready")
+        return nsmallest(count, ready, key=lambda slot: slot.mark)
+
+    def clear(self) -> None:
+        """All ready tasks are gone, and all leases have ended; what slots have to wait for stays."""
+        slots = list(self.by_number.values())
+        for slot in slots:
+            slot.head = Head()
+            slot.entry = slot.leases = slot.mark = 0
+            slot.place = "parked"
+        self.leases.clear()
+        self.dry.clear()
+        self.entries.clear()
+        self._in_front = 0
+        self.is_moving = False
+        for slot in slots:
+            self.put(slot)
+
+    def open(self, low: int, time_low: int) -> None:
+        """The slots are those of the store, with these lower bounds of the two orders; the daemon has just started."""
+        self.since = self._clock.begun
+        self.entries.open(low, time_low)
+
+    def begin(self) -> None:
+        """The division begins now."""
+        self.since = self._clock.begun
+
+    def bound(self, most: int) -> None:
+        """From now on at most so many slots in memory, besides those of which tasks are run."""
+        self.most = most
+
+    def is_paced(self, number: int) -> bool:
+        """The slot of this number, which is in memory, has a pace."""
+        pace = self.by_number[number].pace
+        return pace.interval > 0 or pace.most < inf
+
+    def note_old(self, entry: int) -> None:
+        """A ready task that belongs to no slot of this division has this entry."""
+        self.entries.write_old(entry)
+        self.is_moving = True
+
+    def take_moving(self) -> bool:
+        """Whether there are ready tasks of former divisions that were not there at the last call."""
+        is_moving, self.is_moving = self.is_moving, False
+        return is_moving
+
+    def take_writes(self) -> SlotWrites | None:
+        """What is to be written since the last call; None: nothing."""
+        for number in self._new.values():
+            slot = self.by_number.get(number)
+            if slot is not None and slot.place == "parked":
+                self.put(slot)  # no task of it has become ready
+        self._new.clear()
+        writes = self.entries.take()
+        if writes.best or writes.time or writes.old or writes.records or writes.names:
+            return writes
+        return None
+
+    # ------------------------------------------------------------------------------------ what is read
+
+    @property
+    def wants_reads(self) -> bool:
+        """Something of it is to be read for the next turn."""
+        return bool(self.dry or self.entries.wanted) or self.is_low or self.is_time
+
+    @property
+    def is_low(self) -> bool:
+        """The store has more slots, by best task, and few are ready here."""
+        few = 1 if self.tight else max(1, min(FRONT_SLOTS, self.most // 4))
+        return self.entries.floor != NO_FLOOR and self._in_front < few
+
+    @property
+    def is_time(self) -> bool:
+        """Slots that wait in the store may go on."""
+        floor = self.entries.time_floor
+        return floor != NO_FLOOR and self._time_of(floor) <= self._clock.now
+
+    def time_bound(self) -> int:
+        """The entry by time above all that are due now."""
+        return (int(self._clock.to_wall(self._clock.now) * 1000) + 1) << NUMBER_BITS
+
+    # ------------------------------------------------------------------------------------ places
+
+    def first_ready(self) -> Slot | None:
+        """The slot that has the next task, if its head has it still: whoever finds another there ``put``s it anew."""
+        return self._ready.first()
+
+    def take_in(self, number: int, record: SlotRecord, head: Head) -> Slot:
+        slot = Slot(number, record, self._pace_of(record), head)
+        slot.leases = self.leases.get(number, 0)
+        slot.read_tasks = FIRST_TASKS
+        slot.wait_until(self._clock)
+        since = self.since + min(slot.window, LONG_WINDOW)
+        slot.due = max(self._clock.from_wall(record.next_at), since) if record.next_at else since
+        self.by_number[number] = self.by_name[record.name] = slot
+        return slot
+
+    def put(self, slot: Slot) -> None:
+        """Put the slot where it belongs now, or out of memory."""
+        if slot.place == "ready":
+            self._in_front -= 1
+        slot.place = "parked"
+        slot.mark = 0
+        if slot.is_full:
+            return
+        first = slot.head.first()
+        if first is None and slot.head.is_partial:
+            self.dry[slot.number] = slot
+            return
+        at = slot.forgotten_at() if first is None else slot.looks_at()
+        if at > self._clock.now:
+            slot.place = "waiting"
+            slot.mark = at << NUMBER_BITS | slot.number
+            self._waiting.push(slot.mark)
+        elif first is not None:
+            slot.place = "ready"
+            slot.mark = entry_of(first.key)
+            self._in_front += 1
+            self._ready.push(slot.mark)
+        elif not slot.leases:
+            self.forget(slot)
+
+    def forget(self, slot: Slot) -> None:
+        """Know nothing of a slot in memory any more."""
+        if slot.place == "ready":
+            self._in_front -= 1
+        self.entries.delete(slot.entry)
+        self.dry.pop(slot.number, None)
+        del self.by_number[slot.number]
+        del self.by_name[slot.record.name]
+
+    def enter(self, slot: Slot, entry: int) -> None:
+        """The best task of a slot in memory is better than its entry says."""
+        self.entries.delete(slot.entry)
+        slot.entry = entry
+        self.entries.write(entry)
+
+    def _time_of(self, entry: int) -> int:
+        """The time of an entry by time, on the boot clock."""
+        return self._clock.from_wall((entry >> NUMBER_BITS) / 1000)
