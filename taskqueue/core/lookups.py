@@ -24,11 +24,14 @@ from taskqueue.core.rules import (
     memory_limits,
     propagation,
     retention,
+    slot_division,
+    slots,
     sweep,
 )
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs, OrderRef, SpecRef
-from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, READY
+from taskqueue.core.tasks.slots.slot_queue import SlotQueue
+from taskqueue.core.tasks.task import DELAYED, READY
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.requests import (
@@ -48,6 +51,7 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     """Take up what is due in a turn; return what must be looked up for that, for these requests, and for the heads."""
     state = turn.state
     state.release_bodies()
+    state.slot_clock.set(turn.now)
     turn.clears = any(_clears(each) for each in incoming)
     wanted = Needs()
     clock_step.follow(turn)
@@ -61,6 +65,7 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     propagation.need(turn, wanted)
     cycles.need(turn, wanted)
     flow_steps.need(turn, wanted)
+    slot_division.need(turn, wanted)
     for each in incoming:
         _need_for(turn, each, wanted)
     _need_low(state, wanted)
@@ -81,6 +86,8 @@ def absorb(turn: TurnState) -> None:
         state.pending.was_read(project.number)
         project.queue.refill(order.ref.state, order.tasks, end=order.end)
         turn.touch(project)
+    if found.slots or found.slot_pages:
+        slots.absorb(turn)
     if state.pending.swept:
         turn.changes.outdate(state.pending.swept)
     turn.asked.update(state.hollow.take(found.later))
@@ -100,30 +107,34 @@ def _wanted(turn: TurnState) -> list[SpecRef]:
 
 def note_low(state: State, project: Project) -> None:
     """If the project has more tasks in the store and few in memory, have them read for the next turn."""
-    if _low_orders(state, project):
+    divided = project.queue.slots
+    if _low_orders(state, project) or (divided is not None and divided.wants_reads):
         state.pending.read_further(project.number)
 
 
 def _need_low(state: State, wanted: Needs) -> None:
     """The next entries of orders that ran low; one that was filled otherwise meanwhile is dropped from the list."""
     for number in list(state.pending.low):
-        if len(wanted.orders) >= REFILLS_A_TURN:
+        if len(wanted.orders) + len(wanted.slot_pages) >= REFILLS_A_TURN:
             break
-        orders = _low_orders(state, state.projects.by_number[number])
+        project = state.projects.by_number[number]
+        orders = _low_orders(state, project)
         wanted.orders += orders
-        if not orders:
+        if not slots.need_reads(state, project, wanted) and not orders:
             state.pending.was_read(number)
 
 
 def _low_orders(state: State, project: Project) -> list[OrderRef]:
     queue, config = project.queue, state.config
-    if queue.ready.floor == NO_FLOOR and queue.delayed.floor == NO_FLOOR:
+    ready, delayed = queue.ready, queue.delayed
+    heads = [(DELAYED, delayed)] if isinstance(ready, SlotQueue) else [(READY, ready), (DELAYED, delayed)]
+    if not any(head.is_partial for _, head in heads):
         return []
     most = memory_limits.share(state)
     return [
-        OrderRef(project.number, which, queue.head(which).floor, memory_limits.refill_tasks(state, which), most // 2)
-        for which in (READY, DELAYED)
-        if queue.head(which).is_low(config.head_tasks, most)
+        OrderRef(project.number, which, head.floor, memory_limits.refill_tasks(state, which), most // 2)
+        for which, head in heads
+        if head.is_low(config.head_tasks, most)
     ]
 
 

@@ -17,7 +17,7 @@ from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import flows
+from taskqueue.core.rules import flows, slot_division
 from taskqueue.core.rules.registry import add_project, make_project, use_settings
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, check, merge
@@ -33,6 +33,7 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
     """The first turn of a scheduler that starts now, with its state."""
     state = State(loaded, config, environment, timers.due_at)
     state.last_now = now
+    state.slot_clock.set(now)
     turn = TurnState(state, now)
     _load_shared(turn, loaded)
     _load_projects(turn, loaded)
@@ -164,6 +165,7 @@ def configure(turn: TurnState, config: CoreConfig) -> None:
     same_paces = config.buckets == state.config.buckets
     state.config = config
     _configure_shared(turn, config)
+    slot_division.share_memory(state)
     for session in state.sessions.values():
         state.boot_timers.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
         state.boot_timers.note(("forget", session.id), session.heard_at + config.session_timeout)

@@ -36,6 +36,8 @@ from taskqueue.core.tasks.hollow_tasks import HollowTasks
 from taskqueue.core.tasks.memory_usage import MemoryUsage
 from taskqueue.core.tasks.needs import SpecRef
 from taskqueue.core.tasks.records import Loaded
+from taskqueue.core.tasks.slots.slot import SlotClock
+from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import (
     PROCESSING,
     TASK_BYTES,
@@ -49,7 +51,7 @@ NO_PACE: Final = Pace(rate=0.0)
 EPOCH_SHIFT: Final = 44
 """number = epoch (19 bits) | n (44 bits): positive as a signed 64-bit number."""
 
-BootOfProject = Literal["lease", "bucket", "wait", "counters"]
+BootOfProject = Literal["lease", "bucket", "wait", "counters", "slot"]
 WallOfProject = Literal["due", "check", "hours", "project_hold", "retention"]
 OfSession = Literal["silence", "forget", "fetcher_rest"]
 BootKey = (
@@ -91,6 +93,8 @@ class State:
         propagations: what is to be told along the edges of tasks.
         waiting_pushes: pushes that wait until it is known whether they close a cycle.
         flows: all of them.
+        slot_clock: the time of the turn, for slots.
+        divided: slots of the projects that have some, by their numbers.
     """
 
     def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, due_at: DueAt) -> None:
@@ -125,6 +129,8 @@ class State:
         self.waiting_pushes = WaitingPushes()
         self.propagations = PropagationQueue(loaded.first_propagation, loaded.last_propagation)
         self.flows = FlowTable(loaded.next_flow, loaded.flows)
+        self.slot_clock = SlotClock()
+        self.divided: dict[int, SlotTable] = {}
         self._n = Token(loaded.epoch << EPOCH_SHIFT)
 
     # ------------------------------------------------------------------------------------ numbers, projects

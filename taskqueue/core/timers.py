@@ -19,7 +19,7 @@ from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import completion, fetchers, flows, lease_end, statistics
+from taskqueue.core.rules import completion, fetchers, flows, lease_end, slots, statistics
 from taskqueue.core.rules.eligibility import offer
 from taskqueue.core.state import BootKey, State, WallKey
 from taskqueue.core.tasks.task import PROCESSING
@@ -196,7 +196,7 @@ def _forgotten_at(state: State, session: Session) -> float:
 
 def _token_at(project: Project) -> float:
     """When a project that has work will have a token; inf if it hands out nothing anyway."""
-    if project.state not in ("running", "checking") or not len(project.queue.ready):
+    if project.state not in ("running", "checking") or project.queue.ready.first() is None:
         return inf
     return project.bucket.token_at()
 
@@ -262,6 +262,7 @@ TIMERS: Final[Mapping[str, Timer]] = {
     # On the boot clock.
     "lease": _of_project(lambda project: project.queue.processing.next_at(), _expire),
     "bucket": _of_project(_token_at, _offer),
+    "slot": _of_project(slots.next_at, slots.advance),
     "wait": _of_project(lambda project: project.waiters.next_at(), _answer_waiters),
     "counters": _of_project(lambda project: project.save_at, _save),
     "operation": _of(_operation, lambda state, operation: operation.waiters.next_at(), _answer_watchers),

@@ -14,6 +14,7 @@
                 take a step of an operation  and one of what was cleared, and of what is old
                 tell children of ends        whoever waited for these only is ready
                 take a step of a flow        tasks of it are checked, made or ended
+             move tasks to their slots    of projects that are divided otherwise than before
              4. hand out                     fair shares, each project at its pace
              5. settle                       heads trimmed, appointments made, records of what changed
 
@@ -41,6 +42,8 @@ from taskqueue.core.rules import (
     memory_limits,
     propagation,
     retention,
+    slot_division,
+    slots,
     statistics,
     sweep,
 )
@@ -126,6 +129,7 @@ class Turn:
         propagation.step(turn)
         operations.step(turn)
         flow_steps.step(turn)
+        slot_division.step(turn)
         sweep.step(turn)
         retention.step(turn)
         event_history.step(turn)
@@ -163,10 +167,13 @@ def _settle(turn: TurnState) -> None:
         lookups.note_low(state, project)
         completion.note(turn, project)
         statistics.note(turn, project)
+        slots.settle(turn, project)
         writes.projects.append(project.record())
     propagation.settle(turn)
     cycles.settle(turn)
-    memory_limits.relieve(state)
+    for project in memory_limits.relieve(state):
+        slots.settle(turn, project)
+        writes.projects.append(project.record())
     operations.list_leases(turn)
     writes.buckets += [shared.record() for shared in turn.drawn.values()]
     state.left_undone = turn.more or bool(state.waits.late)

@@ -25,9 +25,10 @@ from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.failures import failure_key
 from taskqueue.store.records.flows import add_flows
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import HAS_RESULT, join_links
+from taskqueue.store.records.link_bytes import HAS_RESULT, join_links, join_slot
 from taskqueue.store.records.link_writes import add_links
 from taskqueue.store.records.reruns import add_reruns
+from taskqueue.store.records.slots import add_slots
 
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
@@ -60,6 +61,8 @@ def batch_of(writes: WriteSet) -> Batch:
         add_flows(batch, writes)
     if writes.reruns or writes.dropped_reruns:
         add_reruns(batch, writes)
+    if writes.slots:
+        add_slots(batch, writes.slots)
     if writes.points or writes.slices or writes.dropped_slices:
         _add_points(batch, writes)
     return batch
@@ -92,6 +95,8 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
             record += task.itag.encode()
         if task.links is not None:
             record = join_links(record, size, task.links)
+        if task.slot:
+            record = join_slot(record, size, task)
         if (old_key != key or old_state != state) and old_state:
             delete_place[old_state](project + old_key.to_bytes(KEY_BYTES, "big"))
         has_new_seq = not old_state or old_seq != seq

@@ -36,9 +36,10 @@ from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
+from taskqueue.core.tasks.edge_needs import FoundEdge
 from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.links import RUN, Mark
-from taskqueue.core.tasks.needs import FoundEdge, FoundOrder
+from taskqueue.core.tasks.needs import FoundOrder
 from taskqueue.core.tasks.records import FlowRecord
 from taskqueue.core.tasks.rerun_set import RerunSet
 from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Lease, Task

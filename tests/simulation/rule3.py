@@ -30,7 +30,7 @@ REFILLS: Final = 100
 def compare_with_store(core: Scheduler, ledger: Ledger) -> None:
     """The heads hold exactly the stored entries below their floors, and the counts are those of the store."""
     for project in core._state.projects.by_name.values():
-        for state, order in ((READY, project.queue.ready), (DELAYED, project.queue.delayed)):
+        for state, order in ((READY, _ready(project)), (DELAYED, project.queue.delayed)):
             ref = OrderRef(project.number, state, 0, EVERYTHING, EVERYTHING)
             stored = ledger.find(Needs(orders=[ref])).orders[0].tasks
             below = [task for task in stored if task.key < order.floor]
@@ -71,11 +71,17 @@ def _compare(running: Project, loaded: Project, now: Now) -> None:
     if not isclose(*tokens, abs_tol=1e-6):
         _same(running, "tokens", *tokens)
     for state, fresh, order in (
-        (READY, loaded.queue.ready, running.queue.ready),
+        (READY, _ready(loaded), _ready(running)),
         (DELAYED, loaded.queue.delayed, running.queue.delayed),
     ):
         common = min(len(fresh), len(order))
         _same(running, f"head {state}", _rows(fresh, common), _rows(order, common))
+
+
+def _ready(project: Project) -> Head:
+    """The head of ready tasks of a project without slots."""
+    assert isinstance(project.queue.ready, Head)
+    return project.queue.ready
 
 
 def _end(project: Project, now: Now) -> tuple[Any, ...]:

@@ -8,13 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from taskqueue.core.admin.order_invariants import check_order, check_slots
 from taskqueue.core.parts.bucket import SLACK
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.state import State
 from taskqueue.core.tasks.heads import Head
-from taskqueue.core.tasks.task import DELAYED, NO_FLOOR, PROCESSING, READY, STATE_NAMES, Task, deferred_bytes, ready_key
+from taskqueue.core.tasks.task import (
+    DELAYED,
+    PROCESSING,
+    READY,
+    SLOT_SHIFT,
+    STATE_NAMES,
+    Task,
+    deferred_bytes,
+    ready_key,
+)
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.replies import VerifyReply
 from taskqueue.protocol.requests import Verify
@@ -82,8 +92,12 @@ def _check_project(turn: TurnState, project: Project) -> Iterator[str]:
     for which in () if project.number in turn.dirty else (READY, DELAYED):
         if (held := queue.head(which).bytes) != (counted := state.memory.noted(project.number, which)):
             yield f"its head of {STATE_NAMES[which]} tasks holds {held} bytes, {counted} are counted"
-    yield from _check_order("ready", queue.ready, queue.counts[READY])
-    yield from _check_order("delayed", queue.delayed, queue.counts[DELAYED])
+    if isinstance(queue.ready, Head):
+        # What has still to be moved out of slots is in the store only.
+        yield from check_order("ready", queue.ready, len(queue.ready) if project.is_moving else queue.counts[READY])
+    else:
+        yield from check_slots(project, queue.ready, state.slot_clock)
+    yield from check_order("delayed", queue.delayed, queue.counts[DELAYED])
     if len(queue.processing) != queue.counts[PROCESSING]:
         yield f"{len(queue.processing)} tasks are leased, {queue.counts[PROCESSING]} are counted"
     if min(queue.counts) < 0:
@@ -109,21 +123,6 @@ def _check_sums(project: Project) -> Iterator[str]:
         yield f"{pause.out} checks are counted as being run, {checks} are"
 
 
-def _check_order(name: str, order: Head, count: int) -> Iterator[str]:
-    if order.floor == NO_FLOOR and len(order) != count:
-        yield f"{len(order)} tasks are held as {name}, all there are, but {count} are counted"
-    if len(order) > count:
-        yield f"{len(order)} tasks are held as {name}, but {count} are counted"
-    first = order.first()
-    if first is not None and first.key != min(order.entries):
-        yield f"the first task held as {name} is not the first"
-    if any(key >= order.floor for key in order.entries):
-        yield f"a task held as {name} is not below the floor"
-    held = sum(task.size for task in order.entries.values())
-    if held != order.bytes:
-        yield f"tasks held as {name} take {held} bytes, {order.bytes} are counted"
-
-
 def _check_task(state: State, project: Project, task: Task, is_changed: bool) -> Iterator[str]:
     name = f"task {task.taskid!r} ({STATE_NAMES[task.state]})"
     if task.project != project.number:
@@ -133,7 +132,8 @@ def _check_task(state: State, project: Project, task: Task, is_changed: bool) ->
     if not is_changed and (task.state, task.key) != (task.kept_state, task.kept_key):
         yield f"{name} is not where the store has it"
     if task.state == READY:
-        if project.queue.ready.entries.get(task.key) is not task or task.key != ready_key(task.priority, task.seq):
+        key = ready_key(task.priority, task.seq)
+        if not project.queue.ready.holds(task) or task.key not in (key, key | task.slot << SLOT_SHIFT):
             yield f"{name} is not in its place"
     elif task.state == DELAYED:
         if project.queue.delayed.entries.get(task.key) is not task:

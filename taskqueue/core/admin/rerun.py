@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from taskqueue.core.admin import rerun_reset
 from taskqueue.core.admin.rerun_reset import pass_by, rerun_of
 from taskqueue.core.state import State
+from taskqueue.core.tasks.edge_needs import FoundEdge
 from taskqueue.core.tasks.links import Edge, TaskRef
-from taskqueue.core.tasks.needs import FoundEdge
 from taskqueue.core.tasks.records import OperationProgress, OperationRecord
 from taskqueue.core.tasks.rerun_set import FoundRerun, RerunCursor, RerunMember, RerunRef, RerunSet
 from taskqueue.core.tasks.task import CANCELLED, FAILED, SUCCESS, Task

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import apply_deferred, revive
+from taskqueue.core.tasks.edge_needs import FoundEdges
 from taskqueue.core.tasks.links import SATISFIED, UNSATISFIED, Links, Mark, TaskRef
-from taskqueue.core.tasks.needs import FoundEdges
 from taskqueue.core.tasks.records import OperationProgress, OperationRecord
 from taskqueue.core.tasks.rerun_set import HELD, LEFT, RESET, RerunSet
 from taskqueue.core.tasks.task import CANCELLED, FAILED, HELD_UNTIL, NO_TOKEN, PROCESSING, SUCCESS, Task, is_held

@@ -145,7 +145,7 @@ def _looked_at(request: TaskList, which: int) -> int:
 
 def _low_key(project: Project, state: int) -> int:
     if state == READY:
-        return project.queue.ready.low_key()
+        return 0 if project.queue.slots is not None else project.queue.ready.low_key()
     return project.queue.delayed.low_key() if state == DELAYED else 0
 
 

@@ -12,8 +12,9 @@ from typing import Final
 
 from taskqueue.core.admin.task_requests import result_of
 from taskqueue.core.request_rule import RequestRule, asked
+from taskqueue.core.tasks.edge_needs import ParentsRef
 from taskqueue.core.tasks.links import UNSATISFIED, Links, Mark
-from taskqueue.core.tasks.needs import Needs, ParentsRef, TaskRef
+from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import STATE_NAMES, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected

@@ -21,8 +21,9 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.request_rule import RequestRule, asked
+from taskqueue.core.tasks.edge_needs import EdgesRef
 from taskqueue.core.tasks.links import UNSATISFIED, Links
-from taskqueue.core.tasks.needs import EdgesRef, Needs, TaskRef
+from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import (
     BLOCKED,
     CANCELLED,

@@ -4,18 +4,20 @@ low        an order of theirs is to be read further              until it has be
 swept      what ``clear`` dropped is to be forgotten             page by page, in turns, until nothing is left
 old        something is too old                                  step by step, in turns, until nothing is
 barred     nobody who waits may take their first tasks           until somebody has got a free slot
+moving     tasks are to be moved to slots, or out of them       step by step, in turns, until all are
 finishing  nothing was left to do at the end of a turn           until the next one
 """
 
 from __future__ import annotations
 
 from taskqueue.core.projects.project import Project
+from taskqueue.core.tasks.slots.slot_records import SlotName
 
 
 class PendingWork:
     """Work left for later turns, by project number. The attributes are read-only for others; the module lists them."""
 
-    __slots__ = ("barred", "finishing", "low", "old", "swept")
+    __slots__ = ("barred", "finishing", "low", "moving", "old", "swept")
 
     def __init__(self) -> None:
         self.low: dict[int, None] = {}
@@ -23,6 +25,7 @@ class PendingWork:
         self.old: dict[int, None] = {}
         self.barred: dict[int, Project] = {}
         self.finishing: dict[int, Project] = {}
+        self.moving: dict[int, list[SlotName]] = {}
 
     def read_further(self, number: int) -> None:
         """An order of the project is to be read further."""
@@ -54,6 +57,19 @@ class PendingWork:
         if more:
             self.old[number] = None
 
+    def move(self, number: int) -> None:
+        """Ready tasks of the project are to be moved to the slots that they belong to now."""
+        self.moving.setdefault(number, [])
+
+    def go_on_moving(self, number: int, names: list[SlotName]) -> None:
+        """Another project has its turn; for the next step of this one these names are to be looked up."""
+        del self.moving[number]
+        self.moving[number] = names
+
+    def was_moved(self, number: int) -> None:
+        """All ready tasks of the project are in their slots."""
+        self.moving.pop(number, None)
+
     def bar(self, project: Project) -> None:
         """Nobody who waits may take the project's first tasks."""
         self.barred[project.number] = project
@@ -77,6 +93,7 @@ class PendingWork:
     def forget(self, number: int) -> None:
         """Drop the work of a deleted project; ``finishing`` is checked when it is taken."""
         self.low.pop(number, None)
+        self.moving.pop(number, None)
         self.swept.pop(number, None)
         self.old.pop(number, None)
         self.barred.pop(number, None)

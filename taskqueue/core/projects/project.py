@@ -29,6 +29,8 @@ from taskqueue.core.settings.layer_size import memory_bytes
 from taskqueue.core.settings.settings import Layer, Settings, as_layer, merge
 from taskqueue.core.tasks.records import CronRecord, ProjectRecord
 from taskqueue.core.tasks.retention_keys import keeps_of, lows_of, old_at, packed_lows
+from taskqueue.core.tasks.slots.slot_records import LAST_TIME, TIME_BYTES, DivisionRecord
+from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, OVER
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.errors import Rejected
@@ -78,6 +80,7 @@ class Project:
         shared: its shared bucket; ``virtual`` is its virtual time in it.
         cleared, swept_to: see ``ProjectRecord``.
         linked: it has had edges.
+        division: how it is divided into slots; None: it has never been.
         making: by number, flows that are being checked or made.
         keeps: retention in seconds of success, failed and cancelled; empty: for ever.
         cron, ticks: by job: its record, and when it runs next (unix seconds).
@@ -86,7 +89,7 @@ class Project:
     """
 
     __slots__ = (
-        "armed", "bucket", "bursting", "cleared", "counters", "cron", "fetch", "finished", "finisher",
+        "armed", "bucket", "bursting", "cleared", "counters", "cron", "division", "fetch", "finished", "finisher",
         "has_limits", "holds", "hours", "keeps", "layers", "linked", "making", "name", "number", "overrides",
         "overrides_bytes", "pause", "queue", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals",
         "virtual", "waiters",
@@ -115,6 +118,7 @@ class Project:
         self.cleared = record.cleared
         self.swept_to = record.swept_to
         self.linked = record.linked
+        self.division = record.slots
         self.making: dict[int, Flow] = {}
         self.armed = record.armed
         self.finished = record.finished
@@ -274,7 +278,30 @@ class Project:
             cron=self.cron,
             over_low=packed_lows(self.queue.over_low),
             linked=self.linked,
+            slots=self.division if self.queue.slots is None else self._divided(self.queue.slots),
         )
+
+    def begin_division(self, by: str, number: int) -> DivisionRecord:
+        """Be divided anew: the slots have numbers from ``number`` on."""
+        self.division = DivisionRecord(by, number, number, is_moving=self.is_moving)
+        return self.division
+
+    @property
+    def is_moving(self) -> bool:
+        """Ready tasks of former divisions are still to be moved."""
+        return self.division is not None and self.division.is_moving
+
+    def move_tasks(self, *, is_left: bool) -> None:
+        """There are ready tasks of former divisions to be moved, or none any more."""
+        if self.division is not None:
+            self.division.is_moving = is_left
+
+    def _divided(self, slots: SlotTable) -> DivisionRecord:
+        """How it is divided, as it is now."""
+        division = self.division or self.begin_division(self.settings.slot, slots.division)
+        division.next_slot = slots.next_number
+        division.time_low = min(slots.entries.time_floor, LAST_TIME).to_bytes(TIME_BYTES, "big")
+        return division
 
     def anew(self, record: ProjectRecord, number: int, now: Now) -> Project:
         """A project of another number with the same name, settings, state and pace, and nothing else."""

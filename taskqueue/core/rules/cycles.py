@@ -25,8 +25,9 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.waiting_pushes import WaitingPush
 from taskqueue.core.rules.dependencies import named
 from taskqueue.core.tasks.cycle_search import EDGES_MOST, LaidOver, Page, PlannedEdges
+from taskqueue.core.tasks.edge_needs import FoundEdges, WalkRef
 from taskqueue.core.tasks.links import Edge, Mark
-from taskqueue.core.tasks.needs import FoundEdges, Needs, TaskRef, WalkRef
+from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.recrawl import decide
 from taskqueue.core.tasks.task import Task
 from taskqueue.core.turn_state import TurnState

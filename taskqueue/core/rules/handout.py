@@ -19,6 +19,7 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Interest, Session
 from taskqueue.core.rules.eligibility import allowance, may_give, recall, take_tokens
 from taskqueue.core.rules.memory_limits import await_body, heavy_bytes
+from taskqueue.core.rules.slots import with_pace
 from taskqueue.core.rules.suspects import may_try
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.task import CANCELLED, Lease, Spec, Task
@@ -187,7 +188,7 @@ class HandOut:
                     break
                 continue
             if task.crashes and not may_try(session, task):
-                ready.remove(task)
+                project.queue.stand_aside(task)
                 aside.append(task)
                 if len(aside) == ASIDE_MOST:
                     break
@@ -201,8 +202,7 @@ class HandOut:
             given += 1
             given_bytes += task.size
         self._passed_over = len(aside)
-        for task in aside:
-            ready.add(task)
+        project.queue.come_back(self._turn.changes, aside)
         if given:
             self._room[session.id] = room
             take_tokens(self._turn, project, given)
@@ -221,12 +221,15 @@ class HandOut:
         token = self._state.next_number() ^ session.mask
         while not token or token in leased:  # 0 means none; whatever else is in force keeps its own
             token = self._state.next_number() ^ session.mask
-        project.queue.lease(self._turn.changes, task, token, lease)  # type: ignore[arg-type]  # as of a number: see State.next_number
+        wait = project.queue.lease(self._turn.changes, task, token, lease)  # type: ignore[arg-type]  # as of a number: see State.next_number
         session.leases[task.token] = task
         if task.crashes:
             session.suspects[task.token] = task.crashes
         message = self._messages[session.id]
-        message.tasks.append(as_assignment(project, task, spec, timeout))
+        assignment = as_assignment(project, task, spec, timeout)
+        if task.slot:
+            assignment = with_pace(project, task.slot, assignment, wait)
+        message.tasks.append(assignment)
         if project.fetch is not None and self._fits_beside(project.fetch, spec):
             message.fetch[project.name] = project.fetch
         if task.size > self._heavy_bytes:

@@ -22,7 +22,7 @@ from taskqueue.core.projects.pause import CHECKS
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
-from taskqueue.core.rules import failures
+from taskqueue.core.rules import failures, slots
 from taskqueue.core.rules.push import apply_deferred, give_seq, need_tasks, queue_up, take_batch
 from taskqueue.core.settings.settings import CRASHES_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
@@ -78,6 +78,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
     elif item.ok and (task.state == READY or task.state == DELAYED):
         turn.touch(project)
         task.crashes = 0
+        _note_fetch(project, task, item)
         # Its record by taskid has to tell of this, also if the very turn has it run again, and hands it out.
         task.write_anew(turn.spec_of(task))
         _succeed(turn, project, task, AttemptRecord(turn.now.wall, "success", session.label), item)
@@ -166,6 +167,7 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
     lease = _lease_of(turn, project, task)
     holder = _end_by(turn, session, task, lease)
     task.crashes = 0
+    _note_fetch(project, task, item)
     if item.ok:
         _succeed(turn, project, task, _attempt(now, project, lease, holder, "success"), item)
     else:
@@ -173,6 +175,12 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
         _fail(turn, project, task, item, lease)
     if lease.deferred is not None:
         apply_deferred(turn, project, task, lease, lease.deferred)
+
+
+def _note_fetch(project: Project, task: Task, item: TaskReport) -> None:
+    """Have the task's slot heed how its fetch went."""
+    if task.slot and project.queue.slots is not None and item.fetched is not None:
+        slots.note_fetch(project.queue.slots, task.slot, item.fetched)
 
 
 def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:

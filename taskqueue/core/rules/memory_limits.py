@@ -38,6 +38,9 @@ stopped the loop for 13 to 24 ms, and others that were due meanwhile were late; 
 AWAITED_PART: Final = 4
 """Awaited bodies may take one part in so many of ``memory_bytes``, on top of it."""
 
+SLOT_HEADS: Final = 4
+"""Heads that all slots of a project may take, in bytes."""
+
 RELIEVED_A_TURN: Final = 256
 """Heads examined in one turn because all together are too large."""
 
@@ -46,6 +49,12 @@ def share(state: State) -> int:
     """Bytes that each head may take now."""
     config = state.config
     return min(config.head_bytes, state.memory.share(config.memory_bytes))
+
+
+def _slots_share(state: State) -> int:
+    """Bytes that the ready tasks of a divided project may take: it has as many heads as slots."""
+    config = state.config
+    return min(SLOT_HEADS * config.head_bytes, state.memory.share(config.memory_bytes))
 
 
 def refill_tasks(state: State, which: int) -> int:
@@ -74,16 +83,21 @@ def settle(state: State, project: Project) -> None:
         _trim(state, project, which)
 
 
-def relieve(state: State) -> None:
-    """If all heads together are too large, trim the least recently noted ones."""
+def relieve(state: State) -> list[Project]:
+    """If all heads together are too large, trim the least recently noted ones; returns projects that lost slots."""
     if state.hollow.awaited:
         _give_up_awaited(state)
     memory, most = state.memory, state.config.memory_bytes
+    lost: dict[int, Project] = {}
     if memory.heads <= most:
-        return
+        return []
     for number, which in memory.longest_untouched(RELIEVED_A_TURN):
         if memory.heads > most:
-            _trim(state, state.projects.by_number[number], which)
+            project = state.projects.by_number[number]
+            _trim(state, project, which)
+            if which == READY and project.queue.slots is not None:
+                lost[number] = project
+    return list(lost.values())
 
 
 def _give_up_awaited(state: State) -> None:
@@ -101,7 +115,7 @@ def _give_up_awaited(state: State) -> None:
 
 
 def _trim(state: State, project: Project, which: int) -> None:
-    most = share(state)
+    most = share(state) if which == DELAYED or project.queue.slots is None else _slots_share(state)
     project.queue.trim(which, state.config.head_tasks, most)
     head = project.queue.head(which)
     state.memory.note(project.number, which, head.bytes)

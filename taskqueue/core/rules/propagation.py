@@ -23,6 +23,7 @@ from typing import Final
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import revive
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.edge_needs import FoundEdge, FoundPropagation, PropagationsRef
 from taskqueue.core.tasks.links import (
     FAIL,
     OVERLOOKED,
@@ -36,7 +37,7 @@ from taskqueue.core.tasks.links import (
     Propagation,
     PropagationKind,
 )
-from taskqueue.core.tasks.needs import FoundEdge, FoundPropagation, Needs, PropagationsRef, TaskRef
+from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import BLOCKED, CANCELLED, FAILED, LIVE, NO_TOKEN, SUCCESS, Task
 from taskqueue.core.turn_state import TurnState
 

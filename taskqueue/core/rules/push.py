@@ -14,7 +14,7 @@ from taskqueue.core.parts.recrawl_interval import as_replaced, recurs_after
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
-from taskqueue.core.rules import cycles, dependencies, flows
+from taskqueue.core.rules import cycles, dependencies, flows, slots
 from taskqueue.core.rules.registry import project_for_push
 from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
@@ -82,6 +82,11 @@ def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], want
             turn.gives_parents = True
             if project is not None:
                 dependencies.need(turn, project, item, wanted)
+    if turn.state.divided:
+        for item in items:
+            project = None if item is None else projects.get(item.project or name)
+            if item is not None and project is not None:
+                slots.need_name(turn, project, item.url, item.schedule.slot, wanted)
     if turn.state.flows.active:
         for item in items:
             project = None if item is None else projects.get(item.project or name)
@@ -250,6 +255,8 @@ def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> Task:
         dependencies.arrive(turn, task)
     project.totals.new += 1
     task.describe(_spec(item, depth), apart=task.taskid == project.finisher)
+    if project.queue.slots is not None:
+        task.enter_slot(slots.number_for(turn, project, item.url, item.schedule.slot))
     project.queue.put(turn.changes, task, due_at(item.schedule, turn.now.wall))
     return task
 
@@ -290,6 +297,8 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
     task.describe(spec, apart=task.taskid == project.finisher)
     task.held_back = put_off
     task.apart = task.apart or put_off
+    if project.queue.slots is not None:
+        task.enter_slot(slots.number_for(turn, project, item.url, item.schedule.slot))
     project.queue.put(turn.changes, task, until)
 
 

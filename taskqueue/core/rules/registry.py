@@ -11,7 +11,7 @@ from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.project import Project, new_record
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import flows
+from taskqueue.core.rules import flows, slot_division
 from taskqueue.core.rules.answer_waiters import answer
 from taskqueue.core.settings.jobs import NO_JOBS, CronJob
 from taskqueue.core.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
@@ -159,6 +159,7 @@ def remove_project(turn: TurnState, project: Project) -> None:
     for which in (READY, DELAYED):
         state.memory.note(project.number, which, 0)
     leave_shared(project)
+    slot_division.forget(state, project)
     turn.changes.writes.dropped_projects.append(project.number)
     if project.linked:
         turn.changes.propagate("retired", project.number)
@@ -178,6 +179,7 @@ def _adopt(turn: TurnState, project: Project) -> None:
     """Apply the effects of its settings outside of the project."""
     state = turn.state
     settings = project.settings
+    slot_division.adopt(turn, project)
     state.wall_timers.note(("retention", project.number), project.old_at())
     project.hours = state.environment.hours(settings.active, turn.now.wall)
     project.fetch = state.environment.pack(settings.fetch) if settings.fetch else None

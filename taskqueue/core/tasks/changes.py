@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Raw
 
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.edge_needs import FoundEdge
 from taskqueue.core.tasks.links import Edge, Mark, Propagation, PropagationKind, TaskRef
-from taskqueue.core.tasks.needs import FoundEdge
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, OVER, Task, size_of
 from taskqueue.protocol.fields import NIL

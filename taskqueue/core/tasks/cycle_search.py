@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
+from taskqueue.core.tasks.edge_needs import EdgePlace
 from taskqueue.core.tasks.links import TaskRef
-from taskqueue.core.tasks.needs import EdgePlace
 
 EDGES_MOST: Final = 2_000_000
 """Edges that are looked at for one task; more are too many to know. Each leads to one more task at most, and one that

@@ -18,10 +18,20 @@ from msgspec import Raw, Struct, field
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.history import PointsRef, Row
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.edge_needs import (
+    EdgePlace,
+    EdgesRef,
+    FoundEdges,
+    FoundParents,
+    FoundPropagation,
+    ParentsRef,
+    PropagationsRef,
+    WalkRef,
+)
 from taskqueue.core.tasks.failure import FailuresRef, FoundFailures
-from taskqueue.core.tasks.links import Edge, Mark, Propagation
 from taskqueue.core.tasks.links import TaskRef as TaskRef
 from taskqueue.core.tasks.rerun_set import FoundRerun, RerunRef
+from taskqueue.core.tasks.slots.slot_records import FoundSlot, FoundSlotPage, SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
 from taskqueue.core.tasks.task import Spec, Task
 
@@ -149,108 +159,6 @@ class PageRef(NamedTuple):
     errors: bool
 
 
-class EdgesRef(NamedTuple):
-    """Edges of a task, in the order of the store's keys: to its parents, or to its children.
-
-    Attributes:
-        to_parents: to its parents; if not, to its children.
-        project, taskid: the task; without a taskid all tasks of the project.
-        after: the key of the last edge of the page before; empty: from the first one.
-        limit: number of edges, at most.
-    """
-
-    to_parents: bool
-    project: int
-    taskid: str
-    after: bytes
-    limit: int
-
-
-class FoundEdge(NamedTuple):
-    """An edge with its mark, and its key in the order that was read."""
-
-    edge: Edge
-    mark: Mark
-    key: bytes
-
-
-class FoundEdges(Struct):
-    """Answer to an EdgesRef.
-
-    Attributes:
-        edges: in the order of the keys.
-        end: there are no further ones.
-    """
-
-    edges: list[FoundEdge]
-    end: bool
-
-
-class ParentsRef(NamedTuple):
-    """Edges from a task to its parents, without the first ``skip`` ones, with the results of these.
-
-    Attributes:
-        limit_bytes: the read ends when these results come to it, but not before the first edge.
-    """
-
-    project: int
-    taskid: str
-    skip: int
-    limit_bytes: int
-
-
-class FoundParents(Struct):
-    """Answer to a ParentsRef.
-
-    Attributes:
-        edges: in the order of the keys.
-        end: there are no further ones.
-    """
-
-    edges: list[FoundEdge]
-    end: bool
-
-
-class EdgePlace(NamedTuple):
-    """Where a walk goes on: at the edges of a task after the one with this key; empty: at its first edge."""
-
-    task: TaskRef
-    after: bytes
-
-
-class WalkRef(NamedTuple):
-    """Edges from these places on, then those of the tasks that they lead to, and so on.
-
-    Attributes:
-        to_parents: to parents, and their parents; if not, to children.
-        places: the places, each with another task.
-        limit: number of edges, at most; a task counts as one more.
-    """
-
-    to_parents: bool
-    places: tuple[EdgePlace, ...]
-    limit: int
-
-
-class PropagationsRef(NamedTuple):
-    """The first propagations from number ``first`` on, with the edges that they tell next, ``edges`` at most in all."""
-
-    first: int
-    edges: int
-
-
-class FoundPropagation(NamedTuple):
-    """A propagation, and the next edges that it is to tell.
-
-    Attributes:
-        others: by parent, of those that are awaited, the first other edges to it; only where edges may be deleted.
-    """
-
-    propagation: Propagation
-    edges: FoundEdges
-    others: dict[TaskRef, list[Edge]]
-
-
 class Needs(Struct):
     """What the core wants looked up before it decides.
 
@@ -275,6 +183,9 @@ class Needs(Struct):
         stages: what was staged for flows.
         members: whether taskids belong to flows.
         rerun: where the rerun stands that takes a step, with all that it needs.
+        slot_names: slots by their names.
+        slots: slots by their numbers, with their next tasks.
+        slot_pages: the next slots of orders.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -299,6 +210,9 @@ class Needs(Struct):
     stages: list[StageRef] = field(default_factory=list)
     members: list[MemberRef] = field(default_factory=list)
     rerun: RerunRef | None = None
+    slot_names: list[SlotName] = field(default_factory=list)
+    slots: list[SlotRef] = field(default_factory=list)
+    slot_pages: list[SlotPageRef] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -364,6 +278,10 @@ class Found(Struct):
         stages: by what was asked for.
         members: indices, by what was asked for; absent: it is no member.
         rerun: what was asked for.
+        slot_numbers: by what was asked for; 0: no slot has that name.
+        old_slots: records of those that belong to a former division, by what was asked for.
+        slots: by what was asked for.
+        slot_pages: in the order in which they were asked for.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -387,3 +305,7 @@ class Found(Struct):
     stages: dict[StageRef, FoundStage] = field(default_factory=dict)
     members: dict[MemberRef, int] = field(default_factory=dict)
     rerun: FoundRerun | None = None
+    slot_numbers: dict[SlotName, int] = field(default_factory=dict)
+    old_slots: dict[SlotName, SlotRecord] = field(default_factory=dict)
+    slots: dict[SlotRef, FoundSlot] = field(default_factory=dict)
+    slot_pages: list[FoundSlotPage] = field(default_factory=list)

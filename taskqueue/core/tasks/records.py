@@ -22,6 +22,7 @@ from taskqueue.core.tasks.failure import KeptFailure
 from taskqueue.core.tasks.links import Edge, Mark, Propagation, TaskRef
 from taskqueue.core.tasks.needs import Old
 from taskqueue.core.tasks.rerun_set import RerunCursor, RerunWrites
+from taskqueue.core.tasks.slots.slot_records import DivisionRecord, SlotWrites
 from taskqueue.core.tasks.task import STATES, Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import NewTask, Setting
@@ -82,6 +83,7 @@ class ProjectRecord(Struct, array_like=True):
         swept_to: taskid up to which the store has been rid of what was cleared.
         over_low: lower bounds of the keys in the orders of success, failed and cancelled, 16 big-endian bytes each.
         linked: it has had edges, which are not among what is dropped with it.
+        slots: how it is divided; None: it has never been. ``ready_low`` is then one of the entries by best task.
     """
 
     number: int
@@ -104,6 +106,7 @@ class ProjectRecord(Struct, array_like=True):
     swept_to: str = ""
     over_low: bytes = bytes(48)
     linked: bool = False
+    slots: DivisionRecord | None = None
 
 
 class BucketRecord(Struct, array_like=True):
@@ -290,6 +293,7 @@ class WriteSet(Struct):
         next_flow: the number for the next new flow, if it changed.
         reruns: what was found out about the sets of reruns.
         dropped_reruns: ids of reruns that have ended; nothing is left of their sets.
+        slots: what changed of the slots of projects.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -328,6 +332,7 @@ class WriteSet(Struct):
     next_flow: int | None = None
     reruns: list[RerunWrites] = field(default_factory=list)
     dropped_reruns: list[int] = field(default_factory=list)
+    slots: list[SlotWrites] = field(default_factory=list)
 
 
 OUTCOME_WINDOW = 64

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from taskqueue.core.tasks.links import TaskRef
 
 if TYPE_CHECKING:
-    from taskqueue.core.tasks.needs import FoundEdges
+    from taskqueue.core.tasks.edge_needs import FoundEdges
 
 RerunPhase = Literal["walk", "order", "reset", "release"]
 

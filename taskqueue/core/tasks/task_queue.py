@@ -5,12 +5,14 @@ the changes of the turn, which are passed in:
 
     put ──► ready | delayed        below the floor: in memory;  from it on: in the store only
         └─► blocked                never in memory
+              ready tasks of a project that is divided lie slot by slot: see ``slot_queue``
     lease ──► processing           always in memory
     finish ──► over                never in memory
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 from operator import itemgetter
 from typing import Final
@@ -19,6 +21,8 @@ from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
+from taskqueue.core.tasks.slots.slot_queue import SlotQueue
+from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     BLOCKED,
@@ -27,6 +31,7 @@ from taskqueue.core.tasks.task import (
     NO_FLOOR,
     PROCESSING,
     READY,
+    SLOT_SHIFT,
     STATE_NAMES,
     STATES,
     SUCCESS,
@@ -50,9 +55,10 @@ class TaskQueue:
         counts: number of tasks by state, in memory or not.
         unfinished: number of live tasks that keep the project from being finished: those that are not ``apart``.
         over_low: by state, lower bounds of the keys in the orders of finished tasks.
+        ready: the ready tasks; of a project that is divided those of all ``slots``.
     """
 
-    __slots__ = ("counts", "delayed", "over_low", "processing", "ready", "tasks", "unfinished")
+    __slots__ = ("counts", "delayed", "over_low", "processing", "ready", "slots", "tasks", "unfinished")
 
     def __init__(
         self,
@@ -65,7 +71,8 @@ class TaskQueue:
         self.tasks: dict[str, Task] = {}
         self.unfinished = unfinished
         self.counts = [0, *(getattr(counts, STATE_NAMES[state]) for state in STATES)]
-        self.ready = Head(ready_low if counts.ready else NO_FLOOR)
+        self.ready: Head | SlotQueue = Head(ready_low if counts.ready else NO_FLOOR)
+        self.slots: SlotTable | None = None
         self.delayed = Head(delayed_low if counts.delayed else NO_FLOOR)
         self.processing = Processing()
         self.over_low = over_low
@@ -96,6 +103,8 @@ class TaskQueue:
             self._leave(changes, task)
         task.state = READY
         task.key = ready_key(task.priority, task.seq)
+        if task.slot:
+            self._place_in_slot(task)
         task.exetime = 0.0
         self._enter(changes, task, self.ready)
 
@@ -142,9 +151,13 @@ class TaskQueue:
             self.unfinished -= 1
             task.apart = True
 
-    def lease(self, changes: Changes, task: Task, token: Token, lease: Lease) -> None:
-        """Lease a task, which must be the first ready one."""
+    def lease(self, changes: Changes, task: Task, token: Token, lease: Lease) -> float:
+        """Lease a task, which must be the first ready one; returns for how many seconds it is not to be started."""
         self.ready.pop()
+        wait = 0.0
+        if task.slot and self.slots is not None:
+            wait = self.slots.lend(task.slot)
+            lease.put_off(wait)
         self.counts[READY] -= 1
         self.counts[PROCESSING] += 1
         task.state = PROCESSING
@@ -154,12 +167,15 @@ class TaskQueue:
         task.unlisted = not task.kept_state and task.links is None
         self.processing.add(task, lease.deadline)
         changes.touch(task)
+        return wait
 
     def restore(self, task: Task, lease: Lease) -> None:
         """Add a processing task loaded from the store."""
         self.tasks[task.taskid] = task
         task.lease = lease
         self.processing.add(task, lease.deadline)
+        if self.slots is not None:
+            self.slots.restore_lease(task.slot)
 
     def list_leases(self, changes: Changes) -> None:
         """Have records of all processing tasks written by taskid, too."""
@@ -212,11 +228,33 @@ class TaskQueue:
         self.unfinished = 0
         for state in sorted(LIVE):
             self.counts[state] = 0
-        self.ready = Head()
+        if isinstance(self.ready, SlotQueue):
+            self.ready.clear()
+        else:
+            self.ready = Head()
         self.delayed = Head()
         self.processing = Processing()
 
-    def head(self, state: int) -> Head:
+    def divide(self, slots: SlotTable | None) -> None:
+        """From now on ready tasks lie in these slots, or in none; those in memory leave it."""
+        for task in [task for task in self.tasks.values() if task.state == READY]:
+            del self.tasks[task.taskid]
+        self.slots = slots
+        in_store = 0 if self.counts[READY] else NO_FLOOR
+        self.ready = Head(in_store) if slots is None else SlotQueue(self.tasks, slots)
+
+    def stand_aside(self, task: Task) -> None:
+        """The first ready task lets the next one have its turn, until it ``come_back``s."""
+        self.ready.remove(task)
+
+    def come_back(self, changes: Changes, tasks: Iterable[Task]) -> None:
+        """The tasks that stood aside are ready again."""
+        for task in tasks:
+            if not self.ready.add(task):
+                del self.tasks[task.taskid]
+                changes.left(task)
+
+    def head(self, state: int) -> Head | SlotQueue:
         """The head of ready or delayed."""
         return self.ready if state == READY else self.delayed
 
@@ -229,9 +267,12 @@ class TaskQueue:
 
     def refill(self, state: int, tasks: list[Task], *, end: bool) -> None:
         """Add the next stored entries to a head."""
+        head = self.head(state)
+        if isinstance(head, SlotQueue):
+            raise Corrupt("ready tasks of a divided project are read slot by slot")
         for task in tasks:
             self.tasks[task.taskid] = task
-        self.head(state).refill(tasks, end=end)
+        head.refill(tasks, end=end)
 
     def _leave(self, changes: Changes, task: Task) -> None:
         """Remove the task from its order, in memory or not."""
@@ -246,12 +287,21 @@ class TaskQueue:
         elif state == PROCESSING:
             self.processing.remove(task)
             task.lease = None
+            if task.slot and self.slots is not None:
+                self.slots.give_back(task.slot)
         elif task.ended is not None:
             changes.keep_attempt(task, task.attempts - 1, task.ended)
             task.ended = None
         self.tasks.pop(task.taskid, None)
 
-    def _enter(self, changes: Changes, task: Task, order: Head) -> None:
+    def _place_in_slot(self, task: Task) -> None:
+        """Place a ready task in its slot; if that is of a former division, below all slots, to be moved."""
+        if self.slots is None:
+            task.enter_slot(0)
+        elif task.slot >= self.slots.division:
+            task.key |= task.slot << SLOT_SHIFT
+
+    def _enter(self, changes: Changes, task: Task, order: Head | SlotQueue) -> None:
         self.counts[task.state] += 1
         if not task.apart:
             self.unfinished += 1

@@ -15,15 +15,9 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
+from taskqueue.core.tasks.edge_needs import EdgesRef, FoundEdge, FoundEdges, FoundPropagation, PropagationsRef
 from taskqueue.core.tasks.links import TO_PARENTS, Edge, Mark, Propagation, PropagationKind, TaskRef
-from taskqueue.core.tasks.needs import (
-    EdgesRef,
-    Found,
-    FoundEdge,
-    FoundEdges,
-    FoundPropagation,
-    PropagationsRef,
-)
+from taskqueue.core.tasks.needs import Found
 from taskqueue.core.tasks.task import Task
 from taskqueue.store.contract import Store, StoreReader
 from taskqueue.store.records import layout

@@ -18,7 +18,7 @@ from typing import Final
 from taskqueue.errors import FormatError
 from taskqueue.store.contract import Batch, Store
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Version of the records that ``layout`` describes."""
 
 META: Final = "meta"

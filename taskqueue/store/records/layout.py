@@ -28,6 +28,9 @@
 | flows | number (4 bytes) | FlowRecord |
 | stages | number of a flow (4 bytes), index (4 bytes) | the NewTask that was staged |
 | stage_ids | number of a flow (4 bytes), taskid | its index (4 bytes) |
+| slot_names | project, name | number of the slot (4 bytes) |
+| slots | project, number (4 bytes) | SlotRecord |
+| slots_ready, slots_waiting | project, division (4 bytes), entry (16, 12 bytes): see ``slot_records`` | nothing |
 | reruns | id of an operation (8 bytes), kind (1 byte), place | what is in its set, see ``records/reruns`` |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 
@@ -46,7 +49,6 @@ Rules:
    very turn that made it, ``ids`` doesn't have it at all yet (it is *unlisted*). This saves two writes a task.
 3. A record in ``ids`` tells state and place, so it finds the entry in the order and, by seq, the spec; of a bare task
    there is neither, nor a history.
-
 Why bodies lie apart by seq, and what it costs: docs/decisions/0001-record-layout.md.
 """
 
@@ -82,7 +84,7 @@ from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import Boot, NewTask, Schedule
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import HAS_RESULT, STATE_MASK, join_links, split_links
+from taskqueue.store.records.link_bytes import HAS_RESULT, STATE_MASK, join_links, split_marked
 
 PROJECTS: Final = "projects"
 IDS: Final = "ids"
@@ -106,18 +108,23 @@ FLOWS: Final = "flows"
 STAGES: Final = "stages"
 STAGE_IDS: Final = "stage_ids"
 RERUNS: Final = "reruns"
+SLOT_NAMES: Final = "slot_names"
+SLOTS: Final = "slots"
+SLOTS_READY: Final = "slots_ready"
+SLOTS_WAITING: Final = "slots_waiting"
 
 ORDERS: Final[dict[int, Family]] = {state: "leases" if state == PROCESSING else STATE_NAMES[state] for state in STATES}
 """The family that stores each state's order. It has the state's name, but for that of what is processing."""
 
 PROJECT_FAMILIES: Final[tuple[Family, ...]] = (
     PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, RESULTS, COUNTERS,
+    SLOT_NAMES, SLOTS, SLOTS_READY, SLOTS_WAITING,
 )  # fmt: skip
 """Families whose keys begin with a project's number."""
-LIVE_FAMILIES: Final[tuple[Family, ...]] = (*(ORDERS[state] for state in sorted(LIVE)), DEFERRED)
-"""The project families that contain live tasks only: ``clear`` drops their ranges, and the sweep deletes the rest
-later.
-"""
+LIVE_FAMILIES: Final[tuple[Family, ...]] = (
+    *(ORDERS[state] for state in sorted(LIVE)), DEFERRED, SLOTS_READY, SLOTS_WAITING,
+)  # fmt: skip
+"""What contains live tasks only, and the orders of slots: ``clear`` drops it, and the sweep deletes the rest later."""
 
 FAMILIES: Final[tuple[Family, ...]] = (
     META, *PROJECT_FAMILIES, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
@@ -260,9 +267,9 @@ RETRIED_MASK: Final = (1 << CRASHES_SHIFT) - 1
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
     """The task that a record describes, as stored, without spec and lease; ValueError if it has no such state."""
-    links, marks = None, record[0]
+    links, slot, marks = None, (0, 0), record[0]
     if marks > STATE_MASK:
-        record, links = split_links(record, RECORD.size)
+        record, links, slot = split_marked(record, RECORD.size)
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
     if state not in STATES:
         raise ValueError(f"there is no state {state}")
@@ -272,11 +279,12 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
         retried & RETRIED_MASK, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
         flags >> ATTEMPTS_SHIFT, record[RECORD.size :].decode(), kept_state=state, kept_key=key,
         bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT, has_result=marks & HAS_RESULT != 0, links=links,
+        slot=slot[0], throttled=slot[1],
     )  # fmt: skip
 
 
 def encode_record(task: Task) -> bytes:
-    """The record of a task that is not bare, without its links."""
+    """The record of a task that is not bare, without its links and its slot."""
     flags = task.attempts << ATTEMPTS_SHIFT | task.held_back | task.timed_out * TIMED_OUT | task.apart * APART
     retried = task.retried | task.crashes << CRASHES_SHIFT
     place = task.key.to_bytes(KEY_BYTES, "big")

@@ -1,9 +1,9 @@
-"""The links of a task in its record: bits of the state's byte, and what stands between the fixed part and the itag.
+"""The links and the slot of a task in its record: bits of the state's byte, and what stands before the itag.
 
-    state  bits  …  place | edge number, missing, on_failure | flow | itag
-                            only with HAS_PARENTS              only with IN_FLOW
+    state  bits  …  place | slot, throttled  | edge number, missing, on_failure | flow             | itag
+                            only with IN_SLOT  only with HAS_PARENTS              only with IN_FLOW
 
-So a task without links has not a byte more. Of an awaited task, which is unknown, all that is kept is AWAITED.
+So a task without them has not a byte more. Of an awaited task, which is unknown, all that is kept is AWAITED.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ from struct import Struct as Packing
 from typing import Final
 
 from taskqueue.core.tasks.links import Links
+from taskqueue.core.tasks.task import Task
 
 HAS_CHILDREN: Final = 0x80
 HAS_PARENTS: Final = 0x40
 IN_FLOW: Final = 0x20
 HAS_RESULT: Final = 0x10
 """No link, but beside them: the task has a result."""
-STATE_MASK: Final = 0x0F
+IN_SLOT: Final = 0x08
+STATE_MASK: Final = 0x07
 
 AWAITED: Final = bytes((HAS_CHILDREN,))
 """The value in ids of a task that is unknown, and that somebody waits for."""
 
 _PARENTS: Final = Packing(">QHB")
 _FLOW: Final = Packing(">I")
+_SLOT: Final = Packing(">IB")
 
 
 def join_links(record: bytes, size: int, links: Links) -> bytes:
@@ -41,16 +44,27 @@ def join_links(record: bytes, size: int, links: Links) -> bytes:
     return bytes((record[0] | bits,)) + record[1:size] + extra + record[size:]
 
 
-def split_links(record: bytes, size: int) -> tuple[bytes, Links | None]:
-    """The record with its state alone, and its links, if any; ``struct.error`` if it is too short."""
-    bits, at = record[0], size
-    if not bits & (HAS_CHILDREN | HAS_PARENTS | IN_FLOW):
-        return bytes((bits & STATE_MASK,)) + record[1:], None
-    links = Links(bits & HAS_CHILDREN != 0)
-    if bits & HAS_PARENTS:
+def split_marked(record: bytes, size: int) -> tuple[bytes, Links | None, tuple[int, int]]:
+    """The record with its state alone, its links, if any, and its slot, which is (number, throttled).
+
+    Raises:
+        struct.error: it is too short.
+    """
+    bits, at, slot = record[0], size, (0, 0)
+    if bits & IN_SLOT:
+        slot = _SLOT.unpack_from(record, at)
+        at += _SLOT.size
+    links = Links(bits & HAS_CHILDREN != 0) if bits & (HAS_CHILDREN | HAS_PARENTS | IN_FLOW) else None
+    if links is not None and bits & HAS_PARENTS:
         links.number, links.missing, links.on_failure = _PARENTS.unpack_from(record, at)
         at += _PARENTS.size
-    if bits & IN_FLOW:
+    if links is not None and bits & IN_FLOW:
         (links.flow,) = _FLOW.unpack_from(record, at)
         at += _FLOW.size
-    return bytes((bits & STATE_MASK,)) + record[1:size] + record[at:], links
+    return bytes((bits & STATE_MASK,)) + record[1:size] + record[at:], links, slot
+
+
+def join_slot(record: bytes, size: int, task: Task) -> bytes:
+    """The record, which may have its links already, with the task's slot."""
+    slot = _SLOT.pack(task.slot, task.throttled)
+    return bytes((record[0] | IN_SLOT,)) + record[1:size] + slot + record[size:]

@@ -7,7 +7,7 @@ from taskqueue.core.tasks.task import Task
 from taskqueue.store.contract import Batch
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import edge_keys, encode_mark, encode_propagation, propagation_key
-from taskqueue.store.records.link_bytes import AWAITED, join_links
+from taskqueue.store.records.link_bytes import AWAITED, join_links, join_slot
 
 
 def add_links(batch: Batch, writes: WriteSet) -> None:
@@ -35,7 +35,8 @@ def _over_record(task: Task) -> bytes:
     """The record of a task that is over."""
     if task.bare or task.links is None:
         return layout.encode_bare(task)
-    return join_links(layout.encode_record(task), layout.RECORD.size, task.links)
+    record = join_links(layout.encode_record(task), layout.RECORD.size, task.links)
+    return join_slot(record, layout.RECORD.size, task) if task.slot else record
 
 
 def _add_edges(batch: Batch, writes: WriteSet) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, TypeVar
 
 from taskqueue.core.tasks.needs import FoundOrder, OrderRef
-from taskqueue.core.tasks.task import LIVE, NO_FLOOR, TASK_BYTES, Task
+from taskqueue.core.tasks.task import LIVE, NO_FLOOR, READY, SLOT_SHIFT, TASK_BYTES, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record, raise_corrupt
@@ -36,8 +36,12 @@ def find_order(store: Store, ref: OrderRef) -> FoundOrder:
 
 
 def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
-    """The range of keys from the order's start to the end of the project; empty if the start is above all keys."""
-    end = layout.project_key(ref.project + 1)
+    """The range of keys from the order's start to its end; empty if the start is above all keys.
+
+    Of ready tasks it is the part without slots.
+    """
+    most = layout.order_key(ref.project, 1 << SLOT_SHIFT)
+    end = most if ref.state == READY else layout.project_key(ref.project + 1)
     return (end if ref.start >= NO_FLOOR else layout.order_key(ref.project, ref.start)), end
 
 

@@ -17,8 +17,9 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
+from taskqueue.core.tasks.edge_needs import EdgesRef
 from taskqueue.core.tasks.links import TaskRef
-from taskqueue.core.tasks.needs import EdgesRef, Found
+from taskqueue.core.tasks.needs import Found
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.rerun_set import HELD, FoundChildren, FoundRerun, Ordered, RerunMember, RerunRef
 from taskqueue.store.contract import Batch, Store

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
 
-from taskqueue.core.tasks.needs import EdgesRef, Found, FoundParents, ParentsRef, TaskRef
+from taskqueue.core.tasks.edge_needs import EdgesRef, FoundParents, ParentsRef
+from taskqueue.core.tasks.needs import Found, TaskRef
 from taskqueue.protocol.fields import MAX_PARENTS
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout

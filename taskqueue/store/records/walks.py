@@ -7,7 +7,8 @@ Void edges are followed, too: which ones are void the core can tell, for it know
 
 from __future__ import annotations
 
-from taskqueue.core.tasks.needs import EdgePlace, EdgesRef, Found, FoundEdges, WalkRef
+from taskqueue.core.tasks.edge_needs import EdgePlace, EdgesRef, FoundEdges, WalkRef
+from taskqueue.core.tasks.needs import Found
 from taskqueue.store.contract import Store
 from taskqueue.store.records.edges import add_tasks, read_edges
 

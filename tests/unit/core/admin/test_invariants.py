@@ -42,6 +42,13 @@ def one(state: State, taskid: str) -> Task:
     return news(state).queue.tasks[taskid]
 
 
+def ready(state: State) -> Head:
+    """The head of ready tasks of news, which has no slots."""
+    head = news(state).queue.ready
+    assert isinstance(head, Head)
+    return head
+
+
 def leave(head: Head, taskid: str) -> None:
     """The head forgets a task without counting that it has."""
     head.entries = {key: each for key, each in head.entries.items() if each.taskid != taskid}
@@ -72,12 +79,12 @@ DAMAGES: list[tuple[str, Callable[[State], object]]] = [
     ("its head of ready tasks holds ", lambda state: state.memory.note(news(state).number, READY, 1)),
     ("1 tasks are leased, 5 are counted", lambda state: news(state).queue.counts.__setitem__(PROCESSING, 5)),
     ("a count is negative", lambda state: news(state).queue.counts.__setitem__(SUCCESS, -1)),
-    ("5 tasks are in memory in 4 places", lambda state: leave(news(state).queue.ready, "a")),
+    ("5 tasks are in memory in 4 places", lambda state: leave(ready(state), "a")),
     ("99 of 5 live tasks are to end before", lambda state: pretend(news(state).queue, unfinished=99)),
     ("2 tasks are counted as unfinished, 5 are", lambda state: pretend(news(state).queue, unfinished=2)),
     ("2 tasks are held as ready, all there are, but 3", lambda state: news(state).queue.counts.__setitem__(READY, 3)),
     ("2 tasks are held as delayed, but 1 are counted", lambda state: news(state).queue.counts.__setitem__(DELAYED, 1)),
-    ("the first task held as ready is not the first", lambda state: news(state).queue.ready.heap.sort(reverse=True)),
+    ("the first task held as ready is not the first", lambda state: ready(state).heap.sort(reverse=True)),
     ("a task held as delayed is not below the floor", lambda state: pretend(news(state).queue.delayed, floor=0)),
     ("tasks held as ready take ", lambda state: pretend(news(state).queue.ready, bytes=0)),
     ("task 'a' (ready) belongs to project number 77", lambda state: pretend(one(state, "a"), project=77)),

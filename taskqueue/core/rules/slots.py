@@ -1,0 +1,170 @@
+"""Slots in a turn: their names looked up, their tasks read, their windows waited for.
+
+    push ──name──► number in memory, or looked up; an unknown name is a new slot
+    slots that ran low ──► read with their next tasks ──► ready, waiting or parked
+    a window is over ──timer──► ready, and the project is offered
+
+What a slot is: ``slot_records``; where slots wait: ``slot_table``; how a project comes to have them: ``slot_division``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from math import inf
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from taskqueue.core.projects.project import Project
+from taskqueue.core.rules.memory_limits import share
+from taskqueue.core.state import State
+from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.tasks.slot_names import slot_name
+from taskqueue.core.tasks.slots.slot_queue import SlotQueue
+from taskqueue.core.tasks.slots.slot_records import SlotName, SlotPageRef, SlotRecord, SlotRef
+from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable
+from taskqueue.core.tasks.task import SLOT_SHIFT
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import Assignment, Fetched
+
+T = TypeVar("T")
+
+START_WITHIN: Final = 1.0
+"""Seconds after its time in which a fetcher starts a task of a slot with a pace, or gives it back."""
+
+SLOTS_A_TURN: Final = 256
+"""Slots of a project that are read in a turn, of each order and of those that are wanted."""
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+
+def name_of(turn: TurnState, project: Project, url: str, named: str | None) -> str:
+    """The name of the slot of a task; empty: nothing tells it from others."""
+    return slot_name(project.settings.slot, url, named, turn.state.environment.domain)
+
+
+def need_name(turn: TurnState, project: Project, url: str, named: str | None, wanted: Needs) -> None:
+    """Look up the slot of a task, if its number is not in memory."""
+    slots = project.queue.slots
+    if slots is None:
+        return
+    name = name_of(turn, project, url, named)
+    if not slots.number_of(name):
+        wanted.slot_names.append(SlotName(project.number, name, slots.division))
+
+
+def number_for(turn: TurnState, project: Project, url: str, named: str | None) -> int:
+    """The number of the slot of a task, which is made if it was looked up and there is none.
+
+    0: the project is not divided, or it was not looked up; then ``slot_division`` does it, and the task waits for that.
+    """
+    slots = project.queue.slots
+    if slots is None:
+        return 0
+    return find_number(turn, project, slots, name_of(turn, project, url, named))
+
+
+def find_number(turn: TurnState, project: Project, slots: SlotTable, name: str) -> int:
+    """The number of the slot of that name; 0: it was not looked up."""
+    number = slots.number_of(name)
+    if number:
+        return number
+    ref = SlotName(project.number, name, slots.division)
+    known = turn.found.slot_numbers.get(ref)
+    if known is None or known >= slots.division:
+        return known or 0
+    record = turn.found.old_slots.get(ref)
+    return slots.make(replace(record) if record is not None else SlotRecord(name))
+
+
+# ------------------------------------------------------------------------------------------------ reads
+
+
+def need_reads(state: State, project: Project, wanted: Needs) -> bool:
+    """What is to be read of the project's slots for this turn; False: nothing."""
+    slots = project.queue.slots
+    if slots is None or not slots.wants_reads:
+        return False
+    number, most = project.number, share(state) // 2
+    places = [(dry.number, dry.head.floor, dry.read_tasks) for dry in _some(slots.dry.values())]
+    places += [(each, each << SLOT_SHIFT, FIRST_TASKS) for each in _some(slots.entries.wanted)]
+    wanted.slots += [SlotRef(number, *place, most) for place in places]
+    page = (SLOTS_A_TURN, FIRST_TASKS, most // SLOTS_A_TURN)
+    entries = slots.entries
+    if slots.is_low:
+        wanted.slot_pages.append(SlotPageRef(number, "best", slots.division, entries.floor, 1 << 128, *page))
+    if slots.is_time:
+        wanted.slot_pages.append(
+            SlotPageRef(number, "time", slots.division, entries.time_floor, slots.time_bound(), *page)
+        )
+    return True
+
+
+def absorb(turn: TurnState) -> None:
+    """Take in what was read of slots."""
+    found = turn.found
+    for ref, slot in found.slots.items():
+        _queue_of(turn, ref.project).take_slot(ref.number, slot)
+    for page in found.slot_pages:
+        if page.ref.order == "best" or page.ref.order == "time":
+            _queue_of(turn, page.ref.project).take_page(page)
+
+
+def _queue_of(turn: TurnState, number: int) -> SlotQueue:
+    project = turn.state.projects.by_number.get(number)
+    if project is None or not isinstance(project.queue.ready, SlotQueue):
+        raise Corrupt(f"slots of project number {number} were read, which has none")
+    turn.state.pending.was_read(number)
+    turn.touch(project)
+    return project.queue.ready
+
+
+def _some(items: Iterable[T]) -> list[T]:
+    return list(islice(items, SLOTS_A_TURN))
+
+
+# ------------------------------------------------------------------------------------------------ time
+
+
+def next_at(project: Project) -> float:
+    """When a slot of the project may go on (boot-clock seconds); inf: never, or none waits."""
+    slots = project.queue.slots
+    return inf if slots is None else slots.next_at()
+
+
+def advance(turn: TurnState, project: Project, budget: int) -> int:
+    """Let slots go on whose time has come; returns how many."""
+    slots = project.queue.slots
+    turn.touch(project)
+    return 1 + (0 if slots is None else slots.advance(budget))
+
+
+def with_pace(project: Project, number: int, assignment: Assignment, wait: float) -> Assignment:
+    """The assignment of a task of the slot of this number, to be started in ``wait`` seconds."""
+    slots = project.queue.slots
+    if slots is None or not slots.is_paced(number):
+        return assignment
+    return replace(assignment, not_before=wait, start_within=START_WITHIN)
+
+
+def note_fetch(slots: SlotTable, number: int, fetched: Fetched) -> None:
+    """A task of the slot of this number was fetched: what follows keeps its distance from when that was begun."""
+    if fetched.seconds is not None:
+        slots.began(number, fetched.seconds)
+
+
+def settle(turn: TurnState, project: Project) -> None:
+    """Write what has changed of the project's slots, and set their timer."""
+    slots = project.queue.slots
+    if slots is None:
+        return
+    if slots.take_moving():
+        project.move_tasks(is_left=True)
+        turn.state.pending.move(project.number)
+    writes = slots.take_writes()
+    if writes is not None:
+        turn.changes.writes.slots.append(writes)
+    turn.state.boot_timers.note(("slot", project.number), slots.next_at())

@@ -1,0 +1,271 @@
+"""The rules of slots: hosts, domains or names that have a pace of their own inside a project."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.fields import Assignment, Fetched, NewTask
+from taskqueue.protocol.requests import ProjectDo, ProjectSet
+from tests.unit.core.conftest import Fetcher, World, task
+
+HOSTS = ("a.example", "b.example", "c.example")
+
+
+def world(head_tasks: int = 4096, memory_slots: int = 100_000, **settings: Any) -> World:
+    """A world with the project ``news``, which is divided by hosts, a second apart."""
+    defaults: dict[str, Any] = {"rate": inf, "slot": "host", "slot_delay": 1.0, **settings}
+    return World(
+        CoreConfig(
+            defaults=defaults,
+            projects={"news": {}},
+            head_tasks=head_tasks,
+            memory_slots=memory_slots,
+        )
+    )
+
+
+@pytest.fixture(params=[2, 4096], ids=["small heads", "large heads"])
+def head_tasks(request: pytest.FixtureRequest) -> int:
+    """Nobody may be able to tell them apart."""
+    return int(request.param)
+
+
+def page(host: str, name: str, **schedule: Any) -> NewTask:
+    return task(f"{host}/{name}", url=f"http://{host}/{name}", **schedule)
+
+
+def live(it: World, fetcher: Fetcher, seconds: float) -> None:
+    """Let time pass while the fetcher is heard."""
+    while seconds > 0:
+        fetcher.hello()
+        it.advance(min(seconds, 30.0))
+        seconds -= 30.0
+    fetcher.hello()
+
+
+def handed(fetcher: Fetcher) -> list[str]:
+    """What it has been given, by taskid."""
+    return list(fetcher.held)
+
+
+def finish(it: World, fetcher: Fetcher, *taskids: str, **said: Any) -> None:
+    it.turn(fetcher.answers(*[fetcher.finished(taskid, **said) for taskid in taskids]))
+    it.settle()
+
+
+# ------------------------------------------------------------------------------------------------ the pace
+
+
+def test_each_slot_has_its_own_delay_between_hand_outs(head_tasks: int) -> None:
+    it = world(head_tasks, slot_delay=1.5)
+    fetcher = it.fetcher()
+    it.push("news", *[page(host, str(n)) for n in range(2) for host in HOSTS])
+    assert handed(fetcher) == [f"{host}/0" for host in HOSTS]
+    finish(it, fetcher, *handed(fetcher))
+
+    it.advance(1.25)
+    assert handed(fetcher) == []
+    it.advance(0.25)
+
+    assert handed(fetcher) == [f"{host}/1" for host in HOSTS]
+
+
+def test_one_task_of_a_slot_is_run_at_once_unless_more_are_allowed(head_tasks: int) -> None:
+    it = world(head_tasks)
+    fetcher = it.fetcher()
+    it.push("news", page("a.example", "1"), page("a.example", "2"), page("b.example", "1"))
+    it.advance(30)
+    assert handed(fetcher) == ["a.example/1", "b.example/1"]
+
+    finish(it, fetcher, "a.example/1")
+
+    assert handed(fetcher) == ["b.example/1", "a.example/2"]
+
+
+def test_the_next_task_keeps_the_delay_from_when_a_fetch_began(head_tasks: int) -> None:
+    it = world(head_tasks, slot_delay=10.0)
+    fetcher = it.fetcher()
+    it.push("news", page("a.example", "1"), page("a.example", "2"))
+    it.advance(30)
+
+    finish(it, fetcher, "a.example/1", fetched=Fetched(seconds=4.0))
+
+    it.advance(5.5)
+    assert handed(fetcher) == []
+    it.advance(0.5)
+    assert handed(fetcher) == ["a.example/2"]
+
+
+def test_a_rate_and_a_burst_may_stand_in_place_of_the_delay(head_tasks: int) -> None:
+    settings: dict[str, Any] = {
+        "slot": "host",
+        "slot_rate": 0.5,
+        "slot_burst": 2.0,
+        "slot_max_processing": inf,
+        "rate": inf,
+    }
+    it = World(CoreConfig(defaults=settings, projects={"news": {}}, head_tasks=head_tasks))
+    fetcher = it.fetcher()
+    it.push("news", *[page("a.example", str(n)) for n in range(4)])
+    assert len(handed(fetcher)) == 2
+
+    it.advance(4)
+
+    assert len(handed(fetcher)) == 4
+
+
+def test_tasks_ahead_of_their_time_say_how_long_they_have_to_wait(head_tasks: int) -> None:
+    it = world(head_tasks, slot_delay=0.5, slot_max_processing=10.0)
+    fetcher = it.fetcher()
+
+    it.push("news", *[page("a.example", str(n)) for n in range(9)])
+
+    given: list[Assignment] = list(fetcher.held.values())
+    assert [each.not_before for each in given] == [0.0, 0.5, 1.0]
+    assert {each.start_within for each in given} == {1.0}
+
+
+def test_a_slot_keeps_its_window_when_its_tasks_vanish_and_come_back(head_tasks: int) -> None:
+    it = world(head_tasks, slot_delay=10.0)
+    fetcher = it.fetcher()
+    it.push("news", page("a.example", "1"))
+    finish(it, fetcher, "a.example/1")
+
+    it.advance(5)
+    it.push("news", page("a.example", "2"))
+    assert handed(fetcher) == []
+    it.advance(5)
+
+    assert handed(fetcher) == ["a.example/2"]
+
+
+@pytest.mark.parametrize("delay", [10.0, 500.0])
+def test_a_window_is_kept_across_a_restart(head_tasks: int, delay: float) -> None:
+    it = world(head_tasks, slot_delay=delay)
+    fetcher = it.fetcher()
+    it.push("news", page("a.example", "1"), page("a.example", "2"))
+    finish(it, fetcher, "a.example/1")
+
+    it.restart()
+    live(it, fetcher, delay - 0.5)
+    assert handed(fetcher) == []
+    it.advance(0.75)
+
+    assert handed(fetcher) == ["a.example/2"]
+
+
+def test_a_task_without_a_host_has_no_slot_and_waits_for_nobody(head_tasks: int) -> None:
+    it = world(head_tasks, slot_delay=10.0)
+    fetcher = it.fetcher()
+
+    it.push("news", *[task(f"t{n}", url=f"data:{n}") for n in range(5)])
+
+    assert len(handed(fetcher)) == 5
+
+
+# ------------------------------------------------------------------------------------------------ what a slot is
+
+
+def test_hosts_of_one_registered_domain_are_one_slot_if_it_is_divided_by_domains(head_tasks: int) -> None:
+    it = world(head_tasks, slot="domain")
+    fetcher = it.fetcher()
+
+    it.push("news", page("a.example.org", "1"), page("b.example.org", "1"), page("example.com", "1"))
+
+    assert handed(fetcher) == ["a.example.org/1", "example.com/1"]
+
+
+def test_a_name_that_the_task_gives_wins_over_its_host(head_tasks: int) -> None:
+    it = world(head_tasks)
+    fetcher = it.fetcher()
+
+    it.push("news", page("a.example", "1", slot="cdn"), page("b.example", "1", slot="cdn"), page("a.example", "2"))
+
+    assert handed(fetcher) == ["a.example/1", "a.example/2"]
+
+
+# ------------------------------------------------------------------------------------------------ the order
+
+
+def test_the_best_task_of_all_slots_that_may_go_is_next(head_tasks: int) -> None:
+    it = world(head_tasks)
+    it.push("news", *[page(host, "1", priority=n) for n, host in enumerate(HOSTS)])
+    it.push("news", page("a.example", "2", priority=9))
+
+    fetcher = it.fetcher()
+
+    assert handed(fetcher) == ["a.example/2", "c.example/1", "b.example/1"]
+
+
+def test_a_busy_slot_does_not_hold_up_others(head_tasks: int) -> None:
+    it = world(head_tasks, slot_delay=100.0)
+    it.push("news", *[page("a.example", str(n), priority=5) for n in range(50)])
+    it.push("news", page("b.example", "1"))
+
+    fetcher = it.fetcher()
+
+    assert handed(fetcher) == ["a.example/0", "b.example/1"]
+
+
+def test_no_slot_is_left_out_with_little_memory() -> None:
+    it = world(2, memory_slots=1, slot_delay=0.5)
+    fetcher = it.fetcher()
+    it.push("news", *[page(f"{n}.example", str(k)) for n in range(300) for k in range(2)])
+
+    seen: set[str] = set()
+    for _ in range(20):
+        seen |= set(handed(fetcher))
+        finish(it, fetcher, *handed(fetcher))
+        it.advance(1)
+        fetcher.hello()
+
+    assert len(seen) == 600
+
+
+# ------------------------------------------------------------------------------------------------ turning over
+
+
+def drained(it: World, fetcher: Fetcher) -> list[str]:
+    """What it gets until nothing is left, in order."""
+    got: list[str] = []
+    for _ in range(200):
+        got += handed(fetcher)
+        finish(it, fetcher, *handed(fetcher))
+        it.advance(1)
+        fetcher.hello()
+        if not it.counts().ready and not fetcher.held:
+            break
+    return got
+
+
+@pytest.mark.parametrize("before", ["none", "host", "domain"])
+@pytest.mark.parametrize("after", ["none", "host", "domain"])
+def test_a_backlog_is_moved_when_slots_are_turned_on_or_off_or_over(head_tasks: int, before: str, after: str) -> None:
+    it = world(head_tasks, slot=before)
+    tasks = [page(host, str(n), priority=n % 3) for n in range(20) for host in HOSTS]
+    it.push("news", *tasks)
+
+    it.set(slot=after)
+    it.restart()
+    fetcher = it.fetcher()
+
+    assert sorted(drained(it, fetcher)) == sorted(each.taskid for each in tasks)
+    assert it.counts().success == len(tasks)
+
+
+def test_what_is_not_moved_yet_is_not_handed_out() -> None:
+    it = world(slot="none", slot_delay=0.0, slot_max_processing=inf)
+    fetcher = it.fetcher(capacity=1000)
+    it.do("pause")
+    it.push("news", *[page("a.example", str(n)) for n in range(600)])
+
+    divide = ProjectSet(session="person", n=it.n(), project="news", settings={"slot": "host"})
+    it.turn(divide, ProjectDo(session="person", n=it.n(), project="news", action="resume"))
+    moved_at_first = len(handed(fetcher))
+    it.settle()
+
+    assert moved_at_first < 600 == len(handed(fetcher))
