@@ -216,7 +216,8 @@ def _move(turn: TurnState, project: Project, tasks: list[Task]) -> bool:
             return False
     for task, number in zip(tasks, numbers, strict=True):
         current = turn.find(project, task.taskid) or task
-        if current.state == READY and current.key == task.key:
+        is_cleared = task.seq <= project.cleared  # in this very turn
+        if current.state == READY and current.key == task.key and not is_cleared:
             project.queue.withdraw(turn.changes, current)
             current.enter_slot(number)
             project.queue.put_ready(turn.changes, current)

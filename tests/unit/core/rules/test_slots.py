@@ -269,3 +269,16 @@ def test_what_is_not_moved_yet_is_not_handed_out() -> None:
     it.settle()
 
     assert moved_at_first < 600 == len(handed(fetcher))
+
+
+def test_a_backlog_that_is_cleared_while_it_is_moved_is_gone() -> None:
+    it = world(slot="none")
+    it.do("pause")
+    it.push("news", *[page("a.example", str(n)) for n in range(600)])
+
+    it.turn(ProjectSet(session="person", n=it.n(), project="news", settings={"slot": "host"}))
+    it.turn()  # the names of the first tasks are looked up with the next turn
+    it.turn(ProjectDo(session="person", n=it.n(), project="news", action="clear"))
+    it.settle()
+
+    assert it.counts().ready == 0
