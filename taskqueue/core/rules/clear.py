@@ -42,6 +42,8 @@ def reset(turn: TurnState, project: Project) -> Project:
     fresh.waiters, project.waiters = project.waiters, fresh.waiters
     remove_project(turn, project)
     add_project(turn, fresh)
+    if fresh.queue.slots is not None:
+        fresh.queue.slots.begin()  # nobody knows any more what was handed out just now
     plan_cron(turn, fresh, {})
     state.boot_timers.note(("wait", fresh.number), fresh.waiters.next_at())
     state.wall_timers.note(("project_hold", fresh.number), min(fresh.holds.values(), default=inf))

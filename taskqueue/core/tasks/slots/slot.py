@@ -29,9 +29,6 @@ AHEAD: Final = SECOND
 LONG_WINDOW: Final = 60 * SECOND
 """Of a longer window the store is told at the hand-out; shorter ones begin anew when the daemon starts."""
 
-SLOT_BYTES: Final = 1024
-"""Memory of a slot without its tasks; measured with tracemalloc, rounded up."""
-
 Place = Literal["ready", "waiting", "parked"]
 
 

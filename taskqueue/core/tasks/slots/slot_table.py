@@ -11,7 +11,6 @@ what is longer than that, its record keeps: see ``slot_queue`` for what memory h
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import nsmallest
 from math import inf
 from typing import Final
 
@@ -185,11 +184,6 @@ class SlotTable:
         for slot in list(self.by_number.values()):
             slot.pace = self._pace_of(slot.record)
             self.put(slot)
-
-    def best(self, count: int) -> list[Slot]:
-        """The next ``count`` ready slots, in their order."""
-        ready = (slot for slot in self.by_number.values() if slot.place == "ready")
-        return nsmallest(count, ready, key=lambda slot: slot.mark)
 
     def clear(self) -> None:
         """All ready tasks are gone, and all leases have ended; what slots have to wait for stays."""

@@ -167,6 +167,21 @@ def test_a_task_without_a_host_has_no_slot_and_waits_for_nobody(head_tasks: int)
     assert len(handed(fetcher)) == 5
 
 
+def test_a_reset_lets_no_slot_go_before_its_window(head_tasks: int) -> None:
+    it = world(head_tasks, slot_delay=10.0)
+    fetcher = it.fetcher()
+    it.push("news", page("a.example", "1"))
+    finish(it, fetcher, "a.example/1")
+
+    it.do("reset")
+    it.push("news", page("a.example", "2"))
+    it.advance(9.75)
+    assert handed(fetcher) == []
+    it.advance(0.25)
+
+    assert handed(fetcher) == ["a.example/2"]
+
+
 # ------------------------------------------------------------------------------------------------ what a slot is
 
 
