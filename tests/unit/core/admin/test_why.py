@@ -9,6 +9,7 @@ from msgspec import structs
 
 from taskqueue.core.lookups import REFILLS_A_TURN
 from taskqueue.core.settings.settings import Pace
+from taskqueue.protocol.fields import Fetched, Recrawl
 from taskqueue.protocol.replies import ErrorReply, WhyReply
 from taskqueue.protocol.requests import Hello, Why
 from tests.unit.core.conftest import MakeWorld, World, task
@@ -255,6 +256,14 @@ def test_a_task_waits_to_be_run_again(world: World) -> None:
 
     assert why(world, "a") == "is due in 23 h 59 min, as it is run again every 1 d"
     assert why(world, "b") == "is due in 10 s, to be tried again after an error without a reason"
+
+
+def test_a_task_waits_for_its_interval(world: World) -> None:
+    world.push("news", task("a", age=20_000, recrawl=Recrawl(3600, 86_400)))
+    fetcher = world.fetcher()
+    fetcher.done("a", fetched=Fetched(changed=False))
+
+    assert why(world, "a").endswith(", as it is run again every 7 h 46 min")
 
 
 def test_a_task_is_ready_and_what_keeps_its_project_is_told(world: World) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from taskqueue.core.parts.jitter import JITTER
 from taskqueue.protocol.fields import Assignment, Fetched, Recrawl
-from tests.unit.core.conftest import Fetcher, World, task
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, HOUR, bring, never_comes
 
 BOUNDS: Final = Recrawl(HOUR, 100 * HOUR)
@@ -332,6 +332,20 @@ def test_what_was_crawled_longest_ago_is_first_among_equals_and_new_tasks_are_no
     fetcher.capacity = 3
     fetcher.hello()
     assert fetcher.taken == ["a", "b", "a", "new", "b"]
+
+
+def test_in_each_slot_each_has_its_turn(make_world: MakeWorld) -> None:
+    world = make_world({"slot": "host", "slot_delay": 1.0})
+    pages = [f"http://{host}.example/{number}" for host in "ab" for number in range(3)]
+    world.push("news", *(task(url, url=url, recrawl=Recrawl(1, 1)) for url in pages))
+    fetcher = world.fetcher(capacity=9)
+    for _ in range(12):
+        assert len(fetcher.held) == 2, "one of each host"
+        for held in list(fetcher.held):
+            fetcher.done(held)
+        world.advance(1)
+
+    assert {url: fetcher.taken[:24].count(url) for url in pages} == dict.fromkeys(pages, 4)
 
 
 def test_a_priority_counts_before_all_that(world: World) -> None:
