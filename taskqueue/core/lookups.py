@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskqueue.core.admin import failure_counts, flow_steps, operations
+from taskqueue.core.admin import failure_counts, flow_steps, operations, slot_lists
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rules import RULES
 from taskqueue.core.rules import (
@@ -62,6 +62,7 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     retention.need(turn, wanted)
     failures.need(turn, wanted)
     failure_counts.need(turn, wanted)
+    slot_lists.need(turn, wanted)
     propagation.need(turn, wanted)
     cycles.need(turn, wanted)
     flow_steps.need(turn, wanted)

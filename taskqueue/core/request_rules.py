@@ -13,6 +13,8 @@ from taskqueue.core.admin import (
     invariants,
     operations,
     project_requests,
+    slot_lists,
+    slot_requests,
     task_list,
     task_parents,
     task_requests,
@@ -24,7 +26,7 @@ from taskqueue.protocol.requests import AnyRequest
 
 _MODULES: Final = (
     push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_parents, task_list, why,
-    operations, failure_counts, flow_requests, change_log, draining, invariants,
+    operations, failure_counts, flow_requests, slot_lists, slot_requests, change_log, draining, invariants,
 )  # fmt: skip
 
 ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)

@@ -26,6 +26,7 @@ from taskqueue.core.projects.project_table import ProjectTable
 from taskqueue.core.projects.propagation_queue import PropagationQueue
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.projects.slot_scan import SlotScan
 from taskqueue.core.projects.waiters import Waits
 from taskqueue.core.projects.waiting_pushes import WaitingPushes
 from taskqueue.core.projects.wishes import NO_WISHES, Wishes
@@ -88,6 +89,7 @@ class State:
         history: what happened lately, to be written by the minute.
         failures: which failed attempts the store has.
         failure_counts: requests for them that are under way, by session and number, in the order of their turns.
+        slot_scans: requests for all slots of a project that are under way, likewise.
         waits: requests that are to be answered later.
         drained: names of fetchers that get no new tasks, in the order in which they were drained.
         propagations: what is to be told along the edges of tasks.
@@ -124,6 +126,7 @@ class State:
         self.operations = OperationTable()
         self.failures = FailureLog(loaded.first_failure, loaded.last_failure)
         self.failure_counts: OrderedDict[tuple[str, int], FailureCount] = OrderedDict()
+        self.slot_scans: OrderedDict[tuple[str, int], SlotScan] = OrderedDict()
         self.waits = Waits()
         self.drained = dict.fromkeys(loaded.drained)
         self.waiting_pushes = WaitingPushes()

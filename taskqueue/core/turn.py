@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from taskqueue.core import answers, lookups
-from taskqueue.core.admin import change_log, failure_counts, flow_steps, operations
+from taskqueue.core.admin import change_log, failure_counts, flow_steps, operations, slot_lists
 from taskqueue.core.parts.events import Event
 from taskqueue.core.rules import (
     answer_waiters,
@@ -135,6 +135,7 @@ class Turn:
         event_history.step(turn)
         failures.step(turn)
         failure_counts.step(turn)
+        slot_lists.step(turn)
         _offer(turn)
         HandOut(turn).run()
         _settle(turn)

@@ -22,6 +22,7 @@ from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
+from taskqueue.core.projects.slot_scan import SlotScan
 from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
@@ -57,10 +58,22 @@ class DueWork:
         rerun: where it stands, if it is a rerun.
         old_failures: the page of failures that are old.
         counted: the request for failures that a page is counted for.
+        scanned: the request for slots that a page is looked at for.
         flow: the step that a flow takes.
     """
 
-    __slots__ = ("counted", "flow", "old_failures", "page", "paging", "rerun", "retiring", "sweeping", "ticking")
+    __slots__ = (
+        "counted",
+        "flow",
+        "old_failures",
+        "page",
+        "paging",
+        "rerun",
+        "retiring",
+        "scanned",
+        "sweeping",
+        "ticking",
+    )
 
     def __init__(self) -> None:
         self.ticking: dict[int, Project] = {}
@@ -71,6 +84,7 @@ class DueWork:
         self.rerun: RerunRef | None = None
         self.old_failures: FailuresRef | None = None
         self.counted: FailureCount | None = None
+        self.scanned: SlotScan | None = None
         self.flow: FlowStep | None = None
 
 

@@ -28,3 +28,6 @@ FlowState = Literal["staged", "unrolling", "running", "success", "failed", "canc
 """Of a flow: how far it is, or how it ended."""
 FlowTaskState = Literal["staged", StateName, "unknown"]
 """Of a task of a flow; ``staged``: it is not made yet, ``unknown``: it has been forgotten."""
+SlotSort = Literal["backlog", "errors", "delay", "name"]
+SlotPlace = Literal["ready", "waiting", "parked", "stored"]
+"""Where a slot is: it may go on, not before a time, not before something else happens, or in the store only."""

@@ -68,6 +68,8 @@ TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES)]
 ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.\-]+\Z")]
 GroupName = Annotated[str, Meta(max_length=64, pattern=r"\A[A-Za-z0-9_.\-]*\Z")]
 """Of a group of projects, or of a shared bucket; empty: none."""
+Part = Annotated[str, Meta(max_length=64)]
+"""Of a name; its case does not matter."""
 SessionId = Annotated[str, Meta(min_length=1, max_length=64)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]

@@ -6,7 +6,10 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from taskqueue.protocol.fields import NIL, PROTOCOL, Assignment, Peer, Schedule
+from taskqueue.protocol.fields import NIL, PROTOCOL, Peer, Schedule, Setting
+from taskqueue.protocol.handouts import HelloWanted as HelloWanted
+from taskqueue.protocol.handouts import Select as Select
+from taskqueue.protocol.slot_views import SlotView
 from taskqueue.protocol.views import (
     Attempt,
     Counts,
@@ -305,6 +308,36 @@ class FlowTasksReply(Reply, tag="flow-tasks-reply"):
     next: int | None = None
 
 
+class SlotListReply(Reply, tag="slot-list-reply"):
+    """Answers ``slot-list``.
+
+    Attributes:
+        by: how the project is divided: host, domain or named.
+        count: slots that were looked at, those included that are not here.
+        slots: the first ones in the order that was asked for.
+    """
+
+    by: str
+    count: int
+    slots: list[SlotView]
+
+
+class SlotReply(Reply, tag="slot-reply"):
+    """Answers ``slot-show``.
+
+    Attributes:
+        chosen: what a person has set for this slot.
+        sources: who says delay (or rate), burst and max_processing, as they are in force: a person, the project, or
+            the pattern in its setting ``slots`` that fits.
+        tasks: the next ready ones.
+    """
+
+    slot: SlotView
+    chosen: dict[str, Setting]
+    sources: dict[str, str]
+    tasks: list[TaskRow]
+
+
 class LogReply(Reply, tag="log-reply"):
     """Answers ``log``: a page, the newest first; ``next`` asks for the one after it, 0: there is none."""
 
@@ -340,35 +373,12 @@ class ErrorReply(Reply, tag="error"):
     reason: str
 
 
-class Select(Struct, kw_only=True, tag_field="type", tag="select"):
-    """Tasks for a fetcher. ``number`` counts the ``select`` messages to its session, without gaps.
-
-    Attributes:
-        fetch: by project, what its setting ``fetch`` says, for those of the tasks' projects that have it; the client
-            lays it under each task's own.
-    """
-
-    v: int = PROTOCOL
-    number: int
-    tasks: list[Assignment]
-    fetch: dict[str, Raw] = {}
-
-
 AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | FetcherReply | StatsReply
     | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskParentsReply | TasksReply | TaskListReply
     | FailuresReply | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply
-    | LogReply | VerifyReply | ErrorReply
+    | SlotListReply | SlotReply | LogReply | VerifyReply | ErrorReply
 )  # fmt: skip
-
-
-class HelloWanted(Struct, kw_only=True, tag_field="type", tag="hello-wanted"):
-    """To a fetcher: say a hello. It has said none since the scheduler started, and so gets nothing; or its name was
-    drained or resumed, which the welcome tells.
-    """
-
-    v: int = PROTOCOL
-    epoch: int
 
 
 AnyOutgoing = AnyReply | Select | HelloWanted

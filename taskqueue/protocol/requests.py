@@ -1,5 +1,6 @@
 """Requests of people and tools, as values without methods. Field types: ``fields``; ``crawl_requests`` has the requests
-of producers and fetchers, ``flow_requests`` those about flows.
+of producers and fetchers, ``fetcher_requests``, ``flow_requests`` and ``slot_requests`` those about fetchers, flows and
+slots.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from taskqueue.protocol.choices import FailuresBy, FetcherSort, ProjectSort, RerunScope, Resolution, StateName
+from taskqueue.protocol.choices import FailuresBy, ProjectSort, RerunScope, Resolution, StateName
 from taskqueue.protocol.crawl_requests import Change as Change
 from taskqueue.protocol.crawl_requests import Done as Done
 from taskqueue.protocol.crawl_requests import Extend as Extend
@@ -17,12 +18,16 @@ from taskqueue.protocol.crawl_requests import LeaseRef as LeaseRef
 from taskqueue.protocol.crawl_requests import NewTasks as NewTasks
 from taskqueue.protocol.crawl_requests import Release as Release
 from taskqueue.protocol.crawl_requests import Request as Request
+from taskqueue.protocol.fetcher_requests import FetcherDo as FetcherDo
+from taskqueue.protocol.fetcher_requests import Fetchers as Fetchers
+from taskqueue.protocol.fetcher_requests import FetcherShow as FetcherShow
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_PARENTS,
     EpochSeconds,
     GroupName,
     Number,
+    Part,
     Peer,
     Priority,
     ProjectName,
@@ -36,9 +41,8 @@ from taskqueue.protocol.flow_requests import FlowShow as FlowShow
 from taskqueue.protocol.flow_requests import FlowStage as FlowStage
 from taskqueue.protocol.flow_requests import FlowSubmit as FlowSubmit
 from taskqueue.protocol.flow_requests import FlowTasks as FlowTasks
-
-Part = Annotated[str, Meta(max_length=64)]
-"""Of a name; its case does not matter."""
+from taskqueue.protocol.slot_requests import SlotList as SlotList
+from taskqueue.protocol.slot_requests import SlotShow as SlotShow
 
 
 class Status(Request, tag="status"):
@@ -60,50 +64,6 @@ class Status(Request, tag="status"):
     sort: ProjectSort = "name"
     skip: Number = 0
     fetchers: Annotated[int, Meta(ge=0, le=1000)] = 1000
-
-
-class Fetchers(Request, tag="fetchers"):
-    """Who fetches? A page of those that want or hold tasks.
-
-    Attributes:
-        after: fetchers with pseudonyms after this one; who pages in the order of these goes on so.
-        project, group: those who may take tasks of it; empty: all.
-        filter: those whose names (or pseudonyms, if they have none) or addresses contain it.
-        sort: by pseudonym (``session``) or name, or the most first; ``oldest``: who has held a task for longest,
-            ``silent``: who has not been heard for longest.
-        skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
-    """
-
-    after: Annotated[str, Meta(max_length=64)] = ""
-    limit: Annotated[int, Meta(ge=1, le=500)] = 100
-    project: GroupName = ""
-    group: GroupName = ""
-    filter: Part = ""
-    sort: FetcherSort = "session"
-    skip: Number = 0
-
-
-FetcherName = Annotated[str, Meta(min_length=1, max_length=128)]
-"""Of fetchers, as in their hellos; of one that has none, its pseudonym."""
-
-
-class FetcherShow(Request, tag="fetcher-show"):
-    """Tell about the fetchers of one name."""
-
-    fetcher: FetcherName
-
-
-FetcherAction = Literal["drain", "resume"]
-
-
-class FetcherDo(Change, tag="fetcher-do"):
-    """Do something with all fetchers of one name, with those too that come later.
-
-    ``drain``: they get no new tasks; ``resume``: they do again.
-    """
-
-    fetcher: FetcherName
-    action: FetcherAction
 
 
 class Stats(Request, tag="stats"):
@@ -377,7 +337,8 @@ AnyRequest = (
     Hello | NewTasks | Done | Extend | Release | Status | Fetchers | FetcherShow | FetcherDo | Stats | StatsHistory
     | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
     | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow | OperationList
-    | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | Log | Verify
+    | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | SlotList | SlotShow
+    | Log | Verify
 )  # fmt: skip
 
 

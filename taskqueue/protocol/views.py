@@ -14,6 +14,7 @@ from taskqueue.protocol.choices import AttemptOutcome, FlowState, FlowTaskState,
 from taskqueue.protocol.fields import NIL, Setting
 from taskqueue.protocol.requests import OperationAction, TaskFilter
 from taskqueue.protocol.rerun_views import RerunView
+from taskqueue.protocol.slot_views import DivisionView
 
 
 class Counts(Struct, omit_defaults=True, gc=False):
@@ -142,6 +143,7 @@ class ProjectView(Struct, omit_defaults=True):
         finished: how often it has been.
         held_by: sessions that hold it open.
         cron: its jobs.
+        slots: how it is divided into slots; None: it never was. Only where one project is shown.
     """
 
     name: str
@@ -159,6 +161,7 @@ class ProjectView(Struct, omit_defaults=True):
     cron: list[CronView] = []
     shared: SharedView | None = None
     configured: dict[str, list[ConfigLayer]] = {}
+    slots: DivisionView | None = None
 
 
 SHOWN_WISHES: Final = 20

@@ -36,6 +36,7 @@ from taskqueue.store.records.orders import find_order, growing_chunks, up_to_byt
 from taskqueue.store.records.points import find_points
 from taskqueue.store.records.reruns import find_rerun
 from taskqueue.store.records.results import find_parents, read_results
+from taskqueue.store.records.slot_looks import find_slot_answers
 from taskqueue.store.records.slots import find_slots
 from taskqueue.store.records.walks import walk
 
@@ -82,6 +83,8 @@ def find(store: Store, needs: Needs) -> Found:
         found.rerun = find_rerun(store, needs.rerun, found)
     if needs.slot_names or needs.slots or needs.slot_pages:
         find_slots(store, needs, found)
+    if needs.slot_questions:
+        found.slot_answers = find_slot_answers(store, needs.slot_questions, found)
     for part in needs.log:
         found.log.update((entry.number, entry) for entry in _log(store, part))
     return found

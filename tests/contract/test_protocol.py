@@ -26,6 +26,7 @@ from taskqueue.protocol.fields import NIL, Assignment, Fetched, NewTask, Recrawl
 from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
 from taskqueue.protocol.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
 from taskqueue.protocol.rerun_views import RerunLayer, RerunView
+from taskqueue.protocol.slot_views import DivisionView, SlotView
 from taskqueue.protocol.views import (
     Attempt,
     Counts,
@@ -79,6 +80,8 @@ PARTS: dict[type[Struct], str] = {
     RerunView: "operation-reply",
     RerunLayer: "operation-reply",
     FailureGroup: "failures-reply",
+    SlotView: "slot-list-reply",
+    DivisionView: "project-reply",
     LogEntry: "log-reply",
     FlowView: "flow-reply",
     FlowTaskView: "flow-tasks-reply",
@@ -89,7 +92,7 @@ PARTS: dict[type[Struct], str] = {
 DEFAULTS: dict[str, Any] = {
     "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "30": 30, "100": 100, "true": True,
     "false": False, "1000": 1000, '"name"': "name", '"session"': "session", '"error"': "error", '"minute"': "minute",
-    '"fail"': "fail", '"task"': "task", "none": (),
+    '"backlog"': "backlog", '"fail"': "fail", '"task"': "task", "none": (),
 }  # fmt: skip
 """The words of the column ``default``."""
 
@@ -159,11 +162,19 @@ def defaults_of(kind: type[Struct], common: type[Struct] | None = None) -> dict[
     return {field.encode_name: default_of(field) for field in msgspec.structs.fields(kind) if field.name not in known}
 
 
+def longer_map(value: dict[str, Any]) -> bytes:
+    """A map whose length stands in two bytes."""
+    packed: bytes = msgpack.packb(value)
+    return b"\xde\x00" + bytes([len(value)]) + packed[1:]
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.section)
 def test_the_bytes_of_an_example_are_its_message_in_plain_msgpack(example: Example) -> None:
     assert msgpack.unpackb(example.frame) == example.value
     shortest = msgpack.packb(example.value)
-    # Of a message that may have more than 15 fields, the codec writes the map's length in two bytes, always.
+    # Of what may have more than 15 fields, the codec writes the map's length in two bytes, always.
+    if isinstance(project := example.value.get("project"), dict):
+        shortest = shortest.replace(msgpack.packb(project), longer_map(project))
     longer = b"\xde\x00" + bytes([len(example.value)]) + shortest[1:]
     assert example.frame in (shortest, longer)
 
@@ -238,6 +249,8 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
         ("failures", get_args(choices.FailuresBy)),
         ("task-reply", get_args(choices.AttemptOutcome)),
         ("flow-reply", get_args(choices.FlowState)),
+        ("slot-list", get_args(choices.SlotSort)),
+        ("slot-list-reply", get_args(choices.SlotPlace)),
         ("flow-tasks-reply", get_args(choices.FlowTaskState)),
     ],
 )

@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 
 from taskqueue.core.admin import change_log, draining
 from taskqueue.core.admin.pages import of_fetchers, of_projects, of_stats, that_fit
+from taskqueue.core.admin.slot_views import division_view
 from taskqueue.core.admin.window_views import windows_of
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_for_change
@@ -95,6 +96,7 @@ def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
     project = state.projects.named(message.project)
     view = project.view(turn.now)
     view.configured = _configured(state, project)
+    view.slots = division_view(project)
     return ProjectReply(n=message.n, project=view)
 
 

@@ -74,11 +74,17 @@ def fitting_choice(choices: Choices, name: str) -> SlotChoice:
     """What the most specific pattern that fits the name says; nothing if there is none."""
     if not choices:
         return PLAIN_CHOICE
-    if name in choices:
-        return choices[name]
+    pattern = fitting_pattern(choices, name)
+    return choices[pattern] if pattern else PLAIN_CHOICE
+
+
+def fitting_pattern(choices: Choices, name: str) -> str:
+    """The most specific pattern that fits the name; empty if there is none."""
+    if not choices or name in choices:
+        return name if choices else ""
     patterns = _ranked(tuple(choices))
     found = _any_of(patterns).match(name)
-    return PLAIN_CHOICE if found is None or found.lastindex is None else choices[patterns[found.lastindex - 1]]
+    return "" if found is None or found.lastindex is None else patterns[found.lastindex - 1]
 
 
 @lru_cache(REMEMBERED)

@@ -31,6 +31,7 @@ from taskqueue.core.tasks.edge_needs import (
 from taskqueue.core.tasks.failure import FailuresRef, FoundFailures
 from taskqueue.core.tasks.links import TaskRef as TaskRef
 from taskqueue.core.tasks.rerun_set import FoundRerun, RerunRef
+from taskqueue.core.tasks.slots.slot_looks import NO_ANSWERS, SlotAnswers, SlotQuestion
 from taskqueue.core.tasks.slots.slot_records import FoundSlot, FoundSlotPage, SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
 from taskqueue.core.tasks.task import Spec, Task
@@ -186,6 +187,7 @@ class Needs(Struct):
         slot_names: slots by their names.
         slots: slots by their numbers, with their next tasks.
         slot_pages: the next slots of orders.
+        slot_questions: what people ask about slots.
     """
 
     tasks: list[TaskRef] = field(default_factory=list)
@@ -213,6 +215,7 @@ class Needs(Struct):
     slot_names: list[SlotName] = field(default_factory=list)
     slots: list[SlotRef] = field(default_factory=list)
     slot_pages: list[SlotPageRef] = field(default_factory=list)
+    slot_questions: list[SlotQuestion] = field(default_factory=list)
 
 
 class FoundOrder(Struct):
@@ -309,3 +312,4 @@ class Found(Struct):
     old_slots: dict[SlotName, SlotRecord] = field(default_factory=dict)
     slots: dict[SlotRef, FoundSlot] = field(default_factory=dict)
     slot_pages: list[FoundSlotPage] = field(default_factory=list)
+    slot_answers: SlotAnswers = NO_ANSWERS
