@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "cron": "List, set and remove cron jobs.",
     "task": "List, show, retry, cancel, reprioritise and reschedule tasks.",
     "flow": "Submit graphs of tasks that wait for each other; show, wait for, cancel and rerun them.",
+    "slot": "Show how each host of a project is paced, and what waits for it.",
     "operation": "Show bulk operations, and cancel them.",
     "log": "Show who changed what.",
     "store": "Look at a store, check, copy, move and repair it.",

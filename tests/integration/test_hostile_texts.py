@@ -36,6 +36,9 @@ OWN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 OBEYED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2028\u202a-\u202e\u2066-\u2069]")
 """What must not be left then."""
 
+EVIL_SLOT = "".join(char for char in EVIL if char > "\x1f" and char != "\x7f")
+"""A name of a slot has none of the characters of ASCII that a terminal obeys."""
+
 FILTER = {"states": ["failed"], "url": f"*{EVIL}*", "error": f"*{EVIL}*"}
 
 
@@ -45,12 +48,13 @@ def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
     daemon_ = daemon(log_level="debug", defaults={"retry_delay": [1000]})
     fetcher = peer(daemon_)
     settings = {
-        "fetch": {EVIL: EVIL}, "group": "papers", "retries": 0, "fail_pause_num": 2,
+        "fetch": {EVIL: EVIL}, "slot": "named", "group": "papers", "retries": 0, "fail_pause_num": 2,
         "cron": {"daily": {"every": "1d", "task": {"url": URL}}}, "on_finished": {"url": URL, "taskid": EVIL},
     }  # fmt: skip
     accepted(fetcher.ask("project-set", project="news", settings=settings, name=EVIL))
     tasks = [{"taskid": taskid, "url": URL, "body": {"fetch": EVIL, EVIL: EVIL}} for taskid in (EVIL, "a", "b", "c")]
     tasks.append({"taskid": default_taskid(URL), "url": URL})
+    tasks.append({"taskid": "paced", "url": URL, "schedule": {"slot": EVIL_SLOT}})
     accepted(fetcher.ask("new-task", project="news", tasks=tasks))
     accepted(fetcher.ask("hello", capacity=3, name=EVIL, projects=["news"]))
     (first, second, _) = fetcher.receive()["tasks"]
@@ -90,6 +94,9 @@ WALK: dict[str, list[list[str]]] = {
     "cron set": [["news", EVIL, "--every", "1d"], ["news", "daily", "--every", EVIL], ["news", "x", "--every", "1d",
                  "--task-url", URL]],
     "cron remove": [["news", EVIL], ["news", "x"]],
+    "slot list": [["news", "--by", by] for by in ("backlog", "errors", "delay", "name")]
+    + [["news", "--json"], ["news", "--all"], [EVIL]],
+    "slot show": [["news", EVIL_SLOT], ["news", EVIL_SLOT, "--json"], ["news", EVIL], ["missing", "x"]],
     "task list": [["news", "--state", state] for state in ("ready", "processing", "failed")]
     + [["news", "--state", "failed", "--json"], ["news", "--state", EVIL]],
     "task show": [TASK, [*TASK, "--json"], ["news", "a", "b"], ["news", "nobody-" + EVIL]],
@@ -140,6 +147,7 @@ SHOWING = {
     "task list": VISIBLE, "task show": VISIBLE, "operation list": VISIBLE, "operation show": VISIBLE, "log": VISIBLE,
     "cron set": VISIBLE, "push": VISIBLE, "store stats": VISIBLE, "work": VISIBLE, "scheduler": VISIBLE,
     "store export": "owned", "stop": VISIBLE, "config check": VISIBLE, "fetcher show": VISIBLE, "task parents": VISIBLE,
+    "slot list": r"\u009b4243m", "slot show": r"\u009b4243m",
     "flow show": VISIBLE, "flow submit": VISIBLE, "flow rerun": VISIBLE,
 }  # fmt: skip
 """Commands that do show it, and how: seen, not left out."""

@@ -94,6 +94,7 @@ def show(name: str, as_json: bool, url: str, timeout: float) -> None:
 def _fields(view: ProjectView) -> dict[str, str]:
     """What is to be said of it beside its counts."""
     from taskqueue.cli.input.times import local
+    from taskqueue.cli.output.slot_tables import of_division
 
     sessions = "1 session" if view.held_by == 1 else f"{view.held_by:,} sessions"
     times = "once" if view.finished == 1 else f"{view.finished:,} times"
@@ -105,6 +106,7 @@ def _fields(view: ProjectView) -> dict[str, str]:
         "finished": times if view.finished else "never yet",
         "tokens": f"{view.tokens:,.1f}",
         "shared bucket": _shared(view.shared) if view.shared else "",
+        "slots": of_division(view.slots) if view.slots else "",
     }
     return {name: value for name, value in fields.items() if value}
 

@@ -25,6 +25,7 @@ from taskqueue.client.asynchronous.history import AsyncHistory
 from taskqueue.client.asynchronous.log import AsyncLog
 from taskqueue.client.asynchronous.operations import AsyncOperations
 from taskqueue.client.asynchronous.projects import AsyncProjects
+from taskqueue.client.asynchronous.slots import AsyncSlots
 from taskqueue.client.asynchronous.stats import AsyncStats
 from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.exchange import Exchange, limit
@@ -74,18 +75,13 @@ class AsyncClient:
             there is somebody else; without it as long as for an answer, because a daemon may be about to start.
 
     Attributes:
-        projects, groups, tasks, cron, operations, flows: what can be done with them.
+        projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
         single_pushes, single_reports, batch_sender: what callers of other threads and workers take part in.
     """
 
     def __init__(
-        self,
-        url: str | None = None,
-        *,
-        timeout: float = 30.0,
-        name: str | None = None,
-        connect_timeout: float = inf,
+        self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None, connect_timeout: float = inf
     ) -> None:
         self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
         self.timeout = timeout
@@ -104,6 +100,7 @@ class AsyncClient:
         self.projects = AsyncProjects(exchange, long_poll, self._holding)
         self.groups = AsyncGroups(exchange, long_poll)
         self.tasks = AsyncTasks(exchange)
+        self.slots = AsyncSlots(exchange)
         self.cron = AsyncCron(self.projects)
         self.operations = AsyncOperations(exchange, long_poll)
         self.flows = AsyncFlows(exchange, long_poll)

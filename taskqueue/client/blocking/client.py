@@ -20,6 +20,7 @@ from taskqueue.client.blocking.history import BlockingHistory
 from taskqueue.client.blocking.log import BlockingLog
 from taskqueue.client.blocking.operations import BlockingOperations
 from taskqueue.client.blocking.projects import BlockingProjects
+from taskqueue.client.blocking.slots import BlockingSlots
 from taskqueue.client.blocking.stats import BlockingStats
 from taskqueue.client.blocking.tasks import BlockingTasks
 from taskqueue.client.connection.background import Background, BlockingSingles
@@ -57,7 +58,7 @@ class Client:
             there is somebody else; without it as long as for an answer, because a daemon may be about to start.
 
     Attributes:
-        projects, groups, tasks, cron, operations, flows: what can be done with them.
+        projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
         single_pushes, single_reports, batch_sender: what callers of other threads and workers take part in.
     """
@@ -75,6 +76,7 @@ class Client:
         self.projects = BlockingProjects(self._background, self._client.projects)
         self.groups = BlockingGroups(self._background, self._client.groups)
         self.tasks = BlockingTasks(self._background, self._client.tasks)
+        self.slots = BlockingSlots(self._background, self._client.slots)
         self.cron = BlockingCron(self._background, self._client.cron)
         self.operations = BlockingOperations(self._background, self._client.operations)
         self.flows = BlockingFlows(self._background, self._client.flows)

@@ -15,7 +15,9 @@ from tools import blocking_client
 
 ROOT = Path(blocking_client.__file__).parent.parent
 PAGE = ROOT / "docs" / "python.md"
-NAMESPACES = ("projects", "groups", "tasks", "operations", "flows", "cron", "fetchers", "stats", "history", "log")
+NAMESPACES = (
+    "projects", "groups", "tasks", "slots", "operations", "flows", "cron", "fetchers", "stats", "history", "log",
+)  # fmt: skip
 
 
 def methods(thing: object) -> dict[str, inspect.Signature]:
