@@ -44,7 +44,7 @@ MOVED_BYTES: Final = 1 << 20
 MOVED_AT_ONCE: Final = 8
 """Projects that share the tasks of a turn."""
 
-SLOTS_LEAST: Final = 256
+SLOTS_LEAST: Final = 8
 """Slots that each divided project may have in memory at least."""
 
 

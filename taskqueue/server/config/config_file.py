@@ -89,7 +89,7 @@ class Limits(Struct, frozen=True):
     head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 16_384
     head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 16 << 20
     memory_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
-    memory_slots: Annotated[int, Meta(ge=2, le=100_000_000)] = 100_000
+    memory_slots: Annotated[int, Meta(ge=2, le=100_000_000)] = 32_768
     max_projects: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
     max_leases: Annotated[int, Meta(ge=1, le=100_000_000)] = 100_000
     turn_tasks: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048

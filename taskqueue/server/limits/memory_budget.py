@@ -1,7 +1,7 @@
 """Checks that the memory that settings allow fits into ``limits.memory``.
 
-    program, store cache and memtables, heads, leases      settings; at most SETTINGS_PART of the bound
-    messages and connections                               the rest; see ``connection_guard``
+    program, store cache and memtables, heads, slots, leases   settings; at most SETTINGS_PART of the bound
+    messages and connections                                   the rest; see ``connection_guard``
 
 docs/operations.md explains the sum.
 """
@@ -16,6 +16,8 @@ from taskqueue.store.rocksdb.tuning import MEMTABLES_BYTES
 from taskqueue.units import size_text
 
 PROGRAM_BYTES: Final = 45_000_000
+SLOT_BYTES: Final = 1024
+"""Memory of a slot without its tasks."""
 LEASE_BYTES: Final = 512
 """Memory of a leased task, without its url and its body."""
 HEADS_PART: Final = 1.625
@@ -38,8 +40,8 @@ def check(config: Config) -> None:
         least = int(settled / SETTINGS_PART / (1 << 20)) + 1
         raise ConfigError(
             f"limits.memory = {size_text(limits.memory)} is too little for "
-            f"limits.memory_bytes = {size_text(limits.memory_bytes)}, limits.max_leases = {limits.max_leases} "
-            f"and store.cache = {size_text(config.store.cache)}: "
+            f"limits.memory_bytes = {size_text(limits.memory_bytes)}, limits.max_leases = {limits.max_leases}, "
+            f"limits.memory_slots = {limits.memory_slots} and store.cache = {size_text(config.store.cache)}: "
             f'lower one of these, or set limits.memory = "{least} MiB"'
         )
 
@@ -48,4 +50,5 @@ def needed_bytes(config: Config) -> int:
     """Memory that the settings allow the daemon to use, without messages."""
     limits = config.limits
     heads = int(HEADS_PART * limits.memory_bytes)
-    return PROGRAM_BYTES + MEMTABLES_BYTES + config.store.cache + heads + LEASE_BYTES * limits.max_leases
+    counted = LEASE_BYTES * limits.max_leases + SLOT_BYTES * limits.memory_slots
+    return PROGRAM_BYTES + MEMTABLES_BYTES + config.store.cache + heads + counted

@@ -131,7 +131,7 @@ class SlotQueue:
             if self.slots.entries.is_low_old:
                 self._raise_low()
             return []
-        self.slots.tight = self.bytes > max_bytes
+        self.slots.tight = self.bytes > max_bytes or self._count > max_tasks
         dropped = self._shorten(max_tasks, max_bytes)
         while len(self.slots.by_number) > 1 and not self._is_within(max_tasks, max_bytes // 2, self.slots.most // 2):
             leaving = self._leaving()
