@@ -245,12 +245,16 @@ class TaskQueue:
 
     def stand_aside(self, task: Task) -> None:
         """The first ready task lets the next one have its turn, until it ``come_back``s."""
-        self.ready.remove(task)
+        if isinstance(self.ready, SlotQueue):
+            self.ready.stand_aside(task)
+        else:
+            self.ready.remove(task)
 
     def come_back(self, changes: Changes, tasks: Iterable[Task]) -> None:
         """The tasks that stood aside are ready again."""
+        ready = self.ready
         for task in tasks:
-            if not self.ready.add(task):
+            if not (ready.come_back(task) if isinstance(ready, SlotQueue) else ready.add(task)):
                 del self.tasks[task.taskid]
                 changes.left(task)
 

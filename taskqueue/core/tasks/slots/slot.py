@@ -75,12 +75,13 @@ class Slot:
         last: when its last task was handed out, or should be started.
         place: where it waits; ``mark`` is its mark there, 0: none.
         entry: in the order by best task in the store; 0: none.
+        aside: tasks that stand aside in this turn; it stays in memory for them.
         read_tasks: how many tasks its next read takes.
     """
 
     __slots__ = (
-        "due", "entry", "head", "last", "leases", "mark", "number", "pace", "place", "read_tasks", "record",
-        "until",
+        "aside", "due", "entry", "head", "last", "leases", "mark", "number", "pace", "place", "read_tasks",
+        "record", "until",
     )  # fmt: skip
 
     def __init__(self, number: int, record: SlotRecord, pace: SlotPace, head: Head) -> None:
@@ -96,6 +97,7 @@ class Slot:
         self.mark = 0
         self.entry = 0
         self.read_tasks = 0
+        self.aside = 0
 
     @property
     def is_full(self) -> bool:

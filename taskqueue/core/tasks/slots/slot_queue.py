@@ -88,6 +88,16 @@ class SlotQueue:
             self._count -= 1
             self.bytes -= task.size
 
+    def stand_aside(self, task: Task) -> None:
+        """The task that ``first`` has just returned lets the next one have its turn, until it ``come_back``s."""
+        self.slots.by_number[task.key >> SLOT_SHIFT].aside += 1
+        self.remove(task)
+
+    def come_back(self, task: Task) -> bool:
+        """The task that stood aside is ready again; False: it is in the store only."""
+        self.slots.by_number[task.key >> SLOT_SHIFT].aside -= 1
+        return self.add(task)
+
     def first(self) -> Task | None:
         """The best task that may go now; None: there is none in memory."""
         while (slot := self.slots.first_ready()) is not None:

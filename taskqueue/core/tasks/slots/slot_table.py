@@ -301,7 +301,7 @@ class SlotTable:
             slot.mark = entry_of(first.key)
             self._in_front += 1
             self._ready.push(slot.mark)
-        elif not slot.leases:
+        elif not slot.leases and not slot.aside:
             self.forget(slot)
 
     def forget(self, slot: Slot) -> None:
