@@ -6,12 +6,10 @@ orders are read when the first turns need them, so that a start takes the same t
 
 from __future__ import annotations
 
-from functools import partial
 from math import inf
 
 from taskqueue.core import lookups, timers
 from taskqueue.core.parts.bucket import Bucket
-from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.parts.windows import Counters
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.operation import Operation
@@ -21,9 +19,9 @@ from taskqueue.core.rules import flows, slot_division
 from taskqueue.core.rules.registry import add_project, make_project, use_settings
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, check, merge
-from taskqueue.core.state import EPOCH_SHIFT, NO_PACE, State
+from taskqueue.core.state import NO_PACE, State
 from taskqueue.core.tasks.records import Loaded, ProjectRecord
-from taskqueue.core.tasks.task import Lease, Task, deferred_bytes
+from taskqueue.core.tasks.task import Lease, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected, StoreError
 from taskqueue.protocol.fields import Boot, Now
@@ -110,7 +108,7 @@ def _loaded_project(turn: TurnState, record: ProjectRecord) -> Project:
 
 def _load_leases(turn: TurnState, loaded: Loaded) -> None:
     state, now = turn.state, turn.now
-    for task in sorted(loaded.leased, key=partial(_number, loaded)):
+    for task in sorted(loaded.leased, key=state.lease_number):
         lease = task.lease
         project = state.projects.by_number.get(task.project)
         if lease is None or project is None:
@@ -133,13 +131,6 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
         state.memory.leases_began(1, task.size)
         state.boot_timers.note(("lease", project.number), lease.deadline)
         state.boot_timers.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
-
-
-def _number(loaded: Loaded, task: Task) -> int:
-    """The number in the task's token, which grows with each lease; a token of before there were masks is a number."""
-    lease = task.lease
-    number = task.token ^ derive(loaded.secret, lease.session).mask if lease is not None else 0
-    return number if number >> EPOCH_SHIFT <= loaded.epoch else task.token
 
 
 def _restart_clock(lease: Lease, now: Now) -> None:

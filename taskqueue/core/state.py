@@ -13,6 +13,7 @@ from math import inf
 from typing import Final, Literal, get_args
 
 from taskqueue.core.parts.history import History
+from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects.connections import Connections
 from taskqueue.core.projects.failure_groups import FailureCount
@@ -142,6 +143,14 @@ class State:
         """The next number: a seq, an id, or one to make a token of. Grows, across restarts too."""
         self._n += 1  # type: ignore[assignment]  # wrapping it again would cost a call in each task's life
         return self._n
+
+    def lease_number(self, task: Task) -> int:
+        """The number in the token of the task's lease: of two leases the later one has the larger.
+
+        A token of before there were masks is a number itself.
+        """
+        number = task.token ^ derive(self.secret, task.lease.session).mask if task.lease is not None else 0
+        return number if number >> EPOCH_SHIFT <= self.epoch else task.token
 
     def layers(self, name: str) -> tuple[Layer, ...]:
         """The config's layers of settings for a project."""

@@ -17,7 +17,7 @@ Rules:
 2. A lease in one session has the token of a given lease in another with a chance of 1 to 2^63. That matters only if
    both are of the same task: of a task that was handed out a million times it has happened with a chance of 1 to
    2 * 10^7. Among the leases of a project that are in force it never does: see ``handout``.
-3. Tokens are compared, and never taken apart, but for the order in which leases were given (``startup``).
+3. Tokens are compared, and never taken apart, but for the order in which leases were given (``State.lease_number``).
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ from taskqueue.core.rules.push import apply_deferred, give_seq, need_tasks, queu
 from taskqueue.core.settings.settings import CRASHES_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import LeaseAnswer, Needs
-from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout, gives_up
+from taskqueue.core.tasks.retry import THROTTLED_MOST, Retry, after_failure, after_throttle, after_timeout, gives_up
+from taskqueue.core.tasks.slots.back_off import Verdict
 from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Spec, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
@@ -78,7 +79,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
     elif item.ok and (task.state == READY or task.state == DELAYED):
         turn.touch(project)
         task.crashes = 0
-        _note_fetch(project, task, item)
+        slots.heed(turn, project, task, item)
         # Its record by taskid has to tell of this, also if the very turn has it run again, and hands it out.
         task.write_anew(turn.spec_of(task))
         _succeed(turn, project, task, AttemptRecord(turn.now.wall, "success", session.label), item)
@@ -99,6 +100,7 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
     lease = _lease_of(turn, project, task)
     session = turn.revoke(task)
     task.timed_out = True
+    task.note_throttled(0)
     project.totals.timeout += 1
     failures.note(turn, task, _attempt(turn.now, project, lease, session, "timeout", "timeout"))
     _retry(turn, project, task, retry)
@@ -167,20 +169,14 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
     lease = _lease_of(turn, project, task)
     holder = _end_by(turn, session, task, lease)
     task.crashes = 0
-    _note_fetch(project, task, item)
+    verdict = slots.heed(turn, project, task, item)
     if item.ok:
         _succeed(turn, project, task, _attempt(now, project, lease, holder, "success"), item)
     else:
         failures.note(turn, task, _attempt(now, project, lease, holder, "failed", item.error))
-        _fail(turn, project, task, item, lease)
+        _fail(turn, project, task, item, lease, verdict)
     if lease.deferred is not None:
         apply_deferred(turn, project, task, lease, lease.deferred)
-
-
-def _note_fetch(project: Project, task: Task, item: TaskReport) -> None:
-    """Have the task's slot heed how its fetch went."""
-    if task.slot and project.queue.slots is not None and item.fetched is not None:
-        slots.note_fetch(project.queue.slots, task.slot, item.fetched)
 
 
 def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:
@@ -214,6 +210,8 @@ def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptReco
     now = turn.now
     spec = task.spec or turn.spec_of(task)
     task.retried = 0
+    if task.throttled:
+        task.note_throttled(0)
     task.timed_out = False
     task.lastcrawltime = now.wall
     project.totals.success += 1
@@ -262,17 +260,25 @@ def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: 
     task.know_page(replace(spec, page=page))
 
 
-def _fail(turn: TurnState, project: Project, task: Task, item: TaskReport, lease: Lease) -> None:
+def _fail(turn: TurnState, project: Project, task: Task, item: TaskReport, lease: Lease, verdict: Verdict) -> None:
     task.timed_out = False
+    throttled = task.throttled
+    task.note_throttled(min(throttled + 1, THROTTLED_MOST) if verdict == "throttled" else 0)
     if not item.retry:
         retry = None
+        _pass_check(turn, project, lease)
+    elif verdict == "throttled":
+        retry = after_throttle(turn.spec_of(task), project.settings, task.retried, throttled)
         _pass_check(turn, project, lease)
     elif item.retry_after is not None:
         retry = Retry(item.retry_after, False)
         _pass_check(turn, project, lease)
     else:
         retry = after_failure(turn.spec_of(task), project.settings, task.retried)
-        _fail_project(turn, project, lease, item.error)
+        if verdict == "unreached":
+            _pass_check(turn, project, lease)
+        else:
+            _fail_project(turn, project, lease, item.error)
     _retry(turn, project, task, retry)
 
 
@@ -290,6 +296,8 @@ def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None) -
         project.queue.set_apart(task)
     if retry.delay:
         _hold_back(turn, project, task, now.wall + retry.delay)
+    elif retry.behind:
+        queue_up(turn, project, task)
     else:
         project.queue.put_ready(turn.changes, task)
 
@@ -345,8 +353,10 @@ def _need(turn: TurnState, request: Done, wanted: Needs) -> None:
         task = project.queue.tasks.get(item.taskid)
         if task is None:
             wanted.answered.append(LeaseAnswer(project.number, item.taskid, item.token))
-        elif task.spec is None and task.token == item.token:
-            turn.ask(task)
+        elif task.token == item.token:
+            if task.spec is None:
+                turn.ask(task)
+            slots.need_slot(turn, project, task, item, wanted)
         if item.new:
             need_tasks(turn, item.project, item.new, wanted)
 

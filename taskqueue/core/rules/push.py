@@ -175,6 +175,7 @@ def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, 
 def revive(turn: TurnState, project: Project, task: Task) -> None:
     """Make a waiting or finished task ready now, with all its retries, or blocked if it has to wait for its parents."""
     task.retried = 0
+    task.note_throttled(0)
     task.token = NO_TOKEN
     task.held_back = task.timed_out = False
     if task.seq <= project.cleared:  # what ``clear`` left behind; a task that is live again must not be among it
@@ -286,6 +287,7 @@ def _replace_parents(turn: TurnState, project: Project, task: Task, item: NewTas
 def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
     task.token = NO_TOKEN
     task.retried = 0
+    task.note_throttled(0)
     task.timed_out = False
     until = due_at(item.schedule, turn.now.wall)
     # It has run, and is told what to bring along when it runs again: it waits for that as it would have by itself.

@@ -3,6 +3,7 @@
     push ──name──► number in memory, or looked up; an unknown name is a new slot
     slots that ran low ──► read with their next tasks ──► ready, waiting or parked
     a window is over ──timer──► ready, and the project is offered
+    a report ──► its slot keeps its distance, is blocked or backs off: see ``back_off``
 
 What a slot is: ``slot_records``; where slots wait: ``slot_table``; how a project comes to have them: ``slot_division``.
 """
@@ -21,13 +22,14 @@ from taskqueue.core.rules.memory_limits import share
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.slot_names import slot_name
+from taskqueue.core.tasks.slots.back_off import Verdict, back_off, block, is_proper, verdict_of
 from taskqueue.core.tasks.slots.slot_queue import SlotQueue
 from taskqueue.core.tasks.slots.slot_records import SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable
-from taskqueue.core.tasks.task import SLOT_SHIFT
+from taskqueue.core.tasks.task import SLOT_SHIFT, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.fields import Assignment, Fetched
+from taskqueue.protocol.fields import Assignment, TaskReport
 
 T = TypeVar("T")
 
@@ -126,6 +128,56 @@ def _some(items: Iterable[T]) -> list[T]:
     return list(islice(items, SLOTS_A_TURN))
 
 
+# ------------------------------------------------------------------------------------------------ reports
+
+
+def need_slot(turn: TurnState, project: Project, task: Task, item: TaskReport, wanted: Needs) -> None:
+    """Have the slot of a task in memory read if a report says something to it, as of the first turns after a start."""
+    slots = project.queue.slots
+    if (
+        slots is not None
+        and task.slot >= slots.division
+        and task.slot not in slots.by_number
+        and (item.fetched is not None or item.retry_after is not None)
+    ):
+        place = (task.slot, task.slot << SLOT_SHIFT, FIRST_TASKS)
+        wanted.slots.append(SlotRef(project.number, *place, share(turn.state) // 2))
+
+
+def heed(turn: TurnState, project: Project, task: Task, item: TaskReport) -> Verdict:
+    """Have the task's slot heed a report that counts; the task still has the token of its lease.
+
+    Of a success that comes so late that neither its slot nor the task is in memory nobody takes note.
+
+    Returns:
+        What the host did; of a task without a slot always ``answered``.
+    """
+    slots = project.queue.slots
+    if slots is None or not task.slot or (item.fetched is None and item.retry_after is None):
+        return "answered"
+    slot = slots.by_number.get(task.slot)
+    if slot is None or not slot.record.name:
+        return "answered"
+    fetched = item.fetched
+    if fetched is not None and fetched.seconds is not None:
+        slots.answered(slot, fetched.seconds, is_proper=is_proper(fetched, ok=item.ok))
+    verdict = verdict_of(item)
+    if verdict != "answered" or item.retry_after is not None:
+        _hold_up(turn, slot.record, task, item, verdict)
+        slots.changed(slot)
+    return verdict
+
+
+def _hold_up(turn: TurnState, record: SlotRecord, task: Task, item: TaskReport, verdict: Verdict) -> None:
+    now = turn.now.wall
+    if verdict != "answered":
+        record.errors += 1
+    if item.retry_after is not None:
+        block(record, now, item.retry_after)
+    elif task.lease is not None:
+        back_off(record, now, turn.state.lease_number(task), turn.state.next_number())
+
+
 # ------------------------------------------------------------------------------------------------ time
 
 
@@ -148,12 +200,6 @@ def with_pace(project: Project, number: int, assignment: Assignment, wait: float
     if slots is None or not slots.is_paced(number):
         return assignment
     return replace(assignment, not_before=wait, start_within=START_WITHIN)
-
-
-def note_fetch(slots: SlotTable, number: int, fetched: Fetched) -> None:
-    """A task of the slot of this number was fetched: what follows keeps its distance from when that was begun."""
-    if fetched.seconds is not None:
-        slots.began(number, fetched.seconds)
 
 
 def settle(turn: TurnState, project: Project) -> None:

@@ -2,6 +2,7 @@
 
 failed with      retry: false        over
                  retry_after         after that long, no retry used up
+                 a host throttles    at once behind its equals, no retry used up; after THROTTLED_MOST in a row as below
                  a lease run out     at once after an attempt that had not, if a retry is left; else as below
                  anything else       retries left: after retry_delay[retried], at most age; else over
                                      recurring: never over: after the last delay or age, whichever is shorter
@@ -9,12 +10,15 @@ failed with      retry: false        over
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from taskqueue.core.parts.recrawl_interval import good_for, recurs_after
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.task import Spec
 from taskqueue.protocol.fields import Schedule
+
+THROTTLED_MOST: Final = 20
+"""How often in a row a host may throttle a task before that uses up its retries."""
 
 
 class Retry(NamedTuple):
@@ -23,10 +27,12 @@ class Retry(NamedTuple):
     Attributes:
         delay: seconds until it may be made; 0 is at once.
         counts: it uses up a retry.
+        behind: it goes behind its equals.
     """
 
     delay: float
     counts: bool
+    behind: bool = False
 
 
 def after_failure(spec: Spec, settings: Settings, retried: int) -> Retry | None:
@@ -41,6 +47,13 @@ def after_failure(spec: Spec, settings: Settings, retried: int) -> Retry | None:
         return None
     age = good_for(schedule, spec.page)
     return Retry(delay if age is None else min(delay, age), True)
+
+
+def after_throttle(spec: Spec, settings: Settings, retried: int, throttled: int) -> Retry | None:
+    """The next attempt of a task whose host has asked for a pause, as it had ``throttled`` times in a row before."""
+    if throttled < THROTTLED_MOST:
+        return Retry(0.0, False, behind=True)
+    return after_failure(spec, settings, retried)
 
 
 def after_timeout(spec: Spec, settings: Settings, retried: int, *, timed_out: bool) -> Retry | None:

@@ -29,6 +29,9 @@ AHEAD: Final = SECOND
 LONG_WINDOW: Final = 60 * SECOND
 """Of a longer window the store is told at the hand-out; shorter ones begin anew when the daemon starts."""
 
+DELAY_PART: Final = 0.2
+"""By this part the automatic delay of a slot in memory may differ from the one in the store."""
+
 Place = Literal["ready", "waiting", "parked"]
 
 
@@ -77,11 +80,12 @@ class Slot:
         entry: in the order by best task in the store; 0: none.
         aside: tasks that stand aside in this turn; it stays in memory for them.
         read_tasks: how many tasks its next read takes.
+        kept_delay: its automatic delay as the store has it.
     """
 
     __slots__ = (
-        "aside", "due", "entry", "head", "last", "leases", "mark", "number", "pace", "place", "read_tasks",
-        "record", "until",
+        "aside", "due", "entry", "head", "kept_delay", "last", "leases", "mark", "number", "pace", "place",
+        "read_tasks", "record", "until",
     )  # fmt: skip
 
     def __init__(self, number: int, record: SlotRecord, pace: SlotPace, head: Head) -> None:
@@ -98,6 +102,7 @@ class Slot:
         self.entry = 0
         self.read_tasks = 0
         self.aside = 0
+        self.kept_delay = record.auto_delay
 
     @property
     def is_full(self) -> bool:
@@ -152,6 +157,21 @@ class Slot:
         if start > self.last:
             self.last = start
             self.due = max(self.due, start + self.interval)
+
+    def slow_down(self) -> None:
+        """Its interval may be longer now: keep that after its last task, too."""
+        if self.last:
+            self.due = max(self.due, self.last + self.interval)
+
+    @property
+    def is_delay_old(self) -> bool:
+        """The store does not have its automatic delay."""
+        return self.record.auto_delay != self.kept_delay
+
+    @property
+    def is_delay_wrong(self) -> bool:
+        """Its automatic delay is another one by far than the store has."""
+        return abs(self.record.auto_delay - self.kept_delay) > DELAY_PART * self.kept_delay
 
     def wait_until(self, clock: SlotClock) -> None:
         """Take over from its record until when it waits, whatever its pace."""

@@ -220,13 +220,13 @@ class SlotQueue:
     # ------------------------------------------------------------------------------------ what is read
 
     def take_slot(self, number: int, found: FoundSlot) -> None:
-        """Take in a slot that was wanted, or the next tasks of a dry one."""
+        """Take in a slot that was wanted, or of which a task is reported; or the next tasks of a dry one."""
         slot = self.slots.dry.pop(number, None)
         if slot is not None:
             self._fill(slot, found)
             self.slots.put(slot)
-        entry = self.slots.entries.wanted.pop(number, None)
-        if entry is not None:
+        entry = self.slots.entries.wanted.pop(number, 0)
+        if number not in self.slots.by_number and slot is None:
             self._read(number, found, entry)
 
     def take_page(self, found: FoundSlotPage) -> None:

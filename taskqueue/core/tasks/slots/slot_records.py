@@ -44,6 +44,7 @@ class SlotRecord(Struct, array_like=True):
         level: how often its host has asked for a pause, or could not be reached, in a row.
         backoff_at: when the present back-off began.
         backoff_until: when it ends.
+        backoff_number: above those of the leases that were given before it.
         auto_delay: seconds, as they follow from its host's latency; 0: nothing is known.
         errors: how often its host has asked for a pause, or could not be reached, ever.
     """
@@ -57,6 +58,7 @@ class SlotRecord(Struct, array_like=True):
     backoff_until: float = 0.0
     auto_delay: float = 0.0
     errors: int = 0
+    backoff_number: int = 0
 
 
 class DivisionRecord(Struct, array_like=True):

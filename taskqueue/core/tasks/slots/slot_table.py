@@ -16,6 +16,7 @@ from typing import Final
 
 from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.tasks.heads import Head
+from taskqueue.core.tasks.slots.back_off import next_delay
 from taskqueue.core.tasks.slots.slot import LONG_WINDOW, SECOND, Slot, SlotClock
 from taskqueue.core.tasks.slots.slot_entries import SlotEntries
 from taskqueue.core.tasks.slots.slot_heap import SlotHeap
@@ -116,12 +117,18 @@ class SlotTable:
         if number >= self.division:
             self.leases[number] = self.leases.get(number, 0) + 1
 
-    def began(self, number: int, seconds_ago: float) -> None:
-        """A task of the slot that is reported now was begun so many seconds ago."""
-        slot = self.by_number.get(number)
-        if slot is not None:
-            slot.began_at(self._clock.begun - int(seconds_ago * SECOND))
-            self.put(slot)
+    def answered(self, slot: Slot, seconds: float, *, is_proper: bool) -> None:
+        """A task of a slot in memory is reported now that took so long; see ``next_delay`` for ``is_proper``."""
+        before = slot.due
+        slot.began_at(self._clock.begun - int(seconds * SECOND))
+        if slot.pace.is_auto:
+            slot.record.auto_delay = next_delay(slot.pace.interval, seconds, is_proper=is_proper)
+            slot.pace = self._pace_of(slot.record)
+            slot.record.auto_delay = slot.pace.interval
+            slot.slow_down()
+        if slot.is_delay_wrong or (slot.due > before and slot.due - self._clock.begun > LONG_WINDOW):
+            self.keep(slot)
+        self.put(slot)
 
     def advance(self, budget: int) -> int:
         """Move slots whose time has come, ``budget`` at most; returns how many."""
@@ -168,11 +175,12 @@ class SlotTable:
     def keep(self, slot: Slot) -> None:
         """Store the record of a slot, with its window."""
         slot.record.next_at = self._clock.to_wall(slot.due) if slot.due > self._clock.now else 0.0
+        slot.kept_delay = slot.record.auto_delay
         self.entries.writes.records[slot.number] = slot.record
 
     def keep_window(self, slot: Slot) -> None:
-        """Store the window of a slot that leaves memory, if it has one, or had."""
-        if slot.due > self._clock.now or slot.record.next_at:
+        """Store what the store does not know yet of a slot that leaves memory: its window, if it has one, or had."""
+        if slot.due > self._clock.now or slot.record.next_at or slot.is_delay_old:
             self.keep(slot)
 
     def time_entry(self, slot: Slot) -> int:
@@ -302,6 +310,8 @@ class SlotTable:
             self._in_front += 1
             self._ready.push(slot.mark)
         elif not slot.leases and not slot.aside:
+            if slot.is_delay_old:
+                self.keep(slot)
             self.forget(slot)
 
     def forget(self, slot: Slot) -> None:
