@@ -17,13 +17,13 @@ smallest key, in memory and (as 16 big-endian bytes) in the store:
     new with parents ──► blocked ──the last edge is satisfied──► ready or delayed
 
 Rules:
-1. ``seq`` is given when a task becomes live and stays, through retries and merges; a restart gives a new one, and so
-   does a fetcher that falls silent, unless an operation is under way. A ``task-retry`` by hand brings the task back
-   with the one it had, unless ``clear`` has since dropped all up to that.
+1. ``seq`` is given when a task becomes live and stays, through retries and merges; a restart gives a new one, and so,
+   unless an operation is under way, do a fetcher that falls silent and each success of a task with ``recrawl``. A
+   ``task-retry`` by hand brings the task back with the one it had, unless ``clear`` has since dropped all up to that.
 2. ``token`` is that of the last lease; only handing out, an answer that counts, replacing, releasing, cancelling,
    restarting and retrying by hand change it.
-3. ``spec`` is what the producer sent; None means that it is in the store only (the task is *hollow*) and must be
-   read before the task is handed out.
+3. ``spec`` is what the producer sent, and what is known of the page; None means that it is in the store only (the task
+   is *hollow*) and must be read before the task is handed out.
 4. A task that is over and *bare* has neither spec nor history nor a place in an order any more: see ``retention``.
 """
 
