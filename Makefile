@@ -16,7 +16,7 @@ SITE   ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint client types unit contract properties simulation integration lowest cover \
-        mutants docs hooks attack chaos bench bench-full clean
+        mutants docs hooks attack chaos politeness bench bench-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -103,6 +103,9 @@ attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an
 
 chaos: $(STAMP) ## kills, power cuts, a failing disk and damage beneath a real daemon, ten minutes, and its ledger
 	$(BIN)/python -m tests.chaos --write
+
+politeness: $(STAMP) ## 200 hosts on loopback, four fetchers and a daemon, of which some are killed: what the hosts saw
+	$(BIN)/python -m tests.politeness --write
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "installing what the benchmarks compare with …"
