@@ -1,0 +1,1 @@
+"""What slots cost: see ``__main__``."""

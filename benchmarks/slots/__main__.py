@@ -1,0 +1,181 @@
+"""What slots cost: in the core, in the whole daemon and when nothing happens, and beside the queue of Scrapy.
+
+    python -m benchmarks.slots                                  all five, with a million slots
+    python -m benchmarks.slots --only core --slots 1k,100k
+    python -m benchmarks.slots --only daemon --slots 1k,10m     10 million: half an hour
+
+*core*: tasks selected and reported a second of CPU, with a store in memory (``core``). *daemon*: a real one; its tasks
+are pushed, one a host or ``--tasks`` in all if these are more, it is started again, and some are done (``whole``).
+*memory*: of the largest number of slots, with ten tasks each. *idle*: what it costs that as many all wait. *scrapy*: a
+pop of ``DownloaderAwarePriorityQueue`` beside a task selected and reported (``scrapy_queue``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from typing import Final
+
+from benchmarks.harness import Column, Goal, Plot, Ratio, Report, alternate, parser
+from benchmarks.idle import COLUMNS as IDLE
+from benchmarks.processes import stay_on
+from benchmarks.slots import scrapy_queue
+from benchmarks.slots.core import Core
+from benchmarks.slots.whole import LONG, Whole
+
+COMMAND: Final = "python -m benchmarks.slots"
+PARTS: Final = ("core", "daemon", "memory", "idle", "scrapy")
+UNITS: Final = {"k": 1000, "m": 1_000_000}
+BATCH: Final = 256
+FEW: Final = 10
+"""Tasks of a small turn: as many as may go of 1,000 slots, if one in a hundred may."""
+SCRAPY_SECONDS_A_DOMAIN: Final = 3e-7
+WITHOUT: Final = "without slots"
+"""The row that everything is beside."""
+
+CORE: Final = [Column("few", f"{FEW} a turn", "/s"), Column("batch", f"{BATCH} a turn", "/s")]
+BATCHES: Final = {"few": FEW, "batch": BATCH}
+DAEMON: Final = [
+    Column("push", "pushed", "/s"),
+    Column("push_cpu", "CPU of a push", "µs", 1),
+    Column("start", "start to first task", "s", 2),
+    Column("run", "run", "/s"),
+    Column("run_cpu", "CPU of a run", "µs", 1),
+    Column("rss", "memory", "MB"),
+    Column("peak", "at its peak", "MB"),
+    Column("disk", "disk a task", "B"),
+]
+SCRAPY: Final = [Column("pops", "pops", "/s"), Column("cpu", "CPU of a pop", "µs", 1)]
+SHARES: Final = (1.0, 0.01)
+
+
+def main() -> None:
+    """Run the parts."""
+    options = parse()
+    stay_on("1")
+    for part, run in {"core": core, "daemon": daemon, "memory": memory, "idle": idle, "scrapy": scrapy}.items():
+        if part in options.only:
+            run(options).finish(options)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    made = parser(__doc__, rounds=1)
+    made.add_argument("--only", type=lambda text: text.split(","), default=PARTS, help=",".join(PARTS))
+    made.add_argument("--slots", type=sizes, default=[1000, 100_000, 1_000_000], help="such as 1k,100k,1m")
+    made.add_argument("--tasks", type=int, default=1_000_000, help="in the daemon, if there are fewer slots")
+    made.add_argument("--measured", type=int, default=100_000, help="tasks selected and reported")
+    made.add_argument("--seconds", type=int, default=60, help="for which it is idle")
+    made.add_argument("--durability", choices=("commit", "interval", "none"), default="interval")
+    return made.parse_args()
+
+
+def sizes(text: str) -> list[int]:
+    """Numbers of slots."""
+    return [int(each.rstrip("km")) * UNITS.get(each[-1], 1) for each in text.split(",")]
+
+
+def row(slots: int, share: float) -> str:
+    """The label of the slots of which this share may go."""
+    return f"{slots:,} slots, {share:.0%} may go"
+
+
+def fits(slots: int, share: float, batch: int) -> bool:
+    """Whether so many of them may go that a turn can be that large."""
+    return slots * share >= batch
+
+
+def core(options: argparse.Namespace) -> Report:
+    """Tasks a second of the core."""
+    least, most = min(options.slots), max(options.slots)
+    ratios = [
+        Ratio(f"{most:,} slots against {least:,}, {share:.0%} may go, {column.label}", column.key, *ends, goal="≥ 0.5")
+        for share in SHARES
+        for column in CORE
+        for ends in [(row(most, share), row(least, share))]
+        if fits(least, share, BATCHES[column.key])
+    ]
+    ratios.append(Ratio(f"{least:,} slots against none, {BATCH} a turn", "batch", row(least, 1), WITHOUT))
+    report = Report("slots-core", "The core with slots", f"{COMMAND} --only core", CORE, ratios)
+    cases = [(WITHOUT, 0, 1.0, False)]
+    cases += [(row(slots, share), slots, share, False) for share in SHARES for slots in options.slots]
+    cases.append((f"{row(most, 1)}, bounds of memory as by default", most, 1.0, True))
+    for _, (label, slots, share, bounded) in alternate(options.rounds, cases):
+        made = Core(slots, share, bounded=bounded, beside=0 if slots else 10 * BATCH)
+        gc.collect()
+        gc.freeze()
+        for key, batch in BATCHES.items():
+            if not slots or fits(slots, share, batch):
+                report.add(label, {key: made.rate(options.measured // 4, batch)})
+        del made
+        gc.unfreeze()
+    return report
+
+
+def daemon(options: argparse.Namespace) -> Report:
+    """Pushes, starts and runs of a daemon."""
+    labels = {0: WITHOUT} | {hosts: f"{hosts:,} hosts" for hosts in options.slots}
+    ratios = [
+        Ratio(f"CPU of a {what}, {labels[hosts]} against none", f"{what}_cpu", labels[hosts], WITHOUT)
+        for what in ("push", "run")
+        for hosts in options.slots
+    ]
+    command = f"{COMMAND} --only daemon"
+    report = Report("slots", "A daemon with slots", command, DAEMON, ratios, plot=Plot(columns=("push_cpu", "run_cpu")))
+    for _, hosts in alternate(options.rounds, list(labels)):
+        with Whole(hosts, options.durability) as made:
+            figures = made.push(max(hosts, options.tasks)) | made.start() | made.run(options.measured)
+            report.add(labels[hosts], figures | made.memory())
+    return report
+
+
+def memory(options: argparse.Namespace) -> Report:
+    """Memory of very many slots with ten tasks each, under the bounds that are the default."""
+    hosts = max(options.slots)
+    label = f"{hosts:,} hosts × 10 tasks"
+    columns = [column for column in DAEMON if column.key != "start"]
+    report = Report("slots-memory", "Memory of slots", f"{COMMAND} --only memory", columns)
+    for _ in range(options.rounds):
+        with Whole(hosts, options.durability) as made:
+            figures = made.push(10 * hosts) | made.run(options.measured)
+            report.add(label, figures | made.memory())
+    return report
+
+
+def idle(options: argparse.Namespace) -> Report:
+    """What a daemon costs whose slots all wait for hours."""
+    hosts = max(options.slots)
+    label = f"{hosts:,} slots wait"
+    goal = Goal("CPU of a daemon that has nothing to do", "share", label, "< 0.1 %")
+    report = Report("slots-idle", "Idle with slots that wait", f"{COMMAND} --only idle", IDLE, goals=[goal])
+    with Whole(hosts, options.durability, LONG) as made:
+        made.push(2 * hosts)
+        made.run(hosts)
+        for _ in range(options.rounds):
+            report.add(label, made.idle(options.seconds))
+    return report
+
+
+def scrapy(options: argparse.Namespace) -> Report:
+    """Pops of Scrapy's queue, beside tasks selected and reported by the core, of which at least as much is asked."""
+    report = Report(
+        "slots-scrapy", "A pop of Scrapy's queue", f"{COMMAND} --only scrapy", SCRAPY, plot=Plot(scale="log")
+    )
+    for _, slots in alternate(options.rounds, [10_000, 100_000]):
+        made = Core(slots, 1.0)
+        add_pops(report, f"taskqueue, {slots:,} slots", made.rate(options.measured // 4, BATCH))
+        label = f"Scrapy, {slots:,} domains"
+        if why := scrapy_queue.missing():
+            report.missing(label, why)
+        else:
+            add_pops(report, label, scrapy_queue.rate(slots, max(20, round(1 / SCRAPY_SECONDS_A_DOMAIN / slots))))
+    return report
+
+
+def add_pops(report: Report, label: str, rate: float) -> None:
+    """A row of so many a second."""
+    report.add(label, {"pops": rate, "cpu": 1e6 / rate})
+
+
+if __name__ == "__main__":
+    main()

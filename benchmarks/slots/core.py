@@ -1,0 +1,140 @@
+"""The core with slots: select and done, on a store in memory and a virtual clock, without sockets.
+
+Each slot that may go has a delay that is over by the next turn, so that each hand-out has it wait, and each turn lets
+those of the last one go on; in the other slots a task was handed out, and the next one may go in a day. In each turn a
+fetcher reports all of its tasks and gets as many; new tasks of the same slots take their place, which isn't counted.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import count
+from math import inf
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from benchmarks.slots.blocks import BlockDisk
+from taskqueue.calendar import Calendar
+from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Now, Peer, TaskReport, Wall
+from taskqueue.protocol.replies import Outgoing, Select
+from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
+from taskqueue.store.ledger import Ledger
+from taskqueue.store.memory_store import MemoryStore
+
+PROJECT: Final = "bench"
+PUSHED: Final = 1000
+"""Tasks in a turn of the preparations."""
+HELD: Final = 2
+"""Tasks of each slot that may go: one is handed out, the other is next."""
+PLENTY: Final = 1 << 40
+TURN_SECONDS: Final = 1.0
+DELAY: Final = 0.5
+"""Of the slots that may go: less than a turn."""
+
+
+class Core:
+    """A scheduler whose project has so many slots, of which some may go.
+
+    Args:
+        slots: how many; 0: the project is not divided, and has as many tasks as with ``beside``.
+        going: the share of them that may go.
+        bounded: with the bounds of memory that a daemon has by default; otherwise all slots are in memory.
+    """
+
+    def __init__(self, slots: int, going: float, *, bounded: bool = False, beside: int = 0) -> None:
+        project: dict[str, Any] = {"slots": {"idle-*": {"delay": 86400}}, "slot_delay": DELAY}
+        project["slot"] = "host" if slots else "none"
+        config = CoreConfig(defaults={"rate": inf}, projects={PROJECT: project})
+        if not bounded:
+            config = replace(
+                config,
+                head_tasks=PLENTY,
+                head_bytes=PLENTY,
+                memory_bytes=PLENTY,
+                memory_slots=PLENTY,
+                max_leases=PLENTY,
+            )
+        self._ledger = Ledger(MemoryStore(BlockDisk()))
+        self._elapsed = 0.0
+        self._numbers = count(1)
+        self._scheduler = Scheduler(self._ledger.begin("boot"), config, Calendar(), self._now())
+        self._held: list[Assignment] = []
+        self.seconds = 0.0
+        live = max(1, round(slots * going))
+        hosts = [f"{'idle' if slots and each >= live else 'live'}-{each}.org" for each in range(slots or beside)]
+        if going < 1:
+            self._let_wait(hosts[live:])
+        for _ in range(HELD):
+            self._push(hosts[:live] if slots else hosts)
+
+    def rate(self, tasks: int, batch: int) -> float:
+        """Tasks handed out and reported in a second of CPU, in turns of so many."""
+        self._fetch(batch)
+        done, self.seconds = 0, 0.0
+        while done < tasks:
+            held = self._held
+            self._report()
+            counted = self.seconds
+            assert len(self._held) == batch, f"{len(self._held)} tasks came instead of {batch}"
+            done += len(held)
+            self._push(_hosts(self._held))
+            self.seconds = counted
+        seconds = self.seconds
+        self._fetch(0)
+        hosts = _hosts(self._held)
+        self._report()
+        self._push(hosts)
+        return done / seconds
+
+    def _let_wait(self, hosts: list[str]) -> None:
+        """Hand out a task of each, have it done, and push another."""
+        for at in range(0, len(hosts), PUSHED):
+            self._fetch(PUSHED)
+            self._push(hosts[at : at + PUSHED])
+            while self._held:
+                self._report()
+        self._fetch(0)
+        self._push(hosts)
+
+    def _fetch(self, capacity: int) -> None:
+        self._turn(Hello(session="fetcher", n=next(self._numbers), capacity=capacity, name="fetcher"))
+
+    def _push(self, hosts: list[str]) -> None:
+        for at in range(0, len(hosts), PUSHED):
+            tasks: list[NewTask | None] = [
+                NewTask(f"{next(self._numbers):x}", f"http://{host}/", body=NIL) for host in hosts[at : at + PUSHED]
+            ]
+            self._turn(NewTasks(session="producer", n=next(self._numbers), project=PROJECT, tasks=tasks))
+
+    def _report(self) -> None:
+        held, self._held = self._held, []
+        reports: list[TaskReport | None] = [TaskReport(task.project, task.taskid, task.token) for task in held]
+        self._turn(Done(session="fetcher", n=next(self._numbers), tasks=reports))
+
+    def _turn(self, *requests: AnyRequest) -> None:
+        """A turn, and those that it asks for, at once."""
+        self._elapsed += TURN_SECONDS
+        heard = [Incoming(Peer(request.session.encode()), request) for request in requests]
+        more = True
+        while more:
+            began_at = time.thread_time()
+            turn = self._scheduler.begin(self._now(), heard)
+            result = turn.decide(self._ledger.find(turn.needs))
+            self._ledger.commit(result.writes)
+            self.seconds += time.thread_time() - began_at
+            self._held += _handed(result.outgoing)
+            heard, more = [], self._scheduler.next_event_at(self._now()) <= self._now().boot
+
+    def _now(self) -> Now:
+        return Now(wall=Wall(1_700_000_000.0 + self._elapsed), boot=Boot(1_000.0 + self._elapsed))
+
+
+def _hosts(tasks: list[Assignment]) -> list[str]:
+    return [task.url.removeprefix("http://").removesuffix("/") for task in tasks]
+
+
+def _handed(said: list[Outgoing]) -> list[Assignment]:
+    return [task for each in said if isinstance(each.message, Select) for task in each.message.tasks]
