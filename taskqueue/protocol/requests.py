@@ -42,6 +42,7 @@ from taskqueue.protocol.flow_requests import FlowStage as FlowStage
 from taskqueue.protocol.flow_requests import FlowSubmit as FlowSubmit
 from taskqueue.protocol.flow_requests import FlowTasks as FlowTasks
 from taskqueue.protocol.slot_requests import SlotList as SlotList
+from taskqueue.protocol.slot_requests import SlotSet as SlotSet
 from taskqueue.protocol.slot_requests import SlotShow as SlotShow
 
 
@@ -338,6 +339,7 @@ AnyRequest = (
     | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
     | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow | OperationList
     | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | SlotList | SlotShow
+    | SlotSet
     | Log | Verify
 )  # fmt: skip
 

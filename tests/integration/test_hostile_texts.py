@@ -97,6 +97,8 @@ WALK: dict[str, list[list[str]]] = {
     "slot list": [["news", "--by", by] for by in ("backlog", "errors", "delay", "name")]
     + [["news", "--json"], ["news", "--all"], [EVIL]],
     "slot show": [["news", EVIL_SLOT], ["news", EVIL_SLOT, "--json"], ["news", EVIL], ["missing", "x"]],
+    "slot set": [["news", EVIL_SLOT, "--delay", "1d"], ["news", EVIL, "--delay", "1"], ["news", "x", "--delay", EVIL],
+                 ["news", "x", "--block-until", EVIL], ["missing", "x", "--delay", "1"]],
     "task list": [["news", "--state", state] for state in ("ready", "processing", "failed")]
     + [["news", "--state", "failed", "--json"], ["news", "--state", EVIL]],
     "task show": [TASK, [*TASK, "--json"], ["news", "a", "b"], ["news", "nobody-" + EVIL]],
@@ -147,7 +149,7 @@ SHOWING = {
     "task list": VISIBLE, "task show": VISIBLE, "operation list": VISIBLE, "operation show": VISIBLE, "log": VISIBLE,
     "cron set": VISIBLE, "push": VISIBLE, "store stats": VISIBLE, "work": VISIBLE, "scheduler": VISIBLE,
     "store export": "owned", "stop": VISIBLE, "config check": VISIBLE, "fetcher show": VISIBLE, "task parents": VISIBLE,
-    "slot list": r"\u009b4243m", "slot show": r"\u009b4243m",
+    "slot list": r"\u009b4243m", "slot show": r"\u009b4243m", "slot set": r"\u009b4243m",
     "flow show": VISIBLE, "flow submit": VISIBLE, "flow rerun": VISIBLE,
 }  # fmt: skip
 """Commands that do show it, and how: seen, not left out."""

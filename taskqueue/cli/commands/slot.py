@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
+from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.output.json_output import (
@@ -20,11 +21,12 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import SlotSort
     from taskqueue.protocol.replies import SlotListReply
+    from taskqueue.protocol.slot_requests import SlotFact
 
 
 @click.group()
 def slot() -> None:
-    """Show the slots of a project.
+    """Show the slots of a project, and say how one of them goes.
 
     With its setting slot a project is divided into slots: one per host or registered domain, or as its tasks name them.
     Each has a pace of its own, so that no host is asked too often.
@@ -107,3 +109,57 @@ def show(project: str, name: str, as_json: bool, url: str, timeout: float) -> No
     tables.show(tables.of_fields(slot_tables.fields_of(found)))
     if found.tasks:
         tables.show(slot_tables.of_next(found.tasks))
+
+
+FACTS = ("delay", "rate", "burst", "max-processing", "block-until")
+
+
+@slot.command("set")
+@click.argument("project", type=project_name)
+@click.argument("name")
+@click.option("--delay", help="Time from one hand-out to the next, such as 0.5 or 10s; auto: as fast as it answers.")
+@click.option("--rate", type=click.FloatRange(min=0.0001), help="Instead: tasks a second, on average; inf: no delay.")
+@click.option("--burst", type=click.FloatRange(1, 1e6), help="With a rate: tasks at once after a quiet time.")
+@click.option(
+    "--max-processing", type=click.FloatRange(min=1), help="Tasks that fetchers have at once; inf: any number."
+)
+@click.option("--block-until", help="Hand out nothing before: a time, or a duration from now; inf: until it is unset.")
+@click.option("--unset", multiple=True, type=click.Choice(FACTS), help="Don't say this any more; may be repeated.")
+@daemon_options
+def set_slot(
+    project: str,
+    name: str,
+    delay: str | None,
+    rate: float | None,
+    burst: float | None,
+    max_processing: float | None,
+    block_until: str | None,
+    unset: tuple[str, ...],
+    url: str,
+    timeout: float,
+) -> None:
+    """Say how one slot goes, such as a host: now, and across restarts. It need not have had a task yet.
+
+    What is said of a slot wins over the settings of its project. --unset block-until ends every pause of the slot, also
+    a back-off, or one that its host has asked for.
+
+    \b
+    Example:
+      taskqueue slot set news example.org --delay 10s
+      taskqueue slot set news example.org --block-until 2h
+      taskqueue slot set news example.org --block-until "2027-01-31 18:00"
+      taskqueue slot set news example.org --unset delay --unset block-until
+    """
+    facts = cast("list[SlotFact]", [each.replace("-", "_") for each in unset])
+    until = None if block_until is None else times.until(block_until)
+    pause: float | Literal["auto"] | None = None
+    if delay is not None:
+        pause = "auto" if delay == "auto" else times.seconds(delay)
+    with Daemon(url, timeout).client() as client:
+        found = client.slots.set(
+            project, name, delay=pause, rate=rate, burst=burst, max_processing=max_processing, block_until=until,
+            unset=facts,
+        )  # fmt: skip
+    from taskqueue.cli.output import slot_tables, tables
+
+    tables.show(tables.of_fields(slot_tables.fields_of(found)))

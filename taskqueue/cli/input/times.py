@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
+from math import inf
 from typing import Final
 
 import click
@@ -95,3 +96,14 @@ def local(at: float) -> str:
         return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     except (ValueError, OverflowError, OSError):  # a store, or a daemon, may say anything
         return f"{at:g}"
+
+
+def until(written: str) -> float:
+    """Unix seconds of a time that was said as such, or as how long it is until then; inf: for ever.
+
+    Raises:
+        click.BadParameter: it is neither.
+    """
+    if written == "inf":
+        return inf
+    return moment(written) if parse_duration(written) is None else after_now(written)

@@ -5,10 +5,14 @@ Made by ``python -m tools.blocking_client``; change that one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
 from taskqueue.client.asynchronous.slots import AsyncSlots
 from taskqueue.client.connection.background import Background
 from taskqueue.protocol.choices import SlotSort
 from taskqueue.protocol.replies import SlotListReply, SlotReply
+from taskqueue.protocol.slot_requests import SlotFact
 
 
 class BlockingSlots:
@@ -40,3 +44,45 @@ class BlockingSlots:
             RequestRejected: there is no such project, it is not divided into slots, or it has had no task of this slot.
         """
         return self._background.run(self._client.show(project, slot))
+
+    def set(
+        self,
+        project: str,
+        slot: str,
+        *,
+        delay: float | Literal["auto"] | None = None,
+        rate: float | None = None,
+        burst: float | None = None,
+        max_processing: float | None = None,
+        block_until: float | None = None,
+        unset: Iterable[SlotFact] = (),
+    ) -> SlotReply:
+        """Say how one slot goes, such as ``example.org``, now and across restarts; it need not have had a task yet.
+
+        What is said of a slot wins over the project's settings; what is None stays as it is.
+
+        Args:
+            delay: seconds from one hand-out to the next, 0 to 1,000,000, or "auto": as fast as it answers. A delay and
+                a rate replace each other.
+            rate: tasks handed out a second, on average; ``math.inf``: no delay.
+            burst: with a rate: tasks that may be handed out at once after a quiet time.
+            max_processing: tasks that fetchers have at once, at most; ``math.inf`` is unlimited.
+            block_until: nothing is handed out before, in unix seconds; ``math.inf``: until it is unset.
+            unset: names of what is not to be said any more. With block_until every pause of the slot is over, also one
+                that its host has asked for.
+
+        Raises:
+            RequestRejected: there is no such project, it is not divided into slots, or no task can be in that slot.
+        """
+        return self._background.run(
+            self._client.set(
+                project,
+                slot,
+                delay=delay,
+                rate=rate,
+                burst=burst,
+                max_processing=max_processing,
+                block_until=block_until,
+                unset=unset,
+            )
+        )

@@ -1,26 +1,42 @@
-"""Requests about one slot: what is known of it, and where each number of its pace comes from."""
+"""Requests about one slot: what is known of it, where each number of its pace comes from, and what a person says of it.
+
+What a person says of a slot is kept in its record, which is made if there is none, so that a host that is known to be
+slow need not be asked too fast first.
+"""
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from taskqueue.core.admin.slot_views import slots_of, stored_view, view_of
+from taskqueue.core.admin import change_log
+from taskqueue.core.admin.slot_views import slots_of, stored_pace, stored_view, view_of
 from taskqueue.core.projects.project import Project
-from taskqueue.core.request_rule import RequestRule, asked
+from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_change
+from taskqueue.core.settings.slot_choice import SlotChoice
 from taskqueue.core.settings.slot_sources import sources_of
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.slots.slot_looks import SlotLook
+from taskqueue.core.tasks.slot_names import host_of
+from taskqueue.core.tasks.slots.back_off import forgive
+from taskqueue.core.tasks.slots.slot_looks import FoundLook, SlotLook
+from taskqueue.core.tasks.slots.slot_records import SlotRecord
+from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.replies import SlotReply
-from taskqueue.protocol.requests import SlotShow
+from taskqueue.protocol.requests import SlotSet, SlotShow
+from taskqueue.protocol.slot_views import SlotView
 from taskqueue.protocol.views import TaskRow
 
 TASKS_SHOWN: Final = 5
 """Next tasks of a slot."""
+CHOSEN: Final = SlotChoice.__struct_fields__
+SAYABLE: Final = (*CHOSEN, "block_until")
+"""What can be said of a slot; the former are its choice."""
+
 COUNTED_MOST: Final = 2048
 """Ready tasks of a slot that are counted."""
 
@@ -42,12 +58,16 @@ def show(turn: TurnState, request: SlotShow) -> SlotReply:
     else:
         reason = f'slot: project "{project.name}" has had no task of a slot "{request.slot}"'
         raise Rejected("unknown-slot", reason)
+    return _reply(project, request.n, view, record, look)
+
+
+def _reply(project: Project, n: int, view: SlotView, record: SlotRecord, look: FoundLook | None) -> SlotReply:
     tasks: list[Task] = []
     if look is not None and look.number == view.number:
         view.ready, view.more, tasks = look.ready, look.more, look.tasks
     chosen = {name: value for name, value in asdict(record.choice).items() if value is not None}
     return SlotReply(
-        n=request.n,
+        n=n,
         slot=view,
         chosen=chosen,
         sources=sources_of(project.settings, record.name, record.choice),
@@ -64,10 +84,111 @@ def _look(project: Project, name: str) -> SlotLook:
     return SlotLook(project.number, 0, name, "", COUNTED_MOST, TASKS_SHOWN)
 
 
-def _need(turn: TurnState, request: SlotShow, wanted: Needs) -> None:
+# ------------------------------------------------------------------------------------------------ said by people
+
+
+def set_slot(turn: TurnState, by: Who, request: SlotSet) -> SlotReply:
+    """Change what is said of one slot.
+
+    Raises:
+        Rejected: the project is unknown or not divided, nothing is said, two things contradict each other, or no task
+            can be in a slot of this name. Nothing has changed.
+    """
+    state = turn.state
+    project = state.projects.named(request.project)
+    slots = slots_of(project)
+    detail = _said(request)
+    look = turn.found.slot_answers.looks.get(_look(project, request.slot))
+    number, record = _record(turn, project, slots, request.slot, look)
+    record.choice = _chosen(record.choice, request)
+    if "block_until" in request.unset:
+        forgive(record)
+    elif request.block_until is not None:
+        record.blocked_until = request.block_until
+    slot = slots.by_number.get(number)
+    if slot is not None:
+        slots.repace(slot)
+        view = view_of(turn, slot)
+    else:
+        slots.repace_stored(number, record, stored_pace(project, record))
+        view = stored_view(turn, project, number, record)
+    turn.touch(project)
+    change_log.note(turn, by, "slot set", project=project.name, detail=f"{request.slot} {detail}")
+    return _reply(project, request.n, view, record, look)
+
+
+def _said(request: SlotSet) -> str:
+    """What the request says, for the log.
+
+    Raises:
+        Rejected: nothing, or what can't be.
+    """
+    said = {name: getattr(request, name) for name in SAYABLE if getattr(request, name) is not None}
+    if not said and not request.unset:
+        raise Rejected("setting", f"slot: say one of {', '.join(SAYABLE)}, or unset one of them")
+    if both := [name for name in request.unset if name in said]:
+        raise Rejected("setting", f"{both[0]}: it can't be set and unset at once")
+    if request.delay is not None and request.rate is not None:
+        raise Rejected("setting", "slot: give one of delay and rate")
+    most = request.max_processing
+    if most is not None and most != inf and most % 1:
+        raise Rejected("setting", f"max_processing: expected a whole number of at least 1 or inf, not {most:g}")
+    return " ".join([f"{name}={value}" for name, value in said.items()] + [f"-{name}" for name in request.unset])
+
+
+def _record(
+    turn: TurnState, project: Project, slots: SlotTable, name: str, look: FoundLook | None
+) -> tuple[int, SlotRecord]:
+    """Number and record of the slot of that name, which is made if there is none.
+
+    Raises:
+        Rejected: no task can be in it.
+    """
+    number = slots.number_of(name) or (look.number if look is not None else 0)
+    slot = slots.by_number.get(number)
+    if slot is not None:
+        return number, slot.record
+    written = slots.entries.writes.records.get(number)
+    if written is not None:
+        return number, written
+    known = look.record if look is not None else None
+    if known is None:
+        _check_name(turn, project, name)
+        known = SlotRecord(name)
+    if number < slots.division:
+        number = slots.make(replace(known))
+        return number, slots.entries.writes.records[number]
+    return number, known
+
+
+def _check_name(turn: TurnState, project: Project, name: str) -> None:
+    """Refuse a name for a slot that there is not, if it looks like a host and is none as slots are named."""
+    by = project.settings.slot
+    host = host_of(name) or host_of(f"http://{name}")
+    if by == "domain" and host:
+        host = turn.state.environment.domain(host)
+    if by != "named" and host and host != name:
+        raise Rejected("setting", f'slot: urls of "{name}" are in the slot "{host}"; set that one')
+
+
+def _chosen(choice: SlotChoice, request: SlotSet) -> SlotChoice:
+    """What is said of the slot from now on."""
+    said = {name: getattr(request, name) for name in CHOSEN if getattr(request, name) is not None}
+    said |= {name: None for name in request.unset if name in CHOSEN}
+    if request.delay is not None:
+        said["rate"] = None
+    elif request.rate is not None:
+        said["delay"] = None
+    return replace(choice, **said)
+
+
+def _need(turn: TurnState, request: SlotShow | SlotSet, wanted: Needs) -> None:
     project = turn.state.projects.by_name.get(request.project)
     if project is not None and project.queue.slots is not None:
         wanted.slot_questions.append(_look(project, request.slot))
 
 
-REQUESTS: Final = (RequestRule(SlotShow, asked(show), _need, keeps=False),)
+REQUESTS: Final = (
+    RequestRule(SlotShow, asked(show), _need, keeps=False),
+    RequestRule(SlotSet, asked_for_change(set_slot), _need, grows=True, slow_ms=2.0),
+)

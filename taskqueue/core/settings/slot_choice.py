@@ -15,18 +15,16 @@ from msgspec import Meta, Struct
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.description import DURATION
 from taskqueue.protocol.fields import Setting
-
-MOST_SECONDS: Final = 1e6
-"""Longest delay of a slot, eleven days: tasks that are further apart have times of their own."""
+from taskqueue.protocol.slot_requests import MAX_SLOT_BURST, MAX_SLOT_DELAY_SECONDS, MIN_SLOT_RATE
 
 MAX_PATTERNS: Final = 100
 """Patterns of one layer of one project."""
 MAX_PATTERN_CHARS: Final = 300
 
-SlotSeconds = Annotated[float, Meta(ge=0, le=MOST_SECONDS, extra=DURATION)]
+SlotSeconds = Annotated[float, Meta(ge=0, le=MAX_SLOT_DELAY_SECONDS, extra=DURATION)]
 SlotDelay = SlotSeconds | Literal["auto"]
-SlotRate = Annotated[float, Meta(ge=0.0001)]
-SlotBurst = Annotated[float, Meta(ge=1, le=1e6)]
+SlotRate = Annotated[float, Meta(ge=MIN_SLOT_RATE)]
+SlotBurst = Annotated[float, Meta(ge=1, le=MAX_SLOT_BURST)]
 FromOne = Annotated[float, Meta(ge=1, extra={"words": "a whole number of at least 1 or inf"})]
 
 

@@ -12,7 +12,7 @@ may come ``tolerance`` before that. A delay is an interval without a tolerance.
 
 from __future__ import annotations
 
-from math import ceil, inf
+from math import ceil
 from typing import Final, Literal
 
 from taskqueue.core.settings.slot_pace import SlotPace
@@ -28,6 +28,9 @@ AHEAD: Final = SECOND
 
 LONG_WINDOW: Final = 60 * SECOND
 """Of a longer window the store is told at the hand-out; shorter ones begin anew when the daemon starts."""
+
+FOREVER: Final = 1e11
+"""Unix seconds that nobody will see."""
 
 DELAY_PART: Final = 0.2
 """By this part the automatic delay of a slot in memory may differ from the one in the store."""
@@ -163,6 +166,10 @@ class Slot:
         if self.last:
             self.due = max(self.due, self.last + self.interval)
 
+    def hurry(self, since: int) -> None:
+        """Its interval may be shorter now: its next task is due no later than by that, from ``since`` on."""
+        self.due = min(self.due, since + self.interval + int(self.pace.tolerance * SECOND))
+
     @property
     def is_delay_old(self) -> bool:
         """The store does not have its automatic delay."""
@@ -176,4 +183,4 @@ class Slot:
     def wait_until(self, clock: SlotClock) -> None:
         """Take over from its record until when it waits, whatever its pace."""
         until = max(self.record.blocked_until, self.record.backoff_until)
-        self.until = clock.from_wall(until) if until and until != inf else 0
+        self.until = clock.from_wall(min(until, FOREVER)) if until else 0

@@ -172,6 +172,20 @@ class SlotTable:
         self.keep(slot)
         self.put(slot)
 
+    def repace(self, slot: Slot) -> None:
+        """Somebody has changed what a slot in memory may do: it goes on as soon as it may by that."""
+        slot.pace = self._pace_of(slot.record)
+        slot.slow_down()
+        slot.hurry(slot.last if slot.last > self.since else self._clock.begun)
+        self.changed(slot)
+
+    def repace_stored(self, number: int, record: SlotRecord, pace: SlotPace) -> None:
+        """Somebody has changed what a slot may do that is not in memory: keep its record, and have it looked at."""
+        now = self._clock.to_wall(self._clock.now)
+        record.next_at = min(record.next_at, now + pace.interval + pace.tolerance)
+        self.entries.writes.records[number] = record
+        self.entries.write_time(self.time_bound() | number)
+
     def keep(self, slot: Slot) -> None:
         """Store the record of a slot, with its window."""
         slot.record.next_at = self._clock.to_wall(slot.due) if slot.due > self._clock.now else 0.0
