@@ -74,13 +74,14 @@ KINDS: Final = (
     Kind("every 0.2 s", 20, 0.2),
     Kind("every 0.5 s", 50, 0.5),
     Kind("every second", 50, 1.0),
-    Kind("every 2 s", 28, 2.0),
+    Kind("every 2 s", 18, 2.0),
     Kind("every 0.3 s, answers take 0.8 s", 20, 0.3, answer_seconds=0.8),
     Kind("every 0.25 s, three at once", 10, 0.25, most=3, answer_seconds=0.6),
+    Kind("every second, three at once", 10, 1.0, most=3, answer_seconds=0.3),
     Kind("4 a second, bursts of 3, four at once", 18, 0.25, burst=3, most=4),
     Kind("429 at times, Retry-After 3 s", 1, 0.3, refuses=Refusal(429, 3), refused_every=3),
     Kind("the same, three at once", 1, 0.3, most=3, answer_seconds=0.2, refuses=Refusal(429, 3), refused_every=3),
-    Kind("503 at times, no Retry-After", 1, 0.5, refuses=Refusal(503), refused_every=20),
+    Kind("503 at times, no Retry-After", 1, 0.5, refuses=Refusal(503), refused_every=10),
     Kind("refuses connections", 1, 0.5, refuses=Refusal(0)),
 )
 
