@@ -210,6 +210,7 @@ def settle(turn: TurnState, project: Project) -> None:
     if slots.take_moving():
         project.move_tasks(is_left=True)
         turn.state.pending.move(project.number)
+        turn.more = True  # for a turn that moves them
     writes = slots.take_writes()
     if writes is not None:
         turn.changes.writes.slots.append(writes)

@@ -7,6 +7,7 @@
     edges                         are there in both orders, and counted: ``edge_check``
     flows                         have what was staged, and count their tasks: ``flow_check``
     results                       belong to tasks that have one, and are as many
+    slots                         are found in their orders, if they have ready tasks: ``slot_check``
 
 A record names its entry's key, so two entries can't share one record: equal numbers mean that none lacks its
 counterpart. Only if the numbers differ is each record and spec looked up, to name the orphans: ``orphans``. What a
@@ -23,8 +24,6 @@ from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     BLOCKED,
-    DELAYED,
-    KEY_BYTES,
     LIVE,
     OVER,
     PROCESSING,
@@ -47,8 +46,10 @@ from taskqueue.store.tools.allowed_absences import is_cleared, may_be_unlisted
 from taskqueue.store.tools.edge_check import EdgeCheck
 from taskqueue.store.tools.findings import Findings, Tally
 from taskqueue.store.tools.flow_check import FlowCheck
+from taskqueue.store.tools.order_bounds import find_below_bounds
 from taskqueue.store.tools.orphans import find_orphans
 from taskqueue.store.tools.record_names import described, state_text, task_at, taskid_of_attempt
+from taskqueue.store.tools.slot_check import SlotCheck
 
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
@@ -91,10 +92,15 @@ class _Check:
         self._epoch = stored_number(store, EPOCH_KEY, 0)
         self._edges = EdgeCheck(store, self._tallies, self._note)
         self._flows = FlowCheck(self._note)
+        self._slots = SlotCheck(store, self._tallies, self._note)
 
     def run(self) -> None:
         self._each(layout.PROJECTS, self._projects)
         self._each(layout.FLOWS, self._flows.flows)
+        self._each(layout.SLOT_NAMES, self._slots.names)
+        self._each(layout.SLOTS, self._slots.slots)
+        self._each(layout.SLOTS_READY, self._slots.ready)
+        self._each(layout.SLOTS_WAITING, self._slots.waiting)
         for state, family in layout.ORDERS.items():
             look = self._waiting if state in WAITING else self._leases if state == PROCESSING else self._over
             self._each(family, partial(look, state))
@@ -171,25 +177,17 @@ class _Check:
         if tally.results != tally.with_result:
             reason = f"{tally.with_result:,} tasks have a result, and {tally.results:,} of these are there"
             self._say(layout.RESULTS, tally, reason)
-        self._lows(tally)
+        find_below_bounds(self._store, record, self._note)
         if tally.lacks_places or tally.lacks_specs:
             find_orphans(self._store, self._findings, tally)
-
-    def _lows(self, tally: Tally) -> None:
-        """Find entries below the lower bound of an order, which are never read."""
-        record = tally.record
-        over = [record.over_low[at : at + KEY_BYTES] for at in range(0, len(record.over_low), KEY_BYTES)]
-        start = layout.project_key(record.number)
-        for state, low in zip((READY, DELAYED, *OVER), (record.ready_low, record.delayed_low, *over), strict=False):
-            family = layout.ORDERS[state]
-            for key, _ in self._store.scan(family, start, start + low, 1):
-                self._note(family, key, "it lies below the bound that the project has for where the order begins")
 
     # ------------------------------------------------------------------------------------------ orders
 
     def _waiting(self, state: int, page: Sequence[Entry]) -> None:
         """Check ready and delayed tasks: the entry is the record, and the spec has the taskid."""
         family = layout.ORDERS[state]
+        if state == READY:
+            self._slots.tasks(page)
         taskids = self._taskids(family, page)
         records = self._records(page, taskids)
         for (key, value), taskid, record in zip(page, taskids, records, strict=True):

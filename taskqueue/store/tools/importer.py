@@ -12,7 +12,8 @@ Rules:
 4. Each task gets a new seq, in the order of the lines, and the store a new epoch.
 5. Edges are kept. What a task has ended as is told to those that wait for it when a daemon runs. A live task is blocked
    while an edge of it is not satisfied.
-6. The history of events comes after the tasks; points that the store already has stay as they are.
+6. Slots are not exported: ready tasks of a project that is divided are moved to theirs when a daemon runs.
+7. The history of events comes after the tasks; points that the store already has stay as they are.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from taskqueue.store.tools.edge_importer import EdgeImporter, parent_refs
 from taskqueue.store.tools.export_formats import JSON, ExportFormat
 from taskqueue.store.tools.export_lines import READABLE, VERSION, ProjectLine, SliceLine, TaskLine, check_numbers
 from taskqueue.store.tools.history_slices import slice_batch
+from taskqueue.store.tools.slot_import import have_moved
 from taskqueue.store.tools.store_stats import project_records
 
 T = TypeVar("T")
@@ -258,6 +260,7 @@ class _Importer:
             writes.moves.append(_new(task))
             self.brought.new += 1
         writes.projects = list((touched | edges.touched).values())
+        have_moved(writes)
         self._write(writes)
 
     def _write(self, writes: WriteSet) -> None:
