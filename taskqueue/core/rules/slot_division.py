@@ -77,7 +77,7 @@ def _divide(turn: TurnState, project: Project, former: DivisionRecord | None) ->
     )
     slots = None if division.by == "none" else _table(turn.state, project, division)
     queue.divide(slots)
-    if slots is not None and queue.known:
+    if slots is not None and (former is not None or project.totals.new):
         slots.begin()
     if queue.counts[READY]:
         project.move_tasks(is_left=True)
