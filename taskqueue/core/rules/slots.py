@@ -78,6 +78,7 @@ def find_number(turn: TurnState, project: Project, slots: SlotTable, name: str) 
     known = turn.found.slot_numbers.get(ref)
     if known is None or known >= slots.division:
         return known or 0
+    turn.touch(project)
     record = turn.found.old_slots.get(ref)
     return slots.make(replace(record) if record is not None else SlotRecord(name))
 

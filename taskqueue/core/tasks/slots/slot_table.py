@@ -199,7 +199,7 @@ class SlotTable:
 
     def time_entry(self, slot: Slot) -> int:
         """The entry by time of a slot that waits."""
-        return (int(self._clock.to_wall(slot.goes_at()) * 1000) + 1) << NUMBER_BITS | slot.number
+        return (int(self._clock.to_wall(slot.looks_at()) * 1000) + 1) << NUMBER_BITS | slot.number
 
     def change_paces(self) -> None:
         """The settings are others now."""
