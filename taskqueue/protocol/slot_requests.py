@@ -49,7 +49,8 @@ class SlotSet(Change, tag="slot-set"):
         rate: tasks handed out a second, on average; inf: no delay.
         burst: with a rate: tasks that may be handed out at once after a quiet time.
         max_processing: leases at once, at most: a whole number, or inf.
-        block_until: nothing is handed out before, in unix seconds; inf: until somebody unsets it.
+        block_until: nothing is handed out before, in unix seconds, whatever block there was; inf: until somebody unsets
+            it.
         unset: what is not to be said any more. With block_until every pause of the slot is over, also one that its host
             has asked for.
     """

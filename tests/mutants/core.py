@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace as changed
 
-from taskqueue.core import startup
 from taskqueue.core.admin import invariants
 from taskqueue.core.parts.pseudonyms import Derived, derive
 from taskqueue.core.projects import session, wishes
@@ -15,6 +14,7 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.wishes import Wishes
 from taskqueue.core.rules import disk_full, fetchers, lease_end, push
 from taskqueue.core.rules.handout import HandOut
+from taskqueue.core.state import State
 from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import batches
@@ -111,7 +111,7 @@ def _tokens_in_sequence(replace: Replace) -> None:
 
 
 def _leases_come_back_by_token(replace: Replace) -> None:
-    replace(startup, "_number", lambda loaded, task: task.token)
+    replace(State, "lease_number", lambda self, task: task.token)
 
 
 MUTANTS: Final = (

@@ -67,7 +67,8 @@ class BlockingSlots:
             rate: tasks handed out a second, on average; ``math.inf``: no delay.
             burst: with a rate: tasks that may be handed out at once after a quiet time.
             max_processing: tasks that fetchers have at once, at most; ``math.inf`` is unlimited.
-            block_until: nothing is handed out before, in unix seconds; ``math.inf``: until it is unset.
+            block_until: nothing is handed out before, in unix seconds, whatever block there was, also one that its host
+                has asked for; ``math.inf``: until it is unset.
             unset: names of what is not to be said any more. With block_until every pause of the slot is over, also one
                 that its host has asked for.
 

@@ -168,7 +168,7 @@ class Slot:
 
     def hurry(self, since: int) -> None:
         """Its interval may be shorter now: its next task is due no later than by that, from ``since`` on."""
-        self.due = min(self.due, since + self.interval + int(self.pace.tolerance * SECOND))
+        self.due = min(self.due, since + self.window)
 
     @property
     def is_delay_old(self) -> bool:

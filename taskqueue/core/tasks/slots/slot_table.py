@@ -176,13 +176,13 @@ class SlotTable:
         """Somebody has changed what a slot in memory may do: it goes on as soon as it may by that."""
         slot.pace = self._pace_of(slot.record)
         slot.slow_down()
-        slot.hurry(slot.last if slot.last > self.since else self._clock.begun)
+        slot.hurry(slot.last if slot.last > max(0, self.since) else self._clock.begun)
         self.changed(slot)
 
     def repace_stored(self, number: int, record: SlotRecord, pace: SlotPace) -> None:
         """Somebody has changed what a slot may do that is not in memory: keep its record, and have it looked at."""
-        now = self._clock.to_wall(self._clock.now)
-        record.next_at = min(record.next_at, now + pace.interval + pace.tolerance)
+        soonest = self._clock.begun + Slot(number, record, pace, Head()).window
+        record.next_at = min(record.next_at, self._clock.to_wall(soonest))
         self.entries.writes.records[number] = record
         self.entries.write_time(self.time_bound() | number)
 

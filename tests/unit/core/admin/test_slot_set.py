@@ -96,6 +96,22 @@ def test_what_only_the_store_has_is_heeded_at_once(make_world: MakeWorld, kept: 
     assert len(fetcher.held) == 1
 
 
+def test_what_was_handed_out_before_a_restart_ahead_of_its_time_keeps_its_distance(make_world: MakeWorld) -> None:
+    world = divided(make_world, slot_delay=0.5, slot_max_processing=3)
+    world.push("news", *[page(each) for each in "abcdef"])
+    fetcher = world.fetcher(capacity=2)
+    assert [each.not_before for each in fetcher.held.values()] == [0.0, 0.5]
+    world.restart()
+
+    say(world, unset=("block_until",))
+    fetcher.capacity = 3
+    fetcher.hello()
+    begun = world.elapsed
+    while len(fetcher.taken) < 3:
+        world.advance(0.1)
+    assert world.elapsed - begun + fetcher.held[fetcher.taken[-1]].not_before >= 1.0
+
+
 def test_a_delay_and_a_rate_replace_each_other(make_world: MakeWorld) -> None:
     world = divided(make_world)
 
