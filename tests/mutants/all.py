@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants import client, core, recrawl, server, store
+from tests.mutants import client, core, recrawl, server, slots, store
 from tests.mutants.mutant import Mutant
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*client.MUTANTS, *core.MUTANTS, *recrawl.MUTANTS, *server.MUTANTS, *store.MUTANTS)
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *client.MUTANTS,
+    *core.MUTANTS,
+    *recrawl.MUTANTS,
+    *server.MUTANTS,
+    *slots.MUTANTS,
+    *store.MUTANTS,
+)
