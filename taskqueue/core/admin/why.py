@@ -2,7 +2,7 @@
 
     a task       unknown, over, being run, not due yet, worth nothing any more; else what keeps its project
     a project    its state, its hours, its rate ──► its tasks ──► its limits ──► the daemon's disk and leases
-                 ──► its tokens ──► its fetchers ──► what is in memory
+                 ──► its slots ──► its tokens ──► its fetchers ──► what is in memory
 
 A reason is only given if those before it don't apply. Asking changes nothing: it sets no timer and has no order read.
 Times are told as durations from now.
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Final
 
+from taskqueue.core.admin import why_slots
 from taskqueue.core.admin.task_requests import history_of, need_shown, spec_of
 from taskqueue.core.parts.recrawl_interval import recurs_after
 from taskqueue.core.projects.connections import most_at_one
@@ -41,6 +42,8 @@ from taskqueue.protocol.fields import MAX_PARENTS, Now
 from taskqueue.protocol.replies import WhyReply
 from taskqueue.protocol.requests import Why
 from taskqueue.units import duration_text
+
+Look = Callable[[TurnState, Project], Iterator[str]]
 
 SOON: Final = 1e-6
 """Seconds that count as no time at all."""
@@ -95,7 +98,11 @@ def _of_ready(turn: TurnState, project: Project, task: Task) -> str:
         return f"expired {_ago(now.wall - expires_at)}: it will end as cancelled when its turn comes"
     expiry = "" if expires_at is None else f", and expires {_in(expires_at - now.wall)}"
     others = _others(project.queue.counts[READY] - 1)
-    return f'is ready{others}{expiry}; project "{project.name}" {_of_project(turn, project)}'
+    reason = _first_of(_FIRST_LOOKS, turn, project)
+    if not reason and (waits := why_slots.of_task(turn, project, task)):
+        return f"is ready{others}{expiry}; {waits}"
+    reason = reason or _of_project(turn, project)
+    return f'is ready{others}{why_slots.before(project, task)}{expiry}; project "{project.name}" {reason}'
 
 
 def _delay_of(turn: TurnState, project: Project, task: Task) -> str:
@@ -168,8 +175,12 @@ def _of_over(turn: TurnState, project: Project, task: Task) -> str:
 
 
 def _of_project(turn: TurnState, project: Project) -> str:
-    reasons = (reason for look in _LOOKS for reason in look(turn, project))
-    return next(reasons, "hands tasks out")
+    return _first_of(_LOOKS, turn, project) or f"hands tasks out{why_slots.summary(turn, project)}"
+
+
+def _first_of(looks: Sequence[Look], turn: TurnState, project: Project) -> str:
+    """The first reason that these give; empty: none."""
+    return next((reason for look in looks for reason in look(turn, project)), "")
 
 
 def _look_at_state(turn: TurnState, project: Project) -> Iterator[str]:
@@ -214,6 +225,11 @@ def _look_at_limits(turn: TurnState, project: Project) -> Iterator[str]:
         yield f"has {_tasks(running, 'processing')}, and its max_processing is {most:g}"
     if project.state == "checking" and project.pause.room <= 0:
         yield "tries whether its tasks still fail, and waits for the results of those that it has handed out"
+
+
+def _look_at_slots(turn: TurnState, project: Project) -> Iterator[str]:
+    if reason := why_slots.of_project(turn, project):
+        yield reason
 
 
 def _look_at_tokens(turn: TurnState, project: Project) -> Iterator[str]:
@@ -277,16 +293,13 @@ def _look_at_daemon(turn: TurnState, project: Project) -> Iterator[str]:
         yield f"waits for a task to be done: fetchers have {state.memory.leases}, as many as limits.max_leases allows"
 
 
-_LOOKS: Final[tuple[Callable[[TurnState, Project], Iterator[str]], ...]] = (
-    _look_at_state,
-    _look_at_settings,
-    _look_at_tasks,
-    _look_at_limits,
-    _look_at_daemon,
-    _look_at_tokens,
-    _look_at_fetchers,
-    _look_at_memory,
-)
+_FIRST_LOOKS: Final[tuple[Look, ...]] = (
+    _look_at_state, _look_at_settings, _look_at_tasks, _look_at_limits, _look_at_daemon,
+)  # fmt: skip
+"""Before those at slots, of which a task is in one only."""
+_LOOKS: Final[tuple[Look, ...]] = (
+    *_FIRST_LOOKS, _look_at_slots, _look_at_tokens, _look_at_fetchers, _look_at_memory,
+)  # fmt: skip
 
 
 def _asks(session: Session, project: Project) -> bool:
@@ -358,6 +371,8 @@ def _need(turn: TurnState, request: Why, wanted: Needs) -> None:
     if request.taskid is not None:
         need_shown(turn, request.project, request.taskid, wanted)
         project = turn.state.projects.by_name.get(request.project)
+        if project is not None:
+            why_slots.need(project, request.taskid, wanted)
         if project is not None and project.linked:
             wanted.edges.append(_parents_ref(project, request.taskid))
 

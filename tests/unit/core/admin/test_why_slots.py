@@ -1,0 +1,107 @@
+"""Why the slots of a divided project hand nothing out, in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskqueue.core.rules import slot_division
+from taskqueue.protocol.replies import WhyReply
+from taskqueue.protocol.requests import ProjectSet, Why
+from tests.unit.core.conftest import MakeWorld, World, task
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    """A world whose projects are divided by host, with ten seconds between the tasks of each."""
+    return make_world({"slot": "host", "slot_delay": 10.0})
+
+
+def why(world: World, taskid: str | None = None) -> str:
+    """The sentence without its subject."""
+    told = world.ask(WhyReply, Why(session="person", n=world.n(), project="news", taskid=taskid))
+    return told.sentence.removeprefix('project "news" ').removeprefix(f'task "{taskid}" ')
+
+
+def push(world: World, host: str, *taskids: str) -> None:
+    world.push("news", *[task(taskid, url=f"http://{host}/{taskid}") for taskid in taskids])
+
+
+def test_a_project_tells_which_slot_may_go_on_first_when_none_may_now(world: World) -> None:
+    push(world, "a.org", "a1", "a2")
+    world.advance(60)
+    fetcher = world.fetcher()
+    fetcher.done("a1")
+    world.elapsed += 8.8
+
+    assert why(world) == 'has no slot that may go on now; next, "a.org" may go on in 1.2 s'
+
+
+def test_a_task_waits_for_its_slot_while_others_are_ready(world: World) -> None:
+    push(world, "a.org", "a1", "a2", "a3")
+    world.advance(60)
+    fetcher = world.fetcher()
+    fetcher.done("a1")
+    fetcher.hello(capacity=0)
+    push(world, "b.org", "b1")
+    world.elapsed += 8.8
+
+    assert why(world, "a2") == 'is ready, as are 2 others; its slot "a.org" may go on in 1.2 s; 1 slot ready'
+
+
+def test_a_task_tells_how_many_of_its_slot_come_before_it(make_world: MakeWorld) -> None:
+    world = make_world({"slot": "host", "slot_delay": 10.0}, head_tasks=4096)
+    push(world, "a.org", "a1", "a2", "a3")
+    world.advance(60)
+    world.fetcher().done("a1")
+
+    assert why(world, "a3") == (
+        'is ready, as is another one; its slot "a.org" may go on in 10 s, with 1 task of it before this one; '
+        "0 slots ready"
+    )
+
+
+def test_a_slot_is_full(world: World) -> None:
+    push(world, "a.org", "a1", "a2")
+    world.advance(60)
+    world.fetcher()
+    world.advance(10)
+
+    assert why(world) == "has 1 slot with tasks, and as many are processing of each as may be at once"
+    assert why(world, "a2") == 'is ready; its slot "a.org" has as many tasks processing as may be at once (1)'
+
+
+def test_a_project_that_hands_out_tells_how_its_slots_stand(make_world: MakeWorld) -> None:
+    world = make_world({"slot": "host", "slot_delay": 10.0, "slot_max_processing": 9}, turn_tasks=1)
+    world.fetcher(capacity=9)
+    hosts = ["a.org", "a.org", "b.org", "c.org", "d.org"]
+    world.turn(world.new_tasks("news", *[task(f"t{n}", url=f"http://{host}/{n}") for n, host in enumerate(hosts)]))
+
+    assert why(world) == 'hands tasks out; 3 slots ready, 1 waiting, of which "a.org" may go on in 9 s'
+
+
+def test_slots_that_may_go_on_wait_for_a_fetcher_like_other_tasks(world: World) -> None:
+    push(world, "a.org", "a1", "a2")
+    world.advance(60)
+
+    assert why(world) == "has tasks to hand out, but no fetcher is connected"
+    assert why(world, "a1").endswith('project "news" has tasks to hand out, but no fetcher is connected')
+
+
+def test_tasks_that_are_still_to_be_moved_say_so(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_division, "MOVED_TASKS", 1)
+    world = make_world()
+    push(world, "a.org", "a1", "a2", "a3")
+    divide = ProjectSet(session="person", n=world.n(), project="news", settings={"slot": "host"})
+    world.turn(divide)
+
+    [told] = world.turn(Why(session="person", n=world.n(), project="news", taskid="a3"))
+    assert isinstance(told, WhyReply)
+    assert told.sentence == 'task "a3" is ready, as are 2 others; it is still to be moved to its slot'
+
+
+def test_what_keeps_the_whole_project_is_told_before_its_slots(world: World) -> None:
+    push(world, "a.org", "a1", "a2")
+    world.do("stop")
+
+    assert why(world).startswith("is stopped")
+    assert "is stopped" in why(world, "a1")
