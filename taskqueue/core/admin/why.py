@@ -21,7 +21,7 @@ from taskqueue.core.projects.connections import most_at_one
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.request_rule import RequestRule, asked
+from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.tasks.edge_needs import EdgesRef
 from taskqueue.core.tasks.links import UNSATISFIED, Links
 from taskqueue.core.tasks.needs import Needs, TaskRef
@@ -377,4 +377,5 @@ def _need(turn: TurnState, request: Why, wanted: Needs) -> None:
             wanted.edges.append(_parents_ref(project, request.taskid))
 
 
-REQUESTS: Final = (RequestRule(Why, asked(why), _need, keeps=False),)
+REQUESTS: Final = (RequestRule(Why, asked(why), _need, keeps=False, slow_ms=SLOW_MS),)
+"""Slow where a project has 100,000 slots in memory, which are counted in up to 90 ms."""
