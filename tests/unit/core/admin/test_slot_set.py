@@ -246,6 +246,7 @@ def test_it_goes_over_to_the_next_division(make_world: MakeWorld) -> None:
     say(world, delay=33.0)
 
     world.set(slot="domain")
+    world.advance(60)  # windows begin anew
     fetcher = busy(world)
     fetcher.done("t0")
     assert comes_after(world, fetcher, 33.0)
