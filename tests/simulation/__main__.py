@@ -5,6 +5,7 @@
 .venv/bin/python -m tests.simulation --seed 17 --store rocks
 .venv/bin/python -m tests.simulation --seed 17 --crewed      with fetchers of names and priorities
 .venv/bin/python -m tests.simulation --seed 17 --graphs      with tasks that wait for others, flows and reruns
+.venv/bin/python -m tests.simulation --seed 17 --slotted      with projects that are divided into slots
 .venv/bin/python -m tests.simulation --seed 0 --count 1000   many seeds, and which of them fail
 """
 
@@ -39,6 +40,7 @@ def _options() -> Namespace:
     parser.add_argument("--lossless", action="store_true", help="power cuts lose nothing, as with rocks")
     parser.add_argument("--crewed", action="store_true", help="with fetchers of names and priorities")
     parser.add_argument("--graphs", action="store_true", help="with tasks that wait for others")
+    parser.add_argument("--slotted", action="store_true", help="with projects that are divided into slots")
     parser.add_argument("--trace", action="store_true", help="print everything that happens")
     parser.add_argument("--digest", action="store_true", help="print the digest of the trace and nothing else")
     return parser.parse_args()
@@ -49,7 +51,14 @@ def _play(seed: int, options: Namespace) -> bool:
         rocks = options.store == "rocks"
         disk = RocksDisk(Path(folder) / "store") if rocks else MemoryDisk()
         began = perf_counter()
-        one = Play(seed, disk, forgetful=not (rocks or options.lossless), crewed=options.crewed, graphs=options.graphs)
+        one = Play(
+            seed,
+            disk,
+            forgetful=not (rocks or options.lossless),
+            crewed=options.crewed,
+            graphs=options.graphs,
+            slotted=options.slotted,
+        )
         try:
             played = one.run()
         except Exception as error:

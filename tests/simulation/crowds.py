@@ -112,7 +112,7 @@ class Crowds:
         phase = record.number, record.pause.phase
         tokens = (*self._truth.checks.get(phase, ()), *(self._truth.tasks[name].token for name in given))
         out = {held.token for held in self._truth.tasks.values() if held.state == PROCESSING}
-        tokens = tuple(token for token in tokens if token in out)
+        tokens = tuple(token for token in dict.fromkeys(tokens) if token in out)  # it may be written twice a turn
         if len(tokens) > CHECKS:
             raise Violation("C1", record.name, f"{len(tokens)} checks of {record.name} are out")
         self._truth.journal.put(self._truth.checks, phase, tokens)

@@ -12,6 +12,8 @@ S9   the scheduler finds nothing wrong with itself                              
 S10  a scheduler that was succeeded keeps nothing
 S11  a delayed task is not handed out before its time
 S12  all that is in the store agrees                                                   (rule3)
+S13  no slot goes before its time, across restarts
+S14  no slot has more out than its maximum                                             (hosts)
 L1   in calm, everything accepted comes to its end                                     (play)
 L2   asleep never past something due                                                   (sleep)
 L3   awake only if there is something to do                                            (sleep)
@@ -54,6 +56,7 @@ from tests.simulation.crowds import Crowds
 from tests.simulation.drains import Drains
 from tests.simulation.edges import Edges
 from tests.simulation.failed import wrong_failures
+from tests.simulation.hosts import Hosts
 from tests.simulation.leases import Leases
 from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
 from tests.simulation.paces import Paces
@@ -124,6 +127,7 @@ class Judge:
         self.crowds = Crowds(self.truth, self.paces)
         self.bulks = Bulks(self.truth)
         self.leases = Leases(world, self.truth)
+        self.hosts = Hosts(world, self.truth)
         self.drains = Drains(self.truth, world.secret)
         self.ranks = Ranks(world, self.truth)
         self.edges = Edges(self.truth)
@@ -211,6 +215,7 @@ class Judge:
         self.leases.restarted(same_boot=same_boot)
         self.drains.restarted()
         self.ranks.restarted()
+        self.hosts.restarted()
 
     def leaving(self, session: str, message: Message, knows: Callable[[int, str], bool]) -> None:
         """A message leaves for a client; ``knows`` asks the store for a task, by its project's number."""
@@ -548,6 +553,7 @@ class Judge:
             self._fail("A1", "", problem)
         self.crowds.written(turn, handed)
         self.ranks.turned()
+        self.hosts.turned(handed)
 
     def _flow_on(self, turn: Round, numbers: Mapping[int, str]) -> None:
         """Flows have made tasks, or ended some."""
@@ -654,6 +660,7 @@ class Judge:
             self.handed_to.append(name)
             self.drains.handed(task.lease.session if task.lease else "", name.taskid)
             self.paces.pay(name)
+            self.hosts.handed(name)
             self.leases.begin(name, task)
             self.edges.handed(name)
             self.handed += 1

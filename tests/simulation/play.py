@@ -16,7 +16,7 @@ from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import BLOCKED, OVER
 from taskqueue.store.ledger import Ledger
-from tests.simulation import crew, weavers
+from tests.simulation import crew, visitors, weavers
 from tests.simulation.cast import Fetcher, Operator, Producer
 from tests.simulation.laws import Judge
 from tests.simulation.site import Site
@@ -84,10 +84,11 @@ class Play:
         plan: a fault for one particular write.
         crewed: the crew lives in it, too: fetchers with names and priorities, who are drained now and then.
         graphs: the weavers live in it, too, and push tasks that wait for others.
+        slotted: the visitors live in it, too, and push pages to projects that are divided into slots.
 
     Attributes:
         world: it.
-        crewed, graphs: as they were given.
+        crewed, graphs, slotted: as they were given.
     """
 
     def __init__(
@@ -101,9 +102,10 @@ class Play:
         plan: Plan | None = None,
         crewed: bool = False,
         graphs: bool = False,
+        slotted: bool = False,
     ) -> None:
-        self.crewed, self.graphs = crewed, graphs
-        self._projects = (*PROJECTS, *weavers.PROJECTS) if graphs else PROJECTS
+        self.crewed, self.graphs, self.slotted = crewed, graphs, slotted
+        self._projects = (*PROJECTS, *weavers.PROJECTS * graphs, *visitors.PROJECTS * slotted)
         self.world = World(seed, weather)
         self._rng = self.world.rng("play")
         self._storm_seconds = storm_seconds
@@ -148,10 +150,13 @@ class Play:
             crew.move_in(self.world, told, pool)
         if self.graphs:
             weavers.move_in(self.world, told)
+        if self.slotted:
+            visitors.move_in(self.world, told)
         self._operator = Operator(self.world, told, pool, rng.choice((20.0, 60.0, 300.0)))
 
     def _peopled(self, config: CoreConfig) -> CoreConfig:
-        return weavers.with_graphs(self.world, config) if self.graphs else config
+        config = weavers.with_graphs(self.world, config) if self.graphs else config
+        return visitors.with_slots(self.world, config) if self.slotted else config
 
     # ------------------------------------------------------------------------------------ bad luck
 
@@ -250,6 +255,7 @@ def play(
     storm_seconds: float = STORM_SECONDS,
     crewed: bool = False,
     graphs: bool = False,
+    slotted: bool = False,
 ) -> Played:
     """Play one seed; print what is needed to understand it if a law is broken.
 
@@ -257,11 +263,21 @@ def play(
         Violation: a law is broken.
     """
     if store == "memory":
-        one = Play(seed, forgetful=forgetful, storm_seconds=storm_seconds, crewed=crewed, graphs=graphs)
+        one = Play(
+            seed, forgetful=forgetful, storm_seconds=storm_seconds, crewed=crewed, graphs=graphs, slotted=slotted
+        )
         return _play(one, store)
     with TemporaryDirectory() as folder:
         disk = RocksDisk(Path(folder) / "store")
-        one = Play(seed, disk, forgetful=False, storm_seconds=storm_seconds, crewed=crewed, graphs=graphs)
+        one = Play(
+            seed,
+            disk,
+            forgetful=False,
+            storm_seconds=storm_seconds,
+            crewed=crewed,
+            graphs=graphs,
+            slotted=slotted,
+        )
         return _play(one, store)
 
 
@@ -280,7 +296,7 @@ def report(one: Play, error: BaseException, store: StoreName) -> str:
     world = one.world
     command = f".venv/bin/python -m tests.simulation --seed {world.seed}"
     option = ("" if store == "memory" else f" --store {store}") + (" --crewed" if one.crewed else "")
-    option += " --graphs" if one.graphs else ""
+    option += (" --graphs" if one.graphs else "") + (" --slotted" if one.slotted else "")
     lines = [f"law {law}, seed {world.seed}, at {world.clock.now:.3f} s: {error}", ""]
     return "\n".join([*lines, *world.trace.about(task), "", f"see it again: {command}{option}"])
 

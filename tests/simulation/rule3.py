@@ -15,7 +15,9 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.needs import Needs, OrderRef
-from taskqueue.core.tasks.task import DELAYED, READY, Task
+from taskqueue.core.tasks.slots.slot_queue import SlotQueue
+from taskqueue.core.tasks.slots.slot_records import SlotRef
+from taskqueue.core.tasks.task import DELAYED, READY, SLOT_SHIFT, Task
 from taskqueue.protocol.fields import Now
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
@@ -30,12 +32,27 @@ REFILLS: Final = 100
 def compare_with_store(core: Scheduler, ledger: Ledger) -> None:
     """The heads hold exactly the stored entries below their floors, and the counts are those of the store."""
     for project in core._state.projects.by_name.values():
-        for state, order in ((READY, _ready(project)), (DELAYED, project.queue.delayed)):
+        ready = project.queue.ready
+        if isinstance(ready, SlotQueue):
+            _compare_slots(project, ready, ledger)
+        for state, order in ((READY, ready), (DELAYED, project.queue.delayed)):
+            if isinstance(order, SlotQueue):
+                continue
             ref = OrderRef(project.number, state, 0, EVERYTHING, EVERYTHING)
             stored = ledger.find(Needs(orders=[ref])).orders[0].tasks
             below = [task for task in stored if task.key < order.floor]
             _same(project, f"order {state}", [_row(task) for task in below], [_row(task) for task in _held(order)])
             _same(project, f"count {state}", len(stored), project.queue.counts[state])
+
+
+def _compare_slots(project: Project, ready: SlotQueue, ledger: Ledger) -> None:
+    """The same of each slot in memory; that the others are found in time, the store's own check says."""
+    for slot in ready.slots.by_number.values():
+        ref = SlotRef(project.number, slot.number, slot.number << SLOT_SHIFT, EVERYTHING, EVERYTHING)
+        stored = ledger.find(Needs(slots=[ref])).slots[ref].tasks
+        below = [task for task in stored if task.key < slot.head.floor]
+        what = f"slot {slot.record.name}"
+        _same(project, what, [_row(task) for task in below], [_row(task) for task in _held(slot.head)])
 
 
 def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now) -> None:
@@ -70,18 +87,19 @@ def _compare(running: Project, loaded: Project, now: Now) -> None:
     tokens = loaded.bucket.available(now.boot), running.bucket.available(now.boot)
     if not isclose(*tokens, abs_tol=1e-6):
         _same(running, "tokens", *tokens)
-    for state, fresh, order in (
-        (READY, _ready(loaded), _ready(running)),
-        (DELAYED, loaded.queue.delayed, running.queue.delayed),
-    ):
-        common = min(len(fresh), len(order))
-        _same(running, f"head {state}", _rows(fresh, common), _rows(order, common))
+    _same_head(running, DELAYED, loaded.queue.delayed, running.queue.delayed)
+    fresh, ready = loaded.queue.ready, running.queue.ready
+    if isinstance(fresh, SlotQueue) and isinstance(ready, SlotQueue):
+        _same(running, "leases of slots", fresh.slots.leases, ready.slots.leases)
+    elif isinstance(fresh, Head) and isinstance(ready, Head):
+        _same_head(running, READY, fresh, ready)
+    else:
+        _same(running, "is divided", type(fresh), type(ready))
 
 
-def _ready(project: Project) -> Head:
-    """The head of ready tasks of a project without slots."""
-    assert isinstance(project.queue.ready, Head)
-    return project.queue.ready
+def _same_head(running: Project, state: int, fresh: Head, order: Head) -> None:
+    common = min(len(fresh), len(order))
+    _same(running, f"head {state}", _rows(fresh, common), _rows(order, common))
 
 
 def _end(project: Project, now: Now) -> tuple[Any, ...]:

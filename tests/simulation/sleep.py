@@ -15,6 +15,7 @@ from taskqueue.protocol.fields import Now
 from tests.simulation.paces import Paces
 from tests.simulation.tasks import FETCHER_TIMEOUT
 from tests.simulation.truth import EPSILON, Truth
+from tests.simulation.visitors import PROJECTS as DIVIDED
 from tests.simulation.world import Violation, World
 
 OLD_LATE: Final = 60.0
@@ -58,7 +59,7 @@ class Sleep:
         holding: dict[str, int] = {}
         out: dict[str, int] = {}
         for name, held in self._truth.tasks.items():
-            if held.state == READY:
+            if held.state == READY and name.project not in DIVIDED:
                 ready[name.project] = name.taskid
                 suspected[name.project] = suspected.get(name.project, False) or held.crashes > 0
             elif held.state == DELAYED:

@@ -15,6 +15,7 @@ from tests.simulation.play import play
 SEEDS: Final = 200
 SEEDS_WITH_CREW: Final = 40
 SEEDS_WITH_GRAPHS: Final = 40
+SEEDS_WITH_SLOTS: Final = 40
 CHUNK: Final = 10
 ROOT: Final = Path(__file__).parents[2]
 
@@ -35,6 +36,12 @@ def test_every_law_holds_where_fetchers_have_priorities_and_are_drained(first: i
 def test_every_law_holds_where_tasks_wait_for_others(first: int) -> None:
     for seed in range(first, first + CHUNK):
         play(seed, graphs=True)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_SLOTS, CHUNK))
+def test_every_law_holds_where_projects_are_divided_into_slots(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        play(seed, slotted=True)
 
 
 def test_most_turns_hold_several_messages() -> None:

@@ -1,0 +1,67 @@
+"""Laws S13 and S14: no slot goes before its time, nor has more out than its maximum, across restarts.
+
+Each slot has its theoretical arrival time as the true clock shows it; nothing takes it back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from taskqueue.core.tasks.task import PROCESSING
+from tests.simulation.truth import EPSILON, Name, Truth
+from tests.simulation.visitors import PROJECTS, host_of, pace_of
+from tests.simulation.world import Violation, World
+
+AHEAD: Final = 1.0
+"""Seconds by which a task may be handed out before it is to be started, where several may be run at once."""
+
+
+class Hosts:
+    """Watches hand-outs of projects that are divided by hosts."""
+
+    def __init__(self, world: World, truth: Truth) -> None:
+        self._world = world
+        self._truth = truth
+        self._due: dict[tuple[str, str], float] = {}
+        self._paces = {project: pace_of(world, project) for project in PROJECTS}
+        self._started_at = float("-inf")
+
+    def restarted(self) -> None:
+        """A daemon starts: what it does not know, was a moment ago."""
+        if self._due:
+            self._started_at = self._world.clock.now
+
+    def handed(self, name: Name) -> None:
+        """A task was handed out in this turn."""
+        if name.project not in self._paces:
+            return
+        interval, tolerance, most = self._pace(name.project)
+        at, slot = self._world.clock.now, (name.project, host_of(name.taskid))
+        due = self._due.get(slot, float("-inf"))
+        early = due - tolerance - (AHEAD if most > 1 else 0.0) - at
+        if early > EPSILON:
+            raise Violation("S13", name.taskid, f"{slot[1]} goes {early:.3f} s before its time")
+        if most == 1 and at < self._started_at + interval - EPSILON:
+            raise Violation("S13", name.taskid, f"{slot[1]} goes {at - self._started_at:.3f} s after a start")
+        self._due[slot] = max(due, at) + interval
+
+    def turned(self, handed: list[Name]) -> None:
+        """A turn is over that has handed these out."""
+        slots = {(name.project, host_of(name.taskid)) for name in handed if name.project in self._paces}
+        if not slots:
+            return
+        out = Counter(
+            (name.project, host_of(name.taskid))
+            for name, held in self._truth.tasks.items()
+            if name.project in self._paces and held.state == PROCESSING
+        )
+        for project, host in sorted(slots):
+            if out[project, host] > self._pace(project)[2]:
+                raise Violation("S14", host, f"{out[project, host]} tasks of {host} are out in {project}")
+
+    def _pace(self, project: str) -> tuple[float, float, float]:
+        """Seconds between tasks, by how much one may be early, and how many may be out."""
+        said: dict[str, Any] = dict(self._paces[project])
+        rate, burst, most = said.get("slot_rate"), said.get("slot_burst", 1.0), said["slot_max_processing"]
+        return (1 / rate, (burst - 1) / rate, most) if rate else (said["slot_delay"], 0.0, most)

@@ -1,0 +1,120 @@
+"""People of a profile of its own: they push pages of a few hosts to projects that are divided into slots.
+
+The profile leaves the worlds without it as they are: everybody here draws from generators of their own, and works in
+projects of their own. A taskid is ``v0.07n``: the page of a host, which follows from its number.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from taskqueue.core.settings.settings import CoreConfig, Layer
+from tests.simulation.cast import MOST_PENDING, Fetcher
+from tests.simulation.client import Client, Message, Told
+from tests.simulation.world import World
+
+PROJECTS: Final = ("v0", "v1")
+PAGES: Final = 60
+HOSTS: Final = 7
+MEAN_SECONDS: Final = 6.0
+CALM_SECONDS: Final = 100.0
+"""After these, whatever was asked before has been answered."""
+
+_PACES: Final[tuple[Layer, ...]] = (
+    {"slot_delay": 0.5, "slot_max_processing": 1.0},
+    {"slot_delay": 4.0, "slot_max_processing": 1.0},
+    {"slot_delay": 20.0, "slot_max_processing": 1.0},
+    {"slot_delay": 2.0, "slot_max_processing": 3.0},
+    {"slot_rate": 0.5, "slot_burst": 3.0, "slot_max_processing": 4.0},
+)
+
+
+def host_of(taskid: str) -> str:
+    """The host whose page the task is; fetchers of others push tasks whose host is named like their project."""
+    return f"host{int(taskid[3:-1]) % HOSTS}.example" if taskid.endswith("n") else taskid.partition(".")[0]
+
+
+def draw_page(rng: Random, project: str) -> Message:
+    """A page to be visited: one of a few, so that many are already known."""
+    taskid = f"{project}.{rng.randrange(PAGES):02}n"
+    schedule: Message = {}
+    if rng.random() < 0.5:
+        schedule["priority"] = rng.randrange(-2, 6)
+    if rng.random() < 0.2:
+        schedule["delay"] = float(rng.randrange(60))
+    if rng.random() < 0.3:
+        schedule["force_update"] = True
+    page: Message = {"taskid": taskid, "url": f"http://{host_of(taskid)}/{taskid}"}
+    return page | ({"schedule": schedule} if schedule else {})
+
+
+class Visitor:
+    """Pushes batches of pages; clears, pauses, retries and cancels now and then; lets all run when all is calm."""
+
+    def __init__(self, world: World, number: int, told: Told) -> None:
+        self._world = world
+        self._rng = world.rng(f"visitor{number}")
+        self._client = Client(world, f"visitor{number}", told)
+        self._wait()
+
+    def _wait(self) -> None:
+        self._world.clock.after(self._world.wait(self._rng, MEAN_SECONDS), self._act)
+
+    def _act(self) -> None:
+        rng, project = self._rng, self._rng.choice(PROJECTS)
+        if self._world.is_calm:
+            self._world.clock.after(CALM_SECONDS, self._start)
+            return
+        luck = rng.random()
+        if luck < 0.8 and len(self._client.pending) < MOST_PENDING:
+            tasks = [draw_page(rng, project) for _ in range(rng.choice((1, 2, 5, 12)))]
+            self._client.ask("new-task", project=project, tasks=tasks)
+        elif luck < 0.95:
+            taskids = [draw_page(rng, project)["taskid"] for _ in range(3)]
+            self._client.ask(rng.choice(("task-retry", "task-cancel")), project=project, taskids=taskids)
+        elif luck < 0.98:
+            self._client.ask("project-do", project=project, action="pause")
+            seconds = rng.uniform(5, 60)
+            self._world.clock.after(seconds, lambda: self._client.ask("project-do", project=project, action="resume"))
+        else:
+            self._client.ask("project-do", project=project, action="clear")
+        self._wait()
+
+    def _start(self) -> None:
+        for each in PROJECTS:
+            self._client.ask("project-do", project=each, action="start")
+
+
+class PageFetcher(Fetcher):
+    """A fetcher for these projects, whose follow-ups are pages, too."""
+
+    def __init__(self, world: World, name: str, told: Told) -> None:
+        super().__init__(world, name, told, PAGES)
+        self._wants = list(PROJECTS)
+
+    def _follow_ups(self, task: Message) -> list[Message]:
+        if task["project"] not in PROJECTS:
+            return super()._follow_ups(task)
+        return [draw_page(self._rng, task["project"]) for _ in range(self._rng.randrange(1, 3))]
+
+
+def pace_of(world: World, project: str) -> Layer:
+    """The settings of each slot of a project, as long as the world lasts."""
+    return world.rng(f"slots {project}").choice(_PACES)
+
+
+def with_slots(world: World, config: CoreConfig) -> CoreConfig:
+    """The config with the projects of these people."""
+    fields = {key: getattr(config, key) for key in config.__struct_fields__}
+    slotted: dict[str, Layer] = {
+        project: {"rate": float("inf"), "slot": "host", **pace_of(world, project)} for project in PROJECTS
+    }
+    return CoreConfig(**{**fields, "projects": config.projects | slotted})
+
+
+def move_in(world: World, told: Told) -> None:
+    """Let them live in the world, too."""
+    for number in range(2):
+        Visitor(world, number, told)
+        PageFetcher(world, f"reader{number}", told)
