@@ -169,7 +169,7 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
     lease = _lease_of(turn, project, task)
     holder = _end_by(turn, session, task, lease)
     task.crashes = 0
-    verdict = slots.heed(turn, project, task, item)
+    verdict = slots.heed(turn, project, task, item) if task.slot else "answered"
     if item.ok:
         _succeed(turn, project, task, _attempt(now, project, lease, holder, "success"), item)
     else:
@@ -356,7 +356,8 @@ def _need(turn: TurnState, request: Done, wanted: Needs) -> None:
         elif task.token == item.token:
             if task.spec is None:
                 turn.ask(task)
-            slots.need_slot(turn, project, task, item, wanted)
+            if task.slot:
+                slots.need_slot(turn, project, task, item, wanted)
         if item.new:
             need_tasks(turn, item.project, item.new, wanted)
 

@@ -154,7 +154,7 @@ def heed(turn: TurnState, project: Project, task: Task, item: TaskReport) -> Ver
         What the host did; of a task without a slot always ``answered``.
     """
     slots = project.queue.slots
-    if slots is None or not task.slot or (item.fetched is None and item.retry_after is None):
+    if slots is None or (item.fetched is None and item.retry_after is None):
         return "answered"
     slot = slots.by_number.get(task.slot)
     if slot is None or not slot.record.name:

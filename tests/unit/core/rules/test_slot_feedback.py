@@ -150,7 +150,7 @@ def test_what_was_handed_out_before_the_back_off_counts_once(make_world: MakeWor
 
 def test_no_back_off_is_lost_when_the_report_finds_a_daemon_that_has_just_started(make_world: MakeWorld) -> None:
     world = divided(make_world)
-    world.push("news", page("a"), page("b"))
+    world.push("news", page("a"))
     fetcher = world.fetcher(capacity=1)
     world.crash()
 
