@@ -30,9 +30,10 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiting_line import WaitingLine
-from taskqueue.core.rules import completion, cron, cycles, failures, fetchers, lease_end, propagation
+from taskqueue.core.rules import completion, cron, cycles, failures, fetchers, lease_end, propagation, slot_division
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.jobs import CronJob
+from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
@@ -42,6 +43,8 @@ from taskqueue.core.tasks.links import RUN, Mark
 from taskqueue.core.tasks.needs import FoundOrder
 from taskqueue.core.tasks.records import FlowRecord
 from taskqueue.core.tasks.rerun_set import RerunSet
+from taskqueue.core.tasks.slots.slot import Slot
+from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Lease, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn import TurnResult
@@ -65,13 +68,14 @@ Replace = Callable[[Any, str, Any], Any]
 
 
 class Mutant(NamedTuple):
-    """A planted bug and the laws that must catch it; ``crewed``: in worlds with the crew; ``graphs``: with weavers."""
+    """A planted bug and the laws that must catch it; in worlds with the crew, with weavers, with visitors."""
 
     name: str
     laws: str
     plant: Callable[[Replace], None]
     crewed: bool = False
     graphs: bool = False
+    slotted: bool = False
 
 
 class Catch(NamedTuple):
@@ -105,7 +109,7 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
     with planted(mutant):
         for seed in range(seeds):
             try:
-                Play(seed, crewed=mutant.crewed, graphs=mutant.graphs).run()
+                Play(seed, crewed=mutant.crewed, graphs=mutant.graphs, slotted=mutant.slotted).run()
             except Violation as violation:
                 if violation.law in mutant.laws.split():
                     return Catch(violation.law, seed + 1)
@@ -580,6 +584,30 @@ def _awaited_for_ever(replace_: Replace) -> None:
     replace_(Changes, "await_no_more", lambda self, ref: None)
 
 
+# ---------------------------------------------------------------------------------------- slots
+
+
+def _no_slot_waits_after_a_start(replace_: Replace) -> None:
+    def open_(self: SlotTable, low: int, time_low: int) -> None:
+        since = self.since
+        original(self, low, time_low)
+        self.since = since
+
+    original = replace_(SlotTable, "open", open_)
+
+
+def _slots_half_as_slow(replace_: Replace) -> None:
+    def pace_of(*of: Any) -> SlotPace:
+        pace: SlotPace = original(*of)
+        return pace._replace(interval=pace.interval / 2)
+
+    original = replace_(slot_division, "pace_of", pace_of)
+
+
+def _one_more_than_a_slot_may(replace_: Replace) -> None:
+    replace_(Slot, "is_full", property(lambda self: self.leases > self.pace.most))
+
+
 MUTANTS: Final = (
     Mutant("a late answer ends the newer lease", "S4", _late_answer_ends_the_newer_lease),
     Mutant("the bucket is full after a restart", "S6", _bucket_full_after_a_restart),
@@ -636,6 +664,9 @@ MUTANTS: Final = (
     Mutant("a rerun runs a diamond's end twice", "G6", _diamonds_end_once_for_each_path, graphs=True),
     Mutant("a crash forgets how far flows are", "W1 W2", _crash_forgets_how_far_flows_are, graphs=True),
     Mutant("awaited by nobody, for ever", "G4 S12", _awaited_for_ever, graphs=True),
+    Mutant("no slot waits after a start", "S13", _no_slot_waits_after_a_start, slotted=True),
+    Mutant("slots go twice as fast", "S13", _slots_half_as_slow, slotted=True),
+    Mutant("a slot has one more out than it may", "S14", _one_more_than_a_slot_may, slotted=True),
 )
 """The first fourteen are those that the prototype of this simulation was tried with."""
 
