@@ -23,8 +23,8 @@ from typing import Final
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.slots.slot import Slot
 from taskqueue.core.tasks.slots.slot_records import NUMBER_MASK, FoundSlot, FoundSlotPage
-from taskqueue.core.tasks.slots.slot_table import SlotTable, entry_of
-from taskqueue.core.tasks.task import NO_FLOOR, SLOT_SHIFT, Task
+from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable, entry_of
+from taskqueue.core.tasks.task import NO_FLOOR, SLOT_SHIFT, TASK_BYTES, Task
 from taskqueue.errors import Corrupt
 
 MOST_TASKS: Final = 1024
@@ -42,11 +42,12 @@ class SlotQueue:
         bytes: of the ready tasks in memory.
     """
 
-    __slots__ = ("_count", "_tasks", "bytes", "slots")
+    __slots__ = ("_count", "_most_bytes", "_most_tasks", "_tasks", "bytes", "slots")
 
     def __init__(self, tasks: dict[str, Task], slots: SlotTable) -> None:
         self._tasks = tasks
         self._count = 0
+        self._most_bytes = self._most_tasks = 0
         self.slots = slots
         self.bytes = 0
 
@@ -137,6 +138,7 @@ class SlotQueue:
         """
         self.slots.entries.leave_worst()
         max_tasks = max(max_tasks, self.slots.most)
+        self._most_tasks, self._most_bytes = max_tasks, max_bytes
         if self._is_within(max_tasks, max_bytes, self.slots.most):
             if self.slots.entries.is_low_old:
                 self._raise_low()
@@ -272,7 +274,15 @@ class SlotQueue:
         slot.head.refill(found.tasks, end=found.end)
         self._count += len(slot.head) - count
         self.bytes += slot.head.bytes - size
-        slot.read_tasks = min(MOST_TASKS, 2 * slot.read_tasks)
+        slot.read_tasks = min(2 * slot.read_tasks, max(FIRST_TASKS, min(MOST_TASKS, self._fair_part())))
         first = slot.head.first()
         if first is not None and not 0 < slot.entry <= entry_of(first.key):
             self.slots.enter(slot, entry_of(first.key))
+
+    def _fair_part(self) -> int:
+        """Tasks of each slot if all in memory have as many and half of its bounds is used.
+
+        If reads took more than that, most of what was read would be dropped again, to be read once more.
+        """
+        size = self.bytes // self._count if self._count else TASK_BYTES
+        return min(self._most_tasks, self._most_bytes // max(1, size)) // (2 * len(self.slots.by_number))
