@@ -22,6 +22,7 @@ from taskqueue.core.rules import suspects
 from taskqueue.core.rules.eligibility import may_give
 from taskqueue.core.rules.handout import as_assignment
 from taskqueue.core.rules.lease_end import crash, give_back, lose, take_back
+from taskqueue.core.rules.slots import sent_again
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Lease, Task
@@ -198,7 +199,9 @@ def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
         lease = _lease(task)
         left = lease.deadline - turn.now.boot
         if seen < lease.number <= last and left > 0:
-            unseen[lease.number].append(as_assignment(_project(state, task), task, turn.spec_of(task), left))
+            project = _project(state, task)
+            assignment = as_assignment(project, task, turn.spec_of(task), left)
+            unseen[lease.number].append(sent_again(turn, project, task, assignment, timeout_of(task, project)))
     for number, tasks in unseen.items():
         turn.send(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), after_sync=False)
 

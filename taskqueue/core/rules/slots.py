@@ -23,6 +23,7 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.slot_names import slot_name
 from taskqueue.core.tasks.slots.back_off import Verdict, back_off, block, is_proper, verdict_of
+from taskqueue.core.tasks.slots.slot import AHEAD, SECOND
 from taskqueue.core.tasks.slots.slot_queue import SlotQueue
 from taskqueue.core.tasks.slots.slot_records import SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable
@@ -201,6 +202,22 @@ def with_pace(project: Project, number: int, assignment: Assignment, wait: float
     if slots is None or not slots.is_paced(number):
         return assignment
     return replace(assignment, not_before=wait, start_within=START_WITHIN)
+
+
+def sent_again(turn: TurnState, project: Project, task: Task, assignment: Assignment, timeout: float) -> Assignment:
+    """The assignment of a leased task that has not arrived, with the rest of its wait; its slot counts from now on.
+
+    Args:
+        assignment: its ``timeout`` is what is left of the lease.
+        timeout: of the task, which a lease has from when it may be started.
+    """
+    slots = project.queue.slots
+    if slots is None or not task.slot:
+        return assignment
+    wait = min(max(0.0, assignment.timeout - timeout), AHEAD / SECOND)
+    slots.sent_again(task.slot, wait)
+    turn.touch(project)
+    return replace(with_pace(project, task.slot, assignment, wait), timeout=assignment.timeout - wait)
 
 
 def settle(turn: TurnState, project: Project) -> None:

@@ -11,7 +11,7 @@ what is longer than that, its record keeps: see ``slot_queue`` for what memory h
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import ceil, inf
 from typing import Final
 
 from taskqueue.core.settings.slot_pace import SlotPace
@@ -116,6 +116,13 @@ class SlotTable:
         """A task of the slot was handed out before the start."""
         if number >= self.division:
             self.leases[number] = self.leases.get(number, 0) + 1
+
+    def sent_again(self, number: int, seconds: float) -> None:
+        """A task that was handed out before is sent now, to be started in so many seconds."""
+        slot = self.by_number.get(number)
+        if slot is not None:
+            slot.began_at(self._clock.begun + ceil(seconds * SECOND))
+            self.put(slot)
 
     def answered(self, slot: Slot, seconds: float, *, is_proper: bool) -> None:
         """A task of a slot in memory is reported now that took so long; see ``next_delay`` for ``is_proper``."""
@@ -236,9 +243,11 @@ class SlotTable:
         self.most = most
 
     def is_paced(self, number: int) -> bool:
-        """The slot of this number, which is in memory, has a pace."""
-        pace = self.by_number[number].pace
-        return pace.interval > 0 or pace.most < inf
+        """The slot of this number has a pace, as far as is known: of one that is not in memory it counts as given."""
+        slot = self.by_number.get(number)
+        if slot is None:
+            return number >= self.division
+        return slot.pace.interval > 0 or slot.pace.most < inf
 
     def note_old(self, entry: int) -> None:
         """A ready task that belongs to no slot of this division has this entry."""
