@@ -280,9 +280,15 @@ class SlotTable:
 
     @property
     def is_low(self) -> bool:
-        """The store has more slots, by best task, and few are ready here."""
+        """The store has more slots, by best task, and few are ready here, or none that is as good."""
+        floor = self.entries.floor
+        if floor == NO_FLOOR:
+            return False
         few = 1 if self.tight else max(1, min(FRONT_SLOTS, self.most // 4))
-        return self.entries.floor != NO_FLOOR and self._in_front < few
+        if self._in_front < few:
+            return True
+        first = self._ready.first()
+        return first is None or first.mark >= floor  # what comes next is in the store
 
     @property
     def is_time(self) -> bool:
