@@ -50,6 +50,7 @@ COMMANDS: Final = {
     "log": "Show who changed what.",
     "store": "Look at a store, check, copy, move and repair it.",
     "config": "Write a config file, or check one.",
+    "web": "Show the daemon in the browser, and let programs speak HTTP with it.",
     "completion": "Let a shell complete commands, options and the names of projects.",
     "demo": "Crawl a small site on this machine and show it live.",
 }

@@ -1,0 +1,44 @@
+"""The application: which addresses there are, what every request passes, and what lives as long as the process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from taskqueue import AsyncClient
+from taskqueue.web.access.gate import Gate
+from taskqueue.web.live.channels import Channels
+from taskqueue.web.options import WebOptions
+from taskqueue.web.page_templates import Templates
+from taskqueue.web.pages import daemon
+from taskqueue.web.pages.errors import HANDLERS
+from taskqueue.web.routes import WebRoute, to_starlette
+from taskqueue.web.services import Services
+
+ROUTES: Final[tuple[WebRoute, ...]] = (*daemon.ROUTES,)
+"""All addresses but those of the files in ``static``."""
+
+
+def make_app(options: WebOptions) -> Starlette:
+    """The application; it connects to the daemon when it is started."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
+        async with AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout) as client:
+            app.state.services = Services(options, client, Channels(), Templates())
+            yield
+
+    files = StaticFiles(directory=Path(__file__).parent / "static")
+    return Starlette(
+        routes=[*map(to_starlette, ROUTES), Mount("/static", files)],
+        middleware=[Middleware(Gate)],
+        exception_handlers=HANDLERS,
+        lifespan=lifespan,
+    )

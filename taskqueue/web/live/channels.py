@@ -1,0 +1,136 @@
+"""What all browsers that look at one view see, and what has changed of it since each of them last heard.
+
+    daemon ──look──► picture ──show──► Channel ──► changes since version n ──► stream ──► browser
+                     (once for all)                (made once, if everybody is up to date)
+
+A picture has *parts* by name: blocks of HTML, cells, rows, their order. A browser that reads slowly gets the newest of
+everything later, and nothing in between, so nothing is queued for it. A channel lives while somebody looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from taskqueue.errors import TaskQueueError
+
+Picture = Mapping[str, Mapping[str, Any]]
+"""Values by section (``blocks``, ``cells``, ``rows``, ``order``) and name; they are sent as JSON.
+
+The section ``state`` is a channel's own: ``trouble`` has why the picture is no longer new, in words; empty: it is new.
+"""
+
+Look = Callable[[], Awaitable[Picture]]
+"""Makes the picture as it is now."""
+
+_TROUBLE: Final = ("state", "trouble")
+
+SOONEST_SECONDS: Final = 1.0
+"""Between two looks at the same view."""
+
+
+class Channel:
+    """One view.
+
+    Attributes:
+        version: grows with each picture that is another one.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._values: dict[tuple[str, str], Any] = {}
+        self._since: dict[tuple[str, str], int] = {}
+        self._news = asyncio.Event()
+        self._latest: tuple[int, bytes] = (0, b"")
+
+    def show(self, picture: Picture) -> None:
+        """Take in a picture: what of it is new or another one is sent to everybody."""
+        self._take({(section, name): value for section, part in picture.items() for name, value in part.items()})
+
+    def fail(self, why: str) -> None:
+        """Say why there is no new picture; all else stays."""
+        self._take({**self._values, _TROUBLE: why})
+
+    def _take(self, values: dict[tuple[str, str], Any]) -> None:
+        values.setdefault(_TROUBLE, "")
+        changed = [key for key, value in values.items() if self._values.get(key, self) != value]
+        gone = [key for key in self._values if key not in values]
+        if not changed and not gone and self.version:
+            return
+        for key in gone:
+            self._since.pop(key)
+        self.version += 1
+        self._values = values
+        self._since.update((key, self.version) for key in changed)
+        self._latest = (self.version - 1, self._encoded(changed))
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def after(self, version: int) -> tuple[int, bytes]:
+        """What has changed since a version, as soon as something has, and the version that it is now."""
+        while self.version <= version:
+            await self._news.wait()
+        before, latest = self._latest
+        if before == version:
+            return self.version, latest
+        return self.version, self._encoded([key for key, since in self._since.items() if since > version])
+
+    def _encoded(self, keys: list[tuple[str, str]]) -> bytes:
+        parts: dict[str, dict[str, Any]] = {}
+        for section, name in keys:
+            parts.setdefault(section, {})[name] = self._values[section, name]
+        return json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class Channels:
+    """All views that somebody looks at."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[Channel, asyncio.Task[None]]] = {}
+        self._lookers: dict[str, int] = {}
+
+    async def changes(self, view: str, look: Look, every: float = SOONEST_SECONDS) -> AsyncGenerator[bytes, None]:
+        """What changes in a view, from everything that is in it now.
+
+        Args:
+            view: names it; whoever gives the same name gets the same.
+            look: makes its picture; of those who give the same name, that of the first is called.
+            every: seconds between two looks.
+        """
+        channel = self._join(view, look, every)
+        try:
+            version = 0
+            while True:
+                version, change = await channel.after(version)
+                yield change
+        finally:
+            await self._leave(view)
+
+    def _join(self, view: str, look: Look, every: float) -> Channel:
+        if view not in self._open:
+            channel = Channel()
+            self._open[view] = channel, asyncio.create_task(_keep_looking(channel, look, every))
+        self._lookers[view] = self._lookers.get(view, 0) + 1
+        return self._open[view][0]
+
+    async def _leave(self, view: str) -> None:
+        self._lookers[view] -= 1
+        if self._lookers[view]:
+            return
+        del self._lookers[view]
+        _, looking = self._open.pop(view)
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+
+
+async def _keep_looking(channel: Channel, look: Look, every: float) -> None:
+    while True:
+        try:
+            channel.show(await look())
+        except TaskQueueError as error:
+            channel.fail(str(error))
+        await asyncio.sleep(every)

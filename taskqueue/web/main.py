@@ -1,0 +1,52 @@
+"""Runs the web process until a signal ends it."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from typing import Final
+
+import uvicorn
+
+from taskqueue.errors import ConfigError
+from taskqueue.terminal.lines import say
+from taskqueue.web.app import make_app
+from taskqueue.web.options import WebOptions
+
+BACKLOG: Final = 1024
+
+STOP_SECONDS: Final = 2
+"""What streams, which never end by themselves, are given when the process stops."""
+
+
+def run(options: WebOptions) -> int:
+    """Listen and serve; returns the exit status.
+
+    Raises:
+        ConfigError: nobody can listen there.
+    """
+    with closing(_listen(options.host, options.port)) as listening:
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        say(f"http://{shown}:{port}/ shows the daemon at {options.daemon_url}", err=True)
+        config = uvicorn.Config(
+            make_app(options),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+        uvicorn.Server(config).run(sockets=[listening])
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=_family(host), backlog=BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"{host}:{port}: nobody can listen there: {error.strerror}") from None
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,0 +1,59 @@
+"""Makes HTML of templates: everything that is put into them is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from taskqueue.units import duration_text, size_text
+from taskqueue.web.access.visitors import visitor_of
+
+PLACES: Final = (
+    ("/", "Projects"),
+    ("/flows", "Flows"),
+    ("/failures", "Failures"),
+    ("/operations", "Operations"),
+    ("/fetchers", "Fetchers"),
+    ("/log", "Log"),
+    ("/daemon", "Daemon"),
+)
+"""The pages that every page leads to."""
+
+
+def make_environment() -> Environment:
+    """The templates of the package, each read when it is first used."""
+    environment = Environment(
+        loader=PackageLoader("taskqueue.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(count=_count, duration=duration_text, size=size_text)
+    environment.globals["places"] = PLACES
+    return environment
+
+
+class Templates:
+    """The templates of all pages."""
+
+    def __init__(self) -> None:
+        self._environment = make_environment()
+
+    def page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> HTMLResponse:
+        """A whole page."""
+        shown = {"visitor": visitor_of(request), "path": request.url.path, **context}
+        return HTMLResponse(self._environment.get_template(name).render(shown), status)
+
+    def blocks(self, name: str, context: Mapping[str, Any], wanted: tuple[str, ...]) -> dict[str, str]:
+        """Blocks of a page, by their names."""
+        template = self._environment.get_template(name)
+        return {block: "".join(template.blocks[block](template.new_context(dict(context)))) for block in wanted}
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}"

@@ -1,0 +1,4 @@
+"""The pages: a module each.
+
+Here may live what a page asks the daemon, and what it makes of the answers for its template.
+"""

@@ -1,0 +1,49 @@
+"""The pages that say why there is no page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from taskqueue.errors import RequestRejected, RequestTimeout
+from taskqueue.web.services import services_of
+
+TITLES: Final = {401: "Sign in first", 403: "Not for you", 404: "Nothing is here", 405: "Not like that"}
+
+STATUS_OF_CODE: Final = {"full": 429, "unavailable": 503}
+"""HTTP status by the code with which the daemon refuses; other codes begin with ``unknown-``, or mean 400."""
+
+
+async def say_http(request: Request, error: Exception) -> Response:
+    """Say what the web process itself refuses."""
+    assert isinstance(error, HTTPException)
+    title = TITLES.get(error.status_code, "That did not work")
+    return _page(request, error.status_code, title, error.detail)
+
+
+async def say_refused(request: Request, error: Exception) -> Response:
+    """Say what the daemon refuses."""
+    assert isinstance(error, RequestRejected)
+    status = 404 if error.code.startswith("unknown-") else STATUS_OF_CODE.get(error.code, 400)
+    return _page(request, status, "The daemon refuses", error.reason)
+
+
+async def say_silent(request: Request, error: Exception) -> Response:
+    """Say that the daemon does not answer."""
+    return _page(request, 503, "The daemon does not answer", str(error))
+
+
+def _page(request: Request, status: int, title: str, why: str) -> Response:
+    context: Mapping[str, Any] = {"title": title, "why": why, "live": ""}
+    return services_of(request).templates.page(request, "error.html", context, status)
+
+
+HANDLERS: Final[Mapping[Any, Any]] = {
+    HTTPException: say_http,
+    RequestRejected: say_refused,
+    RequestTimeout: say_silent,
+}

@@ -1,0 +1,71 @@
+"""A page whose blocks are sent anew when they change: made of one look at the daemon and one template.
+
+The template has each live block in an element of its own, whose id is the name of the block:
+
+    <section id="queue">{% block queue %} … {% endblock %}</section>
+
+All browsers at the same address that may do the same share one look a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from taskqueue.web.access.visitors import Role, visitor_of
+from taskqueue.web.live.channels import SOONEST_SECONDS, Picture
+from taskqueue.web.live.streams import stream
+from taskqueue.web.routes import WebRoute
+from taskqueue.web.services import services_of
+
+Look = Callable[[Request], Awaitable[Mapping[str, Any]]]
+"""Asks the daemon what the template needs.
+
+Raises:
+    TaskQueueError: it did not answer, or refused.
+"""
+
+
+class LivePage(NamedTuple):
+    """A page.
+
+    Attributes:
+        path: as of a route; its stream is at the same path below ``/live``.
+        template: its file.
+        blocks: that are live.
+        every: seconds between two looks.
+    """
+
+    path: str
+    template: str
+    look: Look
+    blocks: tuple[str, ...] = ()
+    role: Role = "viewer"
+    every: float = SOONEST_SECONDS
+
+
+def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
+    """The routes of a page and of its stream."""
+
+    async def show(request: Request) -> Response:
+        live = f"/live{request.url.path}?{request.url.query}" if page.blocks else ""
+        context = {"live": live, **await page.look(request)}
+        return services_of(request).templates.page(request, page.template, context)
+
+    async def follow(request: Request) -> Response:
+        services = services_of(request)
+        visitor = visitor_of(request)
+        # Its blocks depend on what a visitor may do, and on nothing else of the visitor.
+        view = f"{visitor.role} {request.url.path}?{request.url.query}"
+
+        async def look() -> Picture:
+            context = {"visitor": visitor, **await page.look(request)}
+            return {"blocks": services.templates.blocks(page.template, context, page.blocks)}
+
+        return stream(services.channels.changes(view, look, page.every))
+
+    shown = WebRoute(page.path, show, page.role)
+    return (shown, WebRoute(f"/live{page.path}", follow, page.role)) if page.blocks else (shown,)

@@ -1,0 +1,34 @@
+"""What the endpoints of the web process work with, handed to them by the application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import HTTPConnection
+
+from taskqueue import AsyncClient
+from taskqueue.web.live.channels import Channels
+from taskqueue.web.options import WebOptions
+from taskqueue.web.page_templates import Templates
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One set for each web process.
+
+    Attributes:
+        client: the connection to the daemon, shared by all browsers.
+        channels: what browsers see change.
+        templates: of the pages.
+    """
+
+    options: WebOptions
+    client: AsyncClient
+    channels: Channels
+    templates: Templates
+
+
+def services_of(request: HTTPConnection) -> Services:
+    """What the application has given its endpoints."""
+    found: Services = request.app.state.services
+    return found
