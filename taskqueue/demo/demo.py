@@ -39,6 +39,8 @@ from taskqueue.terminal.screen import Text
 INTERRUPTED = 130
 """Exit status of a program ended by Ctrl-C."""
 
+NO_PAGE = "none: pip install 'taskqueue-scheduler[web]'"
+
 Part = str | tuple[str, str]
 """A piece of text, with or without a style."""
 
@@ -102,8 +104,9 @@ class _Demo:
             self._begin(client, run, site_url)
             monitor = CrawlMonitor(client, self._processes, self._console, self._pages)
             monitor.look()
+            page_url = "" if self._options.once else services.start_web(self._processes, client.url)
             services.start_fetchers(self._processes, client.url)
-            self._introduce(before, run, site_url, client.url, over(monitor.counts))
+            self._introduce(before, run, site_url, client.url, page_url, over(monitor.counts))
             return self._watch(monitor, client, run, site_url)
 
     def _count_pages(self) -> None:
@@ -160,7 +163,7 @@ class _Demo:
     def _say(self, *parts: Part) -> None:
         self._console.print(Text.assemble(*parts), highlight=False, soft_wrap=True)
 
-    def _introduce(self, before: Run | None, run: Run, site_url: str, url: str, done: int) -> None:
+    def _introduce(self, before: Run | None, run: Run, site_url: str, url: str, page_url: str, done: int) -> None:
         name = self._site_name() or "the bundled site"
         previously = _previously(before, run, done)
         self._say((f"Crawl {run.number}", "bold"), f": {name}, {self._pages} pages{previously}\n")
@@ -168,6 +171,8 @@ class _Demo:
         pids = [f"pid {self._processes.pid(name)}" for name in ("scheduler", *services.FETCHERS)]
         self._say(f"  scheduler   {url}, {pids[0]}")
         self._say(f"  fetchers    {', '.join(pids[1:])}; {services.CONCURRENCY} pages at once each")
+        if not self._options.once:
+            self._say(f"  page        {page_url or NO_PAGE}")
         self._say(f"  pace        {services.BURST} pages at once, then {self._options.rate:g} a second")
         self._say(f"  data        {self._options.data}: store, config, logs\n")
 

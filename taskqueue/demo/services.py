@@ -4,6 +4,7 @@
     scheduler   taskqueue scheduler -c data/demo/taskqueue.toml
     fetcher-1   taskqueue work taskqueue.demo.crawler:crawl -p demo
     fetcher-2   the same
+    web         taskqueue web, if the extra [web] is installed and the demo stays
 
 The fetchers start last, when it is known which crawl this is.
 """
@@ -15,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +32,11 @@ CONCURRENCY = 8
 """Pages at once in each fetcher."""
 
 SCHEDULER_PORT = 7400
+WEB_PORT = 7401
 SITE_PORT = 7480
 """Where it is served unless something else is there."""
+
+WEB_NEEDS = ("jinja2", "starlette", "uvicorn")
 
 START_SECONDS = 20.0
 ANSWER_SECONDS = 1.0
@@ -99,6 +104,20 @@ def start_scheduler(processes: Processes, folder: Path, rate: float) -> Client:
         client.close()
         raise
     return client
+
+
+def start_web(processes: Processes, url: str) -> str:
+    """Start the page of the scheduler at this address; returns the page's url, "" without what it needs.
+
+    Raises:
+        TaskQueueError: it did not start.
+    """
+    if any(find_spec(name) is None for name in WEB_NEEDS):
+        return ""
+    port = free_port(WEB_PORT)
+    processes.start("web", COMMAND, "web", "--url", url, "--bind", f"{LOOPBACK}:{port}")
+    _wait_for(lambda: _listens(port), processes)
+    return f"http://{LOOPBACK}:{port}/"
 
 
 def start_fetchers(processes: Processes, url: str) -> None:

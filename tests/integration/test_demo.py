@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -165,9 +166,14 @@ def test_interrupted_it_stops_everything_cleanly_and_goes_on_the_next_time(
     assert "✓ pages      all 557 fetched, each exactly once, although it was interrupted" in output
 
 
-def test_without_once_it_stays_when_the_crawl_is_finished_until_it_is_interrupted(demo: DemoFactory) -> None:
+def test_without_once_it_and_its_page_stay_when_the_crawl_is_finished_until_it_is_interrupted(
+    demo: DemoFactory,
+) -> None:
     it = demo("--rate", "inf")
+    page = read_until(it, r"page +(http://127\.0\.0\.1:\d+/)")[1]
     read_until(it, r"Crawl 1 is finished")
+    with urllib.request.urlopen(f"{page}daemon") as answer:
+        assert b"Running for" in answer.read()
     read_until(it, r"taskqueue status")
     it.send_signal(signal.SIGINT)
 
