@@ -11,11 +11,9 @@ It listens on a free port of loopback and keeps everything in a temporary folder
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -111,14 +109,12 @@ class Daemon:
         Raises:
             SystemExit: it has ended instead.
         """
-        where = urlsplit(self.url)
-        while True:
-            if self._process is None or self._process.poll() is not None:
-                raise SystemExit(f"the daemon has ended: {self.log()[-2000:]}")
-            try:
-                return socket.create_connection((where.hostname, where.port)).close()
-            except ConnectionRefusedError:
-                time.sleep(0.001)
+        if self._process is None:
+            raise SystemExit("the daemon was not started")
+        try:
+            processes.wait_until_it_listens(self._process, urlsplit(self.url).port or 0)
+        except SystemExit as error:
+            raise SystemExit(f"{error}: {self.log()[-2000:]}") from None
 
     def status(self) -> StatusReply:
         """How it is; waits until it answers."""

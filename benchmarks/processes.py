@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -73,6 +74,21 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def wait_until_it_listens(process: subprocess.Popen[bytes], port: int) -> None:
+    """Return as soon as somebody listens at this port of loopback.
+
+    Raises:
+        SystemExit: the process has ended instead.
+    """
+    while True:
+        if process.poll() is not None:
+            raise SystemExit(f"{process.args!r} has ended with {process.returncode}")
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            time.sleep(0.001)
 
 
 def stay_on(cores: str) -> None:

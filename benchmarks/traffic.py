@@ -101,7 +101,7 @@ class Traffic:
         with Fetcher(self._url, len(numbers), batch, project) as fetcher:
             began_at = time.perf_counter()
             producer.begin(project, self.batches(numbers, batch, now), WINDOW)
-            self._hear_both(producer, fetcher)
+            hear_both(producer, fetcher)
             seconds = time.perf_counter() - began_at
         expect(producer.outcomes, "new", len(numbers))
         return seconds
@@ -118,15 +118,6 @@ class Traffic:
         """Their tasks, made as they are asked for."""
         for start_at in range(0, len(numbers), batch):
             yield [self._task(number, schedule(number)) for number in numbers[start_at : start_at + batch]]
-
-    def _hear_both(self, producer: Producer, fetcher: Fetcher) -> None:
-        poller = zmq.Poller()
-        both = {each.peer.socket: each for each in (producer, fetcher)}
-        for socket in both:
-            poller.register(socket, zmq.POLLIN)
-        while producer.is_busy or fetcher.is_busy:
-            for socket, _ in poller.poll():
-                both[socket].hear()
 
     def _task(self, number: int, schedule: Schedule) -> NewTask:
         taskid = taskid_of(number)
@@ -183,13 +174,16 @@ class Producer:
 class Fetcher:
     """Does ``count`` tasks and gives back what it got beyond that.
 
+    Args:
+        project: whose tasks; None: any project's.
+
     Attributes:
         peer: a new session.
     """
 
-    def __init__(self, url: str, count: int, batch: int, project: str) -> None:
+    def __init__(self, url: str, count: int, batch: int, project: str | None) -> None:
         self.peer = Peer(url, f"fetcher-{os.urandom(8).hex()}")
-        self._project = project
+        self._projects = None if project is None else [project]
         self._batch = batch
         self._unreported = self._unanswered = count
 
@@ -234,8 +228,19 @@ class Fetcher:
     def _hello(self, capacity: int, seen: int) -> int:
         peer = self.peer
         number = peer.number()
-        peer.send(Hello(session=peer.session, n=number, capacity=capacity, projects=[self._project], seen=seen))
+        peer.send(Hello(session=peer.session, n=number, capacity=capacity, projects=self._projects, seen=seen))
         return number
+
+
+def hear_both(producer: Producer, fetcher: Fetcher) -> None:
+    """Let both work until both have done all."""
+    poller = zmq.Poller()
+    both = {each.peer.socket: each for each in (producer, fetcher)}
+    for socket in both:
+        poller.register(socket, zmq.POLLIN)
+    while producer.is_busy or fetcher.is_busy:
+        for socket, _ in poller.poll():
+            both[socket].hear()
 
 
 def expect(outcomes: Counter[str], outcome: str, count: int) -> None:

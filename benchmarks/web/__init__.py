@@ -1,0 +1,1 @@
+"""What a dashboard costs: the daemon, the web process and the browser."""
