@@ -13,11 +13,11 @@ import click
 
 from taskqueue.cli.commands.flow_rerun import rerun
 from taskqueue.cli.input import times
-from taskqueue.cli.input.confirmation import tasks
 from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, url_option
 from taskqueue.cli.input.flow_names import FlowRef, flow_ref
 from taskqueue.cli.input.names import NameType, project_name
 from taskqueue.cli.output.json_output import as_plain, json_lines_option, json_option, print_lines, print_object
+from taskqueue.display.counts import tasks
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from taskqueue.cli.input.confirmation import tasks
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.display.counts import tasks
 from taskqueue.protocol.choices import RerunScope
 from taskqueue.terminal.lines import say
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.confirmation import tasks
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.output.json_output import json_lines_option, print_lines
+from taskqueue.display.changes import HEADS, what, who
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -56,16 +56,8 @@ def of_log(entries: Iterable[LogEntry]) -> Table:
     from taskqueue.cli.output.tables import bare_table
     from taskqueue.terminal.screen import Text
 
-    table = bare_table(["when"], [], ["who", "change"])
+    table = bare_table(HEADS[:1], [], HEADS[1:])
     for entry in entries:
-        cells = (times.local(entry.at), f"{entry.name} {entry.address}", _what(entry))
+        cells = (times.local(entry.at), who(entry), what(entry))
         table.add_row(*(Text(cell.strip()) for cell in cells))
     return table
-
-
-def _what(entry: LogEntry) -> str:
-    """Such as ``project delete news (group papers), 1,204 tasks: operation 17``."""
-    group = f" (group {entry.group})" if entry.group else ""
-    count = f", {tasks(entry.count)}" if entry.count else ""
-    what = f"{entry.what} {entry.project}".strip() + group + count
-    return f"{what}: {entry.detail}" if entry.detail else what

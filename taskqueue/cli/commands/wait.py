@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.confirmation import tasks
 from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, url_option
 from taskqueue.cli.input.names import project_name
+from taskqueue.display.counts import tasks
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

@@ -29,13 +29,3 @@ def require_terminal() -> None:
     """
     if not sys.stdin.isatty():
         raise click.UsageError("nobody is here to ask; say --yes to do it")
-
-
-def tasks(count: int) -> str:
-    """``1 task``, ``1,204 tasks``."""
-    return "1 task" if count == 1 else f"{count:,} tasks"
-
-
-def projects(count: int) -> str:
-    """``1 project``, ``1,204 projects``."""
-    return "1 project" if count == 1 else f"{count:,} projects"

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, get_args
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.confirmation import confirm, projects, require_terminal, tasks
+from taskqueue.cli.input.confirmation import confirm, require_terminal
 from taskqueue.cli.input.daemon import Daemon
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.display.counts import projects, tasks
 from taskqueue.protocol.choices import StateName
 from taskqueue.terminal.lines import say
 

@@ -14,15 +14,14 @@ of them, instead of one a task.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple
 
 from rich.table import Table
 
 from taskqueue.cli.input.times import ago
-from taskqueue.cli.output.flow_graph import FlowGraph
 from taskqueue.cli.output.tables import STYLES, bare_table
-from taskqueue.client.tasks.identity import default_taskid
-from taskqueue.protocol.choices import FlowTaskState, OverState
+from taskqueue.display.flow_graph import FlowGraph
+from taskqueue.display.flows import HEADS, OVER, counted, cut, name_of, over, so_far, took, waits_for
 from taskqueue.protocol.views import FlowTaskView, FlowView
 from taskqueue.terminal.screen import Screen, Text
 from taskqueue.units import duration_text
@@ -32,7 +31,6 @@ TASKS_SHOWN: Final = 50
 
 STRETCHES_SHOWN: Final = 30
 PATH_SHOWN: Final = 12
-PARENTS_SHOWN: Final = 6
 NO_LAYER: Final = -1
 SHORT_NAME: Final = 16
 """Characters; where a name is longer, parents are told by their numbers."""
@@ -43,10 +41,6 @@ ROW_NAME, PATH_NAME = 30, 60
 BAR_CELLS: Final = 40
 LAYER_BAR_CELLS: Final = 16
 OVER_CELL, RUNNING_CELL, REST_CELL = "█", "▒", "░"
-
-OVER: Final[tuple[str, ...]] = get_args(OverState)
-STATES: Final = (*OVER, "processing", *(state for state in get_args(FlowTaskState) if state not in OVER))
-"""In the order in which they are told."""
 
 STATE_STYLES: Final[Mapping[str, str]] = STYLES | {
     "processing": "cyan", "cancelled": "yellow", "blocked": "dim", "delayed": "dim", "staged": "dim", "unknown": "dim",
@@ -79,28 +73,17 @@ def picture(view: FlowView, tasks: Iterable[FlowTaskView], most: int = TASKS_SHO
     return FlowPicture(view, graph, names, kept)
 
 
-def name_of(task: FlowTaskView) -> str:
-    """Its taskid, or its url if it has the taskid that is made of that."""
-    return task.url if task.taskid == default_taskid(task.url) else task.taskid
-
-
 # ------------------------------------------------------------------------------------------------ lists
 
 
 def of_flows(views: Iterable[FlowView]) -> Table:
     """A row a flow: how far it is. Fits into 80 columns."""
-    table = bare_table(["project", "flow", "state", "began"], ["took", "tasks", "over", "failed"])
+    table = bare_table(HEADS[:4], HEADS[4:])
     for view in views:
         words = (Text(view.project), Text(view.flow, "bold"), _state(view.state), Text(ago(view.began_at)))
-        took = duration_text(view.ended_at - view.began_at) if view.ended_at else ""
         failed = Text(f"{view.counts.failed:,}", "red" if view.counts.failed else "dim")
-        table.add_row(*words, Text(took), Text(f"{view.tasks:,}"), Text(f"{over(view):,}"), failed)
+        table.add_row(*words, Text(took(view)), Text(f"{view.tasks:,}"), Text(f"{over(view):,}"), failed)
     return table
-
-
-def over(view: FlowView) -> int:
-    """How many of its tasks are over."""
-    return sum(getattr(view.counts, state) for state in OVER)
 
 
 def _state(state: str) -> Text:
@@ -131,12 +114,7 @@ def drawn(shown: FlowPicture, now: float) -> Iterator[Table | Text]:
 
 def _headline(view: FlowView, now: float) -> Text:
     line = Text(f"{view.project}/{view.flow}", "bold").append("  ").append(_state(view.state))
-    line.append(f"  {over(view):,} of {view.tasks:,} tasks over")
-    if view.state == "staged":
-        return line.append(", not submitted yet")
-    if view.state == "unrolling":
-        line.append(f", {view.unrolled:,} made so far")
-    return line.append(f", {duration_text((view.ended_at or now) - view.began_at)}")
+    return line.append(f"  {so_far(view, now)}")
 
 
 def progress(states: Mapping[str, int], cells: int) -> Text:
@@ -155,9 +133,8 @@ def progress(states: Mapping[str, int], cells: int) -> Text:
 def counts_text(states: Mapping[str, int]) -> Text:
     """``6 success, 1 failed``, with what is over first."""
     told = Text()
-    for state in dict.fromkeys((*STATES, *states)):
-        if states.get(state):
-            told.append(", " if told.plain else "").append(f"{states[state]:,} {state}", STATE_STYLES.get(state, ""))
+    for state, count in counted(states):
+        told.append(", " if told.plain else "").append(f"{count:,} {state}", STATE_STYLES.get(state, ""))
     return told
 
 
@@ -174,20 +151,13 @@ def _rows(shown: FlowPicture) -> Table:
         took = duration_text(task.seconds) if task.seconds else ""
         table.add_row(
             *(Text(place, "dim") for place in places),
-            Text(_cut(shown.names[task.index], ROW_NAME)),
+            Text(cut(shown.names[task.index], ROW_NAME)),
             _state(task.state),
             Text(took),
-            Text(_parents(task, labels), "dim"),
+            Text(waits_for(task, labels), "dim"),
         )
         above = layer
     return table
-
-
-def _parents(task: FlowTaskView, labels: Sequence[str]) -> str:
-    """What it waits for: others of the flow by their labels, what is outside by (project and) taskid."""
-    named = [labels[each] if isinstance(each, int) else "/".join(each) for each in task.depends_on]
-    more = len(named) - PARENTS_SHOWN
-    return ", ".join(named[:PARENTS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _layers(graph: FlowGraph) -> Table:
@@ -217,9 +187,4 @@ def _path(shown: FlowPicture, path: Sequence[int]) -> Table:
 
 
 def _step(shown: FlowPicture, index: int) -> tuple[Text, Text]:
-    return Text(_cut(shown.names[index], PATH_NAME)), Text(duration_text(shown.graph.seconds(index)))
-
-
-def _cut(name: str, most: int) -> str:
-    """The name; of a long one its beginning and, rather more, its end, in which urls differ."""
-    return name if len(name) <= most else f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
+    return Text(cut(shown.names[index], PATH_NAME)), Text(duration_text(shown.graph.seconds(index)))

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final, get_args
 
-from rich.table import Column, Table
+from rich.console import JustifyMethod
+from rich.table import Table
 
 from taskqueue.cli.input.settings import flat, is_empty, text
 from taskqueue.cli.input.times import ago, local
+from taskqueue.display import fetchers
 from taskqueue.protocol.choices import LiveState
 from taskqueue.protocol.views import Counts, FetcherView, ProjectView
 from taskqueue.terminal.screen import Screen, Text
-from taskqueue.units import duration_text
 
 STATES = tuple(state for state in Counts.__struct_fields__ if state != "blocked")
 """Columns of a table in 80 columns, which have no room for one that is rarely needed."""
@@ -24,6 +25,9 @@ LIVE = get_args(LiveState)
 STYLES = {
     "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",
 }  # fmt: skip
+
+FETCHER_FOLDED: Final = frozenset({"fetcher", "address", "projects"})
+"""Columns of fetchers that may wrap."""
 
 NAME_CHARS = 8
 """Characters of a shared bucket's name in a table."""
@@ -85,27 +89,14 @@ def _brief(name: str) -> str:
 
 def of_fetchers(views: Iterable[FetcherView]) -> Table:
     """A row per fetcher: whether it drains, tasks held and capacity, age of the oldest, outcomes, its priority."""
-    table = bare_table(["state"], ["holds", "oldest", "done", "failed", "silent", "priority"], ["address", "projects"])
-    table.columns.insert(0, Column("fetcher", overflow="fold"))
+    table = bare_table([], [])
+    for column in fetchers.COLUMNS:
+        folds = column.head in FETCHER_FOLDED
+        justify: JustifyMethod = "left" if column.words else "right"
+        table.add_column(column.head, justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis")
     for view in views:
-        table.add_row(*map(Text, fetcher_cells(view)))
+        table.add_row(*(Text(column.told(view)) for column in fetchers.COLUMNS))
     return table
-
-
-def fetcher_cells(view: FetcherView) -> tuple[str, ...]:
-    """The columns of a fetcher."""
-    return (
-        view.name or view.session,
-        "draining" if view.draining else "",
-        f"{view.holds:,}/{view.capacity:,}",
-        duration_text(view.oldest_seconds) if view.holds else "",
-        f"{view.done:,}",
-        f"{view.failed:,}",
-        duration_text(view.silent_seconds),
-        str(view.priority),
-        view.address,
-        "any" if view.projects is None else ", ".join(view.projects),
-    )
 
 
 def of_pauses(views: Iterable[ProjectView]) -> Table:

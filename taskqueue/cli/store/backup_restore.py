@@ -8,8 +8,8 @@ from os.path import exists
 
 import click
 
-from taskqueue.cli.input.confirmation import tasks
 from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
+from taskqueue.display.counts import tasks
 from taskqueue.terminal.lines import say
 from taskqueue.units import size_text
 

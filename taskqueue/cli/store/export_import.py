@@ -9,12 +9,12 @@ from typing import IO, TYPE_CHECKING, Final
 
 import click
 
-from taskqueue.cli.input.confirmation import projects, tasks
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.packed_tasks import SUFFIX
 from taskqueue.cli.output.bulk import STATES
 from taskqueue.cli.output.json_output import visible_json
 from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
+from taskqueue.display.counts import projects, tasks
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from taskqueue.cli.input.confirmation import projects, tasks
 from taskqueue.cli.store.target import progress_bar
+from taskqueue.display.counts import projects, tasks
 from taskqueue.terminal.lines import say
 
 

@@ -22,6 +22,8 @@ from rich.table import Table
 from taskqueue.cli.output import tables
 from taskqueue.cli.top.speeds import Speeds
 from taskqueue.cli.top.view import HELP, ListView, View
+from taskqueue.display.counts import brief
+from taskqueue.display.fetchers import COLUMNS, FetcherColumn, held
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
 from taskqueue.protocol.replies import FetchersReply, StatusReply
 from taskqueue.protocol.views import FetcherView, ProjectView
@@ -58,18 +60,10 @@ class Column(NamedTuple, Generic[T]):
     cell: Callable[[T, Speeds | None], Text]
 
 
-def count(number: int) -> str:
-    """``1,234,567``, ``12.3 M``: nine characters at most."""
-    for unit, size in (("G", 10**9), ("M", 10**6)):
-        if number >= 10 * size:
-            return f"{number / size:,.1f} {unit}"
-    return f"{number:,}"
-
-
 def _tasks(state: str) -> Column[ProjectView]:
     def cell(view: ProjectView, speeds: Speeds | None) -> Text:
         number: int = getattr(view.counts, state)
-        return Text(count(number), style="" if number else "dim")
+        return Text(brief(number), style="" if number else "dim")
 
     return Column(state, max(len(state), 9), state, cell)
 
@@ -107,21 +101,18 @@ PROJECT_FIRST: Final = (
 """Columns by importance: the last ones are dropped first."""
 
 
-def _fetcher(head: str, width: int, sort: str, place: int) -> Column[FetcherView]:
-    return Column(head, width, sort, lambda view, speeds: Text(tables.fetcher_cells(view)[place]))
+FETCHER_WIDTHS: Final = {"state": 8, "holds": 13, "priority": 8, "address": 15, "projects": 30}
+FETCHER_WIDTH: Final = 9
+"""Of all other columns."""
 
 
-FETCHER_CELLS: Final = (
-    _fetcher("state", 8, "", 1),
-    _fetcher("holds", 13, "holds", 2),
-    _fetcher("oldest", 9, "oldest", 3),
-    _fetcher("done", 9, "done", 4),
-    _fetcher("failed", 9, "failed", 5),
-    _fetcher("silent", 9, "silent", 6),
-    _fetcher("priority", 8, "", 7),
-    _fetcher("address", 15, "", 8),
-    _fetcher("projects", 30, "", 9),
-)
+def _fetcher(column: FetcherColumn) -> Column[FetcherView]:
+    width = FETCHER_WIDTHS.get(column.head, FETCHER_WIDTH)
+    return Column(column.head, width, column.sort or "", lambda view, speeds: Text(column.told(view)))
+
+
+FETCHER_NAME: Final = COLUMNS[0]
+FETCHER_CELLS: Final = tuple(map(_fetcher, COLUMNS[1:]))
 FETCHER_FIRST: Final = ("holds", "state", "oldest", "failed", "silent", "done", "priority", "address", "projects")
 
 
@@ -156,9 +147,8 @@ def _head(url: str, snapshot: Snapshot) -> list[RenderableType]:
     if snapshot.silent:
         first = _line(f"{url}  {snapshot.silent}", "red")
     live = [state for state in tables.LIVE if state != "blocked" or status.counts.blocked]
-    counts = ", ".join(f"{count(getattr(status.counts, state))} {state}" for state in live)
-    who = "1 fetcher holds" if fetchers.found == 1 else f"{fetchers.found:,} fetchers hold"
-    second = _line(f"{counts}; {who} {count(fetchers.holds)} of {count(fetchers.capacity)}")
+    counts = ", ".join(f"{brief(getattr(status.counts, state))} {state}" for state in live)
+    second = _line(f"{counts}; {held(fetchers)}")
     speeds = snapshot.speeds.get(ALL)
     third = "  ".join(f"{name} {getattr(speeds, name):,.1f}/s" for name in Speeds.__struct_fields__) if speeds else ""
     return [first, second, _line(third)]
@@ -174,8 +164,8 @@ def _projects(snapshot: Snapshot, rows: ListView[ProjectSort], width: int) -> Re
 def _fetchers(views: Sequence[FetcherView], rows: ListView[FetcherSort], width: int) -> RenderableType:
     if not views:
         return _line("No fetcher is named so." if rows.part else "No fetchers.")
-    named = [(view.name or view.session, view, None) for view in views]
-    return _table("fetcher", named, _chosen(FETCHER_CELLS, FETCHER_FIRST, rows.sort), rows.sort, width)
+    named = [(FETCHER_NAME.told(view), view, None) for view in views]
+    return _table(FETCHER_NAME.head, named, _chosen(FETCHER_CELLS, FETCHER_FIRST, rows.sort), rows.sort, width)
 
 
 def _below(snapshot: Snapshot, view: View, width: int, left: int) -> list[RenderableType]:

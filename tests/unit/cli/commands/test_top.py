@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from taskqueue.cli.top.keys import keys
-from taskqueue.cli.top.screen import ALL, Snapshot, count, render_screen, rows_that_fit
+from taskqueue.cli.top.screen import ALL, Snapshot, render_screen, rows_that_fit
 from taskqueue.cli.top.speeds import SpeedMeter, Speeds
 from taskqueue.cli.top.view import PROJECT_SORTS, View
+from taskqueue.display.counts import brief
 from taskqueue.protocol.replies import FetchersReply, StatusReply
 from taskqueue.protocol.views import Counts, FetcherView, ProjectView, Totals
 
@@ -180,4 +181,4 @@ def test_there_is_a_word_where_there_is_no_row() -> None:
 
 
 def test_large_counts_are_short() -> None:
-    assert [count(number) for number in (9_999_999, 12_345_678, 98_765_432_109)] == ["9,999,999", "12.3 M", "98.8 G"]
+    assert [brief(number) for number in (9_999_999, 12_345_678, 98_765_432_109)] == ["9,999,999", "12.3 M", "98.8 G"]

@@ -1,0 +1,23 @@
+"""What is told of a change that somebody made: when, who, and what."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.display.counts import tasks
+from taskqueue.protocol.views import LogEntry
+
+HEADS: Final = ("when", "who", "change")
+
+
+def who(entry: LogEntry) -> str:
+    """Who asked, and from where."""
+    return f"{entry.name} {entry.address}".strip()
+
+
+def what(entry: LogEntry) -> str:
+    """Such as ``project delete news (group papers), 1,204 tasks: operation 17``."""
+    group = f" (group {entry.group})" if entry.group else ""
+    count = f", {tasks(entry.count)}" if entry.count else ""
+    changed = f"{entry.what} {entry.project}".strip() + group + count
+    return f"{changed}: {entry.detail}" if entry.detail else changed

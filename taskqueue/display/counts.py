@@ -1,0 +1,21 @@
+"""How many, in words."""
+
+from __future__ import annotations
+
+
+def tasks(count: int) -> str:
+    """``1 task``, ``1,204 tasks``."""
+    return "1 task" if count == 1 else f"{count:,} tasks"
+
+
+def projects(count: int) -> str:
+    """``1 project``, ``1,204 projects``."""
+    return "1 project" if count == 1 else f"{count:,} projects"
+
+
+def brief(number: int) -> str:
+    """``1,234,567``, ``12.3 M``: nine characters at most."""
+    for unit, size in (("G", 10**9), ("M", 10**6)):
+        if number >= 10 * size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number:,}"

@@ -1,0 +1,58 @@
+"""What is told of a fetcher, a column for each thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from taskqueue.display.counts import brief
+from taskqueue.protocol.choices import FetcherSort
+from taskqueue.protocol.replies import FetchersReply
+from taskqueue.protocol.views import FetcherView
+from taskqueue.units import duration_text
+
+
+class FetcherColumn(NamedTuple):
+    """A thing that is told.
+
+    Attributes:
+        head: what it is called.
+        told: of a fetcher; empty: there is nothing to be told.
+        sort: the order by it; None: there is none.
+        words: it is told in words, else in numbers.
+    """
+
+    head: str
+    told: Callable[[FetcherView], str]
+    sort: FetcherSort | None = None
+    words: bool = False
+
+
+def name_of(view: FetcherView) -> str:
+    """Its name, or its pseudonym if it has none."""
+    return view.name or view.session
+
+
+COLUMNS: Final = (
+    FetcherColumn("fetcher", name_of, "name", words=True),
+    FetcherColumn("state", lambda view: "draining" if view.draining else "", words=True),
+    FetcherColumn("holds", lambda view: f"{view.holds:,}/{view.capacity:,}", "holds"),
+    FetcherColumn("oldest", lambda view: duration_text(view.oldest_seconds) if view.holds else "", "oldest"),
+    FetcherColumn("done", lambda view: f"{view.done:,}", "done"),
+    FetcherColumn("failed", lambda view: f"{view.failed:,}", "failed"),
+    FetcherColumn("silent", lambda view: duration_text(view.silent_seconds), "silent"),
+    FetcherColumn("priority", lambda view: str(view.priority)),
+    FetcherColumn("address", lambda view: view.address, words=True),
+    FetcherColumn("projects", lambda view: wishes(view.projects), words=True),
+)
+
+
+def wishes(projects: Iterable[str] | None) -> str:
+    """Whose tasks it wants."""
+    return "any" if projects is None else ", ".join(projects)
+
+
+def held(reply: FetchersReply) -> str:
+    """``12 fetchers hold 50 of 120``."""
+    who = "1 fetcher holds" if reply.found == 1 else f"{reply.found:,} fetchers hold"
+    return f"{who} {brief(reply.holds)} of {brief(reply.capacity)}"
