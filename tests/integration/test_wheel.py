@@ -41,14 +41,15 @@ def metadata(wheel: Path) -> Message:
         return message_from_string(archive.read(name).decode())
 
 
-def test_the_wheel_has_every_module_the_default_config_the_types_and_the_licence(wheel: Path) -> None:
+def test_the_wheel_has_every_module_page_and_script_the_default_config_the_types_and_the_licence(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = set(archive.namelist())
         config = archive.read("taskqueue/server/taskqueue.toml")
         (licence,) = (archive.read(name) for name in names if name.endswith("/LICENSE"))
 
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "taskqueue").rglob("*.py")}
-    assert modules | {"taskqueue/py.typed"} <= names
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "taskqueue/web").rglob("*.*") if "__" not in str(path)}
+    assert modules | pages | {"taskqueue/py.typed"} <= names
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"taskqueue"}
     assert config == (ROOT / "conf" / "taskqueue.toml").read_bytes()
     assert licence == (ROOT / "LICENSE").read_bytes()
