@@ -26,14 +26,14 @@ CODE = re.compile(r"Rejected\(\s*\"([\w-]+)\"|code=\"([\w-]+)\"")
 
 
 def commands(group: click.Group, prefix: str = "taskqueue") -> Iterator[tuple[str, click.Command]]:
-    """Every command with its full name."""
+    """Every command with its full name; a group is one if it does something by itself."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, f"{prefix} {name}")
-        else:
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield f"{prefix} {name}", command
 
 

@@ -52,6 +52,7 @@ from taskqueue.server.meters import Meters
 from taskqueue.server.network.router import Router
 from taskqueue.server.signals import Signals
 from taskqueue.server.store_opener import StoreOpener
+from taskqueue.server.web_child import WebChild
 from taskqueue.server.webhook.webhook import Webhook
 from taskqueue.store.files.integrity import is_damage, table_finding
 from taskqueue.store.ledger import Ledger
@@ -81,6 +82,7 @@ def run(
     bind: str | None = None,
     store_path: str | None = None,
     durability: str | None = None,
+    web: str | None = None,
     log_level: str | None = None,
     environ: Mapping[str, str] = MappingProxyType({}),
     pid_path: str | None = None,
@@ -90,7 +92,7 @@ def run(
 
     Args:
         config_path: a TOML file; None: all defaults. SIGHUP reads it again.
-        bind, store_path, durability, log_level: override the file and the environment.
+        bind, store_path, durability, web, log_level: override the file and the environment.
         environ: variables that may contain settings; see ``environment``.
         pid_path: of a pid file; see ``pid_file``.
         accept_damage: start on a damaged store, without what it has lost.
@@ -100,7 +102,7 @@ def run(
     """
     source = ConfigSource(config_path, {
         ("server", "bind"): bind, ("store", "path"): store_path,
-        ("store", "durability"): durability, ("server", "log_level"): log_level,
+        ("store", "durability"): durability, ("server", "log_level"): log_level, ("server", "web"): web,
     }, environ)  # fmt: skip
     try:
         with pid_file(pid_path):
@@ -209,7 +211,8 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
         loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, disk, source.core())
         loop.start()
         _print_line(_start_line(config, router, loop.engine))
-        loop.run()
+        with closing(WebChild(router.endpoint, config.server.web)):
+            loop.run()
         log.info("stopped epoch=%d", loop.engine.epoch)
 
 

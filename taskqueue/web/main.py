@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import socket
+import sys
 from contextlib import closing
 from typing import Final
 
@@ -19,8 +22,11 @@ STOP_SECONDS: Final = 2
 """What streams, which never end by themselves, are given when the process stops."""
 
 
-def run(options: WebOptions) -> int:
+def run(options: WebOptions, until_stdin_ends: bool) -> int:
     """Listen and serve; returns the exit status.
+
+    Args:
+        until_stdin_ends: end when nobody holds stdin open any more.
 
     Raises:
         ConfigError: nobody can listen there.
@@ -37,8 +43,22 @@ def run(options: WebOptions) -> int:
             lifespan="on",
             timeout_graceful_shutdown=STOP_SECONDS,
         )
-        uvicorn.Server(config).run(sockets=[listening])
+        server = _Taken(config) if until_stdin_ends else uvicorn.Server(config)
+        server.run(sockets=[listening])
     return 0
+
+
+class _Taken(uvicorn.Server):
+    """A server that whoever started it takes along when it ends."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._look_at_stdin)
+        await super().startup(sockets)
+
+    def _look_at_stdin(self) -> None:
+        if not os.read(sys.stdin.fileno(), 4096):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self.should_exit = True
 
 
 def _listen(host: str, port: int) -> socket.socket:

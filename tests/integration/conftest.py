@@ -37,7 +37,7 @@ ENTRY = "import sys; from taskqueue.server.main import run; sys.exit(run(sys.arg
 NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
 SECTION_OF = {
-    "bind": "server", "max_message": "server", "log_level": "server", "auto_create": "server",
+    "bind": "server", "web": "server", "max_message": "server", "log_level": "server", "auto_create": "server",
     "fetcher_timeout": "server", "session_timeout": "server", "max_sessions": "server",
     "path": "store", "durability": "store", "cache": "store", "min_free": "store",
     "head_tasks": "limits", "head_bytes": "limits", "turn_tasks": "limits", "select_bytes": "limits",

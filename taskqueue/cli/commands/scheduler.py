@@ -6,6 +6,8 @@ import os
 
 import click
 
+WEB = "127.0.0.1:7401"
+
 
 @click.command()
 @click.option(
@@ -22,6 +24,13 @@ import click
     "--durability",
     type=click.Choice(["commit", "interval", "none"]),
     help="commit: what is acknowledged is on disk; interval: within 50 ms; none: when the system likes.",
+)
+@click.option(
+    "--web",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=WEB,
+    help=f"Serve the page there, too, in a process of its own; without a value at {WEB}.",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Log from this level on.")
 @click.option(
@@ -40,6 +49,7 @@ def scheduler(
     bind: str | None,
     store: str | None,
     durability: str | None,
+    web: str | None,
     log_level: str | None,
     pid_file: str | None,
     accept_damage: bool,
@@ -51,14 +61,15 @@ def scheduler(
     settings and their defaults.
 
     The environment wins over the file, and the options win over both. A variable is named like its option,
-    TASKQUEUE_CONFIG, TASKQUEUE_BIND, TASKQUEUE_STORE, TASKQUEUE_DURABILITY, TASKQUEUE_LOG_LEVEL, TASKQUEUE_PID_FILE,
-    and for every other setting of [server], [store], [limits] and [webhook] like section and key:
+    TASKQUEUE_CONFIG, TASKQUEUE_BIND, TASKQUEUE_STORE, TASKQUEUE_DURABILITY, TASKQUEUE_WEB, TASKQUEUE_LOG_LEVEL,
+    TASKQUEUE_PID_FILE, and for every other setting of [server], [store], [limits] and [webhook] like section and key:
     TASKQUEUE_LIMITS_MEMORY_BYTES="1 GiB".
 
     \b
     Example:
       taskqueue scheduler -c taskqueue.toml --pid-file taskqueue.pid
       taskqueue scheduler --bind tcp://127.0.0.1:7400 --store data
+      taskqueue scheduler -c taskqueue.toml --web
       TASKQUEUE_BIND=tcp://0.0.0.0:7400 TASKQUEUE_STORE=/data taskqueue scheduler
     """
     from taskqueue.server.main import run
@@ -69,6 +80,7 @@ def scheduler(
         bind=bind,
         store_path=store,
         durability=durability,
+        web=web,
         log_level=level,
         environ=os.environ,
         pid_path=pid_file,

@@ -14,8 +14,9 @@ BIND = "127.0.0.1:7401"
 @click.group(invoke_without_command=True)
 @url_option
 @click.option("--bind", metavar="HOST:PORT", default=BIND, show_default=True, help="Listen there; port 0: a free one.")
+@click.option("--until-stdin-ends", is_flag=True, hidden=True, help="End when whoever started it has ended.")
 @click.pass_context
-def web(context: click.Context, url: str, bind: str) -> int | None:
+def web(context: click.Context, url: str, bind: str, until_stdin_ends: bool) -> int | None:
     """Show a daemon in the browser, and let programs speak HTTP with it.
 
     It is an ordinary client of the daemon, so it may run on another machine, and end at any time.
@@ -41,4 +42,4 @@ def web(context: click.Context, url: str, bind: str) -> int | None:
     host, _, port = bind.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise click.BadParameter(f'"{bind}" is no HOST:PORT, such as {BIND}', param_hint="--bind")
-    return run(WebOptions(url, host.strip("[]"), int(port), f"web@{socket.gethostname()}"))
+    return run(WebOptions(url, host.strip("[]"), int(port), f"web@{socket.gethostname()}"), until_stdin_ends)

@@ -38,6 +38,9 @@ Address = Annotated[
     str,
     Meta(pattern=r"\A(tcp|ipc)://.+\Z", extra={"words": 'an address such as "tcp://127.0.0.1:7400"'}),
 ]
+WebBind = Annotated[
+    str, Meta(pattern=r"\A(|.+:\d{1,5})\Z", extra={"words": 'empty or HOST:PORT, such as "127.0.0.1:7401"'})
+]
 WEB_ADDRESS: Final = {"words": 'empty or an address such as "https://example.org/hook"', "secret": True}
 MESSAGE_BYTES_LEAST: Final = 512 << 10
 """The longest view of a project must fit (320 KiB, see ``layer_size``), with its envelope; pages of projects,
@@ -51,9 +54,11 @@ class Server(Struct, frozen=True):
 
     Attributes:
         bind: ZeroMQ address to listen on.
+        web: HOST:PORT where a web process of the daemon's own listens; empty: it has none.
     """
 
     bind: Address = "tcp://127.0.0.1:7400"
+    web: WebBind = ""
     max_message: Annotated[int, Meta(ge=MESSAGE_BYTES_LEAST, le=1 << 30, extra=SIZE)] = 8 << 20
     log_level: LogLevel = "info"
     auto_create: bool = False
@@ -146,6 +151,7 @@ CALENDAR: Final = Calendar()
 
 RESTART_ONLY: Final = (
     ("server", "bind"),
+    ("server", "web"),
     ("server", "max_message"),
     ("store", "path"),
     ("store", "durability"),

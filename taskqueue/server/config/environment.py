@@ -21,6 +21,7 @@ PREFIX: Final = "TASKQUEUE_"
 OPTIONS: Final = {
     ("server", "bind"): "BIND",
     ("server", "log_level"): "LOG_LEVEL",
+    ("server", "web"): "WEB",
     ("store", "path"): "STORE",
     ("store", "durability"): "DURABILITY",
 }

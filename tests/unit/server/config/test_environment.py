@@ -28,6 +28,7 @@ def test_no_two_settings_have_the_same_variable_and_none_has_that_of_the_clients
     [
         ("TASKQUEUE_BIND", "tcp://0.0.0.0:7400", "server", "bind", "tcp://0.0.0.0:7400"),
         ("TASKQUEUE_BIND", '"tcp://0.0.0.0:7400"', "server", "bind", "tcp://0.0.0.0:7400"),
+        ("TASKQUEUE_WEB", "127.0.0.1:7401", "server", "web", "127.0.0.1:7401"),
         ("TASKQUEUE_STORE", "/data", "store", "path", "/data"),
         ("TASKQUEUE_DURABILITY", "interval", "store", "durability", "interval"),
         ("TASKQUEUE_LOG_LEVEL", "debug", "server", "log_level", "debug"),

@@ -1,0 +1,78 @@
+"""The page that a daemon serves itself: by a process that it starts, watches and takes along."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import urllib.request
+
+import pytest
+
+from taskqueue.server.web_child import reachable
+from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory
+
+
+def pid_of_web(it: Daemon) -> int:
+    """The first web process that it started."""
+    return int(it.wait_for_log("web-started pid=").split("web-started pid=")[1])
+
+
+def has_ended(pid: int) -> bool:
+    """Waits for its end."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    with os.fdopen(descriptor) as process:
+        return bool(select.select([process], [], [], WAIT_SECONDS)[0])
+
+
+def test_a_daemon_serves_the_page_and_ends_it_with_itself(daemon: DaemonFactory) -> None:
+    it = daemon(web="127.0.0.1:0")
+    line = it.wait_for_log("shows the daemon at")
+    found = re.search(r"http://127\.0\.0\.1:\d+/", line)
+    assert found is not None
+    assert line.endswith(f"shows the daemon at {it.url}\n")
+    with urllib.request.urlopen(f"{found[0]}daemon") as page:
+        assert b"Running for" in page.read()
+
+    assert it.stop() == 0
+    assert has_ended(pid_of_web(it))
+
+
+def test_a_web_process_that_dies_is_started_again(daemon: DaemonFactory) -> None:
+    it = daemon(web="127.0.0.1:0")
+    first = pid_of_web(it)
+    it.wait_for_log("shows the daemon at")
+    os.kill(first, signal.SIGKILL)
+
+    it.wait_for_log(f"web-ended pid={first} exit=-9; started again in 0.5 s")
+    again = re.compile(rf"web-started pid=(?!{first}\b)(\d+)")
+    while (found := again.search(it.log())) is None:
+        select.select([], [], [], 0.01)
+    assert it.stop() == 0
+    assert has_ended(int(found[1]))
+
+
+def test_a_daemon_that_is_killed_leaves_no_web_process_behind(daemon: DaemonFactory) -> None:
+    it = daemon(web="127.0.0.1:0")
+    it.wait_for_log("shows the daemon at")
+    pid = pid_of_web(it)
+    it.kill()
+
+    assert has_ended(pid)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "address"),
+    [
+        ("tcp://0.0.0.0:7400", "tcp://127.0.0.1:7400"),
+        ("tcp://[::]:7400", "tcp://[::1]:7400"),
+        ("tcp://10.0.0.5:7400", "tcp://10.0.0.5:7400"),
+        ("ipc:///run/taskqueue", "ipc:///run/taskqueue"),
+    ],
+)
+def test_the_page_reaches_the_daemon_where_it_listens(endpoint: str, address: str) -> None:
+    assert reachable(endpoint) == address
