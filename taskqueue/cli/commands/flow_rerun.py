@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.output.json_output import json_option, print_object
-from taskqueue.display.counts import tasks
+from taskqueue.display.operations import rerun_lines
 from taskqueue.protocol.choices import RerunScope
 from taskqueue.terminal.lines import say
-
-if TYPE_CHECKING:
-    from taskqueue.protocol.rerun_views import RerunLayer
-    from taskqueue.protocol.views import OperationView
 
 
 @click.command()
@@ -70,27 +64,5 @@ def rerun(
     elif no_wait:
         say(str(view.id))
     else:
-        for line in lines_of(view):
+        for line in rerun_lines(view):
             say(line)
-
-
-def lines_of(view: OperationView) -> list[str]:
-    """The layers of a dry run, then how many tasks."""
-    rerun = view.rerun
-    lines = []
-    if rerun is not None and view.dry_run:
-        lines += [f"layer {number}: {_layer(layer)}" for number, layer in enumerate(rerun.layers, 1)]
-        if rerun.depth > len(rerun.layers):
-            lines.append(f"and {rerun.depth - len(rerun.layers):,} layers more")
-    verb = "would run" if view.dry_run else "runs" if view.matched == 1 else "run"
-    passed = f", {tasks(rerun.passed)} passed by" if rerun is not None and rerun.passed else ""
-    cancelled = "cancelled: " if view.cancelled else ""
-    lines.append(f"{cancelled}{tasks(view.matched)} {verb} again{passed} (operation {view.id})")
-    return lines
-
-
-def _layer(layer: RerunLayer) -> str:
-    rest = layer.tasks - len(layer.taskids)
-    if not layer.taskids:
-        return tasks(layer.tasks)
-    return ", ".join(layer.taskids) + (f" and {rest:,} more" if rest else "")

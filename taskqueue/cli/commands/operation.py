@@ -99,7 +99,7 @@ def cancel(number: int, as_json: bool, url: str, timeout: float) -> None:
     if as_json:
         print_object(view)
     else:
-        from taskqueue.cli.output.bulk import outcome
+        from taskqueue.display.operations import outcome
         from taskqueue.terminal.lines import say
 
         say(f"cancelled: {outcome(view)}")
@@ -107,8 +107,8 @@ def cancel(number: int, as_json: bool, url: str, timeout: float) -> None:
 
 def _fields(view: OperationView) -> dict[str, str]:
     from taskqueue.cli.input.times import local
-    from taskqueue.cli.output.bulk import outcome
-    from taskqueue.cli.output.task_tables import action, chosen, progress
+    from taskqueue.cli.output.task_tables import chosen
+    from taskqueue.display.operations import action, outcome, progress
 
     fields = {
         "id": str(view.id),

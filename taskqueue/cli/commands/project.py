@@ -11,9 +11,9 @@ from taskqueue.cli.input.confirmation import confirm
 from taskqueue.cli.input.daemon import Daemon, daemon_options, full_status
 from taskqueue.cli.input.names import group_option, project_name
 from taskqueue.cli.input.settings import changes, parse, text
-from taskqueue.cli.output.bulk import outcome
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
+from taskqueue.display.operations import outcome
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.terminal.lines import say

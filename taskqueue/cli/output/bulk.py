@@ -14,7 +14,8 @@ from taskqueue.cli.input.confirmation import confirm, require_terminal
 from taskqueue.cli.input.daemon import Daemon
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
-from taskqueue.display.counts import projects, tasks
+from taskqueue.display.counts import tasks
+from taskqueue.display.operations import DONE, outcome
 from taskqueue.protocol.choices import StateName
 from taskqueue.terminal.lines import say
 
@@ -27,23 +28,6 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 STATES: Final = get_args(StateName)
 FILTERS: Final = "--state, --url-glob, --error-glob or --older-than"
-DONE: Final = {
-    "retry": "retried",
-    "cancel": "cancelled",
-    "reprioritise": "reprioritised",
-    "reschedule": "rescheduled",
-}
-"""Past participles by action, for tasks."""
-
-DONE_WITH_PROJECTS: Final = {
-    "pause": "paused",
-    "resume": "resumed",
-    "stop": "stopped",
-    "start": "started",
-    "clear": "cleared",
-    "reset": "reset",
-    "delete": "deleted",
-}
 
 
 class BulkChange(NamedTuple):
@@ -199,14 +183,3 @@ def _bar(view: OperationView) -> Iterator[Callable[[OperationView], object] | No
     with Progress(*columns, console=Screen(err=True), transient=True) as bar:
         row = bar.add_task("", total=max(view.known, 1), matched=0)
         yield lambda seen: bar.update(row, completed=seen.seen, total=max(seen.known, seen.seen), matched=seen.matched)
-
-
-def outcome(view: OperationView) -> str:
-    """``retried 1,204 tasks of 20,311 looked at (operation 17)``, ``paused 12 projects``."""
-    if view.action in DONE_WITH_PROJECTS:
-        left_out = f", left {view.seen - view.matched:,} as they were" if view.matched < view.seen else ""
-        return f"{DONE_WITH_PROJECTS[view.action]} {projects(view.matched)}{left_out}"
-    if view.action == "rerun":
-        return f"{'would reset' if view.dry_run else 'reset'} {tasks(view.matched)} (operation {view.id})"
-    what = f"would {view.action}" if view.dry_run else DONE[view.action]
-    return f"{what} {tasks(view.matched)} of {view.seen:,} looked at (operation {view.id})"

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.table import Table
 
 from taskqueue.cli.input.times import ago, local
-from taskqueue.cli.output.packed_text import packed_text
 from taskqueue.cli.output.tables import STYLES, bare_table
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.client.tasks.parents import Parent
+from taskqueue.display.errors import last_line
+from taskqueue.display.operations import action, progress
+from taskqueue.display.packed_text import packed_text
 from taskqueue.protocol.views import Attempt, OperationView, TaskRow
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
@@ -50,11 +52,6 @@ def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
 
 def _name(row: TaskRow) -> str:
     return row.url if row.taskid == default_taskid(row.url) else f"{row.taskid}  {row.url}"
-
-
-def last_line(error: str) -> str:
-    """The last line of an error; of a traceback, its exception."""
-    return error.strip().rpartition("\n")[2]
 
 
 def of_attempts(attempts: Iterable[Attempt]) -> Table:
@@ -97,11 +94,6 @@ def of_operations(views: Iterable[OperationView]) -> Table:
     return table
 
 
-def action(view: OperationView) -> str:
-    """What the operation does."""
-    return f"dry {view.action}" if view.dry_run else view.action
-
-
 def chosen(view: OperationView) -> str:
     """The operation's filter as command-line options; empty if it has none."""
     said = view.filter
@@ -109,8 +101,3 @@ def chosen(view: OperationView) -> str:
     globs = (("--url-glob", said.url), ("--error-glob", said.error))
     options += [f"{option} {shlex.quote(glob)}" for option, glob in globs if glob]
     return " ".join([*options, f"before {local(said.before)}"] if said.before else options)
-
-
-def progress(view: OperationView) -> str:
-    """``ended``, or its progress. Tasks that arrive later are examined, too, so ``seen`` may exceed ``known``."""
-    return "ended" if view.ended_at else f"{min(view.seen / max(view.known, 1), 0.99):.0%}"

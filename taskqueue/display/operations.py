@@ -1,0 +1,72 @@
+"""What is told of an operation: what it does, how far it is, what has become of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from taskqueue.display.counts import projects, tasks
+
+if TYPE_CHECKING:
+    from taskqueue.protocol.rerun_views import RerunLayer
+    from taskqueue.protocol.views import OperationView
+
+DONE: Final = {
+    "retry": "retried",
+    "cancel": "cancelled",
+    "reprioritise": "reprioritised",
+    "reschedule": "rescheduled",
+}
+"""Past participles by action, for tasks."""
+
+DONE_WITH_PROJECTS: Final = {
+    "pause": "paused",
+    "resume": "resumed",
+    "stop": "stopped",
+    "start": "started",
+    "clear": "cleared",
+    "reset": "reset",
+    "delete": "deleted",
+}
+
+
+def action(view: OperationView) -> str:
+    """What the operation does."""
+    return f"dry {view.action}" if view.dry_run else view.action
+
+
+def progress(view: OperationView) -> str:
+    """``ended``, or its progress. Tasks that arrive later are examined, too, so ``seen`` may exceed ``known``."""
+    return "ended" if view.ended_at else f"{min(view.seen / max(view.known, 1), 0.99):.0%}"
+
+
+def outcome(view: OperationView) -> str:
+    """``retried 1,204 tasks of 20,311 looked at (operation 17)``, ``paused 12 projects``."""
+    if view.action in DONE_WITH_PROJECTS:
+        left_out = f", left {view.seen - view.matched:,} as they were" if view.matched < view.seen else ""
+        return f"{DONE_WITH_PROJECTS[view.action]} {projects(view.matched)}{left_out}"
+    if view.action == "rerun":
+        return f"{'would reset' if view.dry_run else 'reset'} {tasks(view.matched)} (operation {view.id})"
+    what = f"would {view.action}" if view.dry_run else DONE[view.action]
+    return f"{what} {tasks(view.matched)} of {view.seen:,} looked at (operation {view.id})"
+
+
+def rerun_lines(view: OperationView) -> list[str]:
+    """Of a rerun: the layers of a dry run, then how many tasks."""
+    rerun = view.rerun
+    lines = []
+    if rerun is not None and view.dry_run:
+        lines += [f"layer {number}: {_layer(layer)}" for number, layer in enumerate(rerun.layers, 1)]
+        if rerun.depth > len(rerun.layers):
+            lines.append(f"and {rerun.depth - len(rerun.layers):,} layers more")
+    verb = "would run" if view.dry_run else "runs" if view.matched == 1 else "run"
+    passed = f", {tasks(rerun.passed)} passed by" if rerun is not None and rerun.passed else ""
+    cancelled = "cancelled: " if view.cancelled else ""
+    lines.append(f"{cancelled}{tasks(view.matched)} {verb} again{passed} (operation {view.id})")
+    return lines
+
+
+def _layer(layer: RerunLayer) -> str:
+    rest = layer.tasks - len(layer.taskids)
+    if not layer.taskids:
+        return tasks(layer.tasks)
+    return ", ".join(layer.taskids) + (f" and {rest:,} more" if rest else "")
