@@ -10,7 +10,8 @@ import click
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.settings import json_of
-from taskqueue.cli.output.json_output import as_plain, json_lines_option, print_lines
+from taskqueue.cli.output.json_output import json_lines_option, print_lines
+from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

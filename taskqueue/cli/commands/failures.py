@@ -10,7 +10,8 @@ from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.times import ago, local
-from taskqueue.cli.output.json_output import json_option, print_object, without_envelope
+from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.display.json_values import without_envelope
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli.input.daemon import Daemon, daemon_options
-from taskqueue.cli.output.json_output import json_option, print_object, without_envelope
+from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.display.json_values import without_envelope
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, url_option
 from taskqueue.cli.input.flow_names import FlowRef, flow_ref
 from taskqueue.cli.input.names import NameType, project_name
-from taskqueue.cli.output.json_output import as_plain, json_lines_option, json_option, print_lines, print_object
+from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
+from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

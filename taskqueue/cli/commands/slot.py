@@ -9,13 +9,8 @@ import click
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
-from taskqueue.cli.output.json_output import (
-    json_lines_option,
-    json_option,
-    print_lines,
-    print_object,
-    without_envelope,
-)
+from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
+from taskqueue.display.json_values import without_envelope
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

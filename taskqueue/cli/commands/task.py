@@ -13,7 +13,8 @@ from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output import bulk, task_pages
 from taskqueue.cli.output.bulk import STATES, BulkChange, BulkChoice, bulk_options
-from taskqueue.cli.output.json_output import as_plain, json_lines_option, print_lines, without_envelope
+from taskqueue.cli.output.json_output import json_lines_option, print_lines
+from taskqueue.display.json_values import as_plain, without_envelope
 from taskqueue.display.packed_text import packed_text
 from taskqueue.terminal.lines import say
 from taskqueue.units import duration_text

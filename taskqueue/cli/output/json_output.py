@@ -9,14 +9,12 @@ of it is ASCII: what a terminal would obey stands there as ``\\u001b`` or the li
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from math import isinf
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 import click
-import msgspec
 
-from taskqueue.protocol.replies import Reply
+from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say, say_lines
 from taskqueue.visible_text import visible
 
@@ -24,8 +22,6 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 DELETE: Final = b"\x7f"
-
-ENVELOPE: Final = ("type", *Reply.__struct_fields__)
 
 
 def json_option(command: Command) -> Command:
@@ -60,28 +56,3 @@ def visible_json(line: bytes) -> bytes:
 def _visible(char: str) -> str:
     # The one character of ASCII that json leaves as it is.
     return char if visible(char) == char else visible(json.dumps(char)[1:-1])
-
-
-def without_envelope(reply: Reply) -> dict[str, Any]:
-    """A reply as plain values, without the fields that every message has."""
-    return {name: value for name, value in as_plain(reply).items() if name not in ENVELOPE}
-
-
-def as_plain(value: object) -> Any:
-    """A message as plain values for JSON: every field, in order."""
-    if isinstance(value, msgspec.Struct):
-        return {field.encode_name: as_plain(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(name): as_plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_plain(part) for part in value]
-    if isinstance(value, msgspec.Raw):
-        return _as_plain_body(value)
-    return str(value) if isinstance(value, float) and isinf(value) else value
-
-
-def _as_plain_body(packed: msgspec.Raw) -> Any:
-    from taskqueue.store.tools.export_lines import ABSENT, as_json
-
-    written = as_json(packed)
-    return None if written == ABSENT else json.loads(bytes(written))

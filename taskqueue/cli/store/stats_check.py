@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from taskqueue.cli.output.json_output import as_plain, json_option, print_object
+from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
 from taskqueue.display.counts import tasks
+from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say
 from taskqueue.units import size_text
 

@@ -15,18 +15,8 @@ from msgspec.json import Decoder as JsonDecoder
 from msgspec.msgpack import Decoder
 
 from taskqueue.protocol.fields import NIL, Setting
-from taskqueue.store.tools.export_lines import (
-    ABSENT,
-    FirstLine,
-    LastLine,
-    SliceLine,
-    TaskLine,
-    as_json,
-    as_msgpack,
-    encode_line,
-    from_json,
-    in_json,
-)
+from taskqueue.protocol.packed_json import ABSENT, as_json, as_msgpack
+from taskqueue.store.tools.export_lines import FirstLine, LastLine, SliceLine, TaskLine, encode_line, from_json, in_json
 
 Settings = Mapping[str, Setting]
 

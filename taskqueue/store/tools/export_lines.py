@@ -15,15 +15,12 @@ same bytes. A number in a setting is the exception: infinity is written as "inf"
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from math import inf
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Raw, Struct
-from msgspec.json import Decoder as JsonDecoder
 
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.recrawl_interval import PageFacts
@@ -33,7 +30,6 @@ from taskqueue.core.tasks.records import CronRecord, PauseRecord
 from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution, StateName
 from taskqueue.protocol.fields import (
     MAX_URL_CHARS,
-    NIL,
     PLAIN,
     EpochSeconds,
     Number,
@@ -43,6 +39,7 @@ from taskqueue.protocol.fields import (
     Setting,
     TaskId,
 )
+from taskqueue.protocol.packed_json import ABSENT
 from taskqueue.store.tools.edge_lines import ParentLines
 
 VERSION: Final = 5
@@ -53,7 +50,6 @@ READABLE: Final = (1, 2, 3, 4, VERSION)
 nothing of their pages.
 """
 
-PACKED: Final = "$msgpack"
 INF: Final = "inf"
 
 COUNTED_MOST: Final = 2**53 - 1
@@ -68,7 +64,6 @@ LATEST: Final = 1e11
 Counted = Annotated[int, Meta(ge=0, le=COUNTED_MOST)]
 Happened = Annotated[int, Meta(ge=0, le=HAPPENED_MOST)]
 
-ABSENT: Final = Raw()
 NEVER: Final = 0.0
 """The default of times: only this very object is omitted from a line, not other values that equal it."""
 
@@ -188,11 +183,6 @@ class LastLine(Struct, frozen=True, forbid_unknown_fields=True):
 
 encode_line: Final = msgspec.json.Encoder().encode
 
-_unpack: Final = msgspec.msgpack.Decoder().decode
-_skip: Final = msgspec.msgpack.Decoder(Raw).decode
-_pack: Final = msgspec.msgpack.Encoder().encode
-_decode_json: Final = JsonDecoder().decode
-
 
 def in_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """Settings with infinite numbers replaced by "inf", which JSON lacks."""
@@ -203,36 +193,3 @@ def from_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """The inverse of ``in_json``; "inf" stays a text where the setting is a text."""
     numbers = {name for name, each in described(Settings).items() if each.form in ("number", "duration")}
     return {name: inf if value == INF and name in numbers else value for name, value in settings.items()}
-
-
-def as_json(packed: bytes | Raw) -> Raw:
-    """A MessagePack value as JSON that converts back to the same bytes; nil is ABSENT."""
-    content = bytes(packed)
-    if content == bytes(NIL):
-        return ABSENT
-    try:
-        value = encode_line(_unpack(content))
-        if PACKED.encode() not in value and _pack(_decode_json(value)) == content:
-            return Raw(value)
-    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
-        pass  # what JSON can't say
-    return Raw(encode_line({PACKED: b64encode(content).decode()}))
-
-
-def as_msgpack(value: Raw) -> Raw:
-    """The MessagePack value that ``as_json`` converted.
-
-    Raises:
-        ValueError, OverflowError: it is no such JSON, or has a number that MessagePack lacks.
-    """
-    if value == ABSENT:
-        return NIL
-    decoded = _decode_json(value)
-    if not isinstance(decoded, dict) or decoded.keys() != {PACKED}:
-        return Raw(_pack(decoded))
-    try:
-        content = b64decode(decoded[PACKED], validate=True)
-        _skip(content)
-    except (binascii.Error, TypeError, msgspec.MsgspecError) as error:
-        raise ValueError(f"{PACKED} is no MessagePack value in base64: {error}") from None
-    return Raw(content)

@@ -25,6 +25,7 @@ from taskqueue.core.tasks.task import (
     key_time,
 )
 from taskqueue.protocol.fields import NIL
+from taskqueue.protocol.packed_json import ABSENT
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record, raise_corrupt
@@ -33,7 +34,6 @@ from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.edge_lines import ParentLine, counting_links, parent_lines, parents_range, policy_of
 from taskqueue.store.tools.export_formats import JSON, ExportFormat
 from taskqueue.store.tools.export_lines import (
-    ABSENT,
     NEVER,
     VERSION,
     DeferredLine,

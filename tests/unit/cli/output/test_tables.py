@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from taskqueue.cli.commands.stats import of_stats
-from taskqueue.cli.output.json_output import as_plain
 from taskqueue.cli.output.tables import of_cron, of_fetchers, of_pauses, of_projects, of_settings
 from taskqueue.cli.output.task_tables import of_attempts, of_operations, of_tasks
 from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.display.json_values import as_plain
 from taskqueue.display.operations import outcome, progress
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.protocol.views import (

@@ -19,6 +19,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import DELAYED, FAILED, READY, STATE_NAMES, ready_key, time_key
 from taskqueue.errors import Corrupt, StoreError
+from taskqueue.protocol.packed_json import as_json, as_msgpack
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
@@ -26,7 +27,6 @@ from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat, detect_format
-from taskqueue.store.tools.export_lines import as_json, as_msgpack
 from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import BATCH_TASKS, BadLine, ImportCounts, KnownTasks, import_lines

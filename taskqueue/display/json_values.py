@@ -1,0 +1,43 @@
+"""Messages as plain values for JSON, as the option --json and the HTTP interface show them.
+
+Every field stands there under its name in messages. Infinite numbers are text, and what JSON can't hold of a task's
+body or result stands as ``{"$msgpack": "base64"}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import isinf
+from typing import Any, Final
+
+import msgspec
+
+from taskqueue.protocol.packed_json import ABSENT, as_json
+from taskqueue.protocol.replies import Reply
+
+ENVELOPE: Final = ("type", *Reply.__struct_fields__)
+"""Fields that say which reply it is, and to what."""
+
+
+def without_envelope(reply: Reply) -> dict[str, Any]:
+    """A reply as plain values, without the fields that every message has."""
+    return {name: value for name, value in as_plain(reply).items() if name not in ENVELOPE}
+
+
+def as_plain(value: object) -> Any:
+    """A message as plain values for JSON: every field, in order."""
+    if isinstance(value, msgspec.Struct):
+        return {field.encode_name: as_plain(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): as_plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_plain(part) for part in value]
+    if isinstance(value, msgspec.Raw):
+        return _plain_value(value)
+    return str(value) if isinstance(value, float) and isinf(value) else value
+
+
+def _plain_value(packed: msgspec.Raw) -> Any:
+    written = as_json(packed)
+    return None if written == ABSENT else json.loads(bytes(written))

@@ -1,0 +1,60 @@
+"""MessagePack values as JSON, for files and programs that have no MessagePack.
+
+MessagePack has values that JSON lacks. One that JSON can't represent exactly (bytes, keys that are not text, infinite
+numbers, numbers in longer encodings than they need) is written as {"$msgpack": "base64"}, whole: decoding it gives the
+same bytes.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from taskqueue.protocol.fields import NIL
+
+PACKED: Final = "$msgpack"
+
+ABSENT: Final = Raw()
+
+_encode_json: Final = msgspec.json.Encoder().encode
+_decode_json: Final = msgspec.json.Decoder().decode
+_unpack: Final = msgspec.msgpack.Decoder().decode
+_skip: Final = msgspec.msgpack.Decoder(Raw).decode
+_pack: Final = msgspec.msgpack.Encoder().encode
+
+
+def as_json(packed: bytes | Raw) -> Raw:
+    """A MessagePack value as JSON that converts back to the same bytes; nil is ABSENT."""
+    content = bytes(packed)
+    if content == bytes(NIL):
+        return ABSENT
+    try:
+        value = _encode_json(_unpack(content))
+        if PACKED.encode() not in value and _pack(_decode_json(value)) == content:
+            return Raw(value)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        pass  # what JSON can't say
+    return Raw(_encode_json({PACKED: b64encode(content).decode()}))
+
+
+def as_msgpack(value: Raw) -> Raw:
+    """The MessagePack value that ``as_json`` converted.
+
+    Raises:
+        ValueError, OverflowError: it is no such JSON, or has a number that MessagePack lacks.
+    """
+    if value == ABSENT:
+        return NIL
+    decoded = _decode_json(value)
+    if not isinstance(decoded, dict) or decoded.keys() != {PACKED}:
+        return Raw(_pack(decoded))
+    try:
+        content = b64decode(decoded[PACKED], validate=True)
+        _skip(content)
+    except (binascii.Error, TypeError, msgspec.MsgspecError) as error:
+        raise ValueError(f"{PACKED} is no MessagePack value in base64: {error}") from None
+    return Raw(content)
