@@ -15,14 +15,15 @@ from starlette.staticfiles import StaticFiles
 from taskqueue import AsyncClient
 from taskqueue.web.access.gate import Gate
 from taskqueue.web.live.channels import Channels
+from taskqueue.web.live.meters import Meters
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
-from taskqueue.web.pages import daemon
+from taskqueue.web.pages import daemon, fetchers, flows, log
 from taskqueue.web.pages.errors import HANDLERS
 from taskqueue.web.routes import WebRoute, to_starlette
 from taskqueue.web.services import Services
 
-ROUTES: Final[tuple[WebRoute, ...]] = (*daemon.ROUTES,)
+ROUTES: Final[tuple[WebRoute, ...]] = (*daemon.ROUTES, *fetchers.ROUTES, *flows.ROUTES, *log.ROUTES)
 """All addresses but those of the files in ``static``."""
 
 
@@ -32,7 +33,7 @@ def make_app(options: WebOptions) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
         async with AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout) as client:
-            app.state.services = Services(options, client, Channels(), Templates())
+            app.state.services = Services(options, client, Channels(), Meters(), Templates())
             yield
 
     files = StaticFiles(directory=Path(__file__).parent / "static")

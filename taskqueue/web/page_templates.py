@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -33,8 +34,8 @@ def make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(count=_count, duration=duration_text, size=size_text)
-    environment.globals["places"] = PLACES
+    environment.filters.update(count=_count, duration=duration_text, size=size_text, segment=_segment)
+    environment.globals.update(places=PLACES, link=link)
     return environment
 
 
@@ -46,13 +47,24 @@ class Templates:
 
     def page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> HTMLResponse:
         """A whole page."""
-        shown = {"visitor": visitor_of(request), "path": request.url.path, **context}
+        shown = {"visitor": visitor_of(request), "path": request.scope["path"], **context}
         return HTMLResponse(self._environment.get_template(name).render(shown), status)
 
     def blocks(self, name: str, context: Mapping[str, Any], wanted: tuple[str, ...]) -> dict[str, str]:
         """Blocks of a page, by their names."""
         template = self._environment.get_template(name)
         return {block: "".join(template.blocks[block](template.new_context(dict(context)))) for block in wanted}
+
+
+def link(path: str, chosen: Mapping[str, object], **more: object) -> str:
+    """A path with the query of what is chosen; what is 0 or empty is left out."""
+    query = urlencode({name: value for name, value in {**chosen, **more}.items() if value})
+    return f"{path}?{query}" if query else path
+
+
+def _segment(name: str) -> str:
+    """A name as one segment of a path, whatever is in it."""
+    return quote(name, safe="")
 
 
 def _count(number: float) -> str:

@@ -8,6 +8,7 @@ from starlette.requests import HTTPConnection
 
 from taskqueue import AsyncClient
 from taskqueue.web.live.channels import Channels
+from taskqueue.web.live.meters import Meters
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
 
@@ -19,12 +20,14 @@ class Services:
     Attributes:
         client: the connection to the daemon, shared by all browsers.
         channels: what browsers see change.
+        meters: of fetchers.
         templates: of the pages.
     """
 
     options: WebOptions
     client: AsyncClient
     channels: Channels
+    meters: Meters
     templates: Templates
 
 

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from taskqueue.web.access.visitors import Role, visitor_of
 from taskqueue.web.live.channels import SOONEST_SECONDS, Picture
 from taskqueue.web.live.streams import stream
+from taskqueue.web.page_templates import Templates
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
@@ -29,6 +30,10 @@ Raises:
 """
 
 
+Parts = Callable[[Templates, Mapping[str, Any]], Picture]
+"""Makes of what a look found the sections of a picture besides blocks, such as cells."""
+
+
 class LivePage(NamedTuple):
     """A page.
 
@@ -36,6 +41,7 @@ class LivePage(NamedTuple):
         path: as of a route; its stream is at the same path below ``/live``.
         template: its file.
         blocks: that are live.
+        parts: what else is.
         every: seconds between two looks.
     """
 
@@ -43,6 +49,7 @@ class LivePage(NamedTuple):
     template: str
     look: Look
     blocks: tuple[str, ...] = ()
+    parts: Parts | None = None
     role: Role = "viewer"
     every: float = SOONEST_SECONDS
 
@@ -51,7 +58,7 @@ def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
     """The routes of a page and of its stream."""
 
     async def show(request: Request) -> Response:
-        live = f"/live{request.url.path}?{request.url.query}" if page.blocks else ""
+        live = f"/live{_address(request)}" if page.blocks else ""
         context = {"live": live, **await page.look(request)}
         return services_of(request).templates.page(request, page.template, context)
 
@@ -59,13 +66,19 @@ def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
         services = services_of(request)
         visitor = visitor_of(request)
         # Its blocks depend on what a visitor may do, and on nothing else of the visitor.
-        view = f"{visitor.role} {request.url.path}?{request.url.query}"
+        view = f"{visitor.role} {_address(request)}"
 
         async def look() -> Picture:
             context = {"visitor": visitor, **await page.look(request)}
-            return {"blocks": services.templates.blocks(page.template, context, page.blocks)}
+            blocks = {"blocks": services.templates.blocks(page.template, context, page.blocks)}
+            return {**blocks, **page.parts(services.templates, context)} if page.parts else blocks
 
         return stream(services.channels.changes(view, look, page.every))
 
     shown = WebRoute(page.path, show, page.role)
     return (shown, WebRoute(f"/live{page.path}", follow, page.role)) if page.blocks else (shown,)
+
+
+def _address(request: Request) -> str:
+    """Path and query of a request as the browser wrote them: what is escaped in a name stays escaped."""
+    return f"{request.scope['raw_path'].decode('latin-1')}?{request.url.query}"

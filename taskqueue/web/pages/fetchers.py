@@ -1,0 +1,139 @@
+"""The pages of all fetchers, and of those of one name: what they hold, since when, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, get_args
+
+from starlette.requests import Request
+
+from taskqueue.display.fetchers import COLUMNS, held, name_of
+from taskqueue.protocol.choices import FetcherSort
+from taskqueue.protocol.views import FetcherView, TaskRow
+from taskqueue.web.live.channels import Picture
+from taskqueue.web.page_templates import Templates
+from taskqueue.web.pages.live_page import LivePage, routes_of
+from taskqueue.web.routes import WebRoute
+from taskqueue.web.services import Services, services_of
+
+ROWS: Final = 100
+"""Of a page."""
+
+SPEED: Final = "done/s"
+"""What this page tells of a fetcher besides what ``taskqueue top`` does."""
+
+HEADS: Final = (*(column.head for column in COLUMNS[:5]), SPEED, *(column.head for column in COLUMNS[5:]))
+
+FIRST: Final[FetcherSort] = "oldest"
+"""What fetchers are sorted by unless something else was said: who is stuck comes first."""
+
+HELD_PROJECTS: Final = 10
+"""Projects, those with the most that is being processed, in which the tasks of a fetcher are looked for."""
+
+
+class Row(NamedTuple):
+    """A fetcher.
+
+    Attributes:
+        session: its pseudonym.
+        cells: by the heads of their columns, the name left out.
+    """
+
+    session: str
+    name: str
+    cells: Mapping[str, str]
+
+    @property
+    def blank(self) -> Row:
+        """As it is before anything is known of it that changes."""
+        return self._replace(cells=dict.fromkeys(HEADS[1:], ""))
+
+
+class Held(NamedTuple):
+    """A task that a fetcher holds."""
+
+    project: str
+    task: TaskRow
+    age: float
+
+
+async def look(request: Request) -> Mapping[str, Any]:
+    """Ask for the fetchers that the query means: ``filter``, ``sort``, ``skip``, ``project``, ``group``."""
+    query = request.query_params
+    sort = next((each for each in get_args(FetcherSort) if each == query.get("sort")), FIRST)
+    skip = int(query["skip"]) if query.get("skip", "").isdecimal() else 0
+    services = services_of(request)
+    page = await services.client.fetchers.list(
+        limit=ROWS,
+        project=query.get("project", ""),
+        group=query.get("group", ""),
+        filter=query.get("filter", ""),
+        sort=sort,
+        skip=skip,
+    )
+    chosen = {name: query.get(name, "") for name in ("filter", "project", "group")}
+    return {
+        "summary": held(page), "rows": _rows(services, page.fetchers), "found": page.found, "skip": skip, "step": ROWS,
+        "sort": sort, "chosen": chosen, "away": page.away, "columns": _columns(),
+    }  # fmt: skip
+
+
+async def look_at_one(request: Request) -> Mapping[str, Any]:
+    """Ask for the fetchers of a name, and for what they hold."""
+    services, name = services_of(request), request.path_params["fetcher"]
+    reply = await services.client.fetchers.show(name)
+    return {
+        "reply": reply, "rows": _rows(services, reply.fetchers), "columns": _columns(),
+        "held": await _held(services, name, reply.fetchers) if reply.holds else [],
+    }  # fmt: skip
+
+
+def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
+    """The cells of the fetchers, their rows without them, and their order."""
+    rows: Sequence[Row] = context["rows"]
+    cells = {f"{row.session}/{head}": _cell(head, text) for row in rows for head, text in row.cells.items()}
+    blank = {
+        row.session: templates.blocks("fetchers.html", {**context, "row": row.blank}, ("row",))["row"] for row in rows
+    }
+    return {"cells": cells, "rows": blank, "order": {"fetchers": [row.session for row in rows]}}
+
+
+def _cell(head: str, text: str) -> str | dict[str, str]:
+    return {"text": text, "data-state": text} if head == "state" else text
+
+
+def _columns() -> list[tuple[str, FetcherSort | None, bool]]:
+    """Rows of (head, what it sorts by, told in words)."""
+    told = {column.head: column for column in COLUMNS}
+    return [(head, told[head].sort, told[head].words) if head in told else (head, None, False) for head in HEADS]
+
+
+def _rows(services: Services, views: Sequence[FetcherView]) -> list[Row]:
+    speeds = services.meters.look(time.monotonic(), {view.session: view.done for view in views})
+    return [_row(view, speeds.get(view.session)) for view in views]
+
+
+def _row(view: FetcherView, speed: float | None) -> Row:
+    cells = {column.head: column.told(view) for column in COLUMNS[1:]}
+    return Row(view.session, name_of(view), cells | {SPEED: "" if speed is None else f"{speed:,.1f}"})
+
+
+async def _held(services: Services, name: str, views: Sequence[FetcherView]) -> list[Held]:
+    """What fetchers of this name hold, what was handed out first at the top."""
+    busy = await services.client.status(limit=HELD_PROJECTS, sort="processing", fetchers=0)
+    wanted = {project for view in views for project in view.projects or ()}
+    everywhere = any(view.projects is None for view in views)
+    found = []
+    for project in busy.projects:
+        if project.counts.processing and (everywhere or project.name in wanted):
+            page = await services.client.tasks.list(project.name, "processing", limit=500)
+            found += [(project.name, task) for task in page.tasks if task.fetcher == name]
+    now = time.time()
+    return [Held(project, task, now - task.at) for project, task in sorted(found, key=lambda each: each[1].at)]
+
+
+ROUTES: Final[tuple[WebRoute, ...]] = (
+    *routes_of(LivePage("/fetchers", "fetchers.html", look, ("summary", "away", "pages"), parts)),
+    *routes_of(LivePage("/fetchers/{fetcher:path}", "fetcher.html", look_at_one, ("state", "figures", "held"), parts)),
+)
