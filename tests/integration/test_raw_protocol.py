@@ -23,7 +23,7 @@ WAIT_SECONDS = 30
 
 @pytest.fixture
 def it(daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch) -> Daemon:
-    started = daemon(projects={"demo": {}})
+    started = daemon(projects={"demo": {}}, fetcher_timeout=3)
     monkeypatch.setenv("TASKQUEUE_URL", started.url)
     return started
 
@@ -71,7 +71,6 @@ def test_its_fetcher_goes_on_after_kill_9_of_the_daemon(it: Daemon, fetcher: sub
     assert fetcher.stdout.readline().startswith("http://site/a")
 
     it.kill()
-    it.configure(fetcher_timeout=3)
     it.start()
 
     push("http://site/b")
