@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
 from typing import Final
+
+from taskqueue.web.roles import Role
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7401
+DEFAULT_TOKENS: Final = Path("data/web-tokens.json")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessOptions:
+    """Who is let in.
+
+    Attributes:
+        tokens: the file of tokens; it may not be there.
+        demands_tokens: nobody comes in without one, on loopback neither.
+        hosts: names, beside its own, by which browsers may call the process.
+        proxies: addresses of reverse proxies, whose X-Forwarded headers count.
+        proxy_header: in which they say who asks, in lower case; empty: they don't.
+        proxy_roles: what those may do, by name; that of "" is everybody else's, a viewer's if it is missing.
+    """
+
+    tokens: Path = DEFAULT_TOKENS
+    demands_tokens: bool = False
+    hosts: tuple[str, ...] = ()
+    proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    proxy_header: str = ""
+    proxy_roles: Mapping[str, Role] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +45,7 @@ class WebOptions:
         host, port: where browsers are listened to; port 0: one that is free.
         name: of this process, for the change log, such as web@host1.
         timeout: seconds that the daemon may take to answer.
+        access: who is let in.
     """
 
     daemon_url: str
@@ -25,3 +53,4 @@ class WebOptions:
     port: int = DEFAULT_PORT
     name: str = "web"
     timeout: float = 5.0
+    access: AccessOptions = field(default_factory=AccessOptions)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from taskqueue.cli.input.daemon import url_option
+from taskqueue.cli.web.access_options import Network, access_options
+from taskqueue.cli.web.token import token
+from taskqueue.web.roles import Role
 
 BIND = "127.0.0.1:7401"
 
@@ -14,17 +19,32 @@ BIND = "127.0.0.1:7401"
 @click.group(invoke_without_command=True)
 @url_option
 @click.option("--bind", metavar="HOST:PORT", default=BIND, show_default=True, help="Listen there; port 0: a free one.")
+@access_options
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="End when whoever started it has ended.")
 @click.pass_context
-def web(context: click.Context, url: str, bind: str, until_stdin_ends: bool) -> int | None:
+def web(
+    context: click.Context,
+    url: str,
+    bind: str,
+    tokens: Path,
+    hosts: tuple[str, ...],
+    proxies: tuple[Network, ...],
+    proxy_header: str,
+    proxy_roles: tuple[tuple[str, Role], ...],
+    until_stdin_ends: bool,
+) -> int | None:
     """Show a daemon in the browser, and let programs speak HTTP with it.
 
-    It is an ordinary client of the daemon, so it may run on another machine, and end at any time.
+    It is an ordinary client of the daemon, so it may run on another machine, and end at any time. On loopback
+    everybody on this machine may do everything, until there is a token; elsewhere it demands one, or a reverse proxy
+    that says who asks. Options but --bind and --url may stand in the environment, as TASKQUEUE_WEB_HOST and so on.
 
     \b
     Example:
       taskqueue web
       taskqueue web --url tcp://10.0.0.5:7400 --bind 127.0.0.1:8000
+      taskqueue web token add anna --role admin
+      taskqueue web --bind 0.0.0.0:7401 --host tasks.example.org --trust-proxy 10.0.0.2
     """
     if context.invoked_subcommand is not None:
         return None
@@ -37,9 +57,23 @@ def web(context: click.Context, url: str, bind: str, until_stdin_ends: bool) -> 
             f"{error.name} is not installed, which the page needs: pip install 'taskqueue-scheduler[web]'"
         ) from None
     from taskqueue.web.main import run
-    from taskqueue.web.options import WebOptions
+    from taskqueue.web.options import AccessOptions, WebOptions
 
     host, _, port = bind.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise click.BadParameter(f'"{bind}" is no HOST:PORT, such as {BIND}', param_hint="--bind")
-    return run(WebOptions(url, host.strip("[]"), int(port), f"web@{socket.gethostname()}"), until_stdin_ends)
+    if proxy_header and not proxies:
+        raise click.UsageError("--proxy-header needs --trust-proxy: from anywhere else anybody could send it")
+    access = AccessOptions(
+        tokens=tokens,
+        demands_tokens=context.get_parameter_source("tokens") is not ParameterSource.DEFAULT,
+        hosts=hosts,
+        proxies=proxies,
+        proxy_header=proxy_header.lower(),
+        proxy_roles=dict(proxy_roles),
+    )
+    name = f"web@{socket.gethostname()}"
+    return run(WebOptions(url, host.strip("[]"), int(port), name, access=access), until_stdin_ends)
+
+
+web.add_command(token)
