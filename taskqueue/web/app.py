@@ -13,17 +13,19 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from taskqueue import AsyncClient
+from taskqueue.web.access.access import Access
 from taskqueue.web.access.gate import Gate
+from taskqueue.web.access.places import Places
 from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.meters import Meters
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
-from taskqueue.web.pages import daemon, fetchers, flows, log
+from taskqueue.web.pages import daemon, fetchers, flows, log, login
 from taskqueue.web.pages.errors import HANDLERS
 from taskqueue.web.routes import WebRoute, to_starlette
 from taskqueue.web.services import Services
 
-ROUTES: Final[tuple[WebRoute, ...]] = (*daemon.ROUTES, *fetchers.ROUTES, *flows.ROUTES, *log.ROUTES)
+ROUTES: Final[tuple[WebRoute, ...]] = (*daemon.ROUTES, *fetchers.ROUTES, *flows.ROUTES, *log.ROUTES, *login.ROUTES)
 """All addresses but those of the files in ``static``."""
 
 
@@ -36,10 +38,14 @@ def make_app(options: WebOptions) -> Starlette:
             app.state.services = Services(options, client, Channels(), Meters(), Templates())
             yield
 
+    access = Access(options)
     files = StaticFiles(directory=Path(__file__).parent / "static")
-    return Starlette(
+    app = Starlette(
         routes=[*map(to_starlette, ROUTES), Mount("/static", files)],
-        middleware=[Middleware(Gate)],
+        middleware=[Middleware(Gate, access)],
         exception_handlers=HANDLERS,
         lifespan=lifespan,
     )
+    app.state.access = access
+    app.state.places = Places()
+    return app

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -13,8 +14,11 @@ import uvicorn
 
 from taskqueue.errors import ConfigError
 from taskqueue.terminal.lines import say
+from taskqueue.terminal.log_lines import LogLines
+from taskqueue.web.access.access import check_start
 from taskqueue.web.app import make_app
 from taskqueue.web.options import WebOptions
+from taskqueue.web.patient_protocol import PatientProtocol
 
 BACKLOG: Final = 1024
 
@@ -29,16 +33,23 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
         until_stdin_ends: end when nobody holds stdin open any more.
 
     Raises:
-        ConfigError: nobody can listen there.
+        ConfigError: nobody can listen there, or anybody could come in.
     """
+    check_start(options)
+    _log_to_stderr()
     with closing(_listen(options.host, options.port)) as listening:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         say(f"http://{shown}:{port}/ shows the daemon at {options.daemon_url}", err=True)
         config = uvicorn.Config(
             make_app(options),
-            log_level="warning",
+            log_config=None,
             access_log=False,
+            # Reads strictly, and in one way.
+            http=PatientProtocol,
+            ws="none",
+            # Whose headers of proxies count is ours to say.
+            proxy_headers=False,
             server_header=False,
             lifespan="on",
             timeout_graceful_shutdown=STOP_SECONDS,
@@ -46,6 +57,12 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
         server = _Taken(config) if until_stdin_ends else uvicorn.Server(config)
         server.run(sockets=[listening])
     return 0
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 class _Taken(uvicorn.Server):

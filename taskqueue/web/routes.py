@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from taskqueue.web.access.visitors import Role, demand
+from taskqueue.web.access.admitted import Admitted
+from taskqueue.web.roles import Role
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -23,19 +24,17 @@ class WebRoute(NamedTuple):
     Attributes:
         path: with parameters, as Starlette has them: ``/projects/{project}``.
         role: the least that a visitor must have.
+        is_long: it lasts as long as the asker likes, so it takes none of the few places of those that ask and answer.
     """
 
     path: str
     endpoint: Endpoint
     role: Role = "viewer"
     methods: tuple[str, ...] = ("GET",)
+    is_long: bool = False
 
 
 def to_starlette(route: WebRoute) -> Route:
     """The route of the framework, which lets nobody pass who may not."""
-
-    async def guarded(request: Request) -> Response:
-        demand(request, route.role)
-        return await route.endpoint(request)
-
-    return Route(route.path, guarded, methods=list(route.methods), name=route.path)
+    admitted = Admitted(route.endpoint, route.role, is_long=route.is_long)
+    return Route(route.path, admitted, methods=list(route.methods), name=route.path)

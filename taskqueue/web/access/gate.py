@@ -1,23 +1,105 @@
-"""The gate that every request passes: it finds out who asks, before anything else happens."""
+"""The gate that every request passes, before anything else happens.
+
+    names ──► framing ──► who asks ──► same origin, CSRF, content type (changes)  ──► the application
+      421      400         401, 429      403, 415
+
+What a visitor may do is the addresses' own business: see ``routes``.
+"""
 
 from __future__ import annotations
 
-import socket
+import logging
+from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from taskqueue.web.access.access import Access
+from taskqueue.web.access.arrival import Arrival, arrival_of
+from taskqueue.web.access.headers import with_headers
+from taskqueue.web.access.refusals import Refused, answer_to
+from taskqueue.web.access.same_origin import (
+    CSRF_HEADER,
+    SAFE_METHODS,
+    check_content_type,
+    check_csrf,
+    check_origin,
+    check_reading,
+    is_of_browser,
+)
 from taskqueue.web.access.visitors import Visitor
+
+log = logging.getLogger("taskqueue.web")
+
+FORMS: Final = frozenset({"/login", "/logout"})
+"""Addresses that take forms; they check the token in the form themselves."""
+
+FILES: Final = "/static/"
 
 
 class Gate:
-    """Says in ``request.state.visitor`` who asks."""
+    """Says in ``request.state.visitor`` who asks, in ``request.state.arrival`` where from; refuses; sets headers."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
-        self._owner = Visitor("", "admin", f"web@{socket.gethostname()}")
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through."""
-        if scope["type"] == "http":
-            scope.setdefault("state", {})["visitor"] = self._owner
-        await self._app(scope, receive, send)
+        """Let a request through, or answer it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        path: str = scope["path"]
+        send = with_headers(send, is_kept=path.startswith(FILES))
+        request = HTTPConnection(scope)
+        try:
+            arrival = arrival_of(request, self._access.trusted)
+            self._access.hosts.check(arrival.host)
+            _check_framing(request.headers)
+            visitor = await self._access.identify(request, arrival)
+            if scope["method"] in SAFE_METHODS:
+                check_reading(request.headers)
+            else:
+                _check_change(request.headers, arrival, visitor, path)
+        except Refused as refused:
+            await answer_to(refused, path)(scope, receive, send)
+            return
+        scope.setdefault("state", {}).update(visitor=visitor, arrival=arrival)
+        await self._pass(scope, receive, send)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception:
+            # The one place where a bug of an address ends: it costs that request, and its reader learns nothing of it.
+            log.exception("web-bug path=%s", scope["path"])
+            if has_begun:
+                raise
+            broken = Refused(500, "this is a bug; the log of the web process has it")
+            await answer_to(broken, scope["path"])(scope, receive, send)
+
+
+def _check_framing(headers: Headers) -> None:
+    """What says its length in two ways, a proxy before us may have read in the other (RFC 9112, section 6.1)."""
+    if "transfer-encoding" in headers and "content-length" in headers:
+        raise Refused(400, "a request has Content-Length or Transfer-Encoding, not both")
+
+
+def _check_change(headers: Headers, arrival: Arrival, visitor: Visitor, path: str) -> None:
+    is_form = path in FORMS
+    check_content_type(headers, is_form=is_form)
+    if not is_of_browser(headers):
+        return
+    check_origin(headers, arrival)
+    # Who shows a token has no csrf, and no foreign page could show one; a stranger may do nothing anyway.
+    if not is_form and visitor.csrf:
+        check_csrf(headers.get(CSRF_HEADER, ""), visitor.csrf)

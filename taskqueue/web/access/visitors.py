@@ -1,17 +1,13 @@
-"""Who asks, and what he may do: viewers look, operators run and push, admins change settings and delete."""
+"""Who asks, and whether he may do what he asks for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
 
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
-Role = Literal["anyone", "viewer", "operator", "admin"]
-"""From the least to the most; each may do what those before it may."""
-
-ROLES: Final[tuple[Role, ...]] = get_args(Role)
+from taskqueue.web.roles import ROLES, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +18,16 @@ class Visitor:
         name: for people; empty: nobody has said.
         role: the most that it may do.
         actor: as the change log shall name it.
-        csrf: what a page of its own has to send along with a change.
+        csrf: what a page of its own has to send along with a change; empty: none is asked for, as of whoever shows a
+            token with each request.
+        is_signed_in: by the sign-in page, so it can sign out.
     """
 
     name: str
     role: Role
     actor: str
     csrf: str = ""
+    is_signed_in: bool = False
 
     def may(self, role: Role) -> bool:
         """Whether it may do what this role may."""
@@ -51,5 +50,5 @@ def demand(request: HTTPConnection, role: Role) -> None:
     if visitor.may(role):
         return
     if visitor.role == "anyone":
-        raise HTTPException(401, "it is not known who asks")
-    raise HTTPException(403, f"{visitor.name} is {visitor.role}, and this is for those who are {role}")
+        raise HTTPException(401, "it is not known who asks", {"WWW-Authenticate": 'Bearer realm="taskqueue"'})
+    raise HTTPException(403, f"the role of {visitor.name} is {visitor.role}, and this takes {role}")

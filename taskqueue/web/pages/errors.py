@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskqueue.errors import RequestRejected, RequestTimeout
+from taskqueue.web.pages.login import lead_to_sign_in, wants_sign_in
 from taskqueue.web.services import services_of
 
 TITLES: Final = {401: "Sign in first", 403: "Not for you", 404: "Nothing is here", 405: "Not like that"}
@@ -21,6 +23,8 @@ STATUS_OF_CODE: Final = {"full": 429, "unavailable": 503}
 async def say_http(request: Request, error: Exception) -> Response:
     """Say what the web process itself refuses."""
     assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.UNAUTHORIZED and wants_sign_in(request):
+        return lead_to_sign_in(request)
     title = TITLES.get(error.status_code, "That did not work")
     return _page(request, error.status_code, title, error.detail)
 

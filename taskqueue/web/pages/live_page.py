@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskqueue.web.access.visitors import Role, visitor_of
+from taskqueue.web.access.visitors import visitor_of
 from taskqueue.web.live.channels import SOONEST_SECONDS, Picture
 from taskqueue.web.live.streams import stream
 from taskqueue.web.page_templates import Templates
+from taskqueue.web.roles import Role
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
@@ -76,7 +77,7 @@ def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
         return stream(services.channels.changes(view, look, page.every))
 
     shown = WebRoute(page.path, show, page.role)
-    return (shown, WebRoute(f"/live{page.path}", follow, page.role)) if page.blocks else (shown,)
+    return (shown, WebRoute(f"/live{page.path}", follow, page.role, is_long=True)) if page.blocks else (shown,)
 
 
 def _address(request: Request) -> str:

@@ -1,0 +1,159 @@
+"""Finds out who asks: by a token, by what a trusted proxy says, by the cookie of a browser that has signed in.
+
+    on loopback, without tokens, proxies and further names    everybody is the admin: whoever is on this machine
+    else                                                      nobody is anybody who has not shown that he is
+
+Once there was a token, or the file could not be read, everybody needs one until the process ends: taking the last one
+away must not open the door.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from hashlib import blake2b
+from typing import Final
+
+from starlette.requests import HTTPConnection
+
+from taskqueue.errors import ConfigError
+from taskqueue.web.access.arrival import FORWARDING, Arrival, is_loopback
+from taskqueue.web.access.failed_logins import FailedLogins
+from taskqueue.web.access.host_names import HostNames, port_of
+from taskqueue.web.access.proxy_users import ProxyUsers
+from taskqueue.web.access.refusals import Refused
+from taskqueue.web.access.sessions import Sessions
+from taskqueue.web.access.token_file import Token, read_tokens
+from taskqueue.web.access.tokens import Tokens
+from taskqueue.web.access.visitors import Visitor
+from taskqueue.web.options import WebOptions
+
+STRANGER: Final = Visitor("", "anyone", "")
+
+BEARER: Final = "bearer "
+
+MOST_ACTOR_CHARS: Final = 128
+
+WRONG_TOKEN: Final = "the token is wrong, has expired, or was removed"
+
+UNREADABLE: Final = "the file of tokens can't be read; the log of the web process says why"
+
+
+class Access:
+    """Who may come in.
+
+    Attributes:
+        tokens, sessions, failed: what is known of those who have tried.
+        hosts: names that are ours.
+    """
+
+    def __init__(self, options: WebOptions) -> None:
+        chosen = options.access
+        self.tokens = Tokens(chosen.tokens)
+        self.sessions = Sessions(self.tokens)
+        self.failed = FailedLogins()
+        self.hosts = HostNames(options.host, chosen.hosts)
+        self.trusted = chosen.proxies
+        self._host = socket.gethostname()
+        self._users = ProxyUsers(chosen.proxy_header, chosen.proxy_roles)
+        self._key = secrets.token_bytes(32)
+        self._is_open = is_open(options)
+        self._owner = Visitor("", "admin", self._actor(""), self._csrf(""))
+
+    def is_open(self) -> bool:
+        """Whether everybody who reaches the process is its admin."""
+        if self._is_open and self.tokens.any():
+            self._is_open = False
+        return self._is_open
+
+    async def identify(self, request: HTTPConnection, arrival: Arrival) -> Visitor:
+        """Who asks.
+
+        Raises:
+            Refused: 401: the token is none; 403: a header is a proxy's, and comes from elsewhere; 429: too many wrong
+                tokens come from there; 503: the tokens can't be read.
+        """
+        headers = request.headers
+        if user := self._users.find(headers, arrival):
+            name, role = user
+            return Visitor(name, role, self._actor(name), self._csrf(name))
+        if self.is_open():
+            if any(name in headers for name in FORWARDING):
+                raise Refused(
+                    403, "this came through a proxy: name it by --trust-proxy, and make tokens or take its users' names"
+                )
+            return self._owner
+        shown = headers.get("authorization", "")
+        if shown.lower().startswith(BEARER):
+            token = await self.token_of(shown[len(BEARER) :].strip(), arrival)
+            return Visitor(token.name, token.role, self._actor(token.name))
+        if (sid := cookie_of(request, session_cookie(arrival))) and (found := self.sessions.find(sid)):
+            session, token = found
+            return Visitor(token.name, token.role, self._actor(token.name), session.csrf, is_signed_in=True)
+        return STRANGER
+
+    async def token_of(self, secret: str, arrival: Arrival) -> Token:
+        """The token that somebody shows.
+
+        Raises:
+            Refused: as ``identify``.
+        """
+        if (token := self.tokens.of_secret(secret)) is not None:
+            self.failed.forget(arrival.address)
+            return token
+        if self.tokens.trouble:
+            raise Refused(503, UNREADABLE, 10)
+        if not await self.failed.wait(arrival.address):
+            raise Refused(429, "too many wrong tokens come from there", 10)
+        raise Refused(401, WRONG_TOKEN)
+
+    def end_session(self, request: HTTPConnection, arrival: Arrival) -> None:
+        """Forget the session of a browser."""
+        self.sessions.end(cookie_of(request, session_cookie(arrival)))
+
+    def login_csrf(self, nonce: str) -> str:
+        """What the form of a browser that nobody knows yet sends along; it goes with the cookie of this value."""
+        return self._csrf(f"login {nonce}")
+
+    def _csrf(self, whose: str) -> str:
+        return blake2b(whose.encode(), key=self._key, digest_size=24).hexdigest()
+
+    def _actor(self, name: str) -> str:
+        actor = f"{name} via web@{self._host}" if name else f"web@{self._host}"
+        return actor[:MOST_ACTOR_CHARS]
+
+
+def is_open(options: WebOptions) -> bool:
+    """Whether only this machine reaches the process, and nothing was said of anybody else."""
+    chosen = options.access
+    return is_loopback(options.host) and not (chosen.hosts or chosen.proxies or chosen.demands_tokens)
+
+
+def check_start(options: WebOptions) -> None:
+    """See that nobody is let in by mistake.
+
+    Raises:
+        ConfigError: the tokens can't be read; or there are none, and nobody else says who asks.
+    """
+    chosen = options.access
+    found = read_tokens(chosen.tokens)
+    if is_open(options) or (found and found.tokens) or chosen.proxy_header:
+        return
+    raise ConfigError(
+        f"{options.host}:{options.port} is not for everybody, and {chosen.tokens} has no tokens to know people by. "
+        f"Make one with `taskqueue web token add NAME --role admin --tokens {chosen.tokens}`, or name the reverse "
+        "proxy that knows its users with --trust-proxy ADDRESS --proxy-header X-Forwarded-User"
+    )
+
+
+def session_cookie(arrival: Arrival) -> str:
+    """The name of the cookie: ports share cookies, and two web processes of one machine must not."""
+    prefix = "__Host-" if arrival.scheme == "https" else ""
+    return f"{prefix}taskqueue-{port_of(arrival.host, arrival.scheme)}"
+
+
+def cookie_of(request: HTTPConnection, name: str) -> str:
+    """The value of a cookie; "" if there is none, or more than one: then somebody has put his own beside ours."""
+    said = [part for header in request.headers.getlist("cookie") for part in header.split(";")]
+    values = [value.strip() for key, _, value in (part.partition("=") for part in said) if key.strip() == name]
+    return values[0] if len(values) == 1 else ""

@@ -1,0 +1,107 @@
+"""HTTP/1.1 for peers that are slow, many, or neither speak nor read: what each may cost has a limit.
+
+    connected ──head──► body ──► response ──► (again)
+        │ HEAD_SECONDS    │ IDLE_SECONDS  │ UNREAD_SECONDS
+        └───── cut ───────┴───────────────┘
+
+A connection is looked at every few seconds; that is what it costs. Whoever comes when there are too many connections
+is told so, without anything of his request being read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MAX_CONNECTIONS: Final = 2048
+MAX_OF_ONE_ADDRESS: Final = 1024
+
+HEAD_SECONDS: Final = 10.0
+"""From the first moment of a connection, or the first byte after a response, until a request has its head."""
+IDLE_SECONDS: Final = 60.0
+"""How long nothing may come of a body that is waited for."""
+UNREAD_SECONDS: Final = 20.0
+"""How long a peer may leave unread what has filled his connection."""
+LOOK_SECONDS: Final = 2.0
+
+FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n"
+    b"X-Content-Type-Options: nosniff\r\n\r\n"
+)
+
+
+class PatientProtocol(H11Protocol):
+    """uvicorn's protocol, with limits."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, or say that there are too many."""
+        super().connection_made(transport)
+        self._waited_since: float | None = self.loop.time()
+        self._read_at = self.loop.time()
+        self._unread_since: float | None = None
+        self._is_ending = False
+        self._looking = self.loop.call_later(LOOK_SECONDS, self._look)
+        if self._is_one_too_many():
+            transport.write(FULL)
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._looking.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what has come."""
+        self._read_at = self.loop.time()
+        if self.transport.is_closing():
+            return
+        if self._waited_since is None and self._is_between_requests():
+            self._waited_since = self._read_at
+        super().data_received(data)
+        if not self._is_between_requests():
+            self._waited_since = None
+
+    def pause_writing(self) -> None:
+        """The peer does not read."""
+        self._unread_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """The peer has read."""
+        self._unread_since = None
+        super().resume_writing()
+
+    def _is_between_requests(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _look(self) -> None:
+        now = self.loop.time()
+        if self._is_ending:  # and the peer has not read what was left for him since the last look
+            self.transport.abort()
+            return
+        self._is_ending = self.transport.is_closing()
+        if self._is_over(self._waited_since, HEAD_SECONDS, now) or self._is_over(
+            self._unread_since, UNREAD_SECONDS, now
+        ):
+            self.transport.abort()
+            return
+        awaits_body = not self._is_between_requests() and self.cycle.more_body and not self.flow.read_paused
+        if awaits_body and now - self._read_at > IDLE_SECONDS:
+            self.transport.abort()
+            return
+        self._looking = self.loop.call_later(LOOK_SECONDS, self._look)
+
+    @staticmethod
+    def _is_over(since: float | None, seconds: float, now: float) -> bool:
+        return since is not None and now - since > seconds
+
+    def _is_one_too_many(self) -> bool:
+        if len(self.connections) > MAX_CONNECTIONS:
+            return True
+        if len(self.connections) <= MAX_OF_ONE_ADDRESS or self.client is None:
+            return False
+        clients = (getattr(other, "client", None) for other in self.connections)
+        same = [client for client in clients if client and client[0] == self.client[0]]
+        return len(same) > MAX_OF_ONE_ADDRESS
