@@ -33,9 +33,9 @@ SLOW_MS: Final = 10.0
 
 
 class Who(NamedTuple):
-    """The author of a change: name, address."""
+    """The author of a change: the actor, and the address that it came from."""
 
-    name: str
+    actor: str
     address: str
 
 
@@ -80,5 +80,5 @@ def asked_for_change(answer: Callable[[TurnState, Who, Any], AnyReply | None]) -
 
 
 def _who(session: Session, incoming: Incoming) -> Who:
-    said = incoming.request.name if isinstance(incoming.request, Change) else ""
+    said = incoming.request.actor if isinstance(incoming.request, Change) else ""
     return Who(said or session.label, incoming.address)

@@ -12,7 +12,7 @@ HEADS: Final = ("when", "who", "change")
 
 def who(entry: LogEntry) -> str:
     """Who asked, and from where."""
-    return f"{entry.name} {entry.address}".strip()
+    return f"{entry.actor} {entry.address}".strip()
 
 
 def what(entry: LogEntry) -> str:

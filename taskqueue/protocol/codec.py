@@ -121,7 +121,7 @@ def _with_settings(request: UndecodedProjectSet) -> ProjectSet:
         raise Rejected("too-large", f"settings: {len(request.settings)} bytes, at most {SETTINGS_BYTES} are taken")
     said = _settings.decode(b"\x81\xa8settings" + bytes(request.settings))
     return ProjectSet(
-        session=request.session, n=request.n, name=request.name, project=request.project, settings=said.settings
+        session=request.session, n=request.n, actor=request.actor, project=request.project, settings=said.settings
     )
 
 

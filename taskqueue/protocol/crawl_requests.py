@@ -43,10 +43,10 @@ class Change(Request, kw_only=True):
     """Fields of a request by which a person changes something, for the change log.
 
     Attributes:
-        name: who asks, such as anna@web1; empty: the session's name.
+        actor: who asks, and on whose behalf, such as anna@web1; empty: the session's name.
     """
 
-    name: Annotated[str, Meta(max_length=128)] = ""
+    actor: Annotated[str, Meta(max_length=128)] = ""
 
 
 class Hello(Request, tag="hello"):

@@ -356,8 +356,7 @@ class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):
         number: of the entry; later ones are larger.
         at: unix seconds.
         what: as the command line calls it, such as ``project delete``.
-        name: who asked: the name that the client gave, or what its session is called; ``SIGHUP``: whoever sent that
-            signal.
+        actor: who asked: as the client said, or what its session is called; ``SIGHUP``: whoever sent that signal.
         address: of the machine that it came from; empty: not known.
         project: that was changed; empty: it was not about one.
         group: that it belonged to, if all of the group were meant.
@@ -368,7 +367,7 @@ class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):
     number: int
     at: float
     what: str
-    name: str
+    actor: str
     address: str = ""
     project: str = ""
     group: str = ""

@@ -81,7 +81,7 @@ def change_line(entry: ChangeRecord) -> str:
         "project": entry.project,
         "group": entry.group,
         "tasks": str(entry.count) if entry.count else "",
-        "name": entry.name,
+        "actor": entry.actor,
         "address": entry.address,
         "detail": entry.detail,
     }

@@ -50,8 +50,8 @@ def test_who_deleted_a_project_is_logged_and_kept(
     monkeypatch.setenv("TASKQUEUE_URL", it.url)
 
     (entry,) = logged(run, "--project", "news")
-    assert f'INFO    change what="project delete" project=news tasks=2 name={me} address=127.0.0.1' in line
-    assert (entry["what"], entry["count"], entry["name"], entry["address"]) == ("project delete", 2, me, "127.0.0.1")
+    assert f'INFO    change what="project delete" project=news tasks=2 actor={me} address=127.0.0.1' in line
+    assert (entry["what"], entry["count"], entry["actor"], entry["address"]) == ("project delete", 2, me, "127.0.0.1")
     status, out, _ = run("log", "--since", "1h")
     assert status == 0
     assert [row for row in out.splitlines() if "project delete news, 2 tasks" in row and f"{me} 127.0.0.1" in row]
@@ -68,7 +68,7 @@ def test_a_reload_of_the_config_is_logged_with_what_it_changed(
     it.hangup()
     line = it.wait_for_log("config reload")
 
-    assert 'change what="config reload" name=SIGHUP detail=projects.news.rate' in line
+    assert 'change what="config reload" actor=SIGHUP detail=projects.news.rate' in line
     assert logged(run)[-1]["detail"] == "projects.news.rate"
 
 
@@ -79,13 +79,13 @@ def test_a_program_is_known_by_the_name_of_its_client_and_by_its_address(
     monkeypatch.setenv("TASKQUEUE_URL", it.url)
     raw = peer(it, session="5f0c", routing_id=b"own")
 
-    raw.ask("project-do", project="news", action="start", name="deploy script")
+    raw.ask("project-do", project="news", action="start", actor="deploy script")
     raw.ask("project-do", project="news", action="pause")
 
     named, unnamed = logged(run)
-    assert (named["name"], named["address"]) == ("deploy script", "127.0.0.1")
+    assert (named["actor"], named["address"]) == ("deploy script", "127.0.0.1")
     # One without a name is shown a pseudonym, never its id, by which anybody could speak for it.
-    assert re.fullmatch("[0-9a-f]{12}", str(unnamed["name"]))
+    assert re.fullmatch("[0-9a-f]{12}", str(unnamed["actor"]))
     assert unnamed["address"] == "127.0.0.1"
 
 

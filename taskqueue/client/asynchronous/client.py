@@ -28,7 +28,7 @@ from taskqueue.client.asynchronous.projects import AsyncProjects
 from taskqueue.client.asynchronous.slots import AsyncSlots
 from taskqueue.client.asynchronous.stats import AsyncStats
 from taskqueue.client.asynchronous.tasks import AsyncTasks
-from taskqueue.client.connection.exchange import Exchange, limit
+from taskqueue.client.connection.exchange import Exchange, R, limit
 from taskqueue.client.connection.hold_open import Holding
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.connection.session import ClientSession
@@ -50,7 +50,7 @@ from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.replies import NewOutcome, StatusReply, VerifyReply, WhyReply
-from taskqueue.protocol.requests import Status, Verify, Why
+from taskqueue.protocol.requests import AnyRequest, Status, Verify, Why
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
@@ -364,25 +364,22 @@ class AsyncClient:
             fetchers: so many of them, at most; ``client.fetchers`` has all, in pages.
         """
         request = Status(
-            session="",
-            n=0,
-            after=after,
-            limit=limit,
-            group=group,
-            filter=filter,
-            sort=sort,
-            skip=skip,
+            session="", n=0, after=after, limit=limit, group=group, filter=filter, sort=sort, skip=skip,
             fetchers=fetchers,
-        )
+        )  # fmt: skip
         return await self._exchange.ask(request, StatusReply)
 
     async def why(self, project: str, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
         return (await self._exchange.ask(Why(session="", n=0, project=project, taskid=taskid), WhyReply)).sentence
 
+    async def ask(self, request: AnyRequest, kind: type[R]) -> R:
+        """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer."""
+        return await self._exchange.ask(request, kind)
+
     async def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""
-        return (await self._exchange.ask(Verify(session="", n=0), VerifyReply)).problems
+        return (await self.ask(Verify(session="", n=0), VerifyReply)).problems
 
     def _look(self) -> None:
         if self.draining.look():

@@ -24,6 +24,7 @@ from taskqueue.client.blocking.slots import BlockingSlots
 from taskqueue.client.blocking.stats import BlockingStats
 from taskqueue.client.blocking.tasks import BlockingTasks
 from taskqueue.client.connection.background import Background, BlockingSingles
+from taskqueue.client.connection.exchange import R
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
@@ -34,7 +35,8 @@ from taskqueue.client.tasks.reports import Reported, failure_of, success_of
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.choices import ProjectSort
-from taskqueue.protocol.replies import NewOutcome, StatusReply
+from taskqueue.protocol.replies import NewOutcome, StatusReply, VerifyReply
+from taskqueue.protocol.requests import AnyRequest, Verify
 
 
 class Client:
@@ -301,6 +303,10 @@ class Client:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
         return self._background.run(self._client.why(project, taskid))
 
+    def ask(self, request: AnyRequest, kind: type[R]) -> R:
+        """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer."""
+        return self._background.run(self._client.ask(request, kind))
+
     def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""
-        return self._background.run(self._client.verify())
+        return self.ask(Verify(session="", n=0), VerifyReply).problems

@@ -117,8 +117,8 @@ class ClientSession:
             MessageTooLarge: nothing was done.
         """
         request.session, request.n = self.id, self._last_n + 1
-        if isinstance(request, Change):
-            request.name = self.name
+        if isinstance(request, Change) and not request.actor:
+            request.actor = self.name
         frame = encode(request)
         if len(frame) > self.max_message:
             raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon takes {self.max_message}")

@@ -81,7 +81,7 @@ def note(turn: TurnState, project: Project | None, record: OperationRecord) -> N
     progress = record.progress
     count, record.logged = progress.matched - record.logged, progress.matched
     if count and project is not None and not progress.dry_run:
-        by, what = Who(record.name, record.address), f"task {progress.action}"
+        by, what = Who(record.actor, record.address), f"task {progress.action}"
         detail = f"operation {progress.id}"
         change_log.note(turn, by, what, project=project.name, group=progress.group, count=count, detail=detail)
 

@@ -43,7 +43,7 @@ def take_step(turn: TurnState, operation: Operation) -> None:
 
 def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> bool:
     """Apply the action; False: it was impossible, and changed nothing."""
-    by, progress = Who(record.name, record.address), record.progress
+    by, progress = Who(record.actor, record.address), record.progress
     detail = f"operation {progress.id}"
     try:
         act(

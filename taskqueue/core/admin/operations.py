@@ -80,7 +80,7 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     progress.priority = request.priority if request.action == "reprioritise" else None
     progress.exetime = _exetime(request, now) if request.action == "reschedule" else None
     progress.known = sum(project.queue.known for project in projects)
-    record = OperationRecord(progress, progress.id, name=by.name, address=by.address)
+    record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
     _add(turn, Operation(record, [project.number for project in projects]))
     if not progress.dry_run:
         detail = f"operation {progress.id} begins: {_meant(progress)}"
@@ -108,7 +108,7 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     progress = _begun(state.next_number(), request.action, projects, turn.now)
     progress.group = request.group
     progress.known = len(projects)
-    record = OperationRecord(progress, progress.id, name=by.name, address=by.address)
+    record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
     operation = Operation(record, [project.number for project in projects])
     group_actions.take_step(turn, operation)
     _add(turn, operation)
@@ -130,7 +130,7 @@ def begin_rerun(turn: TurnState, by: Who, request: Rerun) -> OperationReply:
     progress = _begun(state.next_number(), "rerun", [project], turn.now)
     progress.dry_run = request.dry_run
     progress.rerun = RerunView(request.taskid, request.scope)
-    record = OperationRecord(progress, 0, name=by.name, address=by.address, cursor=RerunCursor())
+    record = OperationRecord(progress, 0, actor=by.actor, address=by.address, cursor=RerunCursor())
     rerun.begin(turn, record, task)
     _add(turn, Operation(record, [project.number]))
     if not progress.dry_run:

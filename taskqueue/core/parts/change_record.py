@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class ChangeRecord(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -12,8 +12,8 @@ class ChangeRecord(Struct, frozen=True, omit_defaults=True, gc=False):
         number: of the entry in the log; later ones are larger.
         at: unix seconds.
         what: as the command line calls it, such as ``project delete``.
-        name: who asked: the name that the client gave, or what its session is called; ``SIGHUP``: whoever sent that
-            signal.
+        actor: who asked: as the client said, or what its session is called; ``SIGHUP``: whoever sent that signal. In
+            the store it is called ``name``.
         address: of the machine that it came from; empty: not known.
         project: that was changed; empty: it was not about one.
         group: that it belonged to, if all of the group were meant.
@@ -24,7 +24,7 @@ class ChangeRecord(Struct, frozen=True, omit_defaults=True, gc=False):
     number: int
     at: float
     what: str
-    name: str
+    actor: str = field(name="name")
     address: str = ""
     project: str = ""
     group: str = ""

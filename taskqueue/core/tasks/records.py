@@ -161,7 +161,7 @@ class OperationRecord(Struct, array_like=True):
         position: how many of these it is through with.
         after: taskid up to which it has gone through the next one.
         bound: seq of the newest task that it is about; later ones are not met.
-        name, address: of who began it.
+        actor, address: who began it, and from where.
         logged: how many of ``matched`` the change log has already.
         cursor: how far a rerun has come; None: it is another action.
     """
@@ -170,7 +170,7 @@ class OperationRecord(Struct, array_like=True):
     bound: int
     position: int = 0
     after: str = ""
-    name: str = ""
+    actor: str = ""
     address: str = ""
     logged: int = 0
     cursor: RerunCursor | None = None

@@ -362,7 +362,7 @@ def test_long_settings_are_refused_before_they_are_decoded(later: dict[str, Any]
 
 
 def test_settings_come_out_as_they_went_in() -> None:
-    sent = ProjectSet(session="s", n=7, project="p", name="anna", settings={"rate": 2.5, "fetch": {"a": [b"x", None]}})
+    sent = ProjectSet(session="s", n=7, project="p", actor="anna", settings={"rate": 2.5, "fetch": {"a": [b"x", None]}})
     assert decode_request(encode(sent)) == (sent, {})
 
 

@@ -28,7 +28,7 @@ from taskqueue.store import batch
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
-ANNA: dict[str, Any] = {"session": "person", "name": "anna@web1"}
+ANNA: dict[str, Any] = {"session": "person", "actor": "anna@web1"}
 
 
 def page(world: World, **asked: Any) -> LogReply:
@@ -74,7 +74,7 @@ def test_who_gives_no_name_is_known_by_that_of_its_session(world: World) -> None
     world.answer(ProjectDo(session="f1", n=world.n(), project="news", action="pause"))
     world.answer(ProjectDo(session="nobody", n=world.n(), project="news", action="resume"))
 
-    assert [entry.name for entry in page(world).entries] == [world.pseudonym("nobody"), "web1:4711"]
+    assert [entry.actor for entry in page(world).entries] == [world.pseudonym("nobody"), "web1:4711"]
 
 
 def test_settings_are_told_but_not_what_their_tables_hold(world: World) -> None:
@@ -130,7 +130,7 @@ def test_a_bulk_operation_is_told_when_it_begins_and_with_its_count_when_it_is_t
     world.restart()
 
     entries = page(world, limit=3).entries
-    assert [(entry.what, entry.project, entry.group, entry.count, entry.name) for entry in entries] == [
+    assert [(entry.what, entry.project, entry.group, entry.count, entry.actor) for entry in entries] == [
         ("task cancel", "shop", "papers", 1, "anna@web1"),
         ("task cancel", "news", "papers", 1, "anna@web1"),
         ("task cancel", "", "papers", 0, "anna@web1"),
@@ -155,7 +155,7 @@ def test_an_action_on_a_group_is_told_of_each_project_for_which_it_made_sense(wo
     world.answer(GroupDo(group="papers", action="pause", n=world.n(), **ANNA))
 
     entry = page(world).entries[0]
-    assert (entry.what, entry.project, entry.group, entry.name) == ("project pause", "news", "papers", "anna@web1")
+    assert (entry.what, entry.project, entry.group, entry.actor) == ("project pause", "news", "papers", "anna@web1")
     assert page(world, limit=2).entries[1].what == "project stop"
 
 
@@ -168,7 +168,11 @@ def test_a_reload_of_the_config_is_told_with_the_settings_that_it_changed(world:
     world.ledger.commit(turn.decide(found, config, reloaded=reloaded).writes)
 
     entry = page(world).entries[0]
-    assert (entry.what, entry.name, entry.detail) == ("config reload", "SIGHUP", "projects.news.rate, server.log_level")
+    assert (entry.what, entry.actor, entry.detail) == (
+        "config reload",
+        "SIGHUP",
+        "projects.news.rate, server.log_level",
+    )
 
 
 def test_the_log_can_be_asked_for_by_project_and_from_a_time_on(world: World) -> None:
@@ -224,7 +228,7 @@ def test_no_more_entries_are_kept_than_there_may_be(make_world: MakeWorld, monke
 def test_a_page_fits_into_a_message(make_world: MakeWorld) -> None:
     world = make_world(max_message=32 << 10)
     for _ in range(300):
-        world.answer(ProjectUnset(project="news", keys=[], n=world.n(), session="p", name="n" * 128))
+        world.answer(ProjectUnset(project="news", keys=[], n=world.n(), session="p", actor="n" * 128))
 
     found = page(world, limit=500)
 

@@ -24,7 +24,7 @@ def divided(make_world: MakeWorld, **settings: Any) -> World:
 
 
 def asked(world: World, slot: str = "a.org", project: str = "news", **said: Any) -> SlotSet:
-    return SlotSet(session="person", n=world.n(), name="anna", project=project, slot=slot, **said)
+    return SlotSet(session="person", n=world.n(), actor="anna", project=project, slot=slot, **said)
 
 
 def say(world: World, slot: str = "a.org", **said: Any) -> SlotReply:
@@ -237,7 +237,7 @@ def test_it_is_logged(make_world: MakeWorld) -> None:
     say(world, delay=3.0, unset=("burst",))
 
     (entry,) = world.ask(LogReply, Log(session="person", n=world.n(), limit=1)).entries
-    assert (entry.what, entry.name, entry.project) == ("slot set", "anna", "news")
+    assert (entry.what, entry.actor, entry.project) == ("slot set", "anna", "news")
     assert entry.detail == "a.org delay=3.0 -burst"
 
 

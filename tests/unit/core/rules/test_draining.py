@@ -20,7 +20,7 @@ from tests.unit.core.conftest import Fetcher, World, task
 
 
 def ask(world: World, action: Any, name: str = "w1", by: str = "anna") -> FetcherDo:
-    return FetcherDo(session="person", n=world.n(), name=by, fetcher=name, action=action)
+    return FetcherDo(session="person", n=world.n(), actor=by, fetcher=name, action=action)
 
 
 def drain(world: World, name: str = "w1") -> FetcherReply:
@@ -281,7 +281,7 @@ def test_the_log_says_who_drained_and_resumed_whom(world: World) -> None:
     resume(world)
 
     entries = world.ask(LogReply, Log(session="person", n=world.n())).entries
-    assert [(entry.what, entry.name, entry.detail) for entry in entries] == [
+    assert [(entry.what, entry.actor, entry.detail) for entry in entries] == [
         ("fetcher resume", "anna", "w1"),
         ("fetcher drain", "anna", "w1"),
     ]
