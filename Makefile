@@ -8,8 +8,9 @@ BENCH_STAMP := $(VENV)/.installed-bench
 COVER_STAMP := $(VENV)/.installed-cover
 DOCS_STAMP := $(VENV)/.installed-docs
 BENCH  := $(BIN)/python -m benchmarks
-# A process a core; one that has nothing left takes tests from the other.
-PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
+# A process a core, and one for the many tests that wait; one that has nothing left takes tests from the others.
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal
 CHECKS ?= lint types
 ONCE   ?=
 SITE   ?=
@@ -37,8 +38,7 @@ run: $(STAMP) ## crawl the demo site through a real daemon; ONCE=1 ends with the
 # What hypothesis tries depends on the modules that are loaded: the properties go first, in processes of their own, so
 # that they try the same in every run.
 test: $(STAMP) ## everything that must hold
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(CHECKS)
-	$(PYTEST) tests/properties
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target $(CHECKS) properties
 	$(PYTEST) --ignore tests/properties
 
 lint: $(STAMP) ## style, the direction of imports, the blocking client as it is made

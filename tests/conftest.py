@@ -1,4 +1,4 @@
-"""How hypothesis looks for counterexamples.
+"""How hypothesis looks for counterexamples, and how tests are collected.
 
 By default it is not random: the same examples in each run, so that a build that turns red does so because of the change
 that it builds. To look further: ``pytest tests/properties --hypothesis-profile=explore``.
@@ -6,6 +6,10 @@ that it builds. To look further: ``pytest tests/properties --hypothesis-profile=
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
+
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -21,3 +25,12 @@ settings.register_profile(
     "explore", deadline=None, max_examples=3000, phases=[*PHASES, Phase.shrink], suppress_health_check=QUIET
 )
 settings.load_profile("same")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """What is collected lives to the end; to have the garbage collector look at it was a third of what this cost."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
