@@ -118,9 +118,11 @@ class Crowds:
         self._truth.journal.put(self._truth.checks, phase, tokens)
 
     def _check_out(self, record: ProjectRecord, given: list[Name]) -> None:
+        if not given:
+            return
         most = self._paces.setting(record.name, record.overrides, "max_processing", inf)
         out = [name for name, held in self._truth.tasks.items() if held[:2] == (record.number, PROCESSING)]
-        if given and len(out) > most:
+        if len(out) > most:
             raise Violation("C2", given[0].taskid, f"{record.name} has {len(out)} tasks out, {most} are allowed")
 
     def _check_jobs(self, record: ProjectRecord, now: Now) -> None:

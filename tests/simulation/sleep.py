@@ -46,6 +46,8 @@ class Sleep:
         """The scheduler will sleep until then if nothing is heard."""
         self._count_spin(awake=boot <= now.boot)
         wakes_at = self._world.machine.when(boot)
+        if wakes_at <= self._world.clock.now + EPSILON:
+            return
         for due_at, task, reason in self._due():
             if wakes_at > max(due_at, self._world.clock.now) + EPSILON:
                 late = wakes_at - due_at
@@ -58,6 +60,7 @@ class Sleep:
         suspected: dict[str, bool] = {}
         holding: dict[str, int] = {}
         out: dict[str, int] = {}
+        kept: dict[tuple[str, int], float] = {}
         for name, held in self._truth.tasks.items():
             if held.state == READY and name.project not in DIVIDED:
                 ready[name.project] = name.taskid
@@ -72,8 +75,9 @@ class Sleep:
                 silent_since = self._truth.heard_at.get(lease.session, 0.0)
                 yield silent_since + FETCHER_TIMEOUT, name.taskid, f"{lease.session} is silent for too long"
             elif held.state in OVER and not held.bare:
-                facts = self._truth.projects[name.project]
-                keep = self._paces.setting(name.project, facts.overrides, f"keep_{STATE_NAMES[held.state]}", inf)
+                keep = kept.get((name.project, held.state))
+                if keep is None:
+                    keep = kept[name.project, held.state] = self._keep(name.project, held.state)
                 yield key_time(held.key) + keep + OLD_LATE - offset, name.taskid, "it is old"
         # Who has suspects may not have others, and what is behind these may have to wait for them.
         sure = {project: taskid for project, taskid in ready.items() if not suspected[project]}
@@ -81,6 +85,11 @@ class Sleep:
         for record in self._truth.records.values():
             if record.check_at:
                 yield record.check_at - offset, record.name, "it is to be checked"
+
+    def _keep(self, project: str, state: int) -> float:
+        """Seconds that what is over in this way is kept."""
+        facts = self._truth.projects[project]
+        return float(self._paces.setting(project, facts.overrides, f"keep_{STATE_NAMES[state]}", inf))
 
     def _wanted(
         self, ready: dict[str, str], holding: dict[str, int], out: dict[str, int]

@@ -8,13 +8,12 @@ RocksDisk    a directory, really closed and opened again; it keeps what was writ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch, Family, Store
-from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.memory_store import Disk, Entries, MemoryStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from tests.simulation.world import Crash
 
@@ -50,7 +49,9 @@ class MemoryDisk:
         self._disk.power_cut(lucky)
 
     def copy(self) -> Store | None:
-        return MemoryStore(deepcopy(self._disk))
+        disk = Disk()
+        disk.families = {family: Entries(entries.values) for family, entries in self._disk.families.items()}
+        return MemoryStore(disk)
 
 
 class RocksDisk:
