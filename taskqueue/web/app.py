@@ -20,12 +20,22 @@ from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.meters import Meters
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
-from taskqueue.web.pages import daemon, fetchers, flows, log, login
+from taskqueue.web.pages import daemon, failures, fetchers, flows, log, login, operations, task, tasks
 from taskqueue.web.pages.errors import HANDLERS
 from taskqueue.web.routes import WebRoute, to_starlette
 from taskqueue.web.services import Services
 
-ROUTES: Final[tuple[WebRoute, ...]] = (*daemon.ROUTES, *fetchers.ROUTES, *flows.ROUTES, *log.ROUTES, *login.ROUTES)
+ROUTES: Final[tuple[WebRoute, ...]] = (
+    *daemon.ROUTES,
+    *failures.ROUTES,
+    *fetchers.ROUTES,
+    *flows.ROUTES,
+    *log.ROUTES,
+    *login.ROUTES,
+    *operations.ROUTES,
+    *task.ROUTES,
+    *tasks.ROUTES,
+)
 """All addresses but those of the files in ``static``."""
 
 

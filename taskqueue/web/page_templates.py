@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from taskqueue.units import duration_text, size_text
+from taskqueue.visible_text import visible, visible_lines
 from taskqueue.web.access.visitors import visitor_of
 
 PLACES: Final = (
@@ -35,6 +36,7 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(count=_count, duration=duration_text, size=size_text, segment=_segment)
+    environment.filters.update(visible=visible, visible_lines=visible_lines)
     environment.globals.update(places=PLACES, link=link)
     return environment
 

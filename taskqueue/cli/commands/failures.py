@@ -11,6 +11,7 @@ from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.times import ago, local
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.display.failures import NAMELESS, share
 from taskqueue.display.json_values import without_envelope
 from taskqueue.terminal.lines import say
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from taskqueue.protocol.replies import FailuresReply
 
 GROUPS: Final = 20
-
-NAMELESS: Final = {"error": "(no reason given)", "host": "(no host)"}
-"""What people are told instead of an empty name."""
 
 
 @click.command()
@@ -79,18 +77,13 @@ def of_failures(found: FailuresReply, by: FailuresBy) -> Table:
         such_as = (group.project, group.host) if by == "error" else (group.error,)
         cells = (
             f"{group.failures:,}",
-            _share(group.failures, found.failures),
+            share(group.failures, found.failures),
             group.name or NAMELESS.get(by, ""),
             ago(group.last_at),
             " ".join(such_as) or NAMELESS["error"],
         )
         table.add_row(*map(Text, cells))
     return table
-
-
-def _share(failures: int, of: int) -> str:
-    """Which part they are; a small one is not none."""
-    return f"{failures / of:.0%}" if failures * 100 >= of else "<1%"
 
 
 def _summary(found: FailuresReply, since: float) -> str:

@@ -43,6 +43,7 @@ class LivePage(NamedTuple):
         template: its file.
         blocks: that are live.
         parts: what else is.
+        again: asks what its stream needs, if that is less than what the page needs.
         every: seconds between two looks.
     """
 
@@ -53,6 +54,7 @@ class LivePage(NamedTuple):
     parts: Parts | None = None
     role: Role = "viewer"
     every: float = SOONEST_SECONDS
+    again: Look | None = None
 
 
 def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
@@ -70,7 +72,7 @@ def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
         view = f"{visitor.role} {_address(request)}"
 
         async def look() -> Picture:
-            context = {"visitor": visitor, **await page.look(request)}
+            context = {"visitor": visitor, **await (page.again or page.look)(request)}
             blocks = {"blocks": services.templates.blocks(page.template, context, page.blocks)}
             return {**blocks, **page.parts(services.templates, context)} if page.parts else blocks
 
