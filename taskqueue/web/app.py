@@ -16,6 +16,7 @@ from taskqueue import AsyncClient
 from taskqueue.web.access.access import Access
 from taskqueue.web.access.gate import Gate
 from taskqueue.web.access.places import Places
+from taskqueue.web.api import interface as api
 from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.meters import Meters
 from taskqueue.web.options import WebOptions
@@ -51,7 +52,7 @@ def make_app(options: WebOptions) -> Starlette:
     access = Access(options)
     files = StaticFiles(directory=Path(__file__).parent / "static")
     app = Starlette(
-        routes=[*map(to_starlette, ROUTES), Mount("/static", files)],
+        routes=[*map(to_starlette, ROUTES), api.mount(), Mount("/static", files)],
         middleware=[Middleware(Gate, access)],
         exception_handlers=HANDLERS,
         lifespan=lifespan,

@@ -373,9 +373,13 @@ class AsyncClient:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
         return (await self._exchange.ask(Why(session="", n=0, project=project, taskid=taskid), WhyReply)).sentence
 
-    async def ask(self, request: AnyRequest, kind: type[R]) -> R:
-        """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer."""
-        return await self._exchange.ask(request, kind)
+    async def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None) -> R:
+        """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer.
+
+        Args:
+            patience: seconds that it may take; None: the client's timeout.
+        """
+        return await self._exchange.ask(request, kind, patience)
 
     async def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""

@@ -303,9 +303,13 @@ class Client:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
         return self._background.run(self._client.why(project, taskid))
 
-    def ask(self, request: AnyRequest, kind: type[R]) -> R:
-        """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer."""
-        return self._background.run(self._client.ask(request, kind))
+    def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None) -> R:
+        """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer.
+
+        Args:
+            patience: seconds that it may take; None: the client's timeout.
+        """
+        return self._background.run(self._client.ask(request, kind, patience))
 
     def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""

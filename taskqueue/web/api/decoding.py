@@ -1,0 +1,181 @@
+"""Path, query and body as a request of the protocol; what is wrong with one is told with the name of its field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+from msgspec.inspect import FloatType, ListType, StrType, UnionType, VarTupleType, type_info
+from starlette.requests import Request
+
+from taskqueue.protocol.checks import check_taskids
+from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, encode
+from taskqueue.protocol.reasons import MALFORMED, reason_of
+from taskqueue.web.access.visitors import visitor_of
+from taskqueue.web.api.operation import WHOSE, Operation
+from taskqueue.web.api.problems import Problem, of_reason
+
+BODY_BYTES: Final = MAX_MESSAGE_BYTES
+"""Of the body of a request, unless it is streamed."""
+
+JSON: Final = "application/json"
+INF: Final = "inf"
+"""The number, in JSON, which lacks it."""
+
+
+class Asked(NamedTuple):
+    """A request of the protocol, and what its sender said in the query or the body."""
+
+    request: Any
+    said: Mapping[str, Any]
+
+
+class Decoding:
+    """Decodes the requests of one operation.
+
+    Attributes:
+        said: type of what the query or the body says.
+    """
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._parameters = operation.parameter_types()
+        self.said = operation.said()
+        kinds = {field.encode_name: type_info(field.type) for field in msgspec.structs.fields(self.said)}
+        self._lists = {name for name, kind in kinds.items() if _may_be(kind, ListType, VarTupleType)}
+        self._floats = {name for name, kind in kinds.items() if _may_be(kind, FloatType)}
+        self._texts = {name for name, kind in kinds.items() if _may_be(kind, StrType)}
+
+    async def asked(self, request: Request) -> Asked:
+        """What a request asks the daemon.
+
+        Raises:
+            Problem: it can't be read.
+        """
+        said = self.query(request) if self._operation.has_query else self._of_body(await body_of(request))
+        return Asked(self.made(request, said), said)
+
+    def made(self, request: Request, said: Mapping[str, Any]) -> Any:
+        """The protocol's request that says this."""
+        operation = self._operation
+        path = {name: self._parameter(request, name) for name in operation.parameters}
+        fields = {**path, **operation.fixed, **said}
+        if operation.remake is not None:
+            fields = operation.remake(fields)
+        if WHOSE in operation.asks.__struct_fields__:
+            fields[WHOSE] = visitor_of(request).actor
+        made: Any = operation.asks(session="", n=0, **fields)
+        try:
+            check_taskids(made)
+            encode(made)
+        except (*MALFORMED, OverflowError) as error:
+            raise _problem(error) from None
+        return made
+
+    def query(self, request: Request) -> dict[str, Any]:
+        """What the query says."""
+        found: dict[str, Any] = {}
+        for name, value in query_of(request):
+            if name in self._lists:
+                found.setdefault(name, []).append(value)
+            elif name in found:
+                raise Problem(400, f"{name}: is said twice", name)
+            else:
+                found[name] = value
+        return self._converted(found, strict=False)
+
+    def _of_body(self, body: bytes) -> dict[str, Any]:
+        value = decoded(body) if body else {}
+        if self._operation.whole:
+            value = {self._operation.whole: value}
+        if isinstance(value, dict):
+            value |= {name: inf for name in self._floats - self._texts if value.get(name) == INF}
+        return self._converted(value, strict=True)
+
+    def _converted(self, value: Any, *, strict: bool) -> dict[str, Any]:
+        try:
+            said = msgspec.convert(value, self.said, strict=strict)
+        except MALFORMED as error:
+            raise _problem(error, "body" if strict else "query") from None
+        return {name: getattr(said, name) for name in self.said.__struct_fields__}
+
+    def _parameter(self, request: Request, name: str) -> Any:
+        # The path is still percent-encoded here, so that a taskid may have a slash.
+        written = unquote_to_bytes(request.path_params[name])
+        try:
+            return msgspec.convert(written.decode(), self._parameters[name], strict=False)
+        except MALFORMED as error:
+            raise of_reason(reason_of(error, name)) from None
+
+
+def query_of(request: Request) -> list[tuple[str, str]]:
+    """The arguments of the query, in order."""
+    written = request.scope["query_string"].decode("ascii", "replace")
+    try:
+        return parse_qsl(written, keep_blank_values=True, errors="strict", max_num_fields=10_000)
+    except ValueError as error:
+        raise Problem(400, f"query: {_words(error)}", "query") from None
+
+
+async def body_of(request: Request) -> bytes:
+    """The body, which is JSON.
+
+    Raises:
+        Problem: it is of another type, or too long.
+    """
+    check_type(request, JSON)
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES:
+            raise Problem(413, f"body: at most {BODY_BYTES} bytes are taken", "body", "too-large")
+    return bytes(body)
+
+
+def type_of(request: Request) -> str:
+    """Media type of the body, without parameters; empty: not said."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def check_type(request: Request, *types: str) -> None:
+    """See that a body, if there is one, is of one of these types.
+
+    Raises:
+        Problem: it is not.
+    """
+    found = type_of(request)
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    if found not in types and (found or has_body):
+        raise Problem(415, f"Content-Type: expected {' or '.join(types)}, not {found!r}", "Content-Type")
+
+
+def decoded(body: bytes | str) -> Any:
+    """The value that JSON has.
+
+    Raises:
+        Problem: it is none.
+    """
+    try:
+        return msgspec.json.decode(body)
+    except MALFORMED as error:
+        raise _problem(error) from None
+
+
+def _problem(error: Exception, whole: str = "body") -> Problem:
+    if isinstance(error, OverflowError):
+        return Problem(400, "body: a number has more than 64 bits", "body", "malformed")
+    reason = reason_of(error)
+    return of_reason(f"{whole}{reason.removeprefix('message')}" if reason.startswith("message: ") else reason)
+
+
+def _words(error: ValueError) -> str:
+    return "is no UTF-8" if isinstance(error, UnicodeDecodeError) else "has too many arguments"
+
+
+def _may_be(kind: Any, *wanted: type) -> bool:
+    if isinstance(kind, UnionType):
+        return any(_may_be(each, *wanted) for each in kind.types)
+    return isinstance(kind, wanted)

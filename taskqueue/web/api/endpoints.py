@@ -1,0 +1,146 @@
+"""What answers each operation: decode, ask the daemon, encode; and what answers each address.
+
+request ──► may he? ──► Decoding ──► daemon ──► JSON, and the address of the next page
+              └──────────┴────────────┴──────► problem+json
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Iterable
+from typing import Any, Final, TypeVar
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from taskqueue.errors import TaskQueueError
+from taskqueue.web.access.visitors import demand
+from taskqueue.web.api.decoding import JSON, Decoding
+from taskqueue.web.api.json_replies import json_of
+from taskqueue.web.api.operation import Endpoint, Operation
+from taskqueue.web.api.paging import address, link
+from taskqueue.web.api.problems import Problem, problem_of
+from taskqueue.web.services import services_of
+
+T = TypeVar("T")
+
+WAITED: Final = "seconds"
+"""Field of a request that the daemon answers when something has happened, or after so many seconds."""
+
+
+def answered_by_daemon(operation: Operation) -> Endpoint:
+    """The endpoint of an operation that is one request to the daemon and its reply."""
+    decoding = Decoding(operation)
+
+    async def answer(request: Request) -> Response:
+        asked = await decoding.asked(request)
+        services = services_of(request)
+        waits = getattr(asked.request, WAITED, None) or 0.0
+        asking = services.client.ask(asked.request, operation.answers, waits + services.options.timeout)
+        reply = await while_there(request, asking)
+        body = json_of(reply)
+        headers = {}
+        if operation.further is not None:
+            changed = operation.further(reply, asked.said)
+            body["next"] = None if changed is None else address(request, changed)
+            if body["next"]:
+                headers["Link"] = link(body["next"])
+        return in_json(body, headers=headers)
+
+    return answer
+
+
+def in_json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A response of JSON, which nobody keeps."""
+    content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
+    return Response(content, status, {"Cache-Control": "no-store"} | (headers or {}), JSON)
+
+
+async def while_there(request: Request, answering: Awaitable[T]) -> T:
+    """The result, as long as somebody waits for it.
+
+    Raises:
+        ClientDisconnect: he has gone.
+    """
+    asking = asyncio.ensure_future(answering)
+    leaving = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            return asking.result()
+        raise ClientDisconnect
+    finally:
+        asking.cancel()
+        leaving.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class Address:
+    """All operations at one path."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._operations = {each.method: each for each in operations}
+        self._endpoints: dict[str, Endpoint] = {
+            method: each.endpoint or answered_by_daemon(each) for method, each in self._operations.items()
+        }
+
+    @property
+    def methods(self) -> list[str]:
+        """That it knows."""
+        heads = ["HEAD"] if "GET" in self._operations else []
+        return [*self._operations, *heads, "OPTIONS"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request = Request(scope, receive, send)
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        except (Problem, TaskQueueError, HTTPException) as error:
+            if (problem := problem_of(error)) is None:
+                raise
+            response = problem.response()
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        if method == "OPTIONS":
+            return Response(status_code=204, headers={"Allow": ", ".join(self.methods)})
+        if method not in self._operations:
+            raise Problem(405, f"{request.method} is not for this address", Allow=", ".join(self.methods))
+        demand(request, self._operations[method].role)
+        return await self._endpoints[method](request)
+
+
+class AddressRoute(Route):
+    """The route to an address, which says itself what is not for it."""
+
+    def __init__(self, path: str, found: Address) -> None:
+        super().__init__(path, found, name=path)
+        # What another address at the same path knows, such as one that has a name there, is left to that.
+        self.methods = set(found.methods)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, whatever the method."""
+        await self.app(scope, receive, send)
+
+
+def routes_of(operations: Iterable[Operation]) -> list[Route]:
+    """A route for each path, in the order of the operations."""
+    by_path: dict[str, list[Operation]] = {}
+    for each in operations:
+        by_path.setdefault(each.path, []).append(each)
+    routes: list[Route] = []
+    for path, there in by_path.items():
+        found = Address(there)
+        routes.append(AddressRoute(path, found))
+    return routes

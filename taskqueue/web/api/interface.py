@@ -1,0 +1,39 @@
+"""The application at ``/api/v1``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.routing import Mount, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from taskqueue.web.api.endpoints import routes_of
+from taskqueue.web.api.operations import OPERATIONS
+from taskqueue.web.api.problems import Problem
+
+PLACE: Final = "/api/v1"
+
+
+class EncodedPaths:
+    """Shows the application within the path as it was sent: a slash in a taskid, ``%2F``, separates nothing."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through."""
+        raw = scope.get("raw_path") or scope["path"].encode()
+        path = raw.decode("latin-1").partition("?")[0]
+        await self._app({**scope, "path": path}, receive, send)
+
+
+async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    """Say that there is no such address."""
+    problem = Problem(404, f"nothing is at this address; {PLACE}/openapi.json lists what there is")
+    await problem.response()(scope, receive, send)
+
+
+def mount() -> Mount:
+    """The interface, where it belongs."""
+    router = Router(routes_of(OPERATIONS), redirect_slashes=False, default=nothing_here)
+    return Mount(PLACE, EncodedPaths(router))

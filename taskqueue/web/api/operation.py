@@ -1,0 +1,123 @@
+"""A row for each operation of the HTTP interface, and the types by which its path, query and body are decoded.
+
+    GET /projects/{project}/tasks?state=failed ──► TaskList ──daemon──► TaskListReply ──► JSON
+
+Each field of the protocol's request comes from one place only: from the path if its name stands there, else from what
+the row fixes, else from the query (of a method that has no body) or the body. ``v``, ``session``, ``n`` and ``actor``
+are the web process's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from taskqueue.protocol.requests import Change
+from taskqueue.web.roles import Role
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+WITH_QUERY: Final = ("GET", "DELETE")
+"""Methods whose arguments stand in the query."""
+
+WHOSE: Final = "actor"
+"""The field of a change that says who asks."""
+
+OWN: Final = frozenset(Change.__struct_fields__)
+"""Fields of a request that are not its sender's."""
+
+Further = Callable[[Any, Mapping[str, Any]], Mapping[str, Any] | None]
+"""Of a reply, and of what was asked: the query's arguments that ask for the page after it; None: there is none."""
+
+Remake = Callable[[dict[str, Any]], dict[str, Any]]
+"""Makes of the decoded arguments the fields of the protocol's request."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+
+NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class Operation(NamedTuple):
+    """An operation.
+
+    Attributes:
+        path: below ``/api/v1``, with parameters.
+        role: the least that a visitor must have.
+        asks: type of the protocol's request.
+        answers: type of its reply.
+        summary: one line.
+        fixed: fields of the request that the operation says by itself.
+        whole: the field that the body is, whole; empty: the body has a key for each field.
+        arguments: type of what is said in the query or the body, and
+        remake: what makes fields of the request of it; None: they are the fields of the request themselves.
+        further: see ``Further``; None: there are no pages.
+        endpoint: answers instead of the daemon's request and reply alone; None: those do.
+        takes, gives: media types of the body and of the reply, beside JSON.
+    """
+
+    method: Method
+    path: str
+    role: Role
+    asks: type[Struct]
+    answers: type[Any]
+    summary: str
+    fixed: Mapping[str, Any] = NOTHING
+    whole: str = ""
+    arguments: type[Struct] | None = None
+    remake: Remake | None = None
+    further: Further | None = None
+    endpoint: Endpoint | None = None
+    takes: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Names it, in words of its method and path: ``get-projects-tasks``."""
+        return "-".join([self.method.lower(), *re.findall(r"[\w.]+", self.path)]).replace(".", "-")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names in the path."""
+        return tuple(_PARAMETER.findall(self.path))
+
+    @property
+    def has_query(self) -> bool:
+        """Its arguments stand in the query."""
+        return self.method in WITH_QUERY
+
+    def parameter_types(self) -> dict[str, Any]:
+        """Types of the names in the path."""
+        types = {field.name: field.type for field in msgspec.structs.fields(self.asks)}
+        if self.arguments is not None:
+            types |= {field.name: field.type for field in msgspec.structs.fields(self.arguments)}
+        return {name: types[name] for name in self.parameters}
+
+    def said(self) -> type[Struct]:
+        """Type of what the query or the body says."""
+        own = {*OWN, *self.parameters, *self.fixed}
+        fields = [
+            _defined(field) for field in msgspec.structs.fields(self.arguments or self.asks) if field.name not in own
+        ]
+        return msgspec.defstruct(
+            f"{''.join(part.title() for part in self.name.split('-'))}Arguments",
+            sorted(fields, key=len),
+            forbid_unknown_fields=True,
+            kw_only=True,
+        )
+
+
+def _defined(field: msgspec.structs.FieldInfo) -> Any:
+    """A field as ``defstruct`` takes it."""
+    if field.default is not NODEFAULT:
+        return field.name, field.type, field.default
+    if field.default_factory is not NODEFAULT:
+        return field.name, field.type, msgspec.field(default_factory=field.default_factory)
+    return field.name, field.type

@@ -1,0 +1,110 @@
+"""What is wrong with a request, as problem+json (RFC 9457), with the field that it is about."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from taskqueue.errors import Closed, MessageTooLarge, Rejected, RequestRejected, RequestTimeout, TaskQueueError
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+RETRY_SECONDS: Final = 2
+"""Told to whoever asks while the daemon is away, or can't."""
+
+STATUS_OF_CODE: Final = {
+    "full": 429,
+    "too-large": 413,
+    "too-old": 422,
+    "too-far": 422,
+    "unavailable": 503,
+    "version": 502,
+}
+"""HTTP status by the code with which the daemon refuses; ``unknown-…`` is 404, any other 400."""
+
+_FIELD: Final = re.compile(r"([A-Za-z_][\w.\[\]\-]*): ")
+"""What a reason begins with that names a field."""
+
+_KEY: Final = re.compile(r"(?:missing required|unknown) field (\S+)")
+"""A field of that one, or of the whole."""
+
+_SETTING: Final = re.compile(r"([\w.\-]+) ")
+
+WHOLES: Final = ("body", "query")
+
+
+class Problem(Exception):
+    """A request that can't be answered as it is.
+
+    Attributes:
+        status: of HTTP.
+        detail: one line for people.
+        field: that it is about; empty: the request as a whole.
+        code: the daemon's, or that of this interface, for programs.
+        headers: of the response.
+    """
+
+    def __init__(self, status: int, detail: str, field: str = "", code: str = "", **headers: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.field = field
+        self.code = code or HTTPStatus(status).phrase.lower().replace(" ", "-")
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    def members(self) -> dict[str, Any]:
+        """As JSON has it."""
+        said = {
+            "type": "about:blank",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+        }
+        return said | ({"field": self.field} if self.field else {})
+
+    def response(self) -> Response:
+        """The response that says it."""
+        return JSONResponse(self.members(), self.status, self.headers, MEDIA_TYPE)
+
+
+def of_reason(reason: str, status: int = 400, code: str = "malformed") -> Problem:
+    """A reason as the protocol words it: ``field: what is wrong``."""
+    return Problem(status, reason, _field(reason, code), code)
+
+
+def _field(reason: str, code: str) -> str:
+    named = _FIELD.match(reason) or (_SETTING.match(reason) if code == "setting" else None)
+    field = named[1] if named else ""
+    key = _KEY.search(reason)
+    if key is None:
+        return field
+    return key[1] if field in ("", *WHOLES) else f"{field}.{key[1]}"
+
+
+def problem_of(error: Exception) -> Problem | None:
+    """What an error says to whoever asked; None: it is a bug."""
+    match error:
+        case Problem():
+            return error
+        case RequestRejected(code=code):
+            status = 404 if code.startswith("unknown-") else STATUS_OF_CODE.get(code, 400)
+            problem = of_reason(error.reason, status, code)
+            if status in (429, 503):
+                problem.headers["Retry-After"] = str(RETRY_SECONDS)
+            return problem
+        case Rejected():
+            return of_reason(error.reason, 413 if error.code == "too-large" else 400, error.code)
+        case MessageTooLarge():
+            return Problem(413, str(error), code="too-large")
+        case RequestTimeout() | Closed():
+            return Problem(503, str(error), code="unavailable", Retry_After=str(RETRY_SECONDS))
+        case TaskQueueError():
+            return Problem(502, str(error), code="unavailable")
+        case HTTPException():
+            return Problem(error.status_code, error.detail, **dict(error.headers or {}))
+    return None

@@ -1,0 +1,35 @@
+"""Operations that tell how the daemon is, and what has happened."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.protocol.replies import (
+    FailuresReply,
+    HistoryReply,
+    LogReply,
+    StatsReply,
+    StatusReply,
+    VerifyReply,
+)
+from taskqueue.protocol.requests import Failures, Log, Stats, StatsHistory, Status, Verify
+from taskqueue.web.api import paging
+from taskqueue.web.api.operation import Operation
+
+OPERATIONS: Final = (
+    Operation(
+        "GET", "/status", "viewer", Status, StatusReply, "How the daemon is, with a page of projects",
+        further=paging.of_projects,
+    ),
+    Operation(
+        "GET", "/stats", "viewer", Stats, StatsReply, "What happened over 5 minutes, 1 hour, 1 day and all, in pages",
+        further=paging.of_stats,
+    ),
+    Operation(
+        "GET", "/history", "viewer", StatsHistory, HistoryReply, "What happened in each minute or hour, in pages",
+        further=paging.of_points,
+    ),
+    Operation("GET", "/failures", "viewer", Failures, FailuresReply, "What failed, by what failures have in common"),
+    Operation("GET", "/log", "viewer", Log, LogReply, "Who changed what, in pages", further=paging.of_changes),
+    Operation("GET", "/verify", "viewer", Verify, VerifyReply, "What is wrong with the scheduler's invariants"),
+)  # fmt: skip

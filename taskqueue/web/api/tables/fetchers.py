@@ -1,0 +1,25 @@
+"""Operations on fetchers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.protocol.replies import FetcherReply, FetchersReply
+from taskqueue.protocol.requests import FetcherDo, Fetchers, FetcherShow
+from taskqueue.web.api import paging
+from taskqueue.web.api.operation import Operation
+
+OPERATIONS: Final = (
+    Operation(
+        "GET", "/fetchers", "viewer", Fetchers, FetchersReply, "Who fetches, in pages", further=paging.of_fetchers
+    ),
+    Operation("GET", "/fetchers/{fetcher}", "viewer", FetcherShow, FetcherReply, "All fetchers of a name"),
+    Operation(
+        "POST", "/fetchers/{fetcher}/drain", "admin", FetcherDo, FetcherReply,
+        "Give fetchers of a name no new tasks", {"action": "drain"},
+    ),
+    Operation(
+        "POST", "/fetchers/{fetcher}/resume", "admin", FetcherDo, FetcherReply,
+        "Give fetchers of a name tasks again", {"action": "resume"},
+    ),
+)  # fmt: skip

@@ -1,0 +1,158 @@
+"""Operations on projects, on groups of them, and on their cron jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, get_args
+
+from msgspec import Meta, Struct
+
+from taskqueue.core.settings.description import described
+from taskqueue.core.settings.settings import Settings
+from taskqueue.protocol.fields import GroupName, ProjectName, Setting
+from taskqueue.protocol.replies import OperationReply, ProjectReply, StatusReply, WaitReply, WhyReply
+from taskqueue.protocol.requests import (
+    Action,
+    Bulk,
+    GroupDo,
+    ProjectDo,
+    ProjectHold,
+    ProjectSet,
+    ProjectShow,
+    ProjectUnset,
+    ProjectWait,
+    Status,
+    TaskFilter,
+    Why,
+)
+from taskqueue.web.api import paging
+from taskqueue.web.api.operation import Operation
+from taskqueue.web.roles import Role
+
+WHAT: Final[dict[Action, str]] = {
+    "pause": "Hand out no more tasks until it is resumed",
+    "resume": "Hand out tasks again",
+    "stop": "Hand out nothing until it is started; its pauses are forgotten",
+    "start": "Start it; an unknown one is made",
+    "clear": "Drop its live tasks",
+    "reset": "Forget all that is known of its tasks",
+    "delete": "Delete the project, with all that it has",
+}
+LOSSES: Final = ("clear", "reset", "delete")
+"""Actions that can't be taken back."""
+
+Named = Annotated[GroupName, Meta(min_length=1)]
+JobName = Annotated[str, Meta(min_length=1, max_length=64)]
+NUMBERS: Final = frozenset(name for name, each in described(Settings).items() if each.form in ("number", "duration"))
+"""Settings that may be infinite."""
+
+
+class Job(Struct, forbid_unknown_fields=True):
+    """A cron job of a project, as its setting ``cron`` has it."""
+
+    project: ProjectName
+    job: JobName
+    setting: dict[str, Setting]
+
+
+class JobRef(Struct, forbid_unknown_fields=True):
+    """Names a cron job."""
+
+    project: ProjectName
+    job: JobName
+
+
+class GroupRef(Struct, forbid_unknown_fields=True):
+    """Names a group."""
+
+    group: Named
+
+
+def with_numbers(fields: dict[str, Any]) -> dict[str, Any]:
+    """What JSON can't say of settings: "inf" is the number where one is meant."""
+    settings: dict[str, Any] = fields["settings"]
+    said = {name: float("inf") if value == "inf" and name in NUMBERS else value for name, value in settings.items()}
+    return fields | {"settings": said}
+
+
+def as_settings(fields: dict[str, Any]) -> dict[str, Any]:
+    """A job as the setting that makes it."""
+    return {"project": fields["project"], "settings": {"cron": {fields["job"]: fields["setting"]}}}
+
+
+def as_keys(fields: dict[str, Any]) -> dict[str, Any]:
+    """A job as the key of the setting that is forgotten."""
+    return {"project": fields["project"], "keys": [f"cron.{fields['job']}"]}
+
+
+def _role(action: Action) -> Role:
+    return "admin" if action in LOSSES else "operator"
+
+
+ACTIONS: Final = tuple(
+    Operation(
+        "POST",
+        f"/projects/{{project}}/actions/{action}",
+        _role(action),
+        ProjectDo,
+        ProjectReply,
+        WHAT[action],
+        {"action": action},
+    )
+    for action in get_args(Action)
+)
+
+GROUP_ACTIONS: Final = tuple(
+    Operation(
+        "POST",
+        f"/groups/{{group}}/actions/{action}",
+        _role(action),
+        GroupDo,
+        OperationReply,
+        f"{WHAT[action]}: each project of a group",
+        {"action": action},
+        arguments=GroupRef,
+    )
+    for action in get_args(Action)
+)
+
+OPERATIONS: Final = (
+    Operation(
+        "GET", "/projects", "viewer", Status, StatusReply, "Projects, in pages", {"fetchers": 0},
+        further=paging.of_projects,
+    ),
+    Operation("GET", "/projects/{project}", "viewer", ProjectShow, ProjectReply, "A project, its settings included"),
+    Operation(
+        "PATCH", "/projects/{project}/settings", "admin", ProjectSet, ProjectReply,
+        "Change settings, now and across restarts; the body is what changes", whole="settings", remake=with_numbers,
+    ),
+    Operation(
+        "DELETE", "/projects/{project}/settings", "admin", ProjectUnset, ProjectReply,
+        "Forget what was said of settings; no keys: of all",
+    ),
+    *ACTIONS,
+    Operation(
+        "POST", "/projects/{project}/actions/run", "operator", Bulk, OperationReply,
+        "Run what is delayed now", {"action": "reschedule", "filter": TaskFilter(states=["delayed"]), "exetime": 0.0,
+        "priority": 0, "group": "", "delay": None},
+    ),
+    *GROUP_ACTIONS,
+    Operation(
+        "GET", "/projects/{project}/why", "viewer", Why, WhyReply, "Why nothing of it is handed out", {"taskid": None}
+    ),
+    Operation(
+        "GET", "/projects/{project}/wait", "viewer", ProjectWait, WaitReply,
+        "Wait until it has finished, for up to so many seconds",
+    ),
+    Operation(
+        "POST", "/projects/{project}/hold", "operator", ProjectHold, ProjectReply,
+        "Don't take it as finished for so many seconds; 0 lets go",
+    ),
+    Operation(
+        "PUT", "/projects/{project}/cron/{job}", "admin", ProjectSet, ProjectReply, "Make or replace a cron job",
+        whole="setting", arguments=Job, remake=as_settings,
+    ),
+    Operation(
+        "DELETE", "/projects/{project}/cron/{job}", "admin", ProjectUnset, ProjectReply,
+        "Forget a cron job that was set", arguments=JobRef, remake=as_keys,
+    ),
+)  # fmt: skip

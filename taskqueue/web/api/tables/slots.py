@@ -1,0 +1,18 @@
+"""Operations on slots."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.protocol.replies import SlotListReply, SlotReply
+from taskqueue.protocol.requests import SlotList, SlotSet, SlotShow
+from taskqueue.web.api.operation import Operation
+
+OPERATIONS: Final = (
+    Operation("GET", "/projects/{project}/slots", "viewer", SlotList, SlotListReply, "The first slots in an order"),
+    Operation("GET", "/projects/{project}/slots/{slot}", "viewer", SlotShow, SlotReply, "All about a slot"),
+    Operation(
+        "PATCH", "/projects/{project}/slots/{slot}", "admin", SlotSet, SlotReply,
+        "Say how a slot goes, now and across restarts",
+    ),
+)  # fmt: skip

@@ -1,0 +1,86 @@
+"""Operations on tasks, on all that a filter names, and on what these do (operations of the daemon)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from taskqueue.protocol.fields import ProjectName, TaskId
+from taskqueue.protocol.replies import (
+    OperationReply,
+    OperationsReply,
+    TaskListReply,
+    TaskParentsReply,
+    TaskReply,
+    TasksReply,
+    WhyReply,
+)
+from taskqueue.protocol.requests import (
+    Bulk,
+    OperationCancel,
+    OperationList,
+    OperationShow,
+    Rerun,
+    TaskCancel,
+    TaskList,
+    TaskParents,
+    TaskRetry,
+    TaskShow,
+    Why,
+)
+from taskqueue.web.api import paging
+from taskqueue.web.api.operation import Operation
+
+
+class TaskRef(Struct, forbid_unknown_fields=True):
+    """Names a task."""
+
+    project: ProjectName
+    taskid: TaskId
+
+
+def as_list(fields: dict[str, Any]) -> dict[str, Any]:
+    """One task where several may be named."""
+    return {"project": fields["project"], "taskids": [fields["taskid"]]}
+
+
+OPERATIONS: Final = (
+    Operation(
+        "GET", "/projects/{project}/tasks", "viewer", TaskList, TaskListReply, "Tasks in one state, in pages",
+        further=paging.of_tasks,
+    ),
+    Operation("POST", "/projects/{project}/tasks/retry", "operator", TaskRetry, TasksReply, "Run tasks now"),
+    Operation("POST", "/projects/{project}/tasks/cancel", "operator", TaskCancel, TasksReply, "End tasks"),
+    Operation("GET", "/projects/{project}/tasks/{taskid}", "viewer", TaskShow, TaskReply, "All about a task"),
+    Operation(
+        "GET", "/projects/{project}/tasks/{taskid}/parents", "viewer", TaskParents, TaskParentsReply,
+        "What a task waits for, in pages", further=paging.of_parents,
+    ),
+    Operation(
+        "GET", "/projects/{project}/tasks/{taskid}/why", "viewer", Why, WhyReply, "Why a task is not handed out",
+        arguments=TaskRef,
+    ),
+    Operation(
+        "POST", "/projects/{project}/tasks/{taskid}/retry", "operator", TaskRetry, TasksReply, "Run a task now",
+        arguments=TaskRef, remake=as_list,
+    ),
+    Operation(
+        "POST", "/projects/{project}/tasks/{taskid}/cancel", "operator", TaskCancel, TasksReply, "End a task",
+        arguments=TaskRef, remake=as_list,
+    ),
+    Operation(
+        "POST", "/projects/{project}/tasks/{taskid}/rerun", "operator", Rerun, OperationReply,
+        "Run a task again, and others with it",
+    ),
+    Operation(
+        "POST", "/bulk", "operator", Bulk, OperationReply,
+        "Do something with all tasks that a filter names, of a project or a group",
+    ),
+    Operation("GET", "/operations", "viewer", OperationList, OperationsReply, "All operations that are remembered"),
+    Operation(
+        "GET", "/operations/{id}", "viewer", OperationShow, OperationReply,
+        "How far an operation is; waits for its end for up to so many seconds",
+    ),
+    Operation("POST", "/operations/{id}/cancel", "operator", OperationCancel, OperationReply, "End an operation"),
+)  # fmt: skip

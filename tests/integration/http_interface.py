@@ -1,0 +1,58 @@
+"""A real web process beside a real daemon, asked over a socket."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon
+
+
+class Web:
+    """A web process.
+
+    Attributes:
+        address: where it listens.
+        api: asks its HTTP interface, by paths below /api/v1.
+    """
+
+    def __init__(self, daemon_url: str, environment: Mapping[str, str] | None = None) -> None:
+        command = [sys.executable, "-m", "taskqueue", "web", "--url", daemon_url, "--bind", "127.0.0.1:0"]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}
+        )
+        assert self.process.stderr is not None
+        self.address = self.process.stderr.readline().split()[0].rstrip("/")
+        self.api = httpx.Client(base_url=f"{self.address}/api/v1", timeout=WAIT_SECONDS)
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        """Ask; a body is sent as JSON."""
+        return self.api.request(method, path, json=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+    def got(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
+        """What it answers, if it answers with this status."""
+        answer = self.ask(method, path, body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.api.close()
+        self.process.kill()
+        self.process.communicate()
+
+
+@contextmanager
+def web_of(daemon: Daemon) -> Iterator[Web]:
+    """A web process of this daemon."""
+    web = Web(daemon.url)
+    try:
+        yield web
+    finally:
+        web.kill()

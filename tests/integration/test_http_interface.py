@@ -1,0 +1,192 @@
+"""The HTTP interface of a real web process: everything that can be asked or changed, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from taskqueue import Client
+from taskqueue.display.json_values import as_plain
+from taskqueue.web.app import make_app
+from taskqueue.web.options import WebOptions
+from tests.integration.conftest import Daemon
+from tests.integration.http_interface import Web, web_of
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    it = Daemon(tmp_path_factory.mktemp("daemon")).start()
+    try:
+        yield it
+    finally:
+        it.stop()
+
+
+@pytest.fixture(scope="module")
+def client(daemon: Daemon) -> Iterator[Client]:
+    with Client(daemon.url, name="anna@web1") as it:
+        it.push("news", "http://news/a", taskid="a/b?c", save={"page": 1, "bytes": b"\xff"})
+        it.push("news", "http://news/b", priority=3)
+        it.push("news", "http://news/later", delay="1d")
+        it.push("shop", "http://shop/")
+        yield it
+
+
+@pytest.fixture(scope="module")
+def web(daemon: Daemon, client: Client) -> Iterator[Web]:
+    with web_of(daemon) as it:
+        yield it
+
+
+def refused(web: Web, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str, str]:
+    """Status, code and field of a refusal."""
+    answer = web.ask(method, path, body, **headers)
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    problem = answer.json()
+    assert problem["status"] == answer.status_code
+    return answer.status_code, problem["code"], problem.get("field", "")
+
+
+def test_a_project_is_told_with_every_field_of_the_daemons_view(web: Web, client: Client) -> None:
+    told = web.got("GET", "/projects/shop")["project"]
+
+    assert told.keys() == as_plain(client.projects.show("shop")).keys()
+    assert (told["name"], told["counts"]["ready"], told["settings"]["rate"]) == ("shop", 1, "inf")
+
+
+def test_pages_are_followed_by_their_next_address_alone(web: Web) -> None:
+    answer = web.ask("GET", "/projects?limit=1")
+    following = answer.json()["next"]
+    second = web.api.get(f"{web.address}{following}").json()
+
+    assert [project["name"] for project in answer.json()["projects"]] == ["news"]
+    assert answer.headers["link"] == f'<{following}>; rel="next"'
+    assert ([project["name"] for project in second["projects"]], second["next"]) == (["shop"], None)
+
+
+def test_a_taskid_may_have_a_slash_and_a_body_bytes(web: Web) -> None:
+    task = web.got("GET", "/projects/news/tasks/a%2Fb%3Fc")
+
+    assert (task["taskid"], task["state"]) == ("a/b?c", "ready")
+    assert task["body"].keys() == {"$msgpack"}
+
+
+def test_a_task_named_as_an_address_is_found(web: Web, client: Client) -> None:
+    client.push("named", "http://named/", taskid="retry")
+
+    assert web.got("GET", "/projects/named/tasks/retry")["url"] == "http://named/"
+
+
+def test_settings_are_changed_and_forgotten_and_the_log_says_by_whom(web: Web) -> None:
+    changed = web.got("PATCH", "/projects/set/settings", {"rate": 5, "burst": 10, "max_processing": "inf"})["project"]
+    forgotten = web.got("DELETE", "/projects/set/settings?keys=rate&keys=max_processing")["project"]
+
+    assert (changed["overrides"]["rate"], changed["overrides"]["max_processing"]) == (5, "inf")
+    assert forgotten["overrides"] == {"burst": 10}
+    entry = web.got("GET", "/log?project=set&limit=1")["entries"][0]
+    assert entry["actor"].startswith("web@") or " via " in entry["actor"]
+    assert isinstance(entry["number"], str)
+
+
+def test_a_cron_job_is_made_and_forgotten(web: Web) -> None:
+    made = web.got("PUT", "/projects/set/cron/daily", {"cron": "0 3 * * *", "zone": "Europe/Berlin"})["project"]
+    gone = web.got("DELETE", "/projects/set/cron/daily")["project"]
+
+    assert [job["job"] for job in made["cron"]] == ["daily"]
+    assert gone["cron"] == []
+
+
+def test_a_project_is_paused_resumed_and_what_is_delayed_runs_now(web: Web) -> None:
+    web.got("POST", "/projects/news/actions/pause")
+    paused = web.got("GET", "/projects/news")["project"]
+    web.got("POST", "/projects/news/actions/resume")
+    operation = web.got("POST", "/projects/news/actions/run")["operation"]
+    ended = web.got("GET", f"/operations/{operation['id']}?seconds=10")["operation"]
+
+    assert paused["state"] == "paused"
+    assert (ended["action"], ended["matched"]) == ("reschedule", 1)
+    assert web.got("GET", "/projects/news/tasks?state=delayed")["tasks"] == []
+
+
+def test_operations_are_started_on_what_a_filter_names(web: Web) -> None:
+    wanted = {"action": "reprioritise", "project": "shop", "priority": 7, "filter": {"url": "http://shop/*"}}
+    operation = web.got("POST", "/bulk", wanted)["operation"]
+
+    assert web.got("GET", f"/operations/{operation['id']}?seconds=10")["operation"]["matched"] == 1
+    assert web.got("GET", "/projects/shop/tasks?state=ready")["tasks"][0]["priority"] == 7
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code", "field"),
+    [
+        ("GET", "/projects/none", None, 404, "unknown-project", "project"),
+        ("GET", "/projects/a%2Fb", None, 400, "malformed", "project"),
+        ("GET", "/projects/news/tasks", None, 400, "malformed", "state"),
+        ("GET", "/projects/news/tasks?state=odd", None, 400, "malformed", "state"),
+        ("GET", "/projects/news/tasks?state=ready&more=1", None, 400, "malformed", "more"),
+        ("GET", "/projects?limit=1000", None, 400, "malformed", "limit"),
+        ("GET", "/projects?limit=1&limit=2", None, 400, "bad-request", "limit"),
+        ("GET", "/projects?session=x", None, 400, "malformed", "session"),
+        ("GET", "/operations/x", None, 400, "malformed", "id"),
+        ("GET", "/projects/news/tasks/%FF", None, 400, "malformed", "taskid"),
+        ("GET", f"/projects/news/tasks/{'%C3%A4' * 100}", None, 400, "malformed", "taskid"),
+        ("PATCH", "/projects/news/settings", {"rate": "fast"}, 400, "setting", "rate"),
+        ("PATCH", "/projects/news/settings", [1], 400, "malformed", "settings"),
+        ("POST", "/projects/news/tasks/retry", {}, 400, "malformed", "taskids"),
+        ("POST", "/projects/news/tasks/retry", {"taskids": [1]}, 400, "malformed", "taskids[0]"),
+        ("POST", "/projects/news/tasks/retry", [], 400, "malformed", "body"),
+        ("POST", "/bulk", {"action": "retry", "filter": {"state": "failed"}}, 400, "malformed", "filter.state"),
+        ("POST", "/nowhere", {}, 404, "not-found", ""),
+        ("DELETE", "/projects", None, 405, "method-not-allowed", ""),
+    ],
+)
+def test_a_refusal_names_the_field(
+    web: Web, method: str, path: str, body: Any, status: int, code: str, field: str
+) -> None:
+    assert refused(web, method, path, body) == (status, code, field)
+
+
+def test_a_body_of_another_type_is_refused(web: Web) -> None:
+    answer = web.api.post("/bulk", content=b"<x/>", headers={"Content-Type": "application/xml"})
+
+    assert (answer.status_code, answer.headers["content-type"]) == (415, "application/problem+json")
+
+
+def test_a_body_that_is_too_long_is_refused(web: Web) -> None:
+    assert refused(web, "POST", "/bulk", {"action": "x" * (9 << 20)}) == (413, "too-large", "body")
+
+
+def test_an_address_says_which_methods_it_knows(web: Web) -> None:
+    asked = web.ask("OPTIONS", "/projects/news/settings")
+    head = web.ask("HEAD", "/projects/news")
+
+    assert (asked.status_code, asked.headers["allow"]) == (204, "PATCH, DELETE, OPTIONS")
+    assert (head.status_code, head.content) == (200, b"")
+    assert web.ask("PUT", "/projects/news/settings", {}).headers["allow"] == "PATCH, DELETE, OPTIONS"
+
+
+def test_who_waits_is_answered_when_it_has_happened(web: Web, client: Client) -> None:
+    client.projects.start("quiet")
+
+    assert web.got("GET", "/projects/quiet/wait?seconds=30") == {"finished": True, "unfinished": 0, "times": 0}
+
+
+def test_while_the_daemon_is_away_it_is_said_when_to_try_again() -> None:
+    app = make_app(WebOptions("tcp://127.0.0.1:9", timeout=0.1))
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7401") as browser,
+        ):
+            return await browser.get("/api/v1/status")
+
+    answer = asyncio.run(ask())
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    assert answer.json()["code"] == "unavailable"
