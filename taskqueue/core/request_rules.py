@@ -7,6 +7,7 @@ from typing import Final
 
 from taskqueue.core.admin import (
     change_log,
+    daemon_figures,
     draining,
     failure_counts,
     flow_requests,
@@ -26,7 +27,8 @@ from taskqueue.protocol.requests import AnyRequest
 
 _MODULES: Final = (
     push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_parents, task_list, why,
-    operations, failure_counts, flow_requests, slot_lists, slot_requests, change_log, draining, invariants,
+    operations, failure_counts, flow_requests, slot_lists, slot_requests, change_log, draining, daemon_figures,
+    invariants,
 )  # fmt: skip
 
 ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)

@@ -12,6 +12,8 @@ from functools import partial
 from math import inf
 from typing import Final, Literal, get_args
 
+from taskqueue.core.parts.duration_bins import upper_seconds
+from taskqueue.core.parts.histogram import LATENESS_SECONDS, Histogram
 from taskqueue.core.parts.history import History
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.parts.timer_heap import TimerHeap
@@ -88,6 +90,8 @@ class State:
         shared: buckets that several projects share, by name.
         next_log: number of the next entry of the log.
         history: what happened lately, to be written by the minute.
+        attempt_seconds: how long attempts took that ended in this epoch, by the bins of ``duration_bins``.
+        lateness_seconds: how late, on the wall clock, delayed tasks became ready and cron jobs ran in this epoch.
         failures: which failed attempts the store has.
         failure_counts: requests for them that are under way, by session and number, in the order of their turns.
         slot_scans: requests for all slots of a project that are under way, likewise.
@@ -112,6 +116,8 @@ class State:
         self.grand_totals = GrandTotals()
         self.next_log = loaded.next_log
         self.history = History(loaded.history)
+        self.attempt_seconds = Histogram(upper_seconds())
+        self.lateness_seconds = Histogram(LATENESS_SECONDS)
         self.sessions: OrderedDict[str, Session] = OrderedDict()
         self.boot_timers: TimerHeap[BootKey] = TimerHeap(partial(due_at, self))
         self.wall_timers: TimerHeap[WallKey] = TimerHeap(partial(due_at, self))

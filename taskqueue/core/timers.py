@@ -22,7 +22,7 @@ from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.rules import completion, fetchers, flows, lease_end, slots, statistics
 from taskqueue.core.rules.eligibility import offer
 from taskqueue.core.state import BootKey, State, WallKey
-from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.tasks.task import PROCESSING, key_time
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 
@@ -103,6 +103,7 @@ def _promote(turn: TurnState, project: Project, budget: int) -> int:
     turn.touch(project)
     promoted = 0
     while promoted < budget and (task := project.queue.first_due(turn.now.wall)) is not None:
+        turn.state.lateness_seconds.note(turn.now.wall - key_time(task.key))
         project.queue.put_ready(turn.changes, task)
         promoted += 1
     return promoted

@@ -6,9 +6,11 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from taskqueue.protocol.fields import NIL, PROTOCOL, Peer, Schedule, Setting
+from taskqueue.protocol.daemon_messages import DaemonReply as DaemonReply
+from taskqueue.protocol.fields import NIL, Peer, Schedule, Setting
 from taskqueue.protocol.handouts import HelloWanted as HelloWanted
 from taskqueue.protocol.handouts import Select as Select
+from taskqueue.protocol.reply import Reply as Reply
 from taskqueue.protocol.slot_views import SlotView
 from taskqueue.protocol.views import (
     Attempt,
@@ -37,13 +39,6 @@ class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
     index: int
     reason: str
     parent: int | None = None
-
-
-class Reply(Struct, kw_only=True, tag_field="type"):
-    """Fields of every reply: ``n`` is the number of the request."""
-
-    v: int = PROTOCOL
-    n: int
 
 
 class Welcome(Reply, tag="welcome"):
@@ -377,7 +372,7 @@ AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | FetcherReply | StatsReply
     | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskParentsReply | TasksReply | TaskListReply
     | FailuresReply | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply
-    | SlotListReply | SlotReply | LogReply | VerifyReply | ErrorReply
+    | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | ErrorReply
 )  # fmt: skip
 
 

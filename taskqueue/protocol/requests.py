@@ -1,6 +1,6 @@
 """Requests of people and tools, as values without methods. Field types: ``fields``; ``crawl_requests`` has the requests
 of producers and fetchers, ``fetcher_requests``, ``flow_requests`` and ``slot_requests`` those about fetchers, flows and
-slots.
+slots, ``daemon_messages`` that about the daemon itself.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from taskqueue.protocol.crawl_requests import LeaseRef as LeaseRef
 from taskqueue.protocol.crawl_requests import NewTasks as NewTasks
 from taskqueue.protocol.crawl_requests import Release as Release
 from taskqueue.protocol.crawl_requests import Request as Request
+from taskqueue.protocol.daemon_messages import DaemonShow as DaemonShow
 from taskqueue.protocol.fetcher_requests import FetcherDo as FetcherDo
 from taskqueue.protocol.fetcher_requests import Fetchers as Fetchers
 from taskqueue.protocol.fetcher_requests import FetcherShow as FetcherShow
@@ -340,7 +341,7 @@ AnyRequest = (
     | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow | OperationList
     | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | SlotList | SlotShow
     | SlotSet
-    | Log | Verify
+    | Log | Verify | DaemonShow
 )  # fmt: skip
 
 

@@ -83,18 +83,31 @@ class Engine:
         looked = ticks()
         result = turn.decide(found, config, undelivered, reloaded)
         decided = ticks()
-        if self._ledger.commit(result.writes):
+        has_written = self._ledger.commit(result.writes)
+        ended = ticks()
+        if has_written:
             self.syncer.wrote()
             meters.writes += 1
+            meters.commit.note(ended - decided)
+            meters.tasks.note(len(result.writes.moves))
         meters.turns += 1
         meters.find_seconds += looked - began
         meters.step_seconds += decided - looked
-        meters.keep_seconds += ticks() - decided
+        meters.keep_seconds += ended - decided
+        meters.turn.note(ended - began)
         return result
 
     def pseudonym(self, session: str) -> str:
         """The public name of a session, which does not reveal its id."""
         return self._core.pseudonym(session)
+
+    def levels(self) -> dict[int, list[int]]:
+        """By level of the store, the bytes of each of its tables.
+
+        Raises:
+            StoreError: the store can't say.
+        """
+        return self._ledger.levels()
 
     def next_event_at(self, now: Now) -> float:
         """Boot-clock seconds at which a turn is due even without requests; inf: never."""

@@ -28,8 +28,9 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Damaged, DiskError, Fenced, FormatError, StoreError
 from taskqueue.protocol.codec import encode, request_number
 from taskqueue.protocol.fields import Now
-from taskqueue.protocol.replies import ErrorReply, Outgoing, Select, StatusReply
+from taskqueue.protocol.replies import DaemonReply, ErrorReply, Outgoing, Select, StatusReply
 from taskqueue.protocol.requests import Incoming
+from taskqueue.server import daemon_view
 from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, cpu_ticks, ticks
 from taskqueue.server.engine import Engine
@@ -193,6 +194,8 @@ class Loop:
         for message in outgoing:
             if type(message.message) is StatusReply:
                 self._complete(message.message)
+            elif type(message.message) is DaemonReply:
+                self._complete_daemon(message.message)
             ticket = self._engine.syncer.written if message.after_sync else None
             has_left = self._outbox.put(message.peer, encode(message.message), ticket)
             if not has_left and type(message.message) is Select:
@@ -204,6 +207,11 @@ class Loop:
         status.version = self._config.version
         status.uptime_seconds = self._clock.uptime()
         status.shell = as_map(self._meters)
+
+    def _complete_daemon(self, reply: DaemonReply) -> None:
+        reply.uptime_seconds = self._clock.uptime()
+        reply.resident_bytes_most = self._router.memory_bytes
+        daemon_view.complete(reply, self._engine, self._meters, self._disk)
 
     def _release_synced(self) -> None:
         """Send the replies whose writes are synced."""

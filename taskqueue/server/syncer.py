@@ -28,6 +28,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final, Literal
 
+from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
 
 Durability = Literal["commit", "interval", "none"]
@@ -41,6 +42,7 @@ class Syncer:
     Attributes:
         written: number of the last write.
         sleeping: the loop sleeps or is about to, and wants to be woken.
+        durability: when replies may leave.
     """
 
     def __init__(self, sync: Callable[[], None], durability: Durability, meters: Meters) -> None:
@@ -48,7 +50,7 @@ class Syncer:
         self._meters = meters
         self.sleeping = False
         self._sync = sync
-        self._durability = durability
+        self.durability = durability
         self._synced = 0
         self._checked = 0
         self._failure: Exception | None = None
@@ -62,7 +64,7 @@ class Syncer:
     @property
     def has_progress(self) -> bool:
         """Whether ``check`` has something new."""
-        return self._failure is not None or (self._durability == "commit" and self._synced > self._checked)
+        return self._failure is not None or (self.durability == "commit" and self._synced > self._checked)
 
     def fileno(self) -> int:
         """Readable after progress or a failure while ``sleeping``, until ``clear_wakeup``."""
@@ -76,7 +78,7 @@ class Syncer:
     def wrote(self) -> None:
         """Count one more write, which has returned."""
         self.written += 1
-        if self._durability != "none":
+        if self.durability != "none":
             self._tickets.put(self.written)
 
     def check(self) -> int:
@@ -88,7 +90,7 @@ class Syncer:
         if self._failure is not None:
             raise self._failure
         self._checked = self._synced
-        return self._checked if self._durability == "commit" else self.written
+        return self._checked if self.durability == "commit" else self.written
 
     def finish(self) -> None:
         """Sync everything written, and end the thread; no writes may follow.
@@ -116,7 +118,9 @@ class Syncer:
         try:
             while not self._ended():
                 if ticket := self._next():
+                    began = ticks()
                     self._sync()
+                    self._meters.sync.note(ticks() - began)  # only this thread writes it
                     self._progress(ticket)
         except Exception as error:  # carried over to the loop, which raises it again
             self._failure = error
@@ -128,7 +132,7 @@ class Syncer:
     def _next(self) -> int | None:
         """Wait for a write and return the newest one; None: the thread is to end."""
         ticket = self._tickets.get()
-        if ticket is not None and self._durability == "interval":
+        if ticket is not None and self.durability == "interval":
             self._ending.wait(INTERVAL_SECONDS)
         while not self._tickets.empty():
             ticket = self._tickets.get() or ticket
@@ -137,7 +141,7 @@ class Syncer:
     def _progress(self, ticket: int) -> None:
         self._synced = ticket
         self._meters.syncs += 1  # only this thread writes that field
-        if self._durability == "commit":
+        if self.durability == "commit":
             self._wake()
 
     def _wake(self) -> None:

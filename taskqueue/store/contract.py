@@ -92,6 +92,13 @@ class Store(StoreReader, Protocol):
             StoreError: it could not be synced (P9).
         """
 
+    def levels(self) -> dict[int, list[int]]:
+        """By level, the bytes of each of its tables on disk; empty if it has none. Changes nothing.
+
+        Raises:
+            StoreError: it can't be read (P9).
+        """
+
     def close(self) -> None:
         """Release the store; no method may be called afterwards. What was written stays written.
 

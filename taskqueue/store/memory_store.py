@@ -147,6 +147,9 @@ class MemoryStore:
     def sync(self) -> None:
         self._open().sync()
 
+    def levels(self) -> dict[int, list[int]]:
+        return {}
+
     def close(self) -> None:
         self._disk = None
 

@@ -20,8 +20,9 @@ from msgspec import NODEFAULT, Struct
 
 from taskqueue import canonical_url, default_taskid
 from taskqueue.core.request_rules import RULES
-from taskqueue.protocol import choices, fields, replies, requests, rerun_views, views
+from taskqueue.protocol import choices, daemon_messages, fields, replies, requests, rerun_views, views
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
+from taskqueue.protocol.daemon_messages import HistogramView, LevelView
 from taskqueue.protocol.fields import NIL, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport
 from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
 from taskqueue.protocol.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
@@ -86,6 +87,8 @@ PARTS: dict[type[Struct], str] = {
     FlowView: "flow-reply",
     FlowTaskView: "flow-tasks-reply",
     Point: "stats-history-reply",
+    HistogramView: "daemon-reply",
+    LevelView: "daemon-reply",
 }
 """What messages are made of, and the section whose tables list its fields."""
 
@@ -261,7 +264,9 @@ def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, .
 
 def test_no_part_of_a_message_was_forgotten_here() -> None:
     everything = [
-        value for module in (fields, requests, replies, views, rerun_views) for value in vars(module).values()
+        value
+        for module in (fields, requests, replies, views, rerun_views, daemon_messages)
+        for value in vars(module).values()
     ]
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
     inside = {requests.Incoming, replies.Outgoing, fields.Now}

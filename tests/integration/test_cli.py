@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -766,6 +767,18 @@ def test_status_as_json_has_every_field_even_those_that_are_zero(run: Run, url: 
     assert found["url"] == url
     assert found["counts"] == dict.fromkeys(get_args(StateName), 0)
     assert found["projects"][0]["settings"]["max_queue"] == "inf"
+
+
+def test_the_daemon_tells_of_itself(run: Run, url: str) -> None:
+    run("push", "news", "http://example.org/")
+
+    status, out, _ = run("daemon")
+    assert (status, out.splitlines()[0].split()) == (0, ["daemon", url])
+    assert re.search(r"^turns +\d+, [\d.]+ a second; half within [\d.]+ ms, 99 of 100 within", out, flags=re.M)
+    found = json.loads(run("daemon", "--json")[1])
+    assert found["url"] == url
+    assert found["shell"]["writes"] == sum(found["histograms"]["commit_seconds"]["counts"]) >= 1
+    assert found["has_room"] is True
 
 
 def test_a_list_without_anything_says_none(run: Run) -> None:

@@ -53,7 +53,7 @@ def _finish_does_not_wait(replace: Replace) -> None:
 
 def _interval_is_never_synced(replace: Replace) -> None:
     def wrote(self: Syncer) -> None:
-        if self._durability == "interval":
+        if self.durability == "interval":
             self.written += 1
         else:
             original(self)

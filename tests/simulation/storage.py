@@ -137,6 +137,9 @@ class FaultyStore:
             raise StoreError("the disk does not sync")
         self._store.sync()
 
+    def levels(self) -> dict[int, list[int]]:
+        return self._store.levels()
+
     def close(self) -> None:
         self._store.close()
 

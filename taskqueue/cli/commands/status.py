@@ -1,4 +1,4 @@
-"""``taskqueue status``: the daemon as it is now."""
+"""``taskqueue status`` and ``taskqueue daemon``: what the daemon has, and how it is itself."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from taskqueue.cli.input.daemon import Daemon, all_fetchers, daemon_options, ful
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.protocol.choices import ProjectSort
+from taskqueue.protocol.daemon_messages import DaemonReply
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
 """What ``status --json`` prints besides the url; keys are added over time, never renamed."""
+
+DAEMON_KEYS: Final = tuple(key for key in DaemonReply.__struct_fields__ if key not in ("v", "n"))
+"""What ``daemon --json`` prints besides the url."""
 
 SORTS: Final = get_args(ProjectSort)
 
@@ -92,6 +96,35 @@ def status(
         Screen().print(_drawn(url, reply, first, choice))
     if verify:
         say("All invariants hold.", err=as_json)
+
+
+@click.command()
+@json_option
+@daemon_options
+def daemon(as_json: bool, url: str, timeout: float) -> None:
+    """Show how the daemon itself is: its turns, its commits, its memory, its store.
+
+    What is said of turns, commits, syncs, attempts and lateness is since the daemon has read its store; in JSON they
+    are histograms: how many were how large.
+
+    \b
+    Example:
+      taskqueue daemon
+      taskqueue daemon --json | jq .histograms.commit_seconds
+    """
+    with Daemon(url, timeout).client() as client:
+        reply = client.daemon()
+    if as_json:
+        print_object({"url": url} | {key: getattr(reply, key) for key in DAEMON_KEYS})
+        return
+    from taskqueue.cli.output.tables import bare_table
+    from taskqueue.display.daemon import facts
+    from taskqueue.terminal.screen import Screen, Text
+
+    table = bare_table(["daemon"], [], [url])
+    for head, told in facts(reply):
+        table.add_row(Text(head), Text(told))
+    Screen().print(table)
 
 
 def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice) -> RenderableType:

@@ -49,8 +49,8 @@ from taskqueue.client.tasks.reports import Reported, failure_of, single_reports,
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.choices import ProjectSort
-from taskqueue.protocol.replies import NewOutcome, StatusReply, VerifyReply, WhyReply
-from taskqueue.protocol.requests import AnyRequest, Status, Verify, Why
+from taskqueue.protocol.replies import DaemonReply, NewOutcome, StatusReply, VerifyReply, WhyReply
+from taskqueue.protocol.requests import AnyRequest, DaemonShow, Status, Verify, Why
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
@@ -324,13 +324,10 @@ class AsyncClient:
         """Wait until somebody has drained this client's name, and all that it held is over: then it may end.
 
         As soon as this client is told, no task comes any more, and those that wait here go back. It ends nothing by
-        itself, and if the name is resumed tasks come again.
+        itself, and if the name is resumed tasks come again. Returns whether it is so.
 
         Args:
             timeout: seconds to wait; 0: only look.
-
-        Returns:
-            Whether it is so.
         """
         self._exchange.open()
         with suppress(TimeoutError):
@@ -368,6 +365,10 @@ class AsyncClient:
             fetchers=fetchers,
         )  # fmt: skip
         return await self._exchange.ask(request, StatusReply)
+
+    async def daemon(self) -> DaemonReply:
+        """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
+        return await self._exchange.ask(DaemonShow(session="", n=0), DaemonReply)
 
     async def why(self, project: str, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""

@@ -35,7 +35,7 @@ from taskqueue.client.tasks.reports import Reported, failure_of, success_of
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.choices import ProjectSort
-from taskqueue.protocol.replies import NewOutcome, StatusReply, VerifyReply
+from taskqueue.protocol.replies import DaemonReply, NewOutcome, StatusReply, VerifyReply
 from taskqueue.protocol.requests import AnyRequest, Verify
 
 
@@ -262,13 +262,10 @@ class Client:
         """Wait until somebody has drained this client's name, and all that it held is over: then it may end.
 
         As soon as this client is told, no task comes any more, and those that wait here go back. It ends nothing by
-        itself, and if the name is resumed tasks come again.
+        itself, and if the name is resumed tasks come again. Returns whether it is so.
 
         Args:
             timeout: seconds to wait; 0: only look.
-
-        Returns:
-            Whether it is so.
         """
         return self._background.run(self._client.drained(timeout))
 
@@ -298,6 +295,10 @@ class Client:
         return self._background.run(
             self._client.status(after, limit, group, filter=filter, sort=sort, skip=skip, fetchers=fetchers)
         )
+
+    def daemon(self) -> DaemonReply:
+        """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
+        return self._background.run(self._client.daemon())
 
     def why(self, project: str, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""

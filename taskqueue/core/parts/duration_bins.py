@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from math import ceil
 from typing import Final
 
 BINS: Final = 40
@@ -77,6 +78,11 @@ def of_octaves(octaves: Sequence[Sequence[int]]) -> list[list[int]]:
         place = bin_of(1 << octave >> 1)
         found[place] = [sum(pair) for pair in zip_longest(found[place], added, fillvalue=0)]
     return found
+
+
+def upper_seconds() -> list[float]:
+    """For each bin but the last one, the seconds below which an attempt belongs to it or to an earlier one."""
+    return [(ceil(_low(place + 1)) - 0.5) / 1000 for place in range(LAST)]
 
 
 def _low(place: int) -> float:

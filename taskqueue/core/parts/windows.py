@@ -129,8 +129,8 @@ class Counters:
         self._counted = counted
         return True
 
-    def took(self, seconds: float, now_wall: Wall) -> None:
-        """Count the duration in seconds of an attempt that ended, done, failed or timed out."""
+    def took(self, seconds: float, now_wall: Wall) -> int:
+        """Count the duration in seconds of an attempt that ended, done, failed or timed out; return its bin."""
         if not self._start <= now_wall < self._end:
             self._begin_period(now_wall)
         milliseconds = int(seconds * 1000 + 0.5) if seconds > 0 else 0
@@ -142,8 +142,11 @@ class Counters:
             if place > LAST:
                 place = LAST
         self._milliseconds += milliseconds
-        bins = self._bins
-        bins[place] = bins[place] + 1 & MASK_32
+        try:
+            self._bins[place] += 1
+        except OverflowError:  # of 32 bits; to mask each sum would cost more
+            self._bins[place] = 0
+        return place
 
     def sums(self, now_wall: Wall) -> list[WindowSums | None]:
         """Sums of the last five minutes, hour and day; None: nothing happened. Costs the same however much has."""

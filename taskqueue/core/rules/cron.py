@@ -68,6 +68,7 @@ def _run(turn: TurnState, project: Project, name: str, job: CronJob) -> None:
     at = project.ticks[name]
     record = project.cron[name]
     turn.touch(project)
+    turn.state.lateness_seconds.note(now.wall - at)
     if _is_live(turn, project, record.taskid):
         record.skipped += 1
     else:

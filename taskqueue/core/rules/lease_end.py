@@ -33,7 +33,7 @@ from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, REA
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import AttemptOutcome
-from taskqueue.protocol.fields import NIL, Now, TaskReport
+from taskqueue.protocol.fields import NIL, TaskReport
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, room_beside
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.protocol.requests import Done, Flaws, Incoming
@@ -102,7 +102,7 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
     task.timed_out = True
     task.note_throttled(0)
     project.totals.timeout += 1
-    failures.note(turn, task, _attempt(turn.now, project, lease, session, "timeout", "timeout"))
+    failures.note(turn, task, _attempt(turn, project, lease, session, "timeout", "timeout"))
     _retry(turn, project, task, retry)
     _fail_project(turn, project, lease, "timeout")
     if lease.deferred is not None:
@@ -165,15 +165,14 @@ def _wait_again(turn: TurnState, project: Project, task: Task, lease: Lease) -> 
 
 
 def _end(turn: TurnState, session: Session, project: Project, task: Task, item: TaskReport) -> None:
-    now = turn.now
     lease = _lease_of(turn, project, task)
     holder = _end_by(turn, session, task, lease)
     task.crashes = 0
     verdict = slots.heed(turn, project, task, item) if task.slot else "answered"
     if item.ok:
-        _succeed(turn, project, task, _attempt(now, project, lease, holder, "success"), item)
+        _succeed(turn, project, task, _attempt(turn, project, lease, holder, "success"), item)
     else:
-        failures.note(turn, task, _attempt(now, project, lease, holder, "failed", item.error))
+        failures.note(turn, task, _attempt(turn, project, lease, holder, "failed", item.error))
         _fail(turn, project, task, item, lease, verdict)
     if lease.deferred is not None:
         apply_deferred(turn, project, task, lease, lease.deferred)
@@ -194,11 +193,13 @@ def _end_by(turn: TurnState, session: Session, task: Task, lease: Lease) -> Sess
 
 
 def _attempt(
-    now: Now, project: Project, lease: Lease, session: Session, outcome: AttemptOutcome, error: str = ""
+    turn: TurnState, project: Project, lease: Lease, session: Session, outcome: AttemptOutcome, error: str = ""
 ) -> AttemptRecord:
-    """The record of how a lease ended; its duration is added to the project's counters."""
+    """The record of how a lease ended; its duration is added to the counters of its project, and of all."""
+    now, durations = turn.now, turn.state.attempt_seconds
     seconds = now.boot - lease.selected_at
-    project.counters.took(seconds, now.wall)
+    durations.counts[project.counters.took(seconds, now.wall)] += 1
+    durations.sum += seconds
     if outcome == "success":
         session.done += 1
     else:

@@ -45,6 +45,11 @@ class DiskSpace:
         self._min_free = min_free
         self._looked_at = -inf
 
+    def free_bytes(self) -> int | None:
+        """How much is free now; None: that can't be seen."""
+        free = _free_bytes(self._path)
+        return None if free == inf else int(free)
+
     def look(self, now_boot: float) -> bool:
         """Check, unless that was done within LOOK_SECONDS; True: ``has_room`` has changed."""
         if now_boot < self._looked_at + LOOK_SECONDS:

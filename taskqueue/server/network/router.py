@@ -85,6 +85,7 @@ class Router:
         connections: number that may be open.
 
     Attributes:
+        memory_bytes: bound of the process's memory.
         endpoint: the address that it listens on, with the port that was chosen if ``bind`` left that open.
 
     Raises:
@@ -100,6 +101,7 @@ class Router:
         connections: int = 1 << 20,
     ) -> None:
         self._meters = meters
+        self.memory_bytes = memory
         self._connections = Connections(meters)
         self._unfinished: Frame | None = None
         self._context = zmq.Context()

@@ -77,6 +77,14 @@ def scan(family: Rdict, start: bytes, end: bytes, limit: int, *, backwards: bool
         del family, items, cursor
 
 
+def levels(family: Rdict) -> dict[int, list[int]]:
+    """By level of the LSM tree, the bytes of each table, of all families of the database that this one is of."""
+    found: dict[int, list[int]] = {}
+    for file in family.live_files():
+        found.setdefault(file["level"], []).append(file["size"])
+    return dict(sorted(found.items()))
+
+
 def _go_behind(cursor: RdictIter, entries: Sequence[Entry], start: bytes, *, backwards: bool) -> None:
     """Move the cursor to where the next entry would be."""
     if not backwards:

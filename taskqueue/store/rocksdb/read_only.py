@@ -125,12 +125,8 @@ class ReadOnlyStore:
 
     def levels(self) -> dict[int, list[int]]:
         """By level of the LSM tree, the bytes of each table."""
-        levels: dict[int, list[int]] = {}
         with engine.translated_errors(self.path, "read"):
-            files = self._families[META].live_files()
-        for file in files:
-            levels.setdefault(file["level"], []).append(file["size"])
-        return dict(sorted(levels.items()))
+            return engine.levels(self._families[META])
 
     def close(self) -> None:
         """Release the snapshot and everything else."""

@@ -125,6 +125,10 @@ class RocksStore:
         if self._marker is not None:
             self._marker.advance(seq)
 
+    def levels(self) -> dict[int, list[int]]:
+        with engine.translated_errors(self._path, "read"):
+            return engine.levels(self._families[META])
+
     def is_busy(self) -> bool:
         """Whether RocksDB is flushing or compacting in the background, or about to."""
         running = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")

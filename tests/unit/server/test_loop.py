@@ -116,6 +116,9 @@ class FailingStore:
         self._store.sync()
         self._begun = True
 
+    def levels(self) -> dict[int, list[int]]:
+        return self._store.levels()
+
     def close(self) -> None:
         self._store.close()
 
@@ -419,3 +422,23 @@ def test_on_a_disk_that_is_nearly_full_it_looks_again_by_itself_and_goes_on(tmp_
         assert client.unasked()["type"] == "select"
 
     serve(tmp_path, Trouble(), script, disk=disk)
+
+
+def test_the_daemon_tells_of_its_process_its_turns_and_its_store(tmp_path: Path) -> None:
+    def script(client: Client) -> None:
+        client.push("a")
+        client.push("b")
+
+        told = client.ask("daemon-show")
+
+        assert (told["pid"], told["epoch"], told["durability"]) == (os.getpid(), 1, "commit")
+        assert told["resident_bytes"] > 1 << 20
+        assert told["resident_bytes_most"] == 1 << 30
+        assert told["free_bytes"] > 0
+        assert told["shell"]["turns"] == sum(told["histograms"]["turn_seconds"]["counts"])
+        assert told["shell"]["writes"] == sum(told["histograms"]["commit_seconds"]["counts"])
+        assert sum(told["histograms"]["sync_seconds"]["counts"]) >= 1
+        assert told["histograms"]["turn_tasks"]["sum"] == 2
+        assert sum(level["tables"] for level in told.get("levels", ())) == len(list(tmp_path.rglob("*.sst")))
+
+    serve(tmp_path, Trouble(), script)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,7 +11,16 @@ from hypothesis import strategies as st
 
 from taskqueue.core.admin.window_views import windows_of
 from taskqueue.core.parts.counts import EventTotals
-from taskqueue.core.parts.duration_bins import BINS, HALVES_FROM, LAST, bin_of, mean_and_p95, middle, of_octaves
+from taskqueue.core.parts.duration_bins import (
+    BINS,
+    HALVES_FROM,
+    LAST,
+    bin_of,
+    mean_and_p95,
+    middle,
+    of_octaves,
+    upper_seconds,
+)
 from taskqueue.core.parts.windows import Counters, CountersRecord
 from taskqueue.protocol.fields import Wall
 
@@ -75,3 +86,11 @@ def test_counters_of_an_older_store_are_shown_and_go_on() -> None:
 def started_again(counters: Counters) -> Counters:
     record = msgspec.msgpack.decode(msgspec.msgpack.encode(counters.saved()), type=CountersRecord)
     return Counters.load(record, EventTotals(*record.totals), NOW)
+
+
+@given(st.integers(0, 3_000_000))
+def test_what_took_less_than_the_upper_end_of_a_bin_is_in_it_or_an_earlier_one(milliseconds: int) -> None:
+    ends = upper_seconds()
+
+    assert len(ends) == LAST
+    assert bisect_left(ends, milliseconds / 1000) == bin_of(milliseconds)

@@ -1,0 +1,67 @@
+"""What is told of the daemon itself, and what is estimated of histograms."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from taskqueue.display.daemon import facts
+from taskqueue.display.histograms import mean, quantile
+from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView, LevelView
+
+TIMES = HistogramView([0.001, 0.01, 0.1], [50, 40, 9, 1], 1.5)
+
+
+@pytest.mark.parametrize(("part", "value"), [(0.25, 0.0005), (0.5, 0.001), (0.7, 0.0055), (0.99, 0.1), (1.0, inf)])
+def test_a_quantile_lies_in_its_class_in_proportion(part: float, value: float) -> None:
+    assert quantile(TIMES, part) == pytest.approx(value)
+
+
+def test_nothing_is_estimated_of_nothing() -> None:
+    assert quantile(HistogramView([1.0], [0, 0]), 0.5) is None
+    assert mean(HistogramView([1.0], [0, 0])) is None
+
+
+def test_each_thing_is_told_in_a_line() -> None:
+    reply = DaemonReply(
+        n=1,
+        epoch=7,
+        version="1.2",
+        python="3.11.2",
+        pid=4711,
+        uptime_seconds=100.0,
+        durability="commit",
+        projects=3,
+        sessions=4,
+        fetchers=2,
+        capacity=50,
+        holds=12,
+        task_bytes=1 << 20,
+        task_bytes_most=256 << 20,
+        resident_bytes=90 << 20,
+        resident_bytes_most=1 << 30,
+        levels=[LevelView(0, 2, 1 << 20), LevelView(6, 1, 3 << 20)],
+        free_bytes=5 << 30,
+        shell={"turns": 250.0, "frames_in": 10.0, "frames_out": 12.0, "malformed": 1.0},
+        histograms={"turn_seconds": TIMES, "turn_tasks": HistogramView([1.0, 2.0], [1, 3, 0], 7.0)},
+    )
+
+    told = dict(facts(reply))
+
+    assert told["version"] == "taskqueue 1.2, not compiled, Python 3.11.2"
+    assert told["running for"] == "1 min 40 s, as process 4711, epoch 7"
+    assert told["turns"] == "250, 2.5 a second; half within 1 ms, 99 of 100 within 0.1 s"
+    assert told["tasks a turn"] == "1.8 in the mean; 99 of 100 turns have 2 at most"
+    assert told["commit"] == "none yet; answers leave by durability commit"
+    assert told["messages"] == "10 in, 12 out; 1 refused"
+    assert told["fetchers"] == "2, which hold 12 of 50"
+    assert told["memory"] == "90 MiB of 1 GiB"
+    assert told["store"] == "4 MiB in 3 tables; level 0: 1 MiB in 2, level 6: 3 MiB in 1"
+    assert told["disk"] == "5 GiB free"
+
+
+def test_a_disk_that_is_nearly_full_is_told_with_what_follows() -> None:
+    told = dict(facts(DaemonReply(n=1, epoch=1, has_room=False, free_bytes=10)))
+
+    assert told["disk"] == "10 B free; too little: no tasks are taken or handed out"
