@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +19,10 @@ from taskqueue.web.access.places import Places
 from taskqueue.web.api import interface as api
 from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.meters import Meters
+from taskqueue.web.live.project_table import ProjectTable
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
-from taskqueue.web.pages import daemon, failures, fetchers, flows, log, login, operations, task, tasks
+from taskqueue.web.pages import daemon, failures, fetchers, flows, log, login, operations, projects, task, tasks
 from taskqueue.web.pages.errors import HANDLERS
 from taskqueue.web.routes import WebRoute, to_starlette
 from taskqueue.web.services import Services
@@ -34,6 +35,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     *log.ROUTES,
     *login.ROUTES,
     *operations.ROUTES,
+    *projects.ROUTES,
     *task.ROUTES,
     *tasks.ROUTES,
 )
@@ -45,8 +47,11 @@ def make_app(options: WebOptions) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
-        async with AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout) as client:
-            app.state.services = Services(options, client, Channels(), Meters(), Templates())
+        async with (
+            AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout) as client,
+            aclosing(ProjectTable(client)) as table,
+        ):
+            app.state.services = Services(options, client, Channels(), table, Meters(), Templates())
             yield
 
     access = Access(options)

@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 from taskqueue import AsyncClient
 from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.meters import Meters
+from taskqueue.web.live.project_table import ProjectTable
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
 
@@ -20,6 +21,7 @@ class Services:
     Attributes:
         client: the connection to the daemon, shared by all browsers.
         channels: what browsers see change.
+        projects: as they were a moment ago.
         meters: of fetchers.
         templates: of the pages.
     """
@@ -27,6 +29,7 @@ class Services:
     options: WebOptions
     client: AsyncClient
     channels: Channels
+    projects: ProjectTable
     meters: Meters
     templates: Templates
 

@@ -3,7 +3,7 @@
 // alone, which escape everything; all else is set as text or as attributes of names that are known here.
 import { showTimes } from "./times.js";
 
-const ATTRIBUTES = new Set(["width", "x", "points", "d", "data-state", "title", "aria-label", "value", "max", "href"]);
+const ATTRIBUTES = new Set(["width", "x", "points", "d", "data-state", "title", "aria-label", "value", "max", "href", "data-will"]);
 
 export function follow(path) {
   const source = new EventSource(path);
