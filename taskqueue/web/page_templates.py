@@ -1,7 +1,11 @@
-"""Makes HTML of templates: everything that is put into them is escaped."""
+"""Makes HTML of templates: everything that is put into them is escaped, and visible.
+
+What was crawled becomes a link only by ``outward``, with the macro of ``links.html``.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -25,6 +29,8 @@ PLACES: Final = (
 )
 """The pages that every page leads to."""
 
+_OUTWARD: Final = re.compile(r"https?://[^\s\\\"'<>`]{1,8192}", re.IGNORECASE)
+
 
 def make_environment() -> Environment:
     """The templates of the package, each read when it is first used."""
@@ -32,11 +38,12 @@ def make_environment() -> Environment:
         loader=PackageLoader("taskqueue.web", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(count=_count, duration=duration_text, size=size_text, segment=_segment)
-    environment.filters.update(visible=visible, visible_lines=visible_lines)
+    environment.filters.update(visible=visible, visible_lines=visible_lines, outward=outward)
     environment.globals.update(places=PLACES, link=link)
     return environment
 
@@ -62,6 +69,16 @@ def link(path: str, chosen: Mapping[str, object], **more: object) -> str:
     """A path with the query of what is chosen; what is 0 or empty is left out."""
     query = urlencode({name: value for name, value in {**chosen, **more}.items() if value})
     return f"{path}?{query}" if query else path
+
+
+def outward(url: str) -> str:
+    """The url if it may be a link, else "": a browser would run ``javascript:`` and ``data:``."""
+    return url if _OUTWARD.fullmatch(url) and url.isprintable() else ""
+
+
+def _shown(value: object) -> object:
+    """What every ``{{ }}`` passes: a text of somebody else hides nothing and turns nothing round."""
+    return visible_lines(value) if type(value) is str else value
 
 
 def _segment(name: str) -> str:
