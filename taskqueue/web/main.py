@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import socket
 import sys
 from contextlib import closing
@@ -18,9 +19,15 @@ from taskqueue.terminal.log_lines import LogLines
 from taskqueue.web.access.access import check_start
 from taskqueue.web.app import make_app
 from taskqueue.web.options import WebOptions
-from taskqueue.web.patient_protocol import PatientProtocol
+from taskqueue.web.patient_protocol import with_patience
 
 BACKLOG: Final = 1024
+
+FILES_ELSE: Final = 64
+"""Open besides connections."""
+
+UNREAD_BYTES: Final = 256 * 1024
+"""That the kernel keeps of a connection that nobody reads; by itself it would keep megabytes."""
 
 STOP_SECONDS: Final = 2
 """What streams, which never end by themselves, are given when the process stops."""
@@ -37,6 +44,7 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
     """
     check_start(options)
     _log_to_stderr()
+    _allow_files(options.patience.connections + FILES_ELSE)
     with closing(_listen(options.host, options.port)) as listening:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
@@ -46,7 +54,7 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
             log_config=None,
             access_log=False,
             # Reads strictly, and in one way.
-            http=PatientProtocol,
+            http=with_patience(options.patience),
             ws="none",
             # Whose headers of proxies count is ours to say.
             proxy_headers=False,
@@ -57,6 +65,14 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
         server = _Taken(config) if until_stdin_ends else uvicorn.Server(config)
         server.run(sockets=[listening])
     return 0
+
+
+def _allow_files(count: int) -> None:
+    """Have so many files open at a time, or as many as the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def _log_to_stderr() -> None:
@@ -80,9 +96,11 @@ class _Taken(uvicorn.Server):
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((host, port), family=_family(host), backlog=BACKLOG)
+        listening = socket.create_server((host, port), family=_family(host), backlog=BACKLOG)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
     except OSError as error:
         raise ConfigError(f"{host}:{port}: nobody can listen there: {error.strerror}") from None
+    return listening
 
 
 def _family(host: str) -> socket.AddressFamily:

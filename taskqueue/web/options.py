@@ -37,6 +37,28 @@ class AccessOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Patience:
+    """What a peer may cost before his connection is cut.
+
+    Attributes:
+        connections: at a time.
+        of_one_address: of these.
+        head_seconds: from the first moment of a connection, or the first byte after a response, until a request has its
+            head.
+        idle_seconds: how long nothing may come of a body that is waited for.
+        unread_seconds: how long he may leave unread what has filled his connection.
+        look_seconds: how often it is seen to.
+    """
+
+    connections: int = 2048
+    of_one_address: int = 1024
+    head_seconds: float = 10.0
+    idle_seconds: float = 60.0
+    unread_seconds: float = 20.0
+    look_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
 class WebOptions:
     """Choices of whoever starts the web process.
 
@@ -46,6 +68,7 @@ class WebOptions:
         name: of this process, for the change log, such as web@host1.
         timeout: seconds that the daemon may take to answer.
         access: who is let in.
+        patience: what a peer may cost.
     """
 
     daemon_url: str
@@ -54,3 +77,4 @@ class WebOptions:
     name: str = "web"
     timeout: float = 5.0
     access: AccessOptions = field(default_factory=AccessOptions)
+    patience: Patience = field(default_factory=Patience)

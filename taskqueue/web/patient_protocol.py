@@ -1,7 +1,7 @@
 """HTTP/1.1 for peers that are slow, many, or neither speak nor read: what each may cost has a limit.
 
     connected ──head──► body ──► response ──► (again)
-        │ HEAD_SECONDS    │ IDLE_SECONDS  │ UNREAD_SECONDS
+        │ head_seconds    │ idle_seconds  │ unread_seconds
         └───── cut ───────┴───────────────┘
 
 A connection is looked at every few seconds; that is what it costs. Whoever comes when there are too many connections
@@ -11,20 +11,16 @@ is told so, without anything of his request being read.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-MAX_CONNECTIONS: Final = 2048
-MAX_OF_ONE_ADDRESS: Final = 1024
+from taskqueue.web.options import Patience
 
-HEAD_SECONDS: Final = 10.0
-"""From the first moment of a connection, or the first byte after a response, until a request has its head."""
-IDLE_SECONDS: Final = 60.0
-"""How long nothing may come of a body that is waited for."""
-UNREAD_SECONDS: Final = 20.0
-"""How long a peer may leave unread what has filled his connection."""
-LOOK_SECONDS: Final = 2.0
+MAX_AHEAD_BYTES: Final = 512 * 1024
+"""Of requests that a peer has sent before the one that is answered: some reads of a socket."""
 
 FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n"
@@ -35,6 +31,8 @@ FULL: Final = (
 class PatientProtocol(H11Protocol):
     """uvicorn's protocol, with limits."""
 
+    patience = Patience()
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, or say that there are too many."""
         super().connection_made(transport)
@@ -42,7 +40,7 @@ class PatientProtocol(H11Protocol):
         self._read_at = self.loop.time()
         self._unread_since: float | None = None
         self._is_ending = False
-        self._looking = self.loop.call_later(LOOK_SECONDS, self._look)
+        self._looking = self.loop.call_later(self.patience.look_seconds, self._look)
         if self._is_one_too_many():
             transport.write(FULL)
             transport.close()
@@ -62,6 +60,9 @@ class PatientProtocol(H11Protocol):
         super().data_received(data)
         if not self._is_between_requests():
             self._waited_since = None
+        # uvicorn reads on after each response, however much is left: requests that nobody waits for would pile up.
+        if len(self.conn.trailing_data[0]) > MAX_AHEAD_BYTES:
+            self._cut()
 
     def pause_writing(self) -> None:
         """The peer does not read."""
@@ -79,29 +80,41 @@ class PatientProtocol(H11Protocol):
     def _look(self) -> None:
         now = self.loop.time()
         if self._is_ending:  # and the peer has not read what was left for him since the last look
-            self.transport.abort()
+            self._cut()
             return
         self._is_ending = self.transport.is_closing()
-        if self._is_over(self._waited_since, HEAD_SECONDS, now) or self._is_over(
-            self._unread_since, UNREAD_SECONDS, now
+        if self._is_over(self._waited_since, self.patience.head_seconds, now) or self._is_over(
+            self._unread_since, self.patience.unread_seconds, now
         ):
-            self.transport.abort()
+            self._cut()
             return
         awaits_body = not self._is_between_requests() and self.cycle.more_body and not self.flow.read_paused
-        if awaits_body and now - self._read_at > IDLE_SECONDS:
-            self.transport.abort()
+        if awaits_body and now - self._read_at > self.patience.idle_seconds:
+            self._cut()
             return
-        self._looking = self.loop.call_later(LOOK_SECONDS, self._look)
+        self._looking = self.loop.call_later(self.patience.look_seconds, self._look)
+
+    def _cut(self) -> None:
+        """End at once; the kernel, too, forgets what nobody has read."""
+        peer = self.transport.get_extra_info("socket")
+        if peer is not None and peer.fileno() >= 0:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
     @staticmethod
     def _is_over(since: float | None, seconds: float, now: float) -> bool:
         return since is not None and now - since > seconds
 
     def _is_one_too_many(self) -> bool:
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.connections) > self.patience.connections:
             return True
-        if len(self.connections) <= MAX_OF_ONE_ADDRESS or self.client is None:
+        if len(self.connections) <= self.patience.of_one_address or self.client is None:
             return False
         clients = (getattr(other, "client", None) for other in self.connections)
         same = [client for client in clients if client and client[0] == self.client[0]]
-        return len(same) > MAX_OF_ONE_ADDRESS
+        return len(same) > self.patience.of_one_address
+
+
+def with_patience(patience: Patience) -> type[PatientProtocol]:
+    """The protocol with these limits."""
+    return type("PatientProtocol", (PatientProtocol,), {"patience": patience})

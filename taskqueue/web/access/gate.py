@@ -1,7 +1,7 @@
 """The gate that every request passes, before anything else happens.
 
     names ──► framing ──► who asks ──► same origin, CSRF, content type (changes)  ──► the application
-      421      400         401, 429      403, 415
+      421  400, 414, 431   401, 429      403, 415
 
 What a visitor may do is the addresses' own business: see ``routes``.
 """
@@ -37,6 +37,10 @@ FORMS: Final = frozenset({"/login", "/logout"})
 
 FILES: Final = "/static/"
 
+MAX_HEADER_BYTES: Final = 32_768
+MAX_TARGET_BYTES: Final = 16_384
+"""Of an address, with its query."""
+
 
 class Gate:
     """Says in ``request.state.visitor`` who asks, in ``request.state.arrival`` where from; refuses; sets headers."""
@@ -57,7 +61,7 @@ class Gate:
         try:
             arrival = arrival_of(request, self._access.trusted)
             self._access.hosts.check(arrival.host)
-            _check_framing(request.headers)
+            _check_framing(request)
             visitor = await self._access.identify(request, arrival)
             if scope["method"] in SAFE_METHODS:
                 check_reading(request.headers)
@@ -88,8 +92,13 @@ class Gate:
             await answer_to(broken, scope["path"])(scope, receive, send)
 
 
-def _check_framing(headers: Headers) -> None:
+def _check_framing(request: HTTPConnection) -> None:
     """What says its length in two ways, a proxy before us may have read in the other (RFC 9112, section 6.1)."""
+    headers = request.headers
+    if sum(len(name) + len(value) for name, value in headers.raw) > MAX_HEADER_BYTES:
+        raise Refused(431, f"the header has more than {MAX_HEADER_BYTES} bytes")
+    if len(request.scope["raw_path"]) + len(request.scope["query_string"]) > MAX_TARGET_BYTES:
+        raise Refused(414, f"the address has more than {MAX_TARGET_BYTES} bytes")
     if "transfer-encoding" in headers and "content-length" in headers:
         raise Refused(400, "a request has Content-Length or Transfer-Encoding, not both")
 

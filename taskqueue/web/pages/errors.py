@@ -26,7 +26,9 @@ async def say_http(request: Request, error: Exception) -> Response:
     if error.status_code == HTTPStatus.UNAUTHORIZED and wants_sign_in(request):
         return lead_to_sign_in(request)
     title = TITLES.get(error.status_code, "That did not work")
-    return _page(request, error.status_code, title, error.detail)
+    page = _page(request, error.status_code, title, error.detail)
+    page.headers.update(error.headers or {})
+    return page
 
 
 async def say_refused(request: Request, error: Exception) -> Response:

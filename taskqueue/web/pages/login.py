@@ -118,7 +118,10 @@ async def _fields_of(request: Request) -> dict[str, str]:
         body += part
         if len(body) > MAX_FORM_BYTES:
             return {}
-    fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=8)
+    try:
+        fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=8)
+    except ValueError:  # too many
+        return {}
     return {name: values[0] for name, values in fields.items()}
 
 

@@ -1,0 +1,457 @@
+"""A real web process beside peers that mean no good: by their bytes, their slowness, their number.
+
+shut    with tokens, as `taskqueue web --tokens FILE` starts it
+open    on loopback without, with little patience and few connections
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from taskqueue.web.access.places import LONG_OF_ONE
+from taskqueue.web.access.token_file import add_token, remove_token
+from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, Peer
+
+CONNECTIONS = 520
+"""That the open one takes."""
+
+STREAMS = 500
+
+ENTRY = """
+import sys
+from taskqueue.web.main import run
+from taskqueue.web.options import AccessOptions, Patience, WebOptions
+from pathlib import Path
+patience = Patience(connections=%d, of_one_address=%d, head_seconds=0.4, idle_seconds=0.4, unread_seconds=0.4,
+    look_seconds=0.1)
+access = AccessOptions(tokens=Path(sys.argv[2]))
+sys.exit(run(WebOptions(sys.argv[1], port=0, access=access, patience=patience), False))
+""" % (CONNECTIONS, CONNECTIONS)  # noqa: UP031  braces are Python's here
+
+LONG_FIELD = b"x" * 70_000
+
+
+class Web:
+    """A web process.
+
+    Attributes:
+        tokens: its file.
+        port: on loopback.
+        host: as browsers write it.
+    """
+
+    def __init__(self, folder: Path, daemon: Daemon, *command: str) -> None:
+        self.tokens = folder / "tokens.json"
+        self.log_file = folder / "web.log"
+        with self.log_file.open("w") as log:
+            self.process = subprocess.Popen([*command], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = daemon_line(self.log_file, "shows the daemon at")
+        self.port = int(re.findall(r"http://127\.0\.0\.1:(\d+)/", line)[0])
+        self.host = f"127.0.0.1:{self.port}"
+
+    def log(self) -> str:
+        """What it has said."""
+        return self.log_file.read_text()
+
+    @contextmanager
+    def connected(self) -> Iterator[socket.socket]:
+        """A connection."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS) as peer:
+            yield peer
+
+    def told(self, request: bytes) -> bytes:
+        """All that is answered to these bytes, until the connection ends; it is left open by us."""
+        with self.connected() as peer:
+            peer.sendall(request)
+            return read_all(peer)
+
+    def ask(self, method: str, path: str, body: str = "", **headers: str) -> http.client.HTTPResponse:
+        """An answer, with its body in ``body``."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
+        connection.request(method, path, body or None, {name.replace("_", "-"): text for name, text in headers.items()})
+        answer = connection.getresponse()
+        answer.body = answer.read()  # type: ignore[attr-defined]
+        connection.close()
+        return answer
+
+    def status(self, method: str, path: str, body: str = "", **headers: str) -> int:
+        """The status of an answer."""
+        return self.ask(method, path, body, **headers).status
+
+
+def daemon_line(path: Path, text: str) -> str:
+    """The first line of a log with this text, as soon as there is one."""
+    command = ["timeout", str(WAIT_SECONDS), "tail", "-n", "+1", "-F", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tail:
+        assert tail.stdout is not None
+        line = next((line for line in tail.stdout if text in line), "")
+        tail.kill()
+    assert line, path.read_text()
+    return line
+
+
+def read_all(peer: socket.socket) -> bytes:
+    """What comes until the other side has ended."""
+    parts = []
+    try:
+        while part := peer.recv(65_536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def status_of(answer: bytes) -> int:
+    """Of the first response."""
+    return int(answer.split(b" ", 2)[1]) if answer else 0
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """The daemon of this module."""
+    daemon = Daemon(tmp_path_factory.mktemp("daemon")).start()
+    yield daemon
+    daemon.kill()
+
+
+@pytest.fixture(scope="module")
+def shut(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A web process that demands tokens."""
+    folder = tmp_path_factory.mktemp("shut")
+    tokens = folder / "tokens.json"
+    add_token(tokens, "first", "viewer", None)
+    command = [sys.executable, "-m", "taskqueue", "web", "--url", running.url, "--bind", "127.0.0.1:0"]
+    web = Web(folder, running, *command, "--tokens", str(tokens), "--host", "tasks.example")
+    yield web
+    web.process.kill()
+    web.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def opened(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A web process that lets everybody in, and has little patience."""
+    folder = tmp_path_factory.mktemp("open")
+    web = Web(folder, running, sys.executable, "-c", ENTRY, running.url, str(folder / "tokens.json"))
+    yield web
+    web.process.kill()
+    web.process.communicate()
+
+
+# ------------------------------------------------------------------------------------------------ bytes
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1", "localhost.evil.example:80"])
+def test_a_name_that_was_rebound_to_this_machine_is_refused(opened: Web, host: str) -> None:
+    assert opened.status("GET", "/daemon", Host=host) == 421
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b"GET /daemon HTTP/1.1\r\n\r\n",
+        b"GET /daemon HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+        b"GET /daemon HTTP/1.0\r\n\r\n",
+        b"GET /daemon HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n",
+        b"GET /daemon HTTP/1.1\r\nHost : localhost\r\n\r\n",
+        b"GET /daemon HTTP/1.1\r\nHost: localhost\r\n folded: yes\r\nBad Name: x\r\n\r\n",
+        b"GET /\x1b[31m HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100) + b"\r\n\r\n",
+        b"GET /daemon HTTP/1.1\r\nHost: localhost\r\nX: " + LONG_FIELD + b"\r\n\r\n",
+        b"GET /" + LONG_FIELD + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+    ids=range(10),
+)
+def test_what_is_no_request_is_refused(opened: Web, request_line: bytes) -> None:
+    assert status_of(opened.told(request_line)) in (400, 414, 431)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n",
+        b"Content-Length: 6\r\nContent-Length: 7\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Content-Length: +6\r\n",
+        b"Content-Length: 6, 6, 7\r\n",
+    ],
+    ids=bytes.decode,
+)
+def test_a_second_request_is_never_smuggled_in_behind_a_first(opened: Web, lengths: bytes) -> None:
+    first = b"POST /api/v1/projects HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + lengths
+    answer = opened.told(first + b"\r\n0\r\n\r\nGET /daemon HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert status_of(answer) in (400, 501)
+
+
+def test_a_forwarding_header_of_anybody_does_not_say_where_he_is(opened: Web, shut: Web) -> None:
+    assert opened.status("GET", "/daemon", X_Forwarded_For="127.0.0.1") == 403
+    assert shut.status("GET", "/daemon", X_Forwarded_For="127.0.0.1", X_Forwarded_User="root") == 401
+
+
+@pytest.mark.parametrize("origin", ["null", "http://evil.example", "https://127.0.0.1", "http://127.0.0.1", "file://"])
+def test_a_page_of_another_site_changes_nothing(opened: Web, origin: str) -> None:
+    kind = "application/json"
+    statuses = {
+        opened.status("POST", path, "{}", Origin=origin, Content_Type=kind)
+        for path in ("/api/v1/projects/news/actions/pause", "/api/v1/projects/news/tasks", "/logout")
+    }
+
+    assert statuses <= {403, 415}
+
+
+def test_a_page_of_ours_that_does_not_show_its_token_changes_nothing(opened: Web) -> None:
+    said = {"Origin": f"http://{opened.host}", "Content_Type": "application/json"}
+
+    assert opened.status("POST", "/api/v1/projects/news/actions/pause", "{}", **said) == 403
+
+
+def test_nothing_is_allowed_to_other_sites(opened: Web) -> None:
+    asked = {"Origin": "http://evil.example", "Access_Control_Request_Method": "POST"}
+    answer = opened.ask("OPTIONS", "/api/v1/projects/news/actions/pause", **asked)
+    assert not [name for name in answer.headers if name.lower().startswith("access-control-allow")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../main.py",
+        "/static/%2e%2e/main.py",
+        "/static/..%2fmain.py",
+        "/static/%2e%2e%2f%2e%2e%2f%2e%2e%2f%2e%2e%2fetc/passwd",
+        "/static//etc/passwd",
+        "/static/%2fetc%2fpasswd",
+        "/static/..\\main.py",
+        "/static/base.css%00.html",
+        "/static/",
+        "/static",
+        "/static/" + "a" * 5000,
+    ],
+)
+def test_only_the_files_of_the_page_are_sent(opened: Web, path: str) -> None:
+    answer = opened.told(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+
+    assert status_of(answer) in (307, 404, 405)
+    assert b"root:" not in answer
+    assert b"import" not in answer
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/projects/%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+        "/fetchers/%3Cimg%20src=x%20onerror=alert(1)%3E",
+        "/projects/a%0d%0aSet-Cookie:%20x=y",
+        "/login?next=%0d%0aSet-Cookie:%20x=y",
+        "/fetchers?sort=%22%3E%3Cscript%3E&filter=%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
+        "/flows?project=%3Cscript%3E",
+        "/log?project=%3Cscript%3E&before=%3Cscript%3E",
+        "/nothing/%3Cscript%3E",
+        "/%1b%5b31m",
+        "/fetchers/%E2%80%AEevil",
+        "/fetchers/%ff%fe",
+    ],
+)
+def test_what_is_in_an_address_puts_nothing_into_a_page(opened: Web, path: str) -> None:
+    answer = opened.ask("GET", path, Accept="text/html")
+    page: bytes = answer.body  # type: ignore[attr-defined]
+
+    assert answer.status < 500
+    assert not re.search(rb"<script(?! (type=\"module\" )?src=\"/static/)|<img|\x1b|\xe2\x80\xae", page)
+    assert "x=y" not in str(answer.headers)
+
+
+def test_a_log_line_of_the_process_is_visible_whatever_was_asked(opened: Web) -> None:
+    opened.ask("GET", "/%1b%5b31m%0aweb-bug%20forged")
+    opened.told(b"GET / HTTP/1.1\r\nHost: \x1b[31mevil\r\n\r\n")
+
+    assert "\x1b" not in opened.log()
+    assert "forged" not in opened.log()
+
+
+# ------------------------------------------------------------------------------------------------ who asks
+
+
+def sign_in(web: Web, secret: str) -> str:
+    """The cookie of a browser that shows a token."""
+    page = web.ask("GET", "/login")
+    csrf = re.findall(rb'name="csrf" value="(\w+)"', page.body)[0].decode()  # type: ignore[attr-defined]
+    form = urlencode({"csrf": csrf, "token": secret, "next": "/daemon"})
+    nonce = page.headers["Set-Cookie"].split(";")[0]
+    said = {"Origin": f"http://{web.host}", "Content_Type": "application/x-www-form-urlencoded", "Cookie": nonce}
+    answer = web.ask("POST", "/login", form, **said)
+    assert answer.status == 303
+    cookie = next(each for each in answer.headers.get_all("Set-Cookie", []) if "-login=" not in each)
+    assert "httponly" in cookie.lower()
+    assert "samesite=strict" in cookie.lower()
+    return cookie.split(";")[0]
+
+
+def test_nobody_sees_anything_before_he_has_shown_a_token(shut: Web) -> None:
+    for path in ("/daemon", "/live/daemon", "/fetchers", "/log", "/flows"):
+        assert shut.status("GET", path) == 401
+    assert shut.ask("GET", "/daemon", Accept="text/html").headers["Location"] == "/login?next=%2Fdaemon"
+    assert shut.status("GET", "/daemon", Authorization="Bearer tq_guessed") == 401
+    assert shut.status("GET", "/daemon", Cookie="taskqueue-1=guessed") == 401
+
+
+def test_a_session_ends_when_its_token_is_removed(shut: Web) -> None:
+    cookie = sign_in(shut, add_token(shut.tokens, "anna", "admin", None))
+    assert shut.status("GET", "/daemon", Cookie=cookie) == 200
+    remove_token(shut.tokens, "anna")
+
+    assert shut.status("GET", "/daemon", Cookie=cookie) == 401
+
+
+def test_a_session_ends_when_its_token_is_over(shut: Web) -> None:
+    cookie = sign_in(shut, add_token(shut.tokens, "brief", "admin", None))
+    written = json.loads(shut.tokens.read_text())
+    next(each for each in written["tokens"] if each["name"] == "brief")["expires_at"] = 1.0
+    shut.tokens.write_text(json.dumps(written))
+
+    assert shut.status("GET", "/daemon", Cookie=cookie) == 401
+
+
+def test_a_file_of_tokens_that_others_may_read_lets_nobody_in_and_the_log_says_why(shut: Web) -> None:
+    secret = add_token(shut.tokens, "carl", "admin", None)
+    shut.tokens.chmod(0o644)
+    refused = shut.ask("GET", "/daemon", Authorization=f"Bearer {secret}")
+    shut.tokens.chmod(0o600)
+
+    assert refused.status == 503
+    assert str(shut.tokens).encode() not in refused.body  # type: ignore[attr-defined]
+    assert "chmod 600" in daemon_line(shut.log_file, "tokens-unreadable")
+    assert shut.status("GET", "/daemon", Authorization=f"Bearer {secret}") == 200
+
+
+@pytest.mark.parametrize("written", [b"", b"{", b'{"tokens": []}'])
+def test_it_does_not_start_with_a_file_of_tokens_that_is_damaged(tmp_path: Path, written: bytes) -> None:
+    path = tmp_path / "tokens.json"
+    path.touch(0o600)
+    path.write_bytes(written)
+    command = [sys.executable, "-m", "taskqueue", "web", "--bind", "127.0.0.1:0", "--tokens", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert f"{path} is damaged" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------ slowness
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /dae",
+        b"GET /daemon HTTP/1.1\r\nHost: localhost\r\n",
+        b"POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 9\r\n\r\n{",
+    ],
+    ids=["nothing", "line", "head", "body"],
+)
+def test_whoever_does_not_go_on_is_cut(opened: Web, begun: bytes) -> None:
+    assert status_of(opened.told(begun)) in (0, 404)
+
+
+def test_whoever_sends_a_head_byte_by_byte_is_cut(opened: Web) -> None:
+    with opened.connected() as peer:
+        peer.sendall(b"GET /daemon HTTP/1.1\r\nHost: localhost\r\nX: ")
+        peer.settimeout(0.05)
+        sent = 0
+        try:
+            while True:
+                try:
+                    assert peer.recv(1) == b""
+                    break
+                except TimeoutError:
+                    peer.sendall(b"x")
+                    sent += 1
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+
+    assert sent < 200
+
+
+def unread_by(web: Web, asked: int) -> bool:
+    """Whether somebody is cut who asks so often for a file and reads nothing."""
+    with socket.socket() as peer:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        peer.connect(("127.0.0.1", web.port))
+        peer.settimeout(1.0)
+        with suppress(TimeoutError, ConnectionResetError, BrokenPipeError):
+            peer.sendall(b"GET /static/base.css HTTP/1.1\r\nHost: localhost\r\n\r\n" * asked)
+        ended = select.poll()
+        ended.register(peer, 0)
+        return bool(ended.poll(WAIT_SECONDS * 1000))
+
+
+def test_whoever_asks_and_does_not_read_is_cut(opened: Web) -> None:
+    assert unread_by(opened, 2000)
+
+
+def test_whoever_asks_ever_more_before_he_reads_is_cut(opened: Web) -> None:
+    assert unread_by(opened, 100_000)
+
+
+# ------------------------------------------------------------------------------------------------ number
+
+
+def stream_of(web: Web, stack: ExitStack, **headers: str) -> tuple[socket.socket, bytes]:
+    """A stream that is left open, and the beginning of what came."""
+    peer = stack.enter_context(web.connected())
+    said = "".join(f"{name}: {text}\r\n" for name, text in headers.items())
+    peer.sendall(f"GET /live/daemon HTTP/1.1\r\nHost: {web.host}\r\n{said}\r\n".encode())
+    return peer, b""
+
+
+def test_five_hundred_streams_cost_the_daemon_what_one_does_and_there_is_an_end(opened: Web, running: Daemon) -> None:
+    peer = Peer(running.url)
+    with ExitStack() as stack:
+        streams = [stream_of(opened, stack)[0] for _ in range(STREAMS)]
+        assert {status_of(each.recv(4096)) for each in streams} == {200}
+        before = peer.shell()["frames_in"]
+        for each in streams:
+            while b"event: change" not in each.recv(65_536):
+                pass
+        asked = peer.shell()["frames_in"] - before
+
+        assert asked < 50
+        full = [status_of(stream_of(opened, stack)[0].recv(4096)) for _ in range(CONNECTIONS - STREAMS + 5)]
+        assert full[0] == 200
+        assert full[-1] == 503
+    peer.close()
+
+
+def test_a_visitor_has_a_bounded_number_of_streams(shut: Web) -> None:
+    secret = add_token(shut.tokens, "greedy", "viewer", None)
+    with ExitStack() as stack:
+        peers = [stream_of(shut, stack, Authorization=f"Bearer {secret}")[0] for _ in range(LONG_OF_ONE + 1)]
+        answers = [peer.recv(4096) for peer in peers]
+
+        assert [status_of(answer) for answer in answers].count(503) == 1
+        assert b"\r\nretry-after: " in next(answer for answer in answers if status_of(answer) == 503).lower()
+
+
+def test_it_has_still_the_files_and_the_memory_of_before(opened: Web) -> None:
+    opened.status("GET", "/daemon")
+
+    assert len(os.listdir(f"/proc/{opened.process.pid}/fd")) < 100
+    assert opened.process.poll() is None
+    assert "Traceback" not in opened.log()
