@@ -1,0 +1,194 @@
+"""A flow as a drawing: a shape for each task or, of a large one, for the tasks of a layer that are in the same state.
+
+named     up to NAMED_MOST tasks: boxes with their names and states
+small     up to the tasks that are kept one by one: squares with the sign of their state
+groups    more: boxes with how many, and in which state; layers are joined, so that there are at most SHAPES_MOST
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple
+
+from taskqueue.display.flow_graph import FlowGraph
+from taskqueue.display.flows import STATES, cut, name_of
+from taskqueue.protocol.views import FlowTaskView
+from taskqueue.units import duration_text
+from taskqueue.web.drawing.layer_order import Edge
+from taskqueue.web.drawing.layered_graph import ROUND, Picture, Sizes, draw, outlines, path_data
+
+Kind = Literal["named", "small", "groups"]
+
+NAMED_MOST: Final = 60
+SHAPES_MOST: Final = 500
+WAYS_MOST: Final = 1500
+"""Between groups, those with the most edges."""
+
+NAME_CHARS: Final = 14
+
+SIZES: Final[Mapping[Kind, Sizes]] = {
+    "named": Sizes(width=144, height=46, gap=14, drop=44, across=12),
+    "small": Sizes(width=24, height=24, gap=12, drop=56, across=34),
+    "groups": Sizes(width=150, height=32, gap=16, drop=44, across=12),
+}
+
+
+class Shape(NamedTuple):
+    """A task, or several.
+
+    Attributes:
+        key: that no other shape of the drawing has.
+        x, y: upper left corner.
+        name: as there is room for it; ``said``: below it.
+        title: all there is to be said of it.
+        taskid: empty: it stands for several.
+    """
+
+    key: str
+    x: float
+    y: float
+    state: str
+    name: str
+    said: str
+    title: str
+    taskid: str = ""
+
+
+class Band(NamedTuple):
+    """A layer, or several, and what they are called."""
+
+    name: str
+    y: float
+    height: float
+
+
+class FlowDrawing(NamedTuple):
+    """A drawing.
+
+    Attributes:
+        edges, critical: SVG paths (``d``) of all edges, and of the critical path with the outlines of its shapes.
+    """
+
+    kind: Kind
+    sizes: Sizes
+    width: int
+    height: int
+    shapes: list[Shape]
+    bands: list[Band]
+    edges: str
+    critical: str
+    round: int = ROUND
+
+
+def brief(name: str) -> str:
+    """A name as there is room for it; of a url its path, in which those of a flow differ most."""
+    host, _, path = name.partition("://")[2].partition("/")
+    return cut(f"/{path.partition('?')[0]}" if path else host or name, NAME_CHARS)
+
+
+def told(task: FlowTaskView) -> str:
+    """``success · 1.2 s``, ``blocked · waits for 2``."""
+    if task.state == "blocked":
+        return f"blocked · waits for {task.missing:,}"
+    return f"{task.state} · {duration_text(task.seconds)}" if task.seconds else task.state
+
+
+def title(task: FlowTaskView) -> str:
+    """Its name in full, and how it stands."""
+    return f"{name_of(task)}\n{told(task)}"
+
+
+def of_tasks(
+    tasks: Sequence[FlowTaskView], graph: FlowGraph, edges: Iterable[Edge], path: Sequence[int]
+) -> FlowDrawing:
+    """Draw a shape for each task; ``path``: indices of those on the critical path."""
+    kind: Kind = "named" if len(tasks) <= NAMED_MOST else "small"
+    sizes = SIZES[kind]
+    picture = _placed(tuple(graph.layer_of), tuple(edges), sizes)
+    shapes = [
+        Shape(f"{task.index}", *picture.corners[task.index], task.state, brief(name_of(task)), told(task),
+              title(task), task.taskid)
+        for task in tasks
+    ]  # fmt: skip
+    names = [f"layer {number}" for number in range(1, len(graph.layers) + 1)]
+    return _drawing(kind, picture, shapes, names, critical_data(picture, path, sizes))
+
+
+def critical_of_tasks(graph: FlowGraph, edges: Iterable[Edge], path: Sequence[int]) -> str:
+    """The critical path of the drawing that ``of_tasks`` makes of so many tasks."""
+    sizes = SIZES["named" if len(graph.layer_of) <= NAMED_MOST else "small"]
+    return critical_data(_placed(tuple(graph.layer_of), tuple(edges), sizes), path, sizes)
+
+
+@lru_cache(maxsize=32)
+def _placed(layer_of: tuple[int, ...], edges: tuple[Edge, ...], sizes: Sizes) -> Picture:
+    """Where everything stands: the same as long as the flow is, whatever becomes of its tasks."""
+    return draw(layer_of, edges, sizes)
+
+
+Group = tuple[int, str]
+"""Stretch of layers, and state."""
+
+
+def of_groups(
+    graph: FlowGraph, links: Mapping[tuple[int, int, int, int], int], path: Iterable[tuple[int, int]]
+) -> FlowDrawing:
+    """Draw a shape for each layer, or stretch of layers, and state.
+
+    Args:
+        links: edges by layer and state (its place in STATES) of both ends; none: neighbouring stretches are joined.
+        path: layer and state of each task on the critical path.
+    """
+    stretches = graph.stretches(SHAPES_MOST // len(STATES))
+    each = stretches[0].last if stretches else 1
+    groups = [
+        (number, state) for number, stretch in enumerate(stretches) for state in STATES if stretch.states.get(state)
+    ]
+    place = {group: number for number, group in enumerate(groups)}
+    edges = _group_edges(links, each, place) if links else _neighbours(groups)
+    sizes = SIZES["groups"]
+    picture = draw([stretch for stretch, _ in groups], edges, sizes, in_order=True)
+    shapes = []
+    for number, (stretch, state) in enumerate(groups):
+        count = stretches[stretch].states[state]
+        said = f"{count:,} {state}"
+        shapes.append(Shape(f"{stretch}-{state}", *picture.corners[number], state, said, "", said))
+    names = [
+        f"layer {each.first:,}" if each.first == each.last else f"{each.first:,}–{each.last:,}" for each in stretches
+    ]
+    passed = [place[layer // each, STATES[state]] for layer, state in path]
+    return _drawing("groups", picture, shapes, names, critical_data(picture, list(dict.fromkeys(passed)), sizes))
+
+
+def _group_edges(links: Mapping[tuple[int, int, int, int], int], each: int, place: Mapping[Group, int]) -> list[Edge]:
+    counted: Counter[Edge] = Counter()
+    for (layer, state, to_layer, to_state), count in links.items():
+        if layer // each != to_layer // each:
+            source, target = place[layer // each, STATES[state]], place[to_layer // each, STATES[to_state]]
+            counted[source, target] += count
+    return [edge for edge, _ in counted.most_common(WAYS_MOST)]
+
+
+def _neighbours(groups: Sequence[Group]) -> list[Edge]:
+    """An edge from the first group of each stretch to the first of the next."""
+    first: dict[int, int] = {}
+    for number, (stretch, _) in enumerate(groups):
+        first.setdefault(stretch, number)
+    return list(pairwise(first.values()))
+
+
+def critical_data(picture: Picture, path: Sequence[int], sizes: Sizes) -> str:
+    """The way along the nodes of a path, and their outlines."""
+    ways = [picture.ways[edge] for edge in pairwise(path) if edge in picture.ways]
+    return path_data(ways) + outlines((picture.corners[node] for node in path), sizes)
+
+
+def _drawing(kind: Kind, picture: Picture, shapes: list[Shape], names: list[str], critical: str) -> FlowDrawing:
+    bands = [Band(name, *band) for name, band in zip(names, picture.bands, strict=True)]
+    edges = path_data(picture.ways.values())
+    return FlowDrawing(
+        kind, SIZES[kind], round(picture.width), round(picture.height), shapes, bands, edges, critical
+    )  # fmt: skip

@@ -1,0 +1,175 @@
+"""A graph drawn in layers, from top to bottom: where its nodes stand, and which way its edges take.
+
+    ┌───┐   ┌───┐     An edge that passes layers has a *bend* in each of them, which is put in order and in place as
+    └─┬─┘   └─┬─┘     if it were a narrow node, so that edges lead around nodes. Where a layer is wider than the
+      │   ┌───┤       drawing may be, layers stand in several rows, and edges pass straight below nodes.
+    ┌─┴───┴┐  │
+    └──────┘  ╵
+
+Order: ``layer_order``; places: ``alignment``. Nodes know which layer they are in: the longest path that leads to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from taskqueue.web.drawing.alignment import aligned
+from taskqueue.web.drawing.layer_order import Edge, Layers, layers_of, ordered
+
+MARGIN: Final = 10.0
+
+ROUND: Final = 6
+"""Radius of a node's corners."""
+
+BENDS_MOST: Final = 1500
+"""With more of them, edges that pass layers lead straight."""
+
+Point = tuple[float, float]
+
+
+class Sizes(NamedTuple):
+    """In pixels.
+
+    Attributes:
+        gap: between two nodes of a layer.
+        drop: between two layers.
+        across: nodes that may stand side by side.
+        left: that is kept free for what is said of layers.
+    """
+
+    width: float
+    height: float
+    gap: float
+    drop: float
+    across: int
+    left: float = 56.0
+
+
+class Picture(NamedTuple):
+    """Where everything is.
+
+    Attributes:
+        corners: upper left, of each node.
+        ways: of each edge, from the lower side of a node to the upper side of another.
+        bands: top and height, of each layer.
+    """
+
+    width: float
+    height: float
+    corners: list[Point]
+    ways: dict[Edge, list[Point]]
+    bands: list[Point]
+
+
+def draw(layer_of: Sequence[int], edges: Sequence[Edge], sizes: Sizes, *, in_order: bool = False) -> Picture:
+    """Draw a graph.
+
+    Args:
+        layer_of: of each node; no layer is empty.
+        in_order: nodes of a layer stay in the order of their numbers.
+    """
+    edges = list(dict.fromkeys(edges))
+    widest = max(map(len, layers_of(layer_of)), default=0)
+    bends = sum(layer_of[target] - layer_of[source] - 1 for source, target in edges)
+    bend = bends <= BENDS_MOST and widest <= sizes.across
+    nodes, parts, chains = _bent(layer_of, edges) if bend else (list(layer_of), edges, {})
+    layers = layers_of(nodes) if in_order else ordered(nodes, parts)
+    if widest > sizes.across:
+        return _in_rows(layers, edges, sizes)
+    widths = [sizes.width if node < len(layer_of) else 0.0 for node in range(len(nodes))]
+    middles = aligned(layers, parts, widths, sizes.gap)
+    return _in_layers(layer_of, middles, edges, chains, sizes)
+
+
+def _bent(layer_of: Sequence[int], edges: Iterable[Edge]) -> tuple[list[int], list[Edge], dict[Edge, list[int]]]:
+    """The layers of nodes and bends, the parts of edges between them, and the bends of each edge."""
+    nodes, parts, chains = list(layer_of), list[Edge](), dict[Edge, list[int]]()
+    for source, target in edges:
+        bends = range(len(nodes), len(nodes) + layer_of[target] - layer_of[source] - 1)
+        nodes += range(layer_of[source] + 1, layer_of[target])
+        chain = [source, *bends, target]
+        parts += pairwise(chain)
+        chains[source, target] = list(bends)
+    return nodes, parts, chains
+
+
+def _in_layers(
+    layer_of: Sequence[int],
+    middles: Sequence[float],
+    edges: Iterable[Edge],
+    chains: dict[Edge, list[int]],
+    sizes: Sizes,
+) -> Picture:
+    layers = max(layer_of, default=-1) + 1
+    leftmost = min(middles, default=0.0) - sizes.width / 2
+    shift = sizes.left - leftmost
+    tops = [MARGIN + layer * (sizes.height + sizes.drop) for layer in range(layers)]
+    corners = [(middles[node] + shift - sizes.width / 2, tops[layer]) for node, layer in enumerate(layer_of)]
+    ways = {}
+    for source, target in edges:
+        way = [_below(corners[source], sizes)]
+        for number, bend in enumerate(chains.get((source, target), ()), layer_of[source] + 1):
+            way += [(middles[bend] + shift, tops[number]), (middles[bend] + shift, tops[number] + sizes.height)]
+        ways[source, target] = [*way, _above(corners[target], sizes)]
+    width = max(middles, default=0.0) + shift + sizes.width / 2 + MARGIN
+    return Picture(width, _foot(tops, sizes.height), corners, ways, [(top, sizes.height) for top in tops])
+
+
+def _in_rows(layers: Layers, edges: Iterable[Edge], sizes: Sizes) -> Picture:
+    """Each layer in as many rows as it needs, filled column by column, so that its order goes from left to right."""
+    corners: list[Point] = [(0.0, 0.0)] * sum(map(len, layers))
+    step = sizes.width + sizes.gap
+    whole = sizes.across * step - sizes.gap
+    bands: list[Point] = []
+    top = MARGIN
+    for layer in layers:
+        rows = -(-len(layer) // sizes.across)
+        columns = -(-len(layer) // rows)
+        start = sizes.left + (whole - columns * step + sizes.gap) / 2
+        for rank, node in enumerate(layer):
+            corners[node] = start + rank // rows * step, top + rank % rows * (sizes.height + sizes.gap)
+        bands.append((top, rows * (sizes.height + sizes.gap) - sizes.gap))
+        top += bands[-1][1] + sizes.drop
+    ways = {edge: [_below(corners[edge[0]], sizes), _above(corners[edge[1]], sizes)] for edge in edges}
+    return Picture(sizes.left + whole + MARGIN, top - sizes.drop + MARGIN, corners, ways, bands)
+
+
+def _foot(tops: Sequence[float], height: float) -> float:
+    return (tops[-1] + height if tops else MARGIN) + MARGIN
+
+
+def _below(corner: Point, sizes: Sizes) -> Point:
+    return corner[0] + sizes.width / 2, corner[1] + sizes.height
+
+
+def _above(corner: Point, sizes: Sizes) -> Point:
+    return corner[0] + sizes.width / 2, corner[1]
+
+
+def path_data(ways: Iterable[Sequence[Point]]) -> str:
+    """The ways as one SVG path (``d``), each of smooth curves that only go down."""
+    return "".join(map(_curve, ways))
+
+
+def _curve(way: Sequence[Point]) -> str:
+    (x, y), *others = way
+    parts = [f"M{x:.1f} {y:.1f}"]
+    for to_x, to_y in others:
+        half = (y + to_y) / 2
+        parts.append(
+            f"V{to_y:.1f}" if to_x == x else f"C{x:.1f} {half:.1f} {to_x:.1f} {half:.1f} {to_x:.1f} {to_y:.1f}"
+        )
+        x, y = to_x, to_y
+    return "".join(parts)
+
+
+def outlines(corners: Iterable[Point], sizes: Sizes) -> str:
+    """The rounded rectangles of nodes as one SVG path (``d``)."""
+    across, down = sizes.width - 2 * ROUND, sizes.height - 2 * ROUND
+    turn = f"a{ROUND} {ROUND} 0 0 1 "
+    sides = (
+        f"h{across:g}{turn}{ROUND} {ROUND}v{down:g}{turn}-{ROUND} {ROUND}h{-across:g}{turn}-{ROUND} -{ROUND}v{-down:g}"
+    )
+    return "".join(f"M{x + ROUND:.1f} {y:.1f}{sides}{turn}{ROUND} -{ROUND}z" for x, y in corners)
