@@ -18,11 +18,10 @@ from taskqueue.web.access.gate import Gate
 from taskqueue.web.access.places import Places
 from taskqueue.web.api import interface as api
 from taskqueue.web.live.channels import Channels
-from taskqueue.web.live.meters import Meters
 from taskqueue.web.live.project_table import ProjectTable
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
-from taskqueue.web.pages import daemon, failures, fetchers, flows, log, login, operations, projects, task, tasks
+from taskqueue.web.pages import daemon, failures, fetchers, flow, flows, log, login, operations, projects, task, tasks
 from taskqueue.web.pages.errors import HANDLERS
 from taskqueue.web.routes import WebRoute, to_starlette
 from taskqueue.web.services import Services
@@ -31,6 +30,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     *daemon.ROUTES,
     *failures.ROUTES,
     *fetchers.ROUTES,
+    *flow.ROUTES,
     *flows.ROUTES,
     *log.ROUTES,
     *login.ROUTES,
@@ -51,7 +51,7 @@ def make_app(options: WebOptions) -> Starlette:
             AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout) as client,
             aclosing(ProjectTable(client)) as table,
         ):
-            app.state.services = Services(options, client, Channels(), table, Meters(), Templates())
+            app.state.services = Services(options, client, Channels(), table, Templates())
             yield
 
     access = Access(options)

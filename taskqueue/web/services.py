@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
 
 from taskqueue import AsyncClient
 from taskqueue.web.live.channels import Channels
+from taskqueue.web.live.flow_readings import FlowReadings
 from taskqueue.web.live.meters import Meters
 from taskqueue.web.live.project_table import ProjectTable
 from taskqueue.web.options import WebOptions
@@ -22,16 +23,18 @@ class Services:
         client: the connection to the daemon, shared by all browsers.
         channels: what browsers see change.
         projects: as they were a moment ago.
-        meters: of fetchers.
         templates: of the pages.
+        meters: of fetchers.
+        flows: that browsers look at.
     """
 
     options: WebOptions
     client: AsyncClient
     channels: Channels
     projects: ProjectTable
-    meters: Meters
     templates: Templates
+    meters: Meters = field(default_factory=Meters)
+    flows: FlowReadings = field(default_factory=FlowReadings)
 
 
 def services_of(request: HTTPConnection) -> Services:

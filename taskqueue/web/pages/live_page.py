@@ -32,7 +32,7 @@ Raises:
 
 
 Parts = Callable[[Templates, Mapping[str, Any]], Picture]
-"""Makes of what a look found the sections of a picture besides blocks, such as cells."""
+"""Makes of what a look found the sections of a picture besides those blocks, such as cells."""
 
 
 class LivePage(NamedTuple):
@@ -73,8 +73,9 @@ def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
 
         async def look() -> Picture:
             context = {"visitor": visitor, **await (page.again or page.look)(request)}
-            blocks = {"blocks": services.templates.blocks(page.template, context, page.blocks)}
-            return {**blocks, **page.parts(services.templates, context)} if page.parts else blocks
+            blocks = services.templates.blocks(page.template, context, page.blocks)
+            picture = page.parts(services.templates, context) if page.parts else {}
+            return {**picture, "blocks": {**blocks, **picture.get("blocks", {})}}
 
         return stream(services.channels.changes(view, look, page.every))
 

@@ -1,0 +1,146 @@
+"""The page of a flow: its graph, what took longest, and its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, get_args
+
+from starlette.requests import Request
+
+from taskqueue.display.flows import OVER, STATES, counted, name_of, over, so_far, waits_for
+from taskqueue.protocol.choices import RerunScope
+from taskqueue.protocol.views import FlowTaskView
+from taskqueue.units import duration_text
+from taskqueue.web.drawing.flow_drawing import FlowDrawing, critical_of_tasks, of_groups, of_tasks, title, told
+from taskqueue.web.drawing.shares import shares
+from taskqueue.web.live.channels import Picture
+from taskqueue.web.live.flow_readings import FlowLook, FlowReading
+from taskqueue.web.page_templates import Templates
+from taskqueue.web.pages.live_page import LivePage, routes_of
+from taskqueue.web.routes import WebRoute
+from taskqueue.web.services import services_of
+
+DRAWN: Final = (*OVER, "processing")
+"""States that the bar shows."""
+
+SCOPES: Final[Mapping[RerunScope, str]] = {
+    "task": "it alone",
+    "downstream": "and all tasks that depend on it",
+    "upstream-failed": "and what failed above it",
+    "only-failed": "of it and all that depend on it, what failed",
+}
+assert tuple(SCOPES) == get_args(RerunScope)
+
+STRETCHES_SHOWN: Final = 60
+
+
+class TaskRow(NamedTuple):
+    """A task in the table; ``layer`` from 1."""
+
+    task: FlowTaskView
+    layer: int
+    name: str
+    took: str
+    waits_for: str
+
+
+class LayerRow(NamedTuple):
+    """A layer, or several, in the table."""
+
+    layer: str
+    tasks: int
+    states: str
+
+
+async def look(request: Request) -> Mapping[str, Any]:
+    """Read of the flow what there is to be read."""
+    services, names = services_of(request), request.path_params
+    found = await services.flows.look(services.client, names["project"], names["flow"])
+    states = {state: getattr(found.view.counts, state) for state in found.view.counts.__struct_fields__}
+    drawing = await asyncio.to_thread(_drawn, found.reading) if found.reading is not None else None
+    return {
+        "view": found.view, "states": STATES, "scopes": SCOPES, "over": over(found.view),
+        "said": so_far(found.view, time.time()), "counted": counted(states),
+        "bar": shares([(state, states[state]) for state in DRAWN], found.view.tasks),
+        "shape": _shape(found.reading), "reading": found.reading, "read": found.read,
+        "drawing": drawing, **_told(found),
+    }  # fmt: skip
+
+
+def _shape(reading: FlowReading | None) -> str:
+    """What stays as long as the drawing has the same shapes and edges: else the page begins anew."""
+    if reading is None or not reading.tasks:
+        return "groups"
+    return f"{reading.view.tasks} {len(reading.edges)} {reading.view.began_at}"
+
+
+def _drawn(reading: FlowReading) -> FlowDrawing:
+    if reading.tasks:
+        return of_tasks(reading.tasks, reading.graph, reading.edges, reading.path_tasks)
+    path = [(reading.graph.layer_of[task], reading.states[task]) for task in reading.path_tasks]
+    return of_groups(reading.graph, reading.links, path)
+
+
+def _told(found: FlowLook) -> Mapping[str, Any]:
+    """What is said of tasks, layers and the critical path in words."""
+    reading = found.reading
+    if reading is None:
+        return {"tasks": [], "layers": [], "bad": [], "path": [], "left_out": 0, "critical": ""}
+    path = [(task, name_of(task), duration_text(task.seconds)) for task in reading.path]
+    return {
+        "tasks": _task_rows(reading),
+        "layers": _layer_rows(reading) if not reading.tasks else [],
+        "bad": [(task, name_of(task)) for task in reading.bad] if not reading.tasks else [],
+        "path": path,
+        "left_out": len(reading.path_tasks) - len(path),
+        "critical": duration_text(reading.graph.critical_seconds),
+    }
+
+
+def _task_rows(reading: FlowReading) -> list[TaskRow]:
+    names = [name_of(task) for task in reading.tasks]
+    rows = [
+        TaskRow(task, reading.graph.layer_of[task.index] + 1, names[task.index], _took(task), waits_for(task, names))
+        for task in reading.tasks
+    ]
+    return sorted(rows, key=lambda row: (row.layer, row.task.index))
+
+
+def _took(task: FlowTaskView) -> str:
+    return duration_text(task.seconds) if task.seconds else ""
+
+
+def _layer_rows(reading: FlowReading) -> list[LayerRow]:
+    return [
+        LayerRow(
+            f"{each.first:,}" if each.first == each.last else f"{each.first:,}–{each.last:,}",
+            each.tasks,
+            ", ".join(f"{count:,} {state}" for state, count in counted(each.states)),
+        )
+        for each in reading.graph.stretches(STRETCHES_SHOWN)
+    ]
+
+
+def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
+    """Of a flow whose tasks are shown one by one, what changes of each; of others, the graph and the tables anew."""
+    reading: FlowReading | None = context["reading"]
+    shape = {"graph/shape": {"data-state": context["shape"]}}
+    if reading is None or not reading.tasks:
+        return {"cells": shape, "blocks": templates.blocks("flow.html", context, ("drawing", "tables"))}
+    critical = critical_of_tasks(reading.graph, reading.edges, reading.path_tasks)
+    cells: dict[str, str | Mapping[str, str]] = {**shape, "graph/critical": {"d": critical}}
+    for task in reading.tasks:
+        cells[f"n{task.index}/look"] = {"data-state": task.state}
+        cells[f"n{task.index}/sign"] = {"href": f"#sign-{task.state}"}
+        cells[f"n{task.index}/said"] = told(task)
+        cells[f"n{task.index}/title"] = title(task)
+        cells[f"t{task.index}/state"] = {"text": task.state, "data-state": task.state}
+        cells[f"t{task.index}/took"] = _took(task)
+    return {"cells": cells}
+
+
+ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
+    LivePage("/projects/{project}/flows/{flow}", "flow.html", look, ("state", "figures", "path"), parts)
+)
