@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from taskqueue.errors import TaskQueueError
-from taskqueue.web.access.visitors import demand
+from taskqueue.web.access.admitted import Admitted
 from taskqueue.web.api.decoding import JSON, Decoding
 from taskqueue.web.api.json_replies import json_of
 from taskqueue.web.api.operation import Endpoint, Operation
@@ -87,38 +87,49 @@ class Address:
     """All operations at one path."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self._operations = {each.method: each for each in operations}
-        self._endpoints: dict[str, Endpoint] = {
-            method: each.endpoint or answered_by_daemon(each) for method, each in self._operations.items()
-        }
+        self._admitted: dict[str, Admitted] = {each.method: _admitted(each) for each in operations}
 
     @property
     def methods(self) -> list[str]:
         """That it knows."""
-        heads = ["HEAD"] if "GET" in self._operations else []
-        return [*self._operations, *heads, "OPTIONS"]
+        heads = ["HEAD"] if "GET" in self._admitted else []
+        return [*self._admitted, *heads, "OPTIONS"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        request = Request(scope, receive, send)
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
         try:
-            response = await self._answer(request)
+            await self._admitted.get(method, self._answer_other)(scope, receive, send)
         except ClientDisconnect:
             return
+        except HTTPException as refused:  # whoever may not ask, or finds no place; nothing has been said yet
+            await Problem(refused.status_code, refused.detail, **dict(refused.headers or {})).response()(
+                scope, receive, send
+            )
+
+    async def _answer_other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        allowed = ", ".join(self.methods)
+        if scope["method"] == "OPTIONS":
+            response = Response(status_code=204, headers={"Allow": allowed})
+        else:
+            response = Problem(405, f"{scope['method']} is not for this address", Allow=allowed).response()
+        await response(scope, receive, send)
+
+
+def _admitted(operation: Operation) -> Admitted:
+    """Its endpoint, for those who may ask it."""
+    endpoint = operation.endpoint or answered_by_daemon(operation)
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
         except (Problem, TaskQueueError, HTTPException) as error:
             if (problem := problem_of(error)) is None:
                 raise
-            response = problem.response()
-        await response(scope, receive, send)
+            return problem.response()
 
-    async def _answer(self, request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        if method == "OPTIONS":
-            return Response(status_code=204, headers={"Allow": ", ".join(self.methods)})
-        if method not in self._operations:
-            raise Problem(405, f"{request.method} is not for this address", Allow=", ".join(self.methods))
-        demand(request, self._operations[method].role)
-        return await self._endpoints[method](request)
+    waits = WAITED in operation.asks.__struct_fields__
+    return Admitted(answer, operation.role, is_long=waits or bool(operation.takes))
 
 
 class AddressRoute(Route):

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from taskqueue.web.access.token_file import add_token
 from taskqueue.web.access.visitors import visitor_of
@@ -43,13 +43,35 @@ async def break_down(request: Request) -> Response:
     raise ZeroDivisionError("secret\x1b[31m")
 
 
+async def stream(request: Request) -> Response:
+    """A response that never ends by itself."""
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        while True:
+            yield b"part"
+            await asyncio.sleep(0)
+
+    return StreamingResponse(parts())
+
+
+async def wait_for_ever(request: Request) -> Response:
+    """Never."""
+    await asyncio.Event().wait()
+    return Response()
+
+
 ROUTES = (
+    WebRoute("/stream", stream, is_long=True),
+    WebRoute("/for-ever", wait_for_ever),
     WebRoute("/who", tell_who, methods=("GET", "POST")),
     WebRoute("/run", tell_who, "operator", ("POST",)),
     WebRoute("/api/v1/set", tell_who, "admin", ("PATCH", "POST")),
     WebRoute("/broken", break_down, "anyone"),
     WebRoute("/api/v1/broken", break_down, "anyone"),
 )
+
+
+T = TypeVar("T")
 
 
 class Site:
@@ -96,6 +118,24 @@ class Site:
     def patch(self, path: str, **said: Any) -> httpx.Response:
         """Change something."""
         return self.request("PATCH", path, **said)
+
+    def run(self, asking: Coroutine[Any, Any, T]) -> T:
+        """Run something where the application runs."""
+        return self._runner.run(asking)
+
+    async def parts(self, path: str, headers: dict[str, str]) -> AsyncGenerator[bytes, None]:
+        """What comes of a stream, part by part, as long as it lasts."""
+        scope = {
+            "type": "http", "method": "GET", "http_version": "1.1", "scheme": "http", "path": path, "root_path": "",
+            "raw_path": path.encode(), "query_string": b"", "client": ("127.0.0.1", 4711), "server": ("127.0.0.1", 1),
+            "headers": [(name.lower().encode(), value.encode()) for name, value in ({"Host": HOST} | headers).items()],
+        }  # fmt: skip
+        sent: asyncio.Queue[Any] = asyncio.Queue(1)
+        answering = asyncio.create_task(self.served(scope, asyncio.Event().wait, sent.put))  # type: ignore[arg-type]
+        while (message := await sent.get())["type"] != "http.response.body" or message.get("more_body"):
+            if message.get("body"):
+                yield message["body"]
+        await answering
 
     def call_it(self, base_url: str) -> None:
         """Call it by another address."""
