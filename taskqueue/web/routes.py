@@ -8,12 +8,30 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from taskqueue.web.access.admitted import Admitted
 from taskqueue.web.roles import Role
+
+
+class TextConvertor(Convertor[str]):
+    """The rest of a path, whatever is in it: ``path`` of Starlette ends at a line end."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """The text itself."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """The text itself."""
+        return value
+
+
+register_url_convertor("text", TextConvertor())
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -22,7 +40,7 @@ class WebRoute(NamedTuple):
     """An address.
 
     Attributes:
-        path: with parameters, as Starlette has them: ``/projects/{project}``.
+        path: with parameters, as Starlette has them: ``/projects/{project}``; ``{name:text}`` is all the rest.
         role: the least that a visitor must have.
         is_long: it lasts as long as the asker likes, so it takes none of the few places of those that ask and answer.
     """

@@ -11,11 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
+
 from taskqueue.errors import TaskQueueError
+from taskqueue.visible_text import visible_lines
+
+log = logging.getLogger("taskqueue.web")
 
 Picture = Mapping[str, Mapping[str, Any]]
 """Values by section (``blocks``, ``cells``, ``rows``, ``order``) and name; they are sent as JSON.
@@ -27,6 +33,12 @@ Look = Callable[[], Awaitable[Picture]]
 """Makes the picture as it is now."""
 
 _TROUBLE: Final = ("state", "trouble")
+
+MADE: Final = ("blocks", "rows")
+"""Sections that templates have made."""
+
+LOOKS_A_SECOND: Final = 50
+"""Of all views together: who opens thousands, each with another query, sees them change more seldom."""
 
 SOONEST_SECONDS: Final = 1.0
 """Between two looks at the same view."""
@@ -81,8 +93,16 @@ class Channel:
     def _encoded(self, keys: list[tuple[str, str]]) -> bytes:
         parts: dict[str, dict[str, Any]] = {}
         for section, name in keys:
-            parts.setdefault(section, {})[name] = self._values[section, name]
+            value = self._values[section, name]
+            parts.setdefault(section, {})[name] = value if section in MADE else _shown(value)
         return json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _shown(value: Any) -> Any:
+    """What a text of somebody else hides and turns round, is seen; templates have done so with what they made."""
+    if isinstance(value, str):
+        return visible_lines(value)
+    return {name: _shown(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 class Channels:
@@ -112,7 +132,7 @@ class Channels:
     def _join(self, view: str, look: Look, every: float) -> Channel:
         if view not in self._open:
             channel = Channel()
-            self._open[view] = channel, asyncio.create_task(_keep_looking(channel, look, every))
+            self._open[view] = channel, asyncio.create_task(self._keep_looking(channel, look, every))
         self._lookers[view] = self._lookers.get(view, 0) + 1
         return self._open[view][0]
 
@@ -126,11 +146,16 @@ class Channels:
         with suppress(asyncio.CancelledError):
             await looking
 
-
-async def _keep_looking(channel: Channel, look: Look, every: float) -> None:
-    while True:
-        try:
-            channel.show(await look())
-        except TaskQueueError as error:
-            channel.fail(str(error))
-        await asyncio.sleep(every)
+    async def _keep_looking(self, channel: Channel, look: Look, every: float) -> None:
+        while True:
+            try:
+                channel.show(await look())
+            except HTTPException as refused:
+                channel.fail(refused.detail)
+            except TaskQueueError as error:
+                channel.fail(str(error))
+            except Exception:
+                log.exception("web-bug")
+                channel.fail("this is a bug; the log of the web process has it")
+                return
+            await asyncio.sleep(max(every, len(self._open) / LOOKS_A_SECOND))

@@ -13,6 +13,7 @@ from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.views import FetcherView, TaskRow
 from taskqueue.web.live.channels import Picture
 from taskqueue.web.page_templates import Templates
+from taskqueue.web.pages.addresses import task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import Services, services_of
@@ -85,7 +86,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     reply = await services.client.fetchers.show(name)
     return {
         "reply": reply, "rows": _rows(services, reply.fetchers), "columns": _columns(),
-        "held": await _held(services, name, reply.fetchers) if reply.holds else [],
+        "held": await _held(services, name, reply.fetchers) if reply.holds else [], "task_page": task_page,
     }  # fmt: skip
 
 
@@ -135,5 +136,5 @@ async def _held(services: Services, name: str, views: Sequence[FetcherView]) -> 
 
 ROUTES: Final[tuple[WebRoute, ...]] = (
     *routes_of(LivePage("/fetchers", "fetchers.html", look, ("summary", "away", "pages"), parts)),
-    *routes_of(LivePage("/fetchers/{fetcher:path}", "fetcher.html", look_at_one, ("state", "figures", "held"), parts)),
+    *routes_of(LivePage("/fetchers/{fetcher:text}", "fetcher.html", look_at_one, ("state", "figures", "held"), parts)),
 )

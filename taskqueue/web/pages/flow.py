@@ -18,6 +18,7 @@ from taskqueue.web.drawing.shares import shares
 from taskqueue.web.live.channels import Picture
 from taskqueue.web.live.flow_readings import FlowLook, FlowReading
 from taskqueue.web.page_templates import Templates
+from taskqueue.web.pages.addresses import task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
@@ -65,7 +66,7 @@ async def look(request: Request) -> Mapping[str, Any]:
         "said": so_far(found.view, time.time()), "counted": counted(states),
         "bar": shares([(state, states[state]) for state in DRAWN], found.view.tasks),
         "shape": _shape(found.reading), "reading": found.reading, "read": found.read,
-        "drawing": drawing, **_told(found),
+        "drawing": drawing, "task_page": task_page, **_told(found),
     }  # fmt: skip
 
 

@@ -128,5 +128,5 @@ def _result(task: TaskReply) -> PackedPage | None:
 
 
 ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
-    LivePage("/projects/{project}/tasks/{taskid:path}", "task.html", look, BLOCKS)
+    LivePage("/projects/{project}/tasks/{taskid:text}", "task.html", look, BLOCKS)
 )

@@ -125,5 +125,5 @@ async def find(client: AsyncClient, search: TaskSearch, now: float) -> tuple[lis
 
 def _states(search: TaskSearch) -> list[StateName]:
     if search.state:
-        return [search.state]
+        return [] if search.error and search.state in WITHOUT_ERRORS else [search.state]
     return [state for state in STATES if not (search.error and state in WITHOUT_ERRORS)]

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any
 
+import pytest
+from starlette.exceptions import HTTPException
+
 from taskqueue.errors import RequestTimeout
 from taskqueue.web.live.channels import Channel, Channels, Picture
 
@@ -95,3 +98,55 @@ def test_a_daemon_that_does_not_answer_is_told_of_and_what_was_seen_stays() -> N
     assert first["cells"] == {"a/x": "1"}
     assert second == {"state": {"trouble": "nobody listens there"}}
     assert third == {"state": {"trouble": ""}}
+
+
+def test_a_cell_hides_nothing_that_somebody_else_wrote() -> None:
+    channel = Channel()
+    channel.show(
+        {"cells": {"a/x": "b\u202ec", "a/y": {"text": "\x1b[31m", "data-part": 7}}, "blocks": {"q": "<p>ok</p>"}}
+    )
+
+    cells = change_after(channel, 0)[1]["cells"]
+    assert cells == {"a/x": "b\\u202ec", "a/y": {"text": "\\u001b[31m", "data-part": 7}}
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (HTTPException(400, "state: there is none"), "state: there is none"),
+        (ZeroDivisionError("secret"), "this is a bug; the log of the web process has it"),
+    ],
+    ids=str,
+)
+def test_whatever_goes_wrong_while_looking_is_told(error: Exception, told: str) -> None:
+    async def look() -> Picture:
+        raise error
+
+    async def watch() -> Any:
+        async with aclosing(Channels().changes("/", look)) as changes:
+            return json.loads(await anext(changes))
+
+    assert asyncio.run(watch()) == {"state": {"trouble": told}}
+
+
+def test_many_views_together_do_not_look_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskqueue.web.live.channels.LOOKS_A_SECOND", 0.001)
+    looks = 0
+
+    async def look() -> Picture:
+        nonlocal looks
+        looks += 1
+        return {"cells": {"a/x": str(looks)}}
+
+    async def watch() -> None:
+        channels = Channels()
+        streams = [channels.changes(f"/?{number}", look, every=0.0) for number in range(20)]
+        for stream in streams:
+            await anext(stream)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        for stream in streams:
+            await stream.aclose()
+
+    asyncio.run(watch())
+    assert looks == 20
