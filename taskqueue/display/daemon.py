@@ -58,10 +58,10 @@ def _spread(histogram: HistogramView | None) -> str:
         return NOTHING_YET
     most = quantile(histogram, 0.99)
     last = histogram.bounds[-1]
-    return f"half within {_brief_seconds(half, last)}, 99 of 100 within {_brief_seconds(most or 0.0, last)}"
+    return f"half within {brief_seconds(half, last)}, 99 of 100 within {brief_seconds(most or 0.0, last)}"
 
 
-def _brief_seconds(seconds: float, last: float) -> str:
+def brief_seconds(seconds: float, last: float) -> str:
     """Milliseconds in two or three digits, seconds as anywhere; what is above the last bound is more than that."""
     if isinf(seconds):
         return f"more than {duration_text(last)}"

@@ -8,6 +8,7 @@ from starlette.requests import HTTPConnection
 
 from taskqueue import AsyncClient
 from taskqueue.web.live.channels import Channels
+from taskqueue.web.live.daemon_samples import DaemonSamples
 from taskqueue.web.live.flow_readings import FlowReadings
 from taskqueue.web.live.meters import Meters
 from taskqueue.web.live.project_table import ProjectTable
@@ -26,6 +27,7 @@ class Services:
         templates: of the pages.
         meters: of fetchers.
         flows: that browsers look at.
+        samples: of what the daemon told of itself.
     """
 
     options: WebOptions
@@ -35,6 +37,7 @@ class Services:
     templates: Templates
     meters: Meters = field(default_factory=Meters)
     flows: FlowReadings = field(default_factory=FlowReadings)
+    samples: DaemonSamples = field(default_factory=DaemonSamples)
 
 
 def services_of(request: HTTPConnection) -> Services:

@@ -1,20 +1,126 @@
-"""The page of the daemon."""
+"""The page of the daemon itself: what it told of itself in the last minutes, and since it was started."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import time
+from collections.abc import Callable, Mapping, Sequence
+from math import isinf
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 
+from taskqueue.display.daemon import brief_seconds, facts
+from taskqueue.display.histograms import quantile
+from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow, HistogramView
+from taskqueue.web.drawing.histogram_bars import HEIGHT, WIDTH, Bars, bars_of
+from taskqueue.web.drawing.shares import Share, shares
+from taskqueue.web.drawing.sparkline import points
+from taskqueue.web.live.daemon_samples import DaemonSamples
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
 
+class Trend(NamedTuple):
+    """A number, and how it went in the last minutes; ``most``: the largest of them."""
+
+    name: str
+    now: str
+    line: str
+    most: str
+
+
+class Drawn(NamedTuple):
+    """A histogram.
+
+    Attributes:
+        marks: rows of (where, what is said) of the median and of what 99 of 100 don't exceed.
+    """
+
+    name: str
+    meaning: str
+    values: int
+    bars: Bars
+    marks: Sequence[tuple[float, str]]
+
+
+MEANINGS: Final[Mapping[str, tuple[str, str]]] = {
+    "turn_seconds": ("turns", "from what was heard to what was answered"),
+    "commit_seconds": ("commits", "to write what a turn changed"),
+    "sync_seconds": ("syncs", "until the disk has what was written"),
+    "turn_tasks": ("tasks a turn", "handed out, pushed and ended"),
+    "attempt_seconds": ("attempts", "from hand-out to the end"),
+    "lateness_seconds": ("lateness", "of what was due, and of cron ticks"),
+}
+
+
 async def look(request: Request) -> Mapping[str, Any]:
-    """Ask for its status."""
-    return {"status": await services_of(request).client.status(limit=1, fetchers=0)}
+    """Ask how it is."""
+    services = services_of(request)
+    reply = await services.client.ask(DaemonShow(session="", n=0), DaemonReply)
+    samples = services.samples
+    samples.take(time.monotonic(), reply)
+    size = sum(level.bytes for level in reply.levels)
+    return {
+        "reply": reply, "facts": facts(reply), "trends": _trends(samples), "seconds": samples.seconds,
+        "drawn": [each for name in MEANINGS if (each := _drawn(name, reply.histograms.get(name))) is not None],
+        "width": WIDTH, "height": HEIGHT, "size": size,
+        "memory": shares([("processing", reply.resident_bytes)], reply.resident_bytes_most),
+        "task_memory": shares([("processing", reply.task_bytes)], reply.task_bytes_most),
+        "levels": [(level, _share(level.bytes, size)) for level in reply.levels],
+    }  # fmt: skip
 
 
-ROUTES: Final[tuple[WebRoute, ...]] = routes_of(LivePage("/daemon", "daemon.html", look, ("figures",)))
+def _share(part: float, whole: float) -> Sequence[Share]:
+    return shares([("processing", part)], whole)
+
+
+def _trends(samples: DaemonSamples) -> list[Trend]:
+    paces = samples.paces()
+    commits = samples.histogram("commit_seconds")
+    return [
+        _trend("turns a second", [pace.turns for pace in paces], _number),
+        _trend("tasks a turn", [pace.tasks for pace in paces], _number),
+        _trend("commit p50", [pace.commit_half for pace in paces], _seconds, _quantile(commits, 0.5)),
+        _trend("commit p99", [pace.commit_most for pace in paces], _seconds, _quantile(commits, 0.99)),
+    ]
+
+
+def _trend(name: str, numbers: Sequence[float], words: Callable[[float], str], now: float | None = None) -> Trend:
+    """``now``: if it is another number than the mean of the last few."""
+    if not numbers:
+        return Trend(name, "", "", "")
+    known = [0.0 if isinf(number) else number for number in numbers]
+    last = known[-5:]
+    return Trend(name, words(sum(last) / len(last) if now is None else now), points(known), words(max(known)))
+
+
+def _quantile(histogram: HistogramView | None, part: float) -> float | None:
+    return quantile(histogram, part) if histogram is not None else None
+
+
+def _drawn(name: str, histogram: HistogramView | None) -> Drawn | None:
+    if histogram is None or not any(histogram.counts):
+        return None
+    words = _whole if name == "turn_tasks" else _seconds
+    bars = bars_of(histogram, words)
+    half, most = quantile(histogram, 0.5) or 0.0, quantile(histogram, 0.99) or 0.0
+    marks = [(bars.place(half), f"p50 {words(half)}"), (bars.place(most), f"p99 {words(most)}")]
+    return Drawn(*MEANINGS[name], sum(histogram.counts), bars, marks)
+
+
+def _number(number: float) -> str:
+    return f"{number:,.1f}"
+
+
+def _whole(number: float) -> str:
+    return "many" if isinf(number) else f"{number:,.0f}"
+
+
+def _seconds(seconds: float) -> str:
+    return "0" if not seconds else brief_seconds(seconds, seconds)
+
+
+ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
+    LivePage("/daemon", "daemon.html", look, ("figures", "trends", "histograms", "facts", "store"))
+)

@@ -1,0 +1,58 @@
+"""The page of the daemon itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from taskqueue import Client
+from taskqueue.display.daemon import facts
+from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow
+from tests.integration.conftest import Daemon
+from tests.integration.web_pages import Pages, pages_of, words
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Of a daemon that has done a little."""
+    daemon = Daemon(tmp_path_factory.mktemp("daemon")).start()
+    try:
+        with Client(daemon.url) as it:
+            it.push_many("news", [f"http://news/{number}" for number in range(100)])
+            for task in it.select(5):
+                it.done(task)
+            yield it
+    finally:
+        daemon.kill()
+
+
+@pytest.fixture(scope="module")
+def pages(client: Client) -> Iterator[Pages]:
+    with pages_of(client.url) as it:
+        yield it
+
+
+def test_the_page_of_the_daemon_has_the_words_of_the_command_line(client: Client, pages: Pages) -> None:
+    told = facts(client.ask(DaemonShow(session="", n=0), DaemonReply))
+
+    page = pages.page("/daemon")
+
+    lines = page.get_element_by_id("facts")
+    assert [words(each) for each in lines.iter("dt")] == [fact.head for fact in told]
+    assert words(next(lines.iter("dd"))) == told[0].told
+
+
+def test_what_has_happened_since_the_start_is_drawn(pages: Pages) -> None:
+    page = pages.page("/daemon")
+
+    drawn = [words(each) for each in page.xpath("//figure//strong")]
+    assert drawn[:4] == ["turns", "commits", "syncs", "tasks a turn"]
+    assert all("p50" in each and "p99" in each for each in page.xpath("//figure/*[@role='img']/@aria-label"))
+
+
+def test_what_the_daemon_tells_is_sent_while_somebody_looks(pages: Pages) -> None:
+    change = pages.first_change("/daemon")
+
+    assert set(change["blocks"]) == {"figures", "trends", "histograms", "facts", "store"}
+    assert "p99" in change["blocks"]["histograms"]
