@@ -16,6 +16,7 @@ from taskqueue.core.admin import (
     project_requests,
     slot_lists,
     slot_requests,
+    task_children,
     task_list,
     task_parents,
     task_requests,
@@ -26,8 +27,9 @@ from taskqueue.core.rules import completion, event_history, fetchers, lease_end,
 from taskqueue.protocol.requests import AnyRequest
 
 _MODULES: Final = (
-    push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_parents, task_list, why,
-    operations, failure_counts, flow_requests, slot_lists, slot_requests, change_log, draining, daemon_figures,
+    push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_parents, task_children,
+    task_list, why, operations, failure_counts, flow_requests, slot_lists, slot_requests, change_log, draining,
+    daemon_figures,
     invariants,
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
+from taskqueue.protocol.children_messages import TaskChildrenReply as TaskChildrenReply
 from taskqueue.protocol.daemon_messages import DaemonReply as DaemonReply
 from taskqueue.protocol.fields import NIL, Peer, Schedule, Setting
 from taskqueue.protocol.handouts import HelloWanted as HelloWanted
@@ -372,7 +373,7 @@ AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | FetcherReply | StatsReply
     | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskParentsReply | TasksReply | TaskListReply
     | FailuresReply | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply
-    | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | ErrorReply
+    | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | TaskChildrenReply | ErrorReply
 )  # fmt: skip
 
 

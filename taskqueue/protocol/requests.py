@@ -1,6 +1,6 @@
 """Requests of people and tools, as values without methods. Field types: ``fields``; ``crawl_requests`` has the requests
-of producers and fetchers, ``fetcher_requests``, ``flow_requests`` and ``slot_requests`` those about fetchers, flows and
-slots, ``daemon_messages`` that about the daemon itself.
+of producers and fetchers, ``children_messages``, ``fetcher_requests``, ``flow_requests`` and ``slot_requests`` those
+about children, fetchers, flows and slots, ``daemon_messages`` that about the daemon itself.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from taskqueue.protocol.children_messages import TaskChildren as TaskChildren
 from taskqueue.protocol.choices import FailuresBy, ProjectSort, RerunScope, Resolution, StateName
 from taskqueue.protocol.crawl_requests import Change as Change
 from taskqueue.protocol.crawl_requests import Done as Done
@@ -340,7 +341,7 @@ AnyRequest = (
     | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
     | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow | OperationList
     | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | SlotList | SlotShow
-    | SlotSet
+    | SlotSet | TaskChildren
     | Log | Verify | DaemonShow
 )  # fmt: skip
 

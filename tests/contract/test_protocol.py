@@ -20,7 +20,8 @@ from msgspec import NODEFAULT, Struct
 
 from taskqueue import canonical_url, default_taskid
 from taskqueue.core.request_rules import RULES
-from taskqueue.protocol import choices, daemon_messages, fields, replies, requests, rerun_views, views
+from taskqueue.protocol import children_messages, choices, daemon_messages, fields, replies, requests, rerun_views, views
+from taskqueue.protocol.children_messages import ChildView
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
 from taskqueue.protocol.daemon_messages import HistogramView, LevelView
 from taskqueue.protocol.fields import NIL, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport
@@ -76,6 +77,7 @@ PARTS: dict[type[Struct], str] = {
     Window: "stats-reply",
     Attempt: "task-reply",
     ParentView: "task-parents-reply",
+    ChildView: "task-children-reply",
     TaskRow: "task-list-reply",
     OperationView: "operation-reply",
     RerunView: "operation-reply",
@@ -263,11 +265,8 @@ def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, .
 
 
 def test_no_part_of_a_message_was_forgotten_here() -> None:
-    everything = [
-        value
-        for module in (fields, requests, replies, views, rerun_views, daemon_messages)
-        for value in vars(module).values()
-    ]
+    modules = (fields, requests, replies, views, rerun_views, daemon_messages, children_messages)
+    everything = [value for module in modules for value in vars(module).values()]
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
     inside = {requests.Incoming, replies.Outgoing, fields.Now}
 

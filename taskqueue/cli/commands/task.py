@@ -137,6 +137,29 @@ def parents(project: str, taskid: str, as_json: bool, url: str, timeout: float) 
             tables.show(task_tables.of_parents(found))
 
 
+@task.command()
+@click.argument("project", type=project_name)
+@click.argument("taskid", metavar="TASKID|URL")
+@json_lines_option
+@daemon_options
+def children(project: str, taskid: str, as_json: bool, url: str, timeout: float) -> None:
+    """List the tasks that wait for a task, or have waited for it.
+
+    \b
+    Example:
+      taskqueue task children news prices-2027-01-31
+    """
+    from taskqueue.cli.output import tables, task_tables
+
+    with Daemon(url, timeout).client() as client:
+        (named,) = taskids_of(client, project, (taskid,))
+        found = client.tasks.children(project, named)
+        if as_json:
+            print_lines(found)
+        else:
+            tables.show(task_tables.of_children(found))
+
+
 def _draw(found: Iterable[TaskReply]) -> None:
     from taskqueue.cli.output import tables
     from taskqueue.cli.output.task_tables import of_attempts

@@ -15,6 +15,7 @@ from taskqueue.client.tasks.parents import Parent
 from taskqueue.display.errors import last_line
 from taskqueue.display.operations import action, progress
 from taskqueue.display.packed_text import packed_text
+from taskqueue.protocol.children_messages import ChildView
 from taskqueue.protocol.views import Attempt, OperationView, TaskRow
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
@@ -75,6 +76,15 @@ def of_parents(parents: Iterable[Parent]) -> Table:
         state = Text(each.state, style=STYLES.get(each.state, ""))
         named = f"{each.project or 'deleted'}/{each.taskid}"
         table.add_row(state, Text("" if each.satisfied else "yes"), Text(named), Text(packed_text(each.packed)))
+    return table
+
+
+def of_children(children: Iterable[ChildView]) -> Table:
+    """A row per task that waits for another one."""
+    table = bare_table(["state", "waits"], [], ["task"])
+    for each in children:
+        state = Text(each.state, style=STYLES.get(each.state, ""))
+        table.add_row(state, Text("yes" if each.waits else ""), Text(f"{each.project}/{each.taskid}"))
     return table
 
 

@@ -8,6 +8,7 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.client.tasks.parents import Parent, ParentPages
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
+from taskqueue.protocol.children_messages import ChildView, TaskChildren, TaskChildrenReply
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.replies import (
     FailuresReply,
@@ -47,6 +48,19 @@ class AsyncTasks:
         """
         async for parent in self._parents.all(project, taskid):
             yield parent
+
+    async def children(self, project: str, taskid: str) -> AsyncGenerator[ChildView, None]:
+        """Tasks that wait for a task, or have waited for it; asked for page by page.
+
+        What is pushed meanwhile may be missing.
+        """
+        after, more = "", True
+        while more:
+            request = TaskChildren(session="", n=0, project=project, taskid=taskid, after=after, limit=500)
+            page = await self._exchange.ask(request, TaskChildrenReply)
+            for view in page.children:
+                yield view
+            after, more = page.next, bool(page.next)
 
     async def retry(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
         """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.

@@ -11,6 +11,7 @@ from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.parents import Parent
 from taskqueue.client.tasks.push_options import Moment
+from taskqueue.protocol.children_messages import ChildView
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.replies import FailuresReply, TaskListReply, TaskReply
 from taskqueue.protocol.views import TaskRow
@@ -33,6 +34,13 @@ class BlockingTasks:
         A handler has it as ``task.parents()``.
         """
         return self._background.iterate(self._client.parents(project, taskid))
+
+    def children(self, project: str, taskid: str) -> Iterator[ChildView]:
+        """Tasks that wait for a task, or have waited for it; asked for page by page.
+
+        What is pushed meanwhile may be missing.
+        """
+        return self._background.iterate(self._client.children(project, taskid))
 
     def retry(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
         """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.

@@ -163,7 +163,7 @@ def read_edges(store: StoreReader, ref: EdgesRef) -> FoundEdges:
     start = task_key(ref.project, ref.taskid) if ref.taskid else layout.project_key(ref.project)
     end = start + BELOW_TASK if ref.taskid else layout.project_key(ref.project + 1)
     family = layout.PARENTS if ref.to_parents else layout.CHILDREN
-    entries = store.scan(family, ref.after + b"\0" if ref.after else start, end, ref.limit + 1)
+    entries = store.scan(family, max(start, ref.after + b"\0"), end, ref.limit + 1)
     page = entries[: ref.limit]
     pairs = [decode_record(family, key, tasks_of, key) for key, _ in page]
     if ref.to_parents:

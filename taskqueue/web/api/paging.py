@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
+from taskqueue.protocol.children_messages import TaskChildrenReply
 from taskqueue.protocol.replies import (
     FetchersReply,
     FlowsReply,
@@ -63,7 +64,7 @@ def of_points(reply: HistoryReply, said: Mapping[str, Any]) -> Arguments:
     return {"since": reply.next} if reply.next else None
 
 
-def of_tasks(reply: TaskListReply, said: Mapping[str, Any]) -> Arguments:
+def of_tasks(reply: TaskListReply | TaskChildrenReply, said: Mapping[str, Any]) -> Arguments:
     """After a place in the order."""
     return {"after": reply.next} if reply.next else None
 

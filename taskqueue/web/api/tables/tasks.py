@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from taskqueue.protocol.children_messages import TaskChildren, TaskChildrenReply
 from taskqueue.protocol.fields import ProjectName, TaskId
 from taskqueue.protocol.replies import (
     OperationReply,
@@ -56,6 +57,10 @@ OPERATIONS: Final = (
     Operation(
         "GET", "/projects/{project}/tasks/{taskid}/parents", "viewer", TaskParents, TaskParentsReply,
         "What a task waits for, in pages", further=paging.of_parents,
+    ),
+    Operation(
+        "GET", "/projects/{project}/tasks/{taskid}/children", "viewer", TaskChildren, TaskChildrenReply,
+        "What waits for a task, in pages", further=paging.of_tasks,
     ),
     Operation(
         "GET", "/projects/{project}/tasks/{taskid}/why", "viewer", Why, WhyReply, "Why a task is not handed out",
