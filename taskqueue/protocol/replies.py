@@ -342,7 +342,7 @@ class LogReply(Reply, tag="log-reply"):
 
 
 class TasksReply(Reply, tag="tasks-reply"):
-    """Answers ``task-retry`` and ``task-cancel``: per taskid, in order, what became of it.
+    """Answers ``task-retry``, ``-cancel`` and ``-reprioritise``: per taskid, in order, what became of it.
 
     ``bare``: it can't be retried, because its url and its body are gone; push it with ``force_update``.
     """

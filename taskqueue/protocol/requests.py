@@ -201,6 +201,14 @@ class TaskCancel(Change, tag="task-cancel"):
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
+class TaskReprioritise(Change, tag="task-reprioritise"):
+    """Give these tasks another priority, up or down; one that is over stays as it is."""
+
+    project: ProjectName
+    taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
+    priority: Priority
+
+
 Glob = Annotated[str, Meta(max_length=256)]
 
 
@@ -341,7 +349,7 @@ AnyRequest = (
     | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
     | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow | OperationList
     | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | SlotList | SlotShow
-    | SlotSet | TaskChildren
+    | SlotSet | TaskChildren | TaskReprioritise
     | Log | Verify | DaemonShow
 )  # fmt: skip
 

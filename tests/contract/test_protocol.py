@@ -20,7 +20,16 @@ from msgspec import NODEFAULT, Struct
 
 from taskqueue import canonical_url, default_taskid
 from taskqueue.core.request_rules import RULES
-from taskqueue.protocol import children_messages, choices, daemon_messages, fields, replies, requests, rerun_views, views
+from taskqueue.protocol import (
+    children_messages,
+    choices,
+    daemon_messages,
+    fields,
+    replies,
+    requests,
+    rerun_views,
+    views,
+)
 from taskqueue.protocol.children_messages import ChildView
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
 from taskqueue.protocol.daemon_messages import HistogramView, LevelView

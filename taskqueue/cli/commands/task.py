@@ -223,19 +223,27 @@ def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: flo
 
 @task.command()
 @click.argument("project", type=project_name, required=False)
+@click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
 @click.option("--priority", type=click.IntRange(-(2**31), 2**31 - 1), required=True, help="Larger first.")
 @bulk_options
 @daemon_options
-def reprioritise(project: str | None, priority: int, url: str, timeout: float, **options: Any) -> None:
+def reprioritise(
+    project: str | None, taskids: tuple[str, ...], priority: int, url: str, timeout: float, **options: Any
+) -> int:
     """Give tasks that are not over another priority, up or down.
 
     \b
     Example:
+      taskqueue task reprioritise news https://example.com/ --priority 9
       taskqueue task reprioritise news --priority 9 --url-glob 'https://a.org/*'
     """
-    choice = BulkChoice(**options)
-    bulk.check(project, choice)
-    bulk.run(Daemon(url, timeout), project, choice, BulkChange("reprioritise", priority))
+    choice, daemon = BulkChoice(**options), Daemon(url, timeout)
+    if not _are_named(project, taskids, choice):
+        bulk.run(daemon, project, choice, BulkChange("reprioritise", priority))
+        return 0
+    with daemon.client() as client:
+        outcomes = client.tasks.reprioritise(project, taskids_of(client, project, taskids), priority)
+    return _tell(choice, taskids, outcomes, f"has priority {priority:,}", "was over already")
 
 
 @task.command()

@@ -20,6 +20,7 @@ from taskqueue.protocol.requests import (
     Failures,
     TaskCancel,
     TaskList,
+    TaskReprioritise,
     TaskRetry,
     TaskShow,
 )
@@ -74,6 +75,11 @@ class AsyncTasks:
     async def cancel(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
         """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
         request = TaskCancel(session="", n=0, project=project, taskids=list(taskids))
+        return list((await self._exchange.ask(request, TasksReply)).outcomes)
+
+    async def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> Sequence[str]:
+        """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
+        request = TaskReprioritise(session="", n=0, project=project, taskids=list(taskids), priority=priority)
         return list((await self._exchange.ask(request, TasksReply)).outcomes)
 
     async def list(

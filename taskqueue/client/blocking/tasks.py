@@ -54,6 +54,10 @@ class BlockingTasks:
         """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
         return self._background.run(self._client.cancel(project, taskids))
 
+    def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> Sequence[str]:
+        """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
+        return self._background.run(self._client.reprioritise(project, taskids, priority))
+
     def list(
         self,
         project: str,

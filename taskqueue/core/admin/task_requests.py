@@ -35,10 +35,14 @@ from taskqueue.protocol.message_room import attempt_bytes, room_beside
 from taskqueue.protocol.replies import TaskReply, TasksReply
 from taskqueue.protocol.requests import (
     TaskCancel,
+    TaskReprioritise,
     TaskRetry,
     TaskShow,
 )
 from taskqueue.protocol.views import Attempt
+
+NamedTasks = TaskRetry | TaskCancel | TaskReprioritise
+"""Requests that change tasks by their names."""
 
 TASKIDS_LOGGED = 5
 """Taskids that a log entry names."""
@@ -120,7 +124,20 @@ def cancel_tasks(turn: TurnState, by: Who, message: TaskCancel) -> TasksReply:
     return reply
 
 
-def _note_tasks(turn: TurnState, by: Who, what: str, message: TaskRetry | TaskCancel, reply: TasksReply) -> None:
+def reprioritise_tasks(turn: TurnState, by: Who, message: TaskReprioritise) -> TasksReply:
+    """Give live tasks another priority; finished ones are ignored."""
+
+    def change(project: Project, task: Task) -> None:
+        turn.touch(project)
+        project.queue.reprioritise(turn.changes, task, message.priority)
+        turn.state.want_held(project, task)
+
+    reply = _change_each(turn, message, OVER, change)
+    _note_tasks(turn, by, "task reprioritise", message, reply)
+    return reply
+
+
+def _note_tasks(turn: TurnState, by: Who, what: str, message: NamedTasks, reply: TasksReply) -> None:
     outcomes = zip(message.taskids, reply.outcomes, strict=True)
     changed = [taskid for taskid, outcome in outcomes if outcome == "done"]
     if changed:
@@ -130,7 +147,7 @@ def _note_tasks(turn: TurnState, by: Who, what: str, message: TaskRetry | TaskCa
 
 def _change_each(
     turn: TurnState,
-    message: TaskRetry | TaskCancel,
+    message: NamedTasks,
     ignored: tuple[int, ...],
     change: Callable[[Project, Task], None],
 ) -> TasksReply:
@@ -194,7 +211,7 @@ def _need_shown(turn: TurnState, request: TaskShow, wanted: Needs) -> None:
         wanted.results.append(TaskRef(project.number, request.taskid))
 
 
-def _need_named(turn: TurnState, request: TaskRetry | TaskCancel, wanted: Needs) -> None:
+def _need_named(turn: TurnState, request: NamedTasks, wanted: Needs) -> None:
     """Look up the named tasks; with their specs if a retry may revive cleared ones, which are written anew."""
     state = turn.state
     project = state.projects.by_name.get(request.project)
@@ -208,4 +225,5 @@ REQUESTS: Final = (
     RequestRule(TaskShow, asked(show_task), _need_shown, keeps=False, slow_ms=5.0),
     RequestRule(TaskRetry, asked_for_change(retry_tasks), _need_named, grows=True),
     RequestRule(TaskCancel, asked_for_change(cancel_tasks), _need_named),
+    RequestRule(TaskReprioritise, asked_for_change(reprioritise_tasks), _need_named),
 )

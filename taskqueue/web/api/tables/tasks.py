@@ -26,6 +26,7 @@ from taskqueue.protocol.requests import (
     TaskCancel,
     TaskList,
     TaskParents,
+    TaskReprioritise,
     TaskRetry,
     TaskShow,
     Why,
@@ -53,6 +54,10 @@ OPERATIONS: Final = (
     ),
     Operation("POST", "/projects/{project}/tasks/retry", "operator", TaskRetry, TasksReply, "Run tasks now"),
     Operation("POST", "/projects/{project}/tasks/cancel", "operator", TaskCancel, TasksReply, "End tasks"),
+    Operation(
+        "POST", "/projects/{project}/tasks/reprioritise", "operator", TaskReprioritise, TasksReply,
+        "Give tasks another priority",
+    ),
     Operation("GET", "/projects/{project}/tasks/{taskid}", "viewer", TaskShow, TaskReply, "All about a task"),
     Operation(
         "GET", "/projects/{project}/tasks/{taskid}/parents", "viewer", TaskParents, TaskParentsReply,

@@ -31,6 +31,7 @@ from taskqueue.protocol.requests import (
     Status,
     TaskCancel,
     TaskFilter,
+    TaskReprioritise,
     TaskRetry,
     TaskShow,
     Verify,
@@ -52,6 +53,11 @@ def retry(world: World, *taskids: str) -> list[str]:
 
 def cancel(world: World, *taskids: str) -> list[str]:
     request = TaskCancel(session="person", n=world.n(), project="news", taskids=list(taskids))
+    return list(world.ask(TasksReply, request).outcomes)
+
+
+def reprioritise(world: World, priority: int, *taskids: str) -> list[str]:
+    request = TaskReprioritise(session="person", n=world.n(), project="news", taskids=list(taskids), priority=priority)
     return list(world.ask(TasksReply, request).outcomes)
 
 
@@ -439,6 +445,24 @@ def test_task_cancel_ends_what_is_not_over(world: World) -> None:
         "done", "done", "done", "ignored", "ignored", "ignored", "unknown",
     ]  # fmt: skip
     assert world.counts() == Counts(success=1, failed=1, cancelled=4)
+
+
+def test_task_reprioritise_gives_what_is_not_over_another_priority(world: World) -> None:
+    one_of_each(world)
+
+    assert reprioritise(world, -3, *STATES, "unheard-of") == [
+        "done", "done", "done", "ignored", "ignored", "ignored", "unknown",
+    ]  # fmt: skip
+    assert [world.show(name).priority for name in STATES] == [-3, -3, -3, 0, 0, 0]
+
+
+def test_a_task_of_a_higher_priority_runs_before_those_that_came_earlier(world: World) -> None:
+    world.push("news", *(task(name) for name in "abc"))
+
+    reprioritise(world, 1, "c")
+    assert world.fetcher(capacity=3).taken == ["c", "a", "b"]
+    world.restart()
+    assert world.show("c").priority == 1
 
 
 def test_the_answer_for_a_cancelled_task_is_stale(world: World) -> None:
