@@ -175,11 +175,20 @@ def test_a_task_that_is_over_has_its_result_and_can_be_retried(client: Client, p
     assert not page.xpath("//button[@id='cancel']")
 
 
-def test_a_task_names_what_it_waits_for(pages: Pages) -> None:
-    page = pages.page(task_page("shop", default_taskid("http://shop/b")))
+def test_a_task_names_what_it_waits_for_and_what_waits_for_it(pages: Pages) -> None:
+    first, second = (task_page("shop", default_taskid(f"http://shop/{name}")) for name in "ab")
 
-    (parent,) = page.xpath("//ul[@class='relatives']/li/a")
-    assert parent.get("href") == task_page("shop", default_taskid("http://shop/a"))
+    for path, title, relative in ((second, "Waits for", first), (first, "Waited for by", second)):
+        assert pages.page(path).xpath("//ul[@aria-label=$title]/li/a/@href", title=title) == [relative]
+
+
+def test_only_a_url_that_leads_to_the_web_is_a_link_out(client: Client, pages: Pages) -> None:
+    row = client.tasks.list("news", "success").tasks[0]
+
+    (link,) = pages.page(task_page("news", row.taskid)).xpath("//a[@target='_blank']")
+    assert link.get("href") == row.url
+    assert {"noopener", "noreferrer"} <= set(link.get("rel").split())
+    assert not pages.page(task_page("hostile", "a/b")).xpath("//a[@target='_blank']")
 
 
 def test_a_task_that_nobody_knows_has_no_page(pages: Pages) -> None:

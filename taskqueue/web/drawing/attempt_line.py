@@ -131,7 +131,7 @@ def _parts(attempts: Sequence[Attempt], now: float, due_at: float, running_since
 def _told(part: _Part) -> tuple[str, str]:
     took = duration_text(part.seconds)
     if part.attempt is None:
-        return "busy", f"under way for {took}"
+        return "busy", f"under way: {took} since it was handed out, or its lease extended"
     by = f" by {part.attempt.fetcher}" if part.attempt.fetcher else ""
     return KIND.get(part.attempt.outcome, "bad"), f"{part.attempt.outcome} after {took}{by}"
 

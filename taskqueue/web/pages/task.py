@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -18,13 +18,14 @@ from taskqueue.protocol.fields import NIL, Schedule
 from taskqueue.protocol.replies import TaskReply
 from taskqueue.units import duration_text
 from taskqueue.web.drawing.attempt_line import attempt_line
-from taskqueue.web.pages.addresses import segment, task_page, taskid_of
+from taskqueue.web.pages.addresses import DOTS, segment, task_page, taskid_of
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.pages.tasks import SENSIBLE, crumbs
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
-PARENTS_SHOWN: Final = 100
+RELATIVES_SHOWN: Final = 100
+"""Of parents, and of children."""
 
 RESULT_SHOWN: Final = 300
 """Characters of a parent's result."""
@@ -43,13 +44,19 @@ SCOPES: Final = (
 
 
 class Relative(NamedTuple):
-    """A task that this one waits for; ``href`` is empty if its project is deleted."""
+    """A task that this one waits for, or one that waits for it.
+
+    Attributes:
+        href: empty: its project is deleted.
+        waits: it is still waited for, or still waits.
+        result: what a parent has left behind, on one line.
+    """
 
     name: str
     href: str
     state: str
-    awaited: bool
-    result: str
+    waits: bool
+    result: str = ""
 
 
 async def look(request: Request) -> Mapping[str, Any]:
@@ -58,8 +65,9 @@ async def look(request: Request) -> Mapping[str, Any]:
     project = request.path_params["project"]
     taskid = taskid_of(request)
     task = await client.tasks.show(project, taskid)
-    parents, more_parents = await _parents(client, project, taskid)
-    held_since = _running_since(task, now)
+    parents = [relative async for relative in _parents(client, project, taskid)]
+    children = [relative async for relative in _children(client, project, taskid)]
+    held_since = await _running_since(client, task, now)
     return {
         "task": task,
         "name": task.url or task.taskid,
@@ -72,33 +80,50 @@ async def look(request: Request) -> Mapping[str, Any]:
         "recrawl": _recrawl(task.schedule),
         "body": packed_page(task.body),
         "result": _result(task),
-        "parents": parents,
-        "more_parents": more_parents,
+        "parents": parents[:RELATIVES_SHOWN],
+        "children": children[:RELATIVES_SHOWN],
+        "more_parents": len(parents) > RELATIVES_SHOWN,
+        "more_children": len(children) > RELATIVES_SHOWN,
         "actions": [action for action, states in SENSIBLE.items() if task.state in states],
-        "scopes": SCOPES,
+        "scopes": SCOPES if taskid not in DOTS else (),
         "ids": json.dumps({"taskids": [taskid]}),
         "rerun_api": f"/api/v1/projects/{segment(project)}/tasks/{segment(taskid)}/rerun",
         "api": f"/api/v1/projects/{segment(project)}/tasks",
     }
 
 
-def _running_since(task: TaskReply, now: float) -> float:
-    """About when it was handed out: its lease has been longer before it was extended, which nobody tells."""
+async def _running_since(client: AsyncClient, task: TaskReply, now: float) -> float:
+    """When it was handed out, or its lease last extended, which is told of its end only; 0: it is not processing."""
     if not task.session:
         return 0.0
-    ended = task.history[0].at if task.history else 0.0
-    return max(ended, now - max(0.0, (task.schedule.timeout or task.lease_seconds) - task.lease_seconds))
+    whole = task.schedule.timeout or (await client.projects.show(task.project)).settings["processing_timeout"]
+    return now - max(0.0, float(str(whole)) - task.lease_seconds)
 
 
-async def _parents(client: AsyncClient, project: str, taskid: str) -> tuple[list[Relative], bool]:
-    found: list[Relative] = []
+async def _parents(client: AsyncClient, project: str, taskid: str) -> AsyncGenerator[Relative, None]:
+    """What it waits for; one more than is shown, at most."""
+    count = 0
     async for each in client.tasks.parents(project, taskid):
-        if len(found) == PARENTS_SHOWN:
-            return found, True
-        name = each.taskid if each.project == project else f"{each.project or 'deleted'}/{each.taskid}"
-        href = task_page(each.project, each.taskid) if each.project else ""
-        found.append(Relative(name, href, each.state, not each.satisfied, packed_text(each.packed)[:RESULT_SHOWN]))
-    return found, False
+        result = packed_text(each.packed)[:RESULT_SHOWN]
+        yield _relative(project, each.project, each.taskid, each.state, not each.satisfied, result)
+        count += 1
+        if count > RELATIVES_SHOWN:
+            return
+
+
+async def _children(client: AsyncClient, project: str, taskid: str) -> AsyncGenerator[Relative, None]:
+    """What waits for it; one more than is shown, at most."""
+    count = 0
+    async for each in client.tasks.children(project, taskid):
+        yield _relative(project, each.project, each.taskid, each.state, each.waits)
+        count += 1
+        if count > RELATIVES_SHOWN:
+            return
+
+
+def _relative(here: str, project: str, taskid: str, state: str, waits: bool, result: str = "") -> Relative:
+    name = taskid if project == here else f"{project or 'deleted'}/{taskid}"
+    return Relative(name, task_page(project, taskid) if project else "", state, waits, result)
 
 
 def _schedule(schedule: Schedule) -> list[tuple[str, str]]:

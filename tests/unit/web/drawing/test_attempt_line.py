@@ -42,7 +42,9 @@ def test_an_attempt_that_is_under_way_is_on_it() -> None:
     line = attempt_line([], NOW, running_since=NOW - 30)
 
     assert line is not None
-    assert [(bar.kind, bar.words) for bar in line.bars] == [("busy", "under way for 30 s")]
+    assert [(bar.kind, bar.words) for bar in line.bars] == [
+        ("busy", "under way: 30 s since it was handed out, or its lease extended")
+    ]
 
 
 def test_the_line_never_leaves_its_picture_whatever_the_clocks_say() -> None:
