@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskqueue.units import duration_text
+
 EVENTS: Final = ("success", "retried", "failed")
 """How attempts end, in the order in which they are drawn."""
 
@@ -17,6 +19,11 @@ ALL: Final = "all"
 def pace_text(number: float) -> str:
     """A rate or a burst as people write it: ``5``, ``0.25``, ``inf``."""
     return f"{number:g}" if abs(number) < 1e6 or number in (float("inf"), float("-inf")) else f"{number:.0f}"
+
+
+def took_text(seconds: float) -> str:
+    """How long attempts took: ``48 ms``, ``1.2 s``, ``4 min 10 s``."""
+    return duration_text(seconds) if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
 def events_text(success: int, retried: int, failed: int) -> str:

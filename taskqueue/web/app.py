@@ -21,7 +21,20 @@ from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.project_table import ProjectTable
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
-from taskqueue.web.pages import daemon, failures, fetchers, flow, flows, log, login, operations, projects, task, tasks
+from taskqueue.web.pages import (
+    daemon,
+    failures,
+    fetchers,
+    flow,
+    flows,
+    log,
+    login,
+    operations,
+    project,
+    projects,
+    task,
+    tasks,
+)
 from taskqueue.web.pages.errors import HANDLERS
 from taskqueue.web.routes import WebRoute, to_starlette
 from taskqueue.web.services import Services
@@ -35,6 +48,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     *log.ROUTES,
     *login.ROUTES,
     *operations.ROUTES,
+    *project.ROUTES,
     *projects.ROUTES,
     *task.ROUTES,
     *tasks.ROUTES,

@@ -12,6 +12,7 @@ from taskqueue.web.live.daemon_samples import DaemonSamples
 from taskqueue.web.live.flow_readings import FlowReadings
 from taskqueue.web.live.meters import Meters
 from taskqueue.web.live.project_table import ProjectTable
+from taskqueue.web.live.recent import Recent
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
 
@@ -26,6 +27,7 @@ class Services:
         projects: as they were a moment ago.
         templates: of the pages.
         meters: of fetchers.
+        recent: answers that are kept for a while.
         flows: that browsers look at.
         samples: of what the daemon told of itself.
     """
@@ -36,6 +38,7 @@ class Services:
     projects: ProjectTable
     templates: Templates
     meters: Meters = field(default_factory=Meters)
+    recent: Recent = field(default_factory=Recent)
     flows: FlowReadings = field(default_factory=FlowReadings)
     samples: DaemonSamples = field(default_factory=DaemonSamples)
 

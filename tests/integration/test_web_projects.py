@@ -11,6 +11,8 @@ from lxml import html
 
 from taskqueue import Client
 from taskqueue.cli.top.screen import PROJECT_CELLS
+from taskqueue.display.settings import said_by
+from taskqueue.web.pages.projects import STATES
 from tests.integration.conftest import Daemon
 from tests.integration.web_pages import Pages, pages_of, table, words
 
@@ -126,3 +128,55 @@ def test_what_a_link_to_the_page_says_stays_text(pages: Pages) -> None:
     assert not list(page.iter("img"))
     (filtered,) = (each for each in page.iter("input") if each.get("name") == "filter")
     assert filtered.get("value") == HOSTILE
+
+
+# ------------------------------------------------------------------------------------------------ one project
+
+
+def test_a_project_tells_why_nothing_is_handed_out_and_what_is_due_next(client: Client, pages: Pages) -> None:
+    page = pages.page("/projects/news")
+
+    assert client.why("shop-a") == words(pages.page("/projects/shop-a").find_class("because")[0])
+    assert "http://news/later" in words(page.get_element_by_id("next"))
+    counts = dict(zip(*(map(words, page.get_element_by_id("queue").iter(tag)) for tag in ("dt", "dd")), strict=True))
+    assert {state: counts[state] for state in STATES} == {
+        "ready": "3", "delayed": "1", "blocked": "0", "processing": "0", "failed": "1",
+    }  # fmt: skip
+
+
+def test_each_setting_stands_with_who_said_it(client: Client, pages: Pages) -> None:
+    (region,) = (each for each in pages.page("/projects/news").iter("div") if each.get("aria-label") == "Settings")
+
+    rows = [list(row) for row in region.iter("tr")][1:]
+    told = {words(name): words(source) for name, source, *_ in rows}
+    assert told == {name: said_by(client.projects.show("news"), name) for name in told}
+    assert (told["rate"], told["retries"]) == ("project set", "default")
+    assert [each.get("value") for each in region.iter("input") if each.get("name") == "rate"] == ["5"]
+
+
+def test_what_failed_is_grouped_by_error_and_by_host(pages: Pages) -> None:
+    failed = words(pages.page("/projects/news").get_element_by_id("failed"))
+
+    assert "by error 1 503" in failed
+    assert "by host 1 news" in failed
+
+
+def test_what_loses_tasks_says_how_many_first_and_is_for_admins(pages: Pages) -> None:
+    buttons = {each.get("data-ask"): each.get("data-will") for each in pages.page("/projects/news").iter("button")}
+
+    assert buttons["Clear news?"] == "Its live tasks are dropped at once: 4. What is over stays known."
+    assert buttons["Retry what failed of news?"].startswith("What failed, 1 tasks, runs again")
+
+
+def test_a_project_that_is_not_there_is_said_to_be_unknown(pages: Pages) -> None:
+    page = pages.page("/projects/nobody", status=404)
+
+    assert 'project: "nobody" is unknown' in words(page)
+
+
+def test_every_block_of_a_project_is_live(pages: Pages) -> None:
+    page = pages.page("/projects/news")
+
+    blocks = pages.first_change("/projects/news")["blocks"]
+    assert {name for name in blocks if page.get_element_by_id(name, None) is None} == set()
+    assert "drawn" not in blocks

@@ -10,10 +10,11 @@ import click
 from taskqueue.cli.input.confirmation import confirm
 from taskqueue.cli.input.daemon import Daemon, daemon_options, full_status
 from taskqueue.cli.input.names import group_option, project_name
-from taskqueue.cli.input.settings import changes, parse, text
+from taskqueue.cli.input.settings import changes, parse
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
 from taskqueue.display.operations import outcome
+from taskqueue.display.settings import text
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.terminal.lines import say

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 import click
@@ -18,6 +18,7 @@ import click
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.description import described
 from taskqueue.core.settings.settings import Settings
+from taskqueue.display.settings import flat, is_empty, text
 from taskqueue.protocol.fields import Setting
 from taskqueue.units import parse_duration
 
@@ -107,19 +108,6 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number")
 
 
-def text(value: Setting) -> str:
-    """A setting as ``parse`` reads it."""
-    if isinstance(value, list | tuple):
-        return ",".join(text(part) for part in value)
-    if isinstance(value, dict) or value is None:
-        return json.dumps(value, ensure_ascii=False, default=repr)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
 def changes(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> str:
     """What has changed, in one line: ``rate=5 (was 1), fetch.proxy removed (was a:1)``; quoted as a shell needs it.
 
@@ -133,17 +121,3 @@ def changes(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> str:
 def _change(name: str, old: Mapping[str, Setting], new: Mapping[str, Setting]) -> str:
     now = shlex.quote(f"{name}={text(new[name])}") if name in new else f"{name} removed"
     return f"{now} (was {text(old[name])})" if name in old else now
-
-
-def flat(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:
-    """Settings by the names that ``project unset`` takes; those of tables key by key."""
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from ((f"{name}.{key}", part) for key, part in value.items())
-        else:
-            yield name, value
-
-
-def is_empty(value: Setting) -> bool:
-    """Whether a setting has an empty value, which means that it isn't used."""
-    return value is None or value in ("", {})

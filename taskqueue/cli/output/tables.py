@@ -12,9 +12,9 @@ from typing import Final, get_args
 from rich.console import JustifyMethod
 from rich.table import Table
 
-from taskqueue.cli.input.settings import flat, is_empty, text
 from taskqueue.cli.input.times import ago, local
 from taskqueue.display import fetchers
+from taskqueue.display.settings import flat, is_empty, said_by, text
 from taskqueue.protocol.choices import LiveState
 from taskqueue.protocol.views import Counts, FetcherView, ProjectView
 from taskqueue.terminal.screen import Screen, Text
@@ -132,22 +132,10 @@ def _schedule(view: ProjectView, job: str) -> str:
 def of_settings(view: ProjectView) -> Table:
     """A row per setting, or key of a setting that is a table, with the layer that set it."""
     table = bare_table(["setting", "said by"], [], ["value"])
-    overrides = dict(flat(view.overrides))
     for name, value in flat(view.settings):
-        source = "project set" if name in overrides else _of_config(view, name)
-        table.add_row(Text(name), Text(source, "dim"), Text(text(value), "dim" if is_empty(value) else "bold"))
+        shown = Text(text(value), "dim" if is_empty(value) else "bold")
+        table.add_row(Text(name), Text(said_by(view, name), "dim"), shown)
     return table
-
-
-LAYERS: Final = {"project": "config file", "defaults": "[defaults]"}
-
-
-def _of_config(view: ProjectView, name: str) -> str:
-    """The layer of a setting that was not set at the command line."""
-    where = view.configured.get(name.partition(".")[0], [])
-    if not where and name == "rate" and view.settings.get("bucket"):
-        return "bucket"
-    return ", ".join(LAYERS[layer] for layer in where) or "default"
 
 
 def of_fields(fields: Mapping[str, str]) -> Table:

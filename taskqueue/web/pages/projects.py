@@ -10,10 +10,9 @@ from starlette.requests import Request
 
 from taskqueue.display.counts import projects as so_many
 from taskqueue.display.counts import tasks
-from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text
+from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text, took_text
 from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.views import Counts, Totals, Window
-from taskqueue.units import duration_text
 from taskqueue.web.drawing.shares import shares
 from taskqueue.web.drawing.sparkline import points
 from taskqueue.web.live.channels import Picture
@@ -139,10 +138,7 @@ def _bar(name: str, events: Any) -> dict[str, Cell]:
 
 
 def _seconds(window: Window, name: str) -> str:
-    if not _attempts(window):
-        return ""
-    seconds: float = getattr(window, name)
-    return duration_text(seconds) if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+    return took_text(getattr(window, name)) if _attempts(window) else ""
 
 
 def _attempts(window: Window) -> int:

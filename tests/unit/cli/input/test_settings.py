@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.cli.input.settings import changes, parse, text
+from taskqueue.cli.input.settings import changes, parse
 from taskqueue.core.settings.settings import Settings, as_layer
+from taskqueue.display.settings import text
 from taskqueue.protocol.fields import Setting
 
 
