@@ -44,7 +44,7 @@ def web(
       taskqueue web
       taskqueue web --url tcp://10.0.0.5:7400 --bind 127.0.0.1:8000
       taskqueue web token add anna --role admin
-      taskqueue web --bind 0.0.0.0:7401 --host tasks.example.org --trust-proxy 10.0.0.2
+      taskqueue web --bind 0.0.0.0:7401 --host tq.example --trust-proxy 10.0.0.2
     """
     if context.invoked_subcommand is not None:
         return None
