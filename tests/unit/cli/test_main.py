@@ -130,7 +130,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
             "name a project, or a group with --group",
         ),
         (["task", "cancel", "news", "--state", "ready"], "nobody is here to ask; say --yes"),
-        (["task", "reprioritise", "news", "--priority", "5"], "choose tasks with --state"),
+        (["task", "reprioritise", "news", "--priority", "5"], "name tasks, or choose them with --state"),
         (["task", "reschedule", "news", "--delay", "5"], "choose tasks with --state"),
         (["task", "reschedule", "news", "--url-glob", "*"], "say when, with --at or --delay"),
         (
