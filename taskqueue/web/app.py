@@ -19,6 +19,7 @@ from taskqueue.web.access.places import Places
 from taskqueue.web.api import interface as api
 from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.project_table import ProjectTable
+from taskqueue.web.metrics.scrape import Scrape
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
 from taskqueue.web.pages import (
@@ -29,6 +30,7 @@ from taskqueue.web.pages import (
     flows,
     log,
     login,
+    metrics,
     operations,
     project,
     projects,
@@ -47,6 +49,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     *flows.ROUTES,
     *log.ROUTES,
     *login.ROUTES,
+    *metrics.ROUTES,
     *operations.ROUTES,
     *project.ROUTES,
     *projects.ROUTES,
@@ -65,7 +68,8 @@ def make_app(options: WebOptions) -> Starlette:
             AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout) as client,
             aclosing(ProjectTable(client)) as table,
         ):
-            app.state.services = Services(options, client, Channels(), table, Templates())
+            scrape = Scrape(client, options.metrics_projects)
+            app.state.services = Services(options, client, Channels(), table, Templates(), scrape)
             yield
 
     access = Access(options)

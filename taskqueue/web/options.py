@@ -12,6 +12,7 @@ from taskqueue.web.roles import Role
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7401
+DEFAULT_METRICS_PROJECTS: Final = 50
 DEFAULT_TOKENS: Final = Path("data/web-tokens.json")
 
 
@@ -69,6 +70,7 @@ class WebOptions:
         timeout: seconds that the daemon may take to answer.
         access: who is let in.
         patience: what a peer may cost.
+        metrics_projects: projects that have metrics of their own, the busiest ones; None: there are no metrics.
     """
 
     daemon_url: str
@@ -78,3 +80,4 @@ class WebOptions:
     timeout: float = 5.0
     access: AccessOptions = field(default_factory=AccessOptions)
     patience: Patience = field(default_factory=Patience)
+    metrics_projects: int | None = DEFAULT_METRICS_PROJECTS

@@ -13,6 +13,7 @@ from taskqueue.web.live.flow_readings import FlowReadings
 from taskqueue.web.live.meters import Meters
 from taskqueue.web.live.project_table import ProjectTable
 from taskqueue.web.live.recent import Recent
+from taskqueue.web.metrics.scrape import Scrape
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
 
@@ -26,6 +27,7 @@ class Services:
         channels: what browsers see change.
         projects: as they were a moment ago.
         templates: of the pages.
+        scrape: the metrics, and whether the daemon is ready.
         meters: of fetchers.
         recent: answers that are kept for a while.
         flows: that browsers look at.
@@ -37,6 +39,7 @@ class Services:
     channels: Channels
     projects: ProjectTable
     templates: Templates
+    scrape: Scrape
     meters: Meters = field(default_factory=Meters)
     recent: Recent = field(default_factory=Recent)
     flows: FlowReadings = field(default_factory=FlowReadings)

@@ -14,12 +14,23 @@ from taskqueue.cli.web.token import token
 from taskqueue.web.roles import Role
 
 BIND = "127.0.0.1:7401"
+METRICS_PROJECTS = 50
 
 
 @click.group(invoke_without_command=True)
 @url_option
 @click.option("--bind", metavar="HOST:PORT", default=BIND, show_default=True, help="Listen there; port 0: a free one.")
 @access_options
+@click.option(
+    "--metrics-projects",
+    metavar="N",
+    type=click.IntRange(0, 1000),
+    default=METRICS_PROJECTS,
+    show_default=True,
+    envvar="TASKQUEUE_WEB_METRICS_PROJECTS",
+    help="At /metrics the N busiest projects have time series of their own; the others share one.",
+)
+@click.option("--no-metrics", is_flag=True, envvar="TASKQUEUE_WEB_NO_METRICS", help="Nothing is at /metrics.")
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="End when whoever started it has ended.")
 @click.pass_context
 def web(
@@ -31,6 +42,8 @@ def web(
     proxies: tuple[Network, ...],
     proxy_header: str,
     proxy_roles: tuple[tuple[str, Role], ...],
+    metrics_projects: int,
+    no_metrics: bool,
     until_stdin_ends: bool,
 ) -> int | None:
     """Show a daemon in the browser, and let programs speak HTTP with it.
@@ -50,6 +63,7 @@ def web(
         return None
     try:
         import jinja2  # noqa: F401
+        import prometheus_client  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
@@ -73,7 +87,9 @@ def web(
         proxy_roles=dict(proxy_roles),
     )
     name = f"web@{socket.gethostname()}"
-    return run(WebOptions(url, host.strip("[]"), int(port), name, access=access), until_stdin_ends)
+    most = None if no_metrics else metrics_projects
+    options = WebOptions(url, host.strip("[]"), int(port), name, access=access, metrics_projects=most)
+    return run(options, until_stdin_ends)
 
 
 web.add_command(token)

@@ -1,0 +1,298 @@
+"""The metrics: what the page exposes, what a real Prometheus makes of it, alerts and dashboard.
+
+Prometheus and promtool are those of Debian's package: apt-get install prometheus.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from taskqueue.web.app import make_app
+from taskqueue.web.metrics import scrape
+from taskqueue.web.metrics.metric_table import METRICS
+from taskqueue.web.options import WebOptions
+from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
+
+ROOT: Final = Path(__file__).parents[2]
+ALERTS: Final = ROOT / "conf" / "prometheus-alerts.yml"
+DASHBOARD: Final = ROOT / "conf" / "grafana-dashboard.json"
+PAGE: Final = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+
+CONFIG: Final = """
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: ["%s"]
+scrape_configs: [{job_name: taskqueue, static_configs: [{targets: ["%s"]}]}]
+"""
+
+NAMES: Final = re.compile(r"\btaskqueue_[a-z_]+")
+
+
+def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    command = shutil.which("promtool")
+    assert command is not None, "promtool is missing: apt-get install prometheus"
+    return subprocess.run([command, *arguments], input=text, capture_output=True, text=True, check=False)
+
+
+def exposed_names() -> set[str]:
+    """The names of all series that there may be."""
+    parts = {"histogram": ("_bucket", "_sum", "_count")}
+    return {f"{metric.exposed}{part}" for metric in METRICS for part in parts.get(metric.kind, ("",))}
+
+
+@asynccontextmanager
+async def page(it: Daemon, most: int | None = 50) -> AsyncGenerator[httpx.AsyncClient, None]:
+    """The web process, without a process."""
+    app = make_app(WebOptions(it.url, timeout=WAIT_SECONDS, metrics_projects=most))
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7401") as http,
+    ):
+        yield http
+
+
+def samples(text: str) -> dict[str, float]:
+    """Values by series, as they are written."""
+    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {series: float(value) for series, _, value in lines}
+
+
+# ---------------------------------------------------------------------------------------- what is exposed
+
+
+def test_what_is_exposed_is_what_the_table_has_and_promtool_finds_nothing_wrong(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon()
+    peer(it).push("news", "a")
+
+    async def read() -> tuple[httpx.Response, httpx.Response]:
+        async with page(it) as http, page(it, most=None) as off:
+            return await http.get("/metrics"), await off.get("/metrics")
+
+    reply, none = asyncio.run(read())
+
+    assert none.status_code == 404
+    assert reply.headers["content-type"].startswith("text/plain; version=")
+    found = dict(re.findall(r"^# TYPE (taskqueue_\w+) (\w+)$", reply.text, flags=re.M))
+    assert found == {metric.exposed: metric.kind for metric in METRICS}
+    assert samples(reply.text)['taskqueue_tasks{project="news",state="ready"}'] == 1
+    assert "process_resident_memory_bytes" in reply.text
+    checked = promtool("check", "metrics", text=reply.text)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_counters_go_on_when_the_daemon_is_restarted(
+    daemon: DaemonFactory, peer: PeerFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrape, "SOONEST_SECONDS", 0.0)
+    it = daemon()
+    peer(it).push("news", "a")
+
+    async def read() -> list[float]:
+        found = []
+        async with page(it) as http:
+            for push in (
+                lambda: None,
+                lambda: peer(it).push("news", "b", "c"),
+                it.stop,
+                it.start,
+                lambda: peer(it).push("news", "d"),
+            ):
+                await asyncio.to_thread(push)
+                if push != it.stop:
+                    found.append(
+                        samples((await http.get("/metrics")).text)['taskqueue_tasks_new_total{project="news"}']
+                    )
+        return found
+
+    assert asyncio.run(read()) == [0, 2, 2, 3]
+
+
+def test_of_a_daemon_that_is_away_it_is_said_that_it_is_not_ready(
+    daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for patience in ("SOONEST_SECONDS", "PATIENCE_SECONDS", "READY_SECONDS"):
+        monkeypatch.setattr(scrape, patience, 0.1 if patience != "SOONEST_SECONDS" else 0.0)
+    it = daemon()
+
+    async def look() -> list[tuple[int, str]]:
+        async with page(it) as http:
+            replies = [await http.get("/readyz")]
+            await asyncio.to_thread(it.stop)
+            replies += [await http.get(path) for path in ("/readyz", "/healthz", "/metrics")]
+        return [(reply.status_code, reply.text) for reply in replies]
+
+    ready, away, well, metrics = asyncio.run(look())
+
+    assert ready == (200, "ready\n")
+    assert (away[0], away[1].startswith("not ready: ")) == (503, True)
+    assert well == (200, "well\n")
+    assert metrics[0] == 200
+    assert [line for line in metrics[1].splitlines() if line.startswith("taskqueue")] == ["taskqueue_up 0.0"]
+
+
+# ---------------------------------------------------------------------------------------- Prometheus
+
+
+class Prometheus:
+    """A real one, which scrapes a page each second."""
+
+    def __init__(self, folder: Path, target: str) -> None:
+        command = shutil.which("prometheus")
+        assert command is not None, "prometheus is missing: apt-get install prometheus"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        config = folder / "prometheus.yml"
+        config.write_text(CONFIG % (ALERTS, target))
+        with (folder / "prometheus.log").open("w") as log:
+            self.process = subprocess.Popen(
+                [
+                    command, f"--config.file={config}", f"--storage.tsdb.path={folder / 'series'}",
+                    f"--web.listen-address={self._url.removeprefix('http://')}",
+                ],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def ask(self, path: str) -> Any:
+        """What its API answers; None: it does not listen yet."""
+        try:
+            with urllib.request.urlopen(f"{self._url}/api/v1/{path}", timeout=WAIT_SECONDS) as reply:
+                return json.load(reply)["data"]
+        except (urllib.error.URLError, ConnectionError):
+            return None
+
+    def value(self, expression: str) -> float | None:
+        """The value of an expression that has one series at most."""
+        found = self.ask(f"query?query={quote(expression)}")
+        return float(found["result"][0]["value"][1]) if found and found["result"] else None
+
+    def wait_for(self, expression: str, value: float) -> None:
+        """Ask until it is so."""
+        until = time.monotonic() + WAIT_SECONDS
+        while (found := self.value(expression)) != value:
+            assert time.monotonic() < until, f"{expression} is {found}, not {value}"
+            select.select([], [], [], 0.02)
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Callable[[Daemon], str]]:
+    """Start a web process for a daemon; returns where it listens."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(it: Daemon) -> str:
+        command = [sys.executable, "-m", "taskqueue", "web", "--url", it.url, "--bind", "127.0.0.1:0"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        started.append(process)
+        assert process.stderr is not None
+        found = re.search(r"http://(127\.0\.0\.1:\d+)/", process.stderr.readline())
+        assert found is not None
+        return found[1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def prometheus(tmp_path: Path) -> Iterator[Callable[[str], Prometheus]]:
+    started: list[Prometheus] = []
+
+    def start(target: str) -> Prometheus:
+        started.append(Prometheus(tmp_path, target))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def test_a_real_prometheus_sees_what_happens(
+    daemon: DaemonFactory, peer: PeerFactory, web: Callable[[Daemon], str], prometheus: Callable[[str], Prometheus]
+) -> None:
+    it = daemon(projects={"news": {}})
+    seer = prometheus(web(it))
+    seer.wait_for('taskqueue_tasks_new_total{project="news"}', 0)
+
+    producer = peer(it)
+    producer.push("news", "a", "b")
+    producer.push("blog", "c")
+    producer.ask("hello", capacity=1)
+    task = producer.receive()["tasks"][0]
+    producer.ask("hello", capacity=0, seen=producer.seen, holds=[task["token"]])
+    producer.ask("done", tasks=[{"project": task["project"], "taskid": task["taskid"], "token": task["token"]}])
+
+    seer.wait_for("sum(taskqueue_tasks_success_total)", 1)
+    assert seer.value('sum(taskqueue_tasks{state="ready"})') == 2
+    assert seer.value("sum(taskqueue_tasks_new_total)") == 3
+    assert seer.value("taskqueue_attempt_seconds_count") == 1
+    assert seer.value("histogram_quantile(1, taskqueue_commit_seconds_bucket)") is not None
+    [target] = seer.ask("targets")["activeTargets"]
+    assert (target["health"], target["lastError"]) == ("up", "")
+    [group] = seer.ask("rules")["groups"]
+    assert {rule["health"] for rule in group["rules"]} <= {"ok", "unknown"}
+
+
+# ---------------------------------------------------------------------------------------- alerts, dashboard, page
+
+
+def test_each_alert_goes_off_when_it_should_and_none_when_all_is_well() -> None:
+    checked = promtool("check", "rules", str(ALERTS))
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+    tested = promtool("test", "rules", str(Path(__file__).with_name("prometheus_alerts_test.yml")))
+    assert (tested.returncode, tested.stderr) == (0, "")
+    alerts = set(re.findall(r"^ +- alert: (\w+)$", ALERTS.read_text(), flags=re.M))
+    assert alerts == set(
+        re.findall(
+            r"^ +- name: (Task\w+)$", Path(__file__).with_name("prometheus_alerts_test.yml").read_text(), flags=re.M
+        )
+    )
+
+
+def test_each_expression_of_the_dashboard_can_be_asked(tmp_path: Path) -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    assert len(expressions) > 40
+    asked = [expression.replace("$__rate_interval", "1m") for expression in expressions]
+    rules = [{"record": f"panel:{number}", "expr": each} for number, each in enumerate(asked)]
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
+
+    checked = promtool("check", "rules", str(file))
+
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("file", [ALERTS, DASHBOARD], ids=lambda file: file.name)
+def test_what_alerts_and_dashboard_ask_for_is_exposed(file: Path) -> None:
+    assert set(NAMES.findall(file.read_text())) - exposed_names() == set()
+
+
+def test_the_page_explains_each_metric_with_an_alert() -> None:
+    rows = re.findall(r"^\| `(taskqueue_\w+)` \| (\w+) \| (.*?) \| (.+?) \| (.+?) \|$", PAGE, flags=re.M)
+
+    said = [(name, kind, tuple(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning, _ in rows]
+    assert said == [(each.exposed, each.kind, each.labels, each.meaning) for each in METRICS]
+    alerts = set(re.findall(r"^ +- alert: (\w+)$", ALERTS.read_text(), flags=re.M))
+    assert {name for row in rows for name in re.findall(r"`(Task\w+)`", row[4])} == alerts
