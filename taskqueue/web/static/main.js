@@ -5,4 +5,17 @@ import { obeyForms } from "./actions.js";
 
 showTimes(document);
 obeyForms();
+closeMenus();
 if (document.body.dataset.live) follow(document.body.dataset.live);
+
+// A menu is open until something of it is chosen, or somebody turns to something else.
+function closeMenus() {
+  const close = (kept) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== kept) menu.open = false;
+  };
+  document.addEventListener("click", (event) => close(event.target.closest("details.menu button") ? null : event.target.closest("details.menu")));
+  document.addEventListener("keydown", (event) => {
+    const menu = event.target.closest?.("details.menu[open]");
+    if (event.key === "Escape" && menu) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
+}
