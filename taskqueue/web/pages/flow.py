@@ -57,16 +57,39 @@ class LayerRow(NamedTuple):
 
 async def look(request: Request) -> Mapping[str, Any]:
     """Read of the flow what there is to be read."""
+    found = await _read(request)
+    reading = found.reading
+    rows = _task_rows(reading) if reading is not None else []
+    return {**_told(found), "tasks": rows, "drawing": await _drawing(reading)}
+
+
+async def look_again(request: Request) -> Mapping[str, Any]:
+    """Read on; where each task is shown its changes are told without the whole drawing and table."""
+    found = await _read(request)
+    reading = found.reading
+    drawing = None if reading is not None and reading.tasks else await _drawing(reading)
+    return {**_told(found), "tasks": [], "drawing": drawing}
+
+
+async def _read(request: Request) -> FlowLook:
     services, names = services_of(request), request.path_params
-    found = await services.flows.look(services.client, names["project"], names["flow"])
+    return await services.flows.look(services.client, names["project"], names["flow"])
+
+
+async def _drawing(reading: FlowReading | None) -> FlowDrawing | None:
+    """In a thread: others are answered while it is drawn."""
+    return await asyncio.to_thread(_drawn, reading) if reading is not None else None
+
+
+def _told(found: FlowLook) -> Mapping[str, Any]:
+    """What is told of a flow besides its tasks and its drawing."""
     states = {state: getattr(found.view.counts, state) for state in found.view.counts.__struct_fields__}
-    drawing = await asyncio.to_thread(_drawn, found.reading) if found.reading is not None else None
     return {
         "view": found.view, "states": STATES, "scopes": SCOPES, "over": over(found.view),
         "said": so_far(found.view, time.time()), "counted": counted(states),
         "bar": shares([(state, states[state]) for state in DRAWN], found.view.tasks),
         "shape": _shape(found.reading), "reading": found.reading, "read": found.read,
-        "drawing": drawing, "task_page": task_page, **_told(found),
+        "task_page": task_page, **_path_and_layers(found.reading),
     }  # fmt: skip
 
 
@@ -84,14 +107,12 @@ def _drawn(reading: FlowReading) -> FlowDrawing:
     return of_groups(reading.graph, reading.links, path)
 
 
-def _told(found: FlowLook) -> Mapping[str, Any]:
-    """What is said of tasks, layers and the critical path in words."""
-    reading = found.reading
+def _path_and_layers(reading: FlowReading | None) -> Mapping[str, Any]:
+    """What is said of the critical path and, of a large flow, of its layers."""
     if reading is None:
-        return {"tasks": [], "layers": [], "bad": [], "path": [], "left_out": 0, "critical": ""}
+        return {"layers": [], "bad": [], "path": [], "left_out": 0, "critical": ""}
     path = [(task, name_of(task), duration_text(task.seconds)) for task in reading.path]
     return {
-        "tasks": _task_rows(reading),
         "layers": _layer_rows(reading) if not reading.tasks else [],
         "bad": [(task, name_of(task)) for task in reading.bad] if not reading.tasks else [],
         "path": path,
@@ -143,5 +164,7 @@ def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
 
 
 ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
-    LivePage("/projects/{project}/flows/{flow}", "flow.html", look, ("state", "figures", "path"), parts)
+    LivePage(
+        "/projects/{project}/flows/{flow}", "flow.html", look, ("state", "figures", "path"), parts, again=look_again
+    )
 )

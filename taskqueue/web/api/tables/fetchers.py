@@ -15,11 +15,11 @@ OPERATIONS: Final = (
     ),
     Operation("GET", "/fetchers/{fetcher}", "viewer", FetcherShow, FetcherReply, "All fetchers of a name"),
     Operation(
-        "POST", "/fetchers/{fetcher}/drain", "admin", FetcherDo, FetcherReply,
+        "POST", "/fetchers/{fetcher}/drain", "operator", FetcherDo, FetcherReply,
         "Give fetchers of a name no new tasks", {"action": "drain"},
     ),
     Operation(
-        "POST", "/fetchers/{fetcher}/resume", "admin", FetcherDo, FetcherReply,
+        "POST", "/fetchers/{fetcher}/resume", "operator", FetcherDo, FetcherReply,
         "Give fetchers of a name tasks again", {"action": "resume"},
     ),
 )  # fmt: skip
