@@ -50,5 +50,7 @@ def demand(request: HTTPConnection, role: Role) -> None:
     if visitor.may(role):
         return
     if visitor.role == "anyone":
-        raise HTTPException(401, "it is not known who asks", {"WWW-Authenticate": 'Bearer realm="taskqueue"'})
+        raise HTTPException(
+            401, "sign in, or send Authorization: Bearer TOKEN", {"WWW-Authenticate": 'Bearer realm="taskqueue"'}
+        )
     raise HTTPException(403, f"the role of {visitor.name} is {visitor.role}, and this takes {role}")

@@ -8,10 +8,19 @@ const ATTRIBUTES = new Set(["width", "x", "points", "d", "data-state", "title", 
 export function follow(path) {
   const source = new EventSource(path);
   source.addEventListener("open", () => pulse("live", "live"));
-  source.addEventListener("error", () => pulse("lost", "connection lost"));
+  source.addEventListener("error", () => goOn(source, path));
   source.addEventListener("change", (event) => takeIn(JSON.parse(event.data)));
   addEventListener("pagehide", () => source.close());
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+}
+
+// A browser tries again by itself, but not when it was refused: too many look, or its session is over.
+async function goOn(source, path) {
+  pulse("lost", "connection lost");
+  if (source.readyState !== EventSource.CLOSED) return;
+  const isStranger = await fetch("/login", { redirect: "manual" }).then((answer) => answer.ok, () => false);
+  if (isStranger) pulse("lost", "signed out: load the page again");
+  else setTimeout(() => follow(path), 5000 * (1 + Math.random()));
 }
 
 function takeIn(change) {
