@@ -25,6 +25,7 @@ from taskqueue.client.tasks.result import Result
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
 from taskqueue.client.worker.produced import NOTHING, Produced
+from taskqueue.client.worker.tracing import RunSpan, span_of
 from taskqueue.protocol.fields import MAX_ERROR_CHARS, NIL, NewTask
 
 Handle = Callable[[Task], Any]
@@ -54,20 +55,30 @@ class Handler:
 
     async def run(self, task: Task, around: Around) -> Produced:
         """What came out of a task; raises what the handler raised, or that it is neither new tasks nor a result."""
+        span = span_of(task)
+        try:
+            produced = await self._run(task, around, span)
+        except BaseException as error:
+            span.end(error)
+            raise
+        span.end()
+        return produced
+
+    async def _run(self, task: Task, around: Around, span: RunSpan) -> Produced:
         if self._in_loop:
-            with around:
+            with span.active(), around:
                 around.produced = await _waited_for(self._handle(task))
                 return around.produced
-        result = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_thread, task, around)
+        result = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_thread, task, around, span)
         if around.goes_on:
-            with around:
+            with span.active(), around:
                 around.produced = await _waited_for(result)
         return around.produced or NOTHING
 
-    def _in_thread(self, task: Task, around: Around) -> Any:
+    def _in_thread(self, task: Task, around: Around, span: RunSpan) -> Any:
         """What the handler returned, if that has to be waited for."""
         try:
-            with around:
+            with span.active(), around:
                 result = self._handle(task)
                 around.goes_on = _waits(result)
                 if not around.goes_on:

@@ -1,0 +1,108 @@
+"""Traces: the run of a handler is a span of OpenTelemetry, below the one that the task's body names.
+
+    body = {"traceparent": "00-4bf9…-00f0…-01", …} ──► span "process news" ──► whatever the handler traces
+
+A task's body may name it by ``traceparent`` (and ``tracestate``), as the header of that name has it (W3C Trace Context,
+2021), in the map that it is or in its ``save``. Without one the span has no parent. If ``opentelemetry-api`` is not
+installed there are no spans, and without its SDK those that there are cost next to nothing and lead nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, Protocol
+
+from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, TooLate, is_failure
+
+try:
+    from opentelemetry import context, trace
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ModuleNotFoundError:
+    IS_INSTALLED: Final = False
+else:
+    IS_INSTALLED: Final = True  # type: ignore[misc]  # one of the two
+
+SCOPE: Final = "taskqueue.worker"
+
+FIELDS: Final = ("traceparent", "tracestate")
+
+OUTCOMES: Final = {Retry: "retry", Drop: "drop", PassedOn: "passed", TooLate: "late"}
+"""Of runs that were ended by a decision; what a WorkerLog calls them."""
+
+
+class RunSpan(Protocol):
+    """The span of one run."""
+
+    def active(self) -> AbstractContextManager[object]:
+        """While this is entered, what is traced here belongs to the run."""
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The run has ended; ``error`` is what it raised."""
+
+
+class NoSpan:
+    """Of a worker without OpenTelemetry."""
+
+    def active(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Nobody listens."""
+
+
+class OpenSpan:
+    """A span of OpenTelemetry."""
+
+    def __init__(self, task: Task) -> None:
+        self._span = trace.get_tracer(SCOPE).start_span(
+            f"process {task.project}",
+            TraceContextTextMapPropagator().extract(carrier_of(task), context.Context()),
+            kind=SpanKind.CONSUMER,
+            attributes={
+                "messaging.system": "taskqueue",
+                "messaging.operation.type": "process",
+                "messaging.destination.name": task.project,
+                "messaging.message.id": task.taskid,
+                "url.full": task.url,
+            },
+        )
+
+    def active(self) -> AbstractContextManager[object]:
+        return trace.use_span(self._span, record_exception=False, set_status_on_exception=False)
+
+    def end(self, error: BaseException | None = None) -> None:
+        self._span.set_attribute("taskqueue.outcome", _outcome(error))
+        if error is not None and is_failure(error):
+            self._span.record_exception(error)
+            self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        self._span.end()
+
+
+def span_of(task: Task) -> RunSpan:
+    """Begin the span of a run."""
+    return OpenSpan(task) if IS_INSTALLED else NoSpan()
+
+
+def carrier_of(task: Task) -> dict[str, str]:
+    """What the body says of the trace that it belongs to; empty: nothing."""
+    try:
+        body = task.body
+    except ValueError:  # it can't be decoded, which need not trouble a handler that does not look
+        return {}
+    if not isinstance(body, Mapping):
+        return {}
+    place = body if FIELDS[0] in body else body.get("save")
+    return _texts(place) if isinstance(place, Mapping) else {}
+
+
+def _texts(place: Mapping[Any, Any]) -> dict[str, str]:
+    return {name: place[name] for name in FIELDS if isinstance(place.get(name), str)}
+
+
+def _outcome(error: BaseException | None) -> str:
+    if error is None:
+        return "done"
+    return next((word for decision, word in OUTCOMES.items() if isinstance(error, decision)), "failed")
