@@ -24,7 +24,7 @@ from typing import Final
 from msgspec import structs
 from msgspec.msgpack import Decoder, encode
 
-from taskqueue.core.admin.window_views import windows_of
+from taskqueue.core.admin.project_requests import windows_of
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.windows import PERIOD_SECONDS, Counters, CountersRecord
 from taskqueue.protocol.fields import Wall

@@ -20,6 +20,7 @@ from taskqueue.core.admin import (
     task_list,
     task_parents,
     task_requests,
+    watch,
     why,
 )
 from taskqueue.core.request_rule import RequestRule
@@ -29,8 +30,7 @@ from taskqueue.protocol.requests import AnyRequest
 _MODULES: Final = (
     push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_parents, task_children,
     task_list, why, operations, failure_counts, flow_requests, slot_lists, slot_requests, change_log, draining,
-    daemon_figures,
-    invariants,
+    daemon_figures, watch, invariants,
 )  # fmt: skip
 
 ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)

@@ -32,6 +32,7 @@ from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.slot_scan import SlotScan
 from taskqueue.core.projects.waiters import Waits
 from taskqueue.core.projects.waiting_pushes import WaitingPushes
+from taskqueue.core.projects.watch_log import WatchLog
 from taskqueue.core.projects.wishes import NO_WISHES, Wishes
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
@@ -62,7 +63,7 @@ BootKey = (
     tuple[BootOfProject, int]
     | tuple[OfSession, str]
     | tuple[Literal["shared"], str]
-    | tuple[Literal["operation", "flow"], int]
+    | tuple[Literal["operation", "flow", "watch"], int]
 )
 """A kind of timer of the boot clock, and the project's number, the session, the bucket or the operation it is of."""
 WallKey = tuple[WallOfProject, int] | tuple[Literal["failures", "stage"], int]
@@ -102,6 +103,7 @@ class State:
         flows: all of them.
         slot_clock: the time of the turn, for slots.
         divided: slots of the projects that have some, by their numbers.
+        watch_log: what has changed, for those who watch; None: nobody does.
     """
 
     def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, due_at: DueAt) -> None:
@@ -141,6 +143,7 @@ class State:
         self.flows = FlowTable(loaded.next_flow, loaded.flows)
         self.slot_clock = SlotClock()
         self.divided: dict[int, SlotTable] = {}
+        self.watch_log: WatchLog | None = None
         self._n = Token(loaded.epoch << EPOCH_SHIFT)
 
     # ------------------------------------------------------------------------------------ numbers, projects

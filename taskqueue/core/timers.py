@@ -187,6 +187,11 @@ def _retire(turn: TurnState, project: Project, budget: int) -> int:
     return 1
 
 
+def _watch_at(state: State, name: int | str) -> float:
+    """When those who watch are to be told something, or their log is dropped: at the end of the turn that wakes."""
+    return inf if state.watch_log is None else state.watch_log.next_at()
+
+
 def _silent_at(state: State, session: Session) -> float:
     return session.heard_at + state.config.fetcher_timeout if session.capacity or session.leases else inf
 
@@ -268,6 +273,7 @@ TIMERS: Final[Mapping[str, Timer]] = {
     "counters": _of_project(lambda project: project.save_at, _save),
     "operation": _of(_operation, lambda state, operation: operation.waiters.next_at(), _answer_watchers),
     "flow": _of(_flow, lambda state, flow: flow.waiters.next_at(), _answer_flow_watchers),
+    "watch": Timer(_watch_at, lambda turn, name, budget: 1),
     "shared": _of(_bucket, lambda state, bucket: bucket.token_at(), lambda turn, bucket, budget: 1),
     "silence": _of(_session, _silent_at, _fall_silent),
     "forget": _of(_session, _forgotten_at, _forget),

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from taskqueue.core import answers, lookups
-from taskqueue.core.admin import change_log, failure_counts, flow_steps, operations, slot_lists
+from taskqueue.core.admin import change_log, failure_counts, flow_steps, operations, slot_lists, watch
 from taskqueue.core.parts.events import Event
 from taskqueue.core.rules import (
     answer_waiters,
@@ -176,5 +176,7 @@ def _settle(turn: TurnState) -> None:
         slots.settle(turn, project)
         writes.projects.append(project.record())
     operations.list_leases(turn)
+    if state.watch_log is not None:
+        watch.settle(turn, state.watch_log)
     writes.buckets += [shared.record() for shared in turn.drawn.values()]
     state.left_undone = turn.more or bool(state.waits.late)

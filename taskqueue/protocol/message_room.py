@@ -15,6 +15,7 @@ from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, Assignment
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.protocol.rerun_views import RerunView
 from taskqueue.protocol.views import FlowTaskView, ParentView, TaskRow
+from taskqueue.protocol.watch_views import ProjectPulse
 
 _ENVELOPE_BYTES: Final = 1024
 """More than anything around a url and a body takes in a message."""
@@ -42,6 +43,12 @@ _INDEX_BYTES: Final = 8
 
 _ATTEMPT_BYTES: Final = 64
 """Bytes of an attempt besides its error and its fetcher."""
+
+_PULSE_BYTES: Final = 192
+"""Bytes of a project in ``watch-reply`` besides its texts."""
+
+PULSE_BYTES_MOST: Final = 4096
+"""More than the longest project in ``watch-reply`` has: three names of 64 and a reason of 300 characters."""
 
 _OPERATION_BYTES: Final = 512
 _RERUN_BYTES: Final = 96
@@ -93,6 +100,12 @@ def flow_task_bytes(view: FlowTaskView) -> int:
 def attempt_bytes(fetcher: str, error: str, *, errors: int = 1) -> int:
     """Upper bound of the bytes of an attempt whose error occurs ``errors`` times."""
     return _ATTEMPT_BYTES + len(fetcher.encode()) + errors * len(error.encode())
+
+
+def pulse_bytes(pulse: ProjectPulse) -> int:
+    """Upper bound of the bytes of a project in ``watch-reply``."""
+    texts = len(pulse.name) + len(pulse.group) + len(pulse.bucket) + len(pulse.reason)
+    return _PULSE_BYTES + _CHARACTER_BYTES * texts
 
 
 def operation_bytes(projects: Sequence[str], wanted: TaskFilter, rerun: RerunView | None) -> int:

@@ -29,6 +29,7 @@ from taskqueue.protocol.views import (
     TaskRow,
     Totals,
 )
+from taskqueue.protocol.watch_views import WatchReply as WatchReply
 
 NewOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]
 DoneOutcome = Literal["done", "stale", "rejected"]
@@ -373,7 +374,7 @@ AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | FetcherReply | StatsReply
     | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskParentsReply | TasksReply | TaskListReply
     | FailuresReply | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply
-    | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | TaskChildrenReply | ErrorReply
+    | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | TaskChildrenReply | WatchReply | ErrorReply
 )  # fmt: skip
 
 

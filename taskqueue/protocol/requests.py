@@ -151,6 +151,17 @@ class ProjectWait(Request, tag="project-wait"):
     seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 30.0
 
 
+class Watch(Request, tag="watch"):
+    """Which projects have changed? Answered when some have, or after ``seconds``, whichever comes first.
+
+    Attributes:
+        since: that of the reply before; empty: from the beginning, so all projects are told.
+    """
+
+    since: Annotated[str, Meta(max_length=64)] = ""
+    seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 30.0
+
+
 class ProjectHold(Request, tag="project-hold"):
     """This session is still pushing: don't take the project as finished for ``seconds``; 0 lets go."""
 
@@ -349,7 +360,7 @@ AnyRequest = (
     | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
     | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow | OperationList
     | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | SlotList | SlotShow
-    | SlotSet | TaskChildren | TaskReprioritise
+    | SlotSet | TaskChildren | TaskReprioritise | Watch
     | Log | Verify | DaemonShow
 )  # fmt: skip
 

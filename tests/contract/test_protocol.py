@@ -29,6 +29,7 @@ from taskqueue.protocol import (
     requests,
     rerun_views,
     views,
+    watch_views,
 )
 from taskqueue.protocol.children_messages import ChildView
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
@@ -58,6 +59,7 @@ from taskqueue.protocol.views import (
     Window,
     Windows,
 )
+from taskqueue.protocol.watch_views import ProjectPulse
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -100,6 +102,7 @@ PARTS: dict[type[Struct], str] = {
     Point: "stats-history-reply",
     HistogramView: "daemon-reply",
     LevelView: "daemon-reply",
+    ProjectPulse: "watch-reply",
 }
 """What messages are made of, and the section whose tables list its fields."""
 
@@ -274,7 +277,7 @@ def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, .
 
 
 def test_no_part_of_a_message_was_forgotten_here() -> None:
-    modules = (fields, requests, replies, views, rerun_views, daemon_messages, children_messages)
+    modules = (fields, requests, replies, views, rerun_views, daemon_messages, children_messages, watch_views)
     everything = [value for module in modules for value in vars(module).values()]
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
     inside = {requests.Incoming, replies.Outgoing, fields.Now}
@@ -311,7 +314,9 @@ def test_what_may_be_repeated_for_ever_is_named_and_nothing_else_is() -> None:
 
 
 def test_what_waits_is_named_with_the_most_that_it_waits() -> None:
-    waiting = {tag_of(kind) for kind in (requests.ProjectWait, requests.OperationShow, requests.FlowShow)}
+    waiting = {
+        tag_of(kind) for kind in (requests.ProjectWait, requests.OperationShow, requests.FlowShow, requests.Watch)
+    }
 
     assert all(f"`{tag}`" in SECTIONS["Requests that wait"] for tag in waiting)
     assert f"| `seconds` of a request that waits | {requests.WAIT_MOST_SECONDS:g} |" in PAGE

@@ -12,6 +12,7 @@ from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import (
     ProjectReply,
     StatusReply,
+    WatchReply,
 )
 from taskqueue.protocol.requests import (
     Action,
@@ -20,6 +21,7 @@ from taskqueue.protocol.requests import (
     ProjectShow,
     ProjectUnset,
     Status,
+    Watch,
 )
 from taskqueue.protocol.views import ProjectView
 
@@ -56,6 +58,30 @@ class AsyncProjects:
                 yield project
                 after = project.name
             more = page.more
+
+    async def watch(self, since: str = "", seconds: float = 30.0) -> WatchReply:
+        """Which projects have changed: as soon as some have, or after so many seconds.
+
+        One caller of a client watches at a time; a later one takes the place of one before, which gets no answer.
+
+        Args:
+            since: that of the reply before; empty: from the beginning, so all projects are told, page by page.
+            seconds: to 60; 0: answer at once.
+        """
+        patience = self._exchange.patience + seconds
+        return await self._exchange.ask(Watch(session="", n=0, since=since, seconds=seconds), WatchReply, patience)
+
+    async def changes(self) -> AsyncGenerator[WatchReply, None]:
+        """All projects, and then, for ever, those that change, four times a second at most.
+
+        A reply that is ``anew`` begins with all projects again: forget what those before said.
+        """
+        since = ""
+        while True:
+            reply = await self.watch(since)
+            since = reply.since
+            if reply.projects or reply.gone or reply.anew:
+                yield reply
 
     async def set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
         """Change settings of a project, now and across restarts; an unknown project is made.

@@ -12,7 +12,7 @@ from taskqueue.client.asynchronous.projects import AsyncProjects
 from taskqueue.client.connection.background import Background
 from taskqueue.client.connection.hold_open import HOLD_SECONDS
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import StatusReply
+from taskqueue.protocol.replies import StatusReply, WatchReply
 from taskqueue.protocol.views import ProjectView
 
 
@@ -46,6 +46,29 @@ class BlockingProjects:
                 yield project
                 after = project.name
             more = page.more
+
+    def watch(self, since: str = "", seconds: float = 30.0) -> WatchReply:
+        """Which projects have changed: as soon as some have, or after so many seconds.
+
+        One caller of a client watches at a time; a later one takes the place of one before, which gets no answer.
+
+        Args:
+            since: that of the reply before; empty: from the beginning, so all projects are told, page by page.
+            seconds: to 60; 0: answer at once.
+        """
+        return self._background.run(self._client.watch(since, seconds))
+
+    def changes(self) -> Iterator[WatchReply]:
+        """All projects, and then, for ever, those that change, four times a second at most.
+
+        A reply that is ``anew`` begins with all projects again: forget what those before said.
+        """
+        since = ""
+        while True:
+            reply = self.watch(since)
+            since = reply.since
+            if reply.projects or reply.gone or reply.anew:
+                yield reply
 
     def set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
         """Change settings of a project, now and across restarts; an unknown project is made.

@@ -6,7 +6,7 @@ from math import inf
 
 from msgspec import Struct
 
-from taskqueue.protocol.requests import AnyRequest, Done, FlowShow, OperationShow, ProjectWait, Release
+from taskqueue.protocol.requests import AnyRequest, Done, FlowShow, OperationShow, ProjectWait, Release, Watch
 
 
 class Call(Struct, gc=False):
@@ -32,6 +32,6 @@ def call_of(request: AnyRequest, frame: bytes) -> Call:
         return Call(frame, [item.token if item else 0 for item in request.tasks])
     if isinstance(request, Release):
         return Call(frame, [ref.token for ref in request.leases])
-    if isinstance(request, ProjectWait | OperationShow | FlowShow):
+    if isinstance(request, ProjectWait | OperationShow | FlowShow | Watch):
         return Call(frame, [], request.seconds)
     return Call(frame, [])

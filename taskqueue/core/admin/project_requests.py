@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 from taskqueue.core.admin import change_log, draining
 from taskqueue.core.admin.pages import of_fetchers, of_projects, of_stats, that_fit
 from taskqueue.core.admin.slot_views import division_view
-from taskqueue.core.admin.window_views import windows_of
+from taskqueue.core.parts.windows import Counters, WindowSums
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_for_change
 from taskqueue.core.rules import clear
@@ -20,7 +20,7 @@ from taskqueue.core.settings.settings import Settings, overlay
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.fields import Setting, Wall
 from taskqueue.protocol.message_room import room_in
 from taskqueue.protocol.replies import FetchersReply, ProjectReply, StatsReply, StatusReply
 from taskqueue.protocol.requests import (
@@ -33,7 +33,7 @@ from taskqueue.protocol.requests import (
     Stats,
     Status,
 )
-from taskqueue.protocol.views import ConfigLayer, Counts, ProjectStats, Totals
+from taskqueue.protocol.views import QUIET, ConfigLayer, Counts, ProjectStats, Totals, Window, Windows
 
 
 def status(turn: TurnState, message: Status) -> StatusReply:
@@ -67,6 +67,21 @@ def stats(turn: TurnState, message: Stats) -> StatsReply:
         for project in page.projects
     ]
     return StatsReply(n=message.n, projects=rows, more=page.more)
+
+
+def windows_of(counters: Counters, now_wall: Wall) -> Windows:
+    """The windows that end now (unix seconds)."""
+    return Windows(*map(_window, counters.sums(now_wall)))
+
+
+def _window(sums: WindowSums | None) -> Window:
+    """The view of one window; QUIET itself if nothing happened, because a message omits that very value."""
+    if sums is None:
+        return QUIET
+    new, selected, success, failed, retried, timeout = sums.events
+    if sums.seconds is None:
+        return Window(new, selected, success, failed, retried, timeout)
+    return Window(new, selected, success, failed, retried, timeout, *sums.seconds)
 
 
 def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:

@@ -28,11 +28,16 @@ WAITS_OF_SESSION: Final = 1000
 
 
 class Waiter(NamedTuple):
-    """A session, the number of its waiting request, and its time limit (boot-clock seconds)."""
+    """A session, the number of its waiting request, and its time limit (boot-clock seconds).
+
+    Attributes:
+        known: the version that one who watches knows; 0: none.
+    """
 
     session: Session
     n: int
     until: Boot
+    known: int = 0
 
 
 class Waiters:
@@ -52,6 +57,14 @@ class Waiters:
     def of(self, session: str) -> Waiter | None:
         """The waiter of a session; None: it has none."""
         return self._by_session.get(session)
+
+    def drop(self, session: str) -> None:
+        """Remove the waiter of a session."""
+        del self._by_session[session]
+
+    def __len__(self) -> int:
+        """Number of waiters."""
+        return len(self._by_session)
 
     def next_at(self) -> float:
         """The earliest time limit; inf: nobody waits."""

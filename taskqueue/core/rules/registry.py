@@ -155,6 +155,8 @@ def remove_project(turn: TurnState, project: Project) -> None:
         state.wall_timers.drop((of_wall, project.number))
     state.fair_queue.remove(project)
     state.grand_totals.remove(project)
+    if state.watch_log is not None:
+        state.watch_log.remove(project)
     state.history.remove(project.number, astuple(project.totals))
     for which in (READY, DELAYED):
         state.memory.note(project.number, which, 0)

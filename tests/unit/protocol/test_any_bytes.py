@@ -56,6 +56,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     },
     "operation-show": {"id": 5, "seconds": 5.0},
     "operation-list": {},
+    "watch": {"since": "7.12", "seconds": 5.0},
 }
 SAID: list[dict[str, Any]] = [
     {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.core.admin.window_views import windows_of
+from taskqueue.core.admin.project_requests import windows_of
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.duration_bins import (
     BINS,
