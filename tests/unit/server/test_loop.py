@@ -127,10 +127,12 @@ class Client:
     """Repeats its request, as clients do, until it is answered.
 
     Attributes:
+        url: of the daemon.
         refused: codes of errors that it got instead of an answer.
     """
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._session = uuid.uuid4().hex
         self._n = 0
         self.refused: list[str] = []
