@@ -66,9 +66,10 @@ def make_app(options: WebOptions) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
         async with (
             AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout) as client,
+            AsyncClient(options.daemon_url, name=f"{options.name} metrics", timeout=options.timeout) as scraping,
             aclosing(ProjectTable(client)) as table,
         ):
-            scrape = Scrape(client, options.metrics_projects)
+            scrape = Scrape(scraping, options.metrics_projects)
             app.state.services = Services(options, client, Channels(), table, Templates(), scrape)
             yield
 

@@ -1,39 +1,53 @@
-"""All projects of a daemon, as they are now."""
+"""All projects of a daemon as they are now, of which only those are asked for that have changed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import astuple
-
 from taskqueue import AsyncClient
-from taskqueue.protocol.replies import StatusReply
-from taskqueue.protocol.requests import Status
-from taskqueue.protocol.views import ProjectView
+from taskqueue.protocol.replies import WatchReply
+from taskqueue.protocol.requests import Watch
+from taskqueue.protocol.watch_views import ProjectPulse
 from taskqueue.web.metrics.activity import ProjectRow
 
 
 class Projects:
-    """Asks for them."""
+    """Remembers them from one look to the next.
+
+    Args:
+        client: one of its own: of all who watch in one session only the last one is answered.
+
+    Attributes:
+        epoch: of the daemon at the last look; 0: there was none.
+    """
 
     def __init__(self, client: AsyncClient) -> None:
+        self.epoch = 0
         self._client = client
+        self._rows: dict[str, ProjectRow] = {}
+        self._since = ""
 
-    async def rows(self, patience: float) -> Sequence[ProjectRow]:
-        """All of them.
+    async def look(self, patience: float) -> Sequence[ProjectRow]:
+        """All of them, as they were a quarter of a second ago at most.
 
         Args:
             patience: seconds that each answer may take.
+
+        Raises:
+            TaskQueueError: the daemon does not answer, or refuses.
         """
-        rows: list[ProjectRow] = []
-        more, after = True, ""
+        more = True
         while more:
-            request = Status(session="", n=0, after=after, limit=200, fetchers=0)
-            reply = await self._client.ask(request, StatusReply, patience)
-            rows += map(_row, reply.projects)
-            more, after = reply.more, rows[-1].name if rows else ""
-        return rows
+            request = Watch(session="", n=0, since=self._since, seconds=0.0)
+            reply = await self._client.ask(request, WatchReply, patience)
+            if reply.anew:
+                self._rows.clear()
+            for name in reply.gone:
+                self._rows.pop(name, None)
+            self._rows.update((each.name, _row(each)) for each in reply.projects)
+            self.epoch, self._since, more = reply.epoch, reply.since, reply.more
+        return list(self._rows.values())
 
 
-def _row(view: ProjectView) -> ProjectRow:
-    return ProjectRow(view.name, view.state, astuple(view.counts), astuple(view.totals), bool(view.reason))
+def _row(pulse: ProjectPulse) -> ProjectRow:
+    return ProjectRow(pulse.name, pulse.state, pulse.counts, pulse.totals, bool(pulse.reason))

@@ -30,6 +30,7 @@ class Scrape:
     """The metrics of one daemon, in a registry of its own.
 
     Args:
+        client: of its own, see ``projects``.
         most: projects that have series of their own; None: there are no metrics.
     """
 
@@ -69,11 +70,11 @@ class Scrape:
     async def _scrape(self, now: float) -> None:
         try:
             reply = await self._client.ask(DaemonShow(session="", n=0), DaemonReply, PATIENCE_SECONDS)
-            rows = await self._projects.rows(PATIENCE_SECONDS)
+            rows = await self._projects.look(PATIENCE_SECONDS)
         except TaskQueueError:
             self._exposition.show_nothing()
             return
-        self._activity.take(rows, reply.epoch, now)
+        self._activity.take(rows, self._projects.epoch, now)
         self._exposition.show(reply, rows, self._activity)
 
     async def _ask(self) -> str:
