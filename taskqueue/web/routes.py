@@ -1,6 +1,7 @@
 """A row for each address that the web process answers: who may ask, and who answers.
 
-Each folder has a tuple ``ROUTES`` of them; ``app`` collects these.
+Each folder has a tuple ``ROUTES`` of them; ``app`` collects these. ``{name:text}`` at the end of a path is any text,
+with slashes and line breaks; Starlette's own ``path`` ends at the first line break.
 """
 
 from __future__ import annotations
@@ -34,6 +35,21 @@ class TextConvertor(Convertor[str]):
 register_url_convertor("text", TextConvertor())
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class _Text(Convertor[str]):
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        """The text itself."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """The text itself."""
+        return value
+
+
+register_url_convertor("text", _Text())
 
 
 class WebRoute(NamedTuple):

@@ -20,7 +20,18 @@ from tests.integration.web_pages import Pages, pages_of, table, words
 MARKUP = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>"
 HOSTILE_URL = f"javascript:alert(1)//{MARKUP}\u202e\x00"
 HOSTILE_ERROR = f"{MARKUP}\x00\x1b[31m\n\u202eValueError: {MARKUP}"
-HOSTILE_IDS = ("a/b", "..", ".", "x/parents", "50%/é?#&=+ ;", "a\\..\\b", MARKUP[:60], "\u202eb\x00c\n", "q" * 128)
+HOSTILE_IDS = (
+    "a/b",
+    "..",
+    ".",
+    "x/parents",
+    "50%/é?#&=+ ;",
+    "a\\..\\b",
+    MARKUP[:60],
+    "\u202eb\x00c\n",
+    "a\r\n\nb/c",
+    "q" * 128,
+)
 """Taskids that a path, a query, a header or a page might take for something else."""
 
 
