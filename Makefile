@@ -16,7 +16,7 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint client types unit contract properties simulation integration lowest cover \
+.PHONY: help setup run test programs lint client types unit contract properties simulation integration lowest cover \
         mutants docs hooks attack chaos politeness bench bench-full clean
 
 help: ## list the targets
@@ -35,10 +35,18 @@ $(STAMP): setup.cfg setup.py pyproject.toml
 run: $(STAMP) ## crawl the demo site through a real daemon; ONCE=1 ends with the crawl, SITE=DIR serves your pages
 	@$(BIN)/taskqueue demo $(if $(ONCE),--once) $(if $(SITE),--site '$(SITE)')
 
+# Of Debian: the browser that looks at the pages, and what reads the metrics. Elsewhere they are to be installed by hand.
+PROGRAMS := chromium prometheus
+programs:
+	@{ command -v chromium && command -v prometheus && command -v promtool; } >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends $(PROGRAMS) >/dev/null; } || \
+	  { echo "make test needs these: apt-get install $(PROGRAMS) (for a user who may, or what your system calls them)"; exit 1; }
+
 # What hypothesis tries depends on the modules that are loaded: the properties go first, in processes of their own, so
 # that they try the same in every run.
 test: $(STAMP) ## everything that must hold
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target $(CHECKS) properties
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target $(CHECKS) properties programs
 	$(PYTEST) --ignore tests/properties
 
 lint: $(STAMP) ## style, the direction of imports, the blocking client as it is made

@@ -1,0 +1,106 @@
+"""What an operator does with mouse or keyboard changes the daemon, and the page says so."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.integration.browser.conftest import Reader, Site
+
+
+def test_a_rate_is_edited_in_place(reader: Reader, site: Site) -> None:
+    page = reader.open("/")
+    rate = page.get_by_label("rate of recipes")
+    rate.fill("7.5")
+    rate.press("Enter")
+    expect(page.locator("#told")).to_contain_text("rate of recipes is changed")
+
+    assert site.client.projects.show("recipes").settings["rate"] == 7.5
+
+
+def test_a_rate_that_is_none_is_refused_by_its_name(reader: Reader, site: Site) -> None:
+    page = reader.open("/")
+    rate = page.get_by_label("rate of news")
+    rate.fill("fast")
+    rate.press("Enter")
+
+    expect(page.get_by_role("alert")).to_contain_text("rate")
+    reader.expected("400")
+
+
+def test_pausing_says_what_will_happen_and_is_done_when_it_is_confirmed(reader: Reader, site: Site) -> None:
+    page = reader.open("/")
+    row = page.locator('[data-row="news"]')
+    row.get_by_label("Actions of news").click()
+    row.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog", name="Pause news?")
+    expect(dialog).to_contain_text("Nothing of it is handed out until it is resumed.")
+    dialog.get_by_role("button", name="Leave it").click()
+    assert site.client.projects.show("news").state == "running"
+
+    row.get_by_label("Actions of news").click()
+    row.get_by_role("button", name="Pause").click()
+    dialog.get_by_role("button", name="Pause").click()
+    expect(row.locator('[data-cell="state"]')).to_have_text("paused")
+
+    row.get_by_label("Actions of news").click()
+    row.get_by_role("button", name="Resume").click()
+    expect(row.locator('[data-cell="state"]')).to_have_text("running")
+
+
+def test_what_failed_is_retried(reader: Reader, site: Site) -> None:
+    page = reader.open("/")
+    row = page.locator('[data-row="hostile"]')
+    failed = row.locator('[data-cell="failed"]')
+    expect(failed).not_to_have_text("0")
+    row.get_by_label("Actions of hostile").click()
+    row.get_by_role("button", name="Retry failed").click()
+    page.get_by_role("dialog").get_by_role("button", name="Retry").click()
+
+    expect(failed).to_have_text("0")
+    assert site.client.projects.show("hostile").counts.failed == 0
+
+
+def test_chosen_tasks_are_cancelled(reader: Reader, site: Site) -> None:
+    page = reader.open("/projects/news/tasks?state=delayed")
+    before = site.client.projects.show("news").counts
+    boxes = page.get_by_role("checkbox", name="Choose http")
+    boxes.first.check()
+    boxes.nth(1).check()
+    page.get_by_role("button", name="Cancel…").click()
+    page.get_by_role("dialog", name="Cancel 2 tasks?").get_by_role("button", name="Cancel").click()
+    expect(page.locator("#told")).to_contain_text("2 tasks cancelled")
+
+    assert site.client.projects.show("news").counts.cancelled == before.cancelled + 2
+
+
+def test_everything_works_without_a_mouse_and_shows_where_one_is(reader: Reader, site: Site) -> None:
+    page = reader.open("/?filter=shop")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.getAttribute('aria-label')") == "Actions of shop":
+            break
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Pause"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Pause shop?")).to_be_visible()
+    assert page.evaluate("document.activeElement.value") == "yes"
+    page.keyboard.press("Enter")
+    expect(page.locator('[data-row="shop"] [data-cell="state"]')).to_have_text("paused")
+
+    site.client.projects.resume("shop")
+
+
+def test_the_log_says_what_was_changed_by_the_page(reader: Reader, site: Site) -> None:
+    page = reader.open("/")
+    rate = page.get_by_label("rate of recipes")
+    rate.fill("3")
+    rate.press("Enter")
+    expect(page.locator("#told")).to_contain_text("rate of recipes is changed")
+    page = reader.open("/log?project=recipes")
+
+    expect(page.locator("tbody tr").first.locator(".who")).to_contain_text("web@")
+    expect(page.locator("tbody tr").first.locator(".what")).to_contain_text("rate")

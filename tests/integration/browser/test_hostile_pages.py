@@ -1,0 +1,80 @@
+"""Whatever was crawled, reported or set, is text in the pages: nothing of it runs, leads away or is fetched.
+
+What must not happen is watched by every window; see ``conftest``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+import pytest
+from playwright.sync_api import Page
+
+from taskqueue import Client
+from tests.integration.browser.conftest import Reader, Site
+from tests.integration.browser.crawl import HOSTILE_NAME, MARKUP, TEXTS
+
+LINKS: Final = "() => [...document.querySelectorAll('a[href], form[action]')].map((one) => one.href ?? one.action)"
+FOREIGN: Final = """() => {
+  const ours = (one) => one.matches("script") && one.src.startsWith(`${location.origin}/static/`);
+  const foreign = "script, img, iframe, object, embed, base, b, h1 + h1, [style], [onload], [onerror]";
+  return [...document.querySelectorAll(foreign)].filter((one) => !ours(one)).map((one) => one.outerHTML.slice(0, 120));
+}"""
+"""Elements and attributes that no template of ours has."""
+
+
+def assert_tame(page: Page) -> None:
+    """Nothing of what it shows has become anything but text."""
+    assert page.title() != "hacked"
+    assert page.evaluate(FOREIGN) == []
+    assert {urlsplit(link).scheme for link in page.evaluate(LINKS)} <= {"http", "https"}
+
+
+PLACES: Final = (
+    "/projects/hostile",
+    "/projects/hostile/tasks",
+    "/projects/hostile/tasks?state=failed",
+    "/projects/hostile/tasks?state=processing",
+    f"/projects/hostile/tasks?state=failed&url={quote(MARKUP)}&error={quote(MARKUP)}",
+    "/failures?project=hostile",
+    "/failures?project=hostile&by=host",
+    "/fetchers",
+    f"/fetchers?filter={quote(MARKUP[:64])}",
+    f"/fetchers/{quote(HOSTILE_NAME, safe='')}",
+    "/log",
+    f"/?filter={quote(MARKUP[:64])}&group={quote(MARKUP[:64])}",
+)
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_what_is_hostile_is_text_in_a_page(reader: Reader, path: str) -> None:
+    assert_tame(reader.open(path))
+
+
+@pytest.mark.parametrize("path", ["/failures", "/log", "/", "/fetchers"])
+def test_what_is_hostile_in_an_address_is_refused_and_is_text_where_that_is_said(reader: Reader, path: str) -> None:
+    page = reader.open(f"{path}?project={quote(MARKUP)}&filter={quote(MARKUP)}")
+
+    assert_tame(page)
+    reader.expected("status of 400")
+
+
+def test_a_hostile_task_is_text_in_its_page(reader: Reader, site: Site) -> None:
+    for place in range(len(TEXTS)):
+        taskid = f"{place}{TEXTS[place][:60]}"
+        page = reader.open(f"/projects/hostile/tasks/{quote(taskid, safe='')}")
+
+        assert page.locator("h1").count() == 1
+        assert_tame(page)
+
+
+def test_a_hostile_error_arrives_live_as_text(reader: Reader, site: Site) -> None:
+    with Client(site.daemon.url, name=HOSTILE_NAME) as fetcher:
+        fetcher.push("hostile", "http://live.example/", taskid="live", priority=9)
+        [task] = fetcher.select(1, projects=["hostile"])
+        page = reader.open("/projects/hostile/tasks/live")
+        fetcher.failed(task, f"Live{MARKUP}", retry=False)
+    page.get_by_text("Live\"'><script>").first.wait_for()
+
+    assert_tame(page)
