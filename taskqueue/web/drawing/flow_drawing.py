@@ -18,7 +18,7 @@ from taskqueue.display.flows import STATES, cut, name_of
 from taskqueue.protocol.views import FlowTaskView
 from taskqueue.units import duration_text
 from taskqueue.web.drawing.layer_order import Edge
-from taskqueue.web.drawing.layered_graph import ROUND, Picture, Sizes, draw, outlines, path_data
+from taskqueue.web.drawing.layered_graph import ROUND, Picture, Sizes, draw, outlines, path_data, straight
 
 Kind = Literal["named", "small", "groups"]
 
@@ -139,7 +139,8 @@ def of_groups(
     """Draw a shape for each layer, or stretch of layers, and state.
 
     Args:
-        links: edges by layer and state (its place in STATES) of both ends; none: neighbouring stretches are joined.
+        links: edges by layer and state (its place in STATES) of both ends; of those to the next stretch the groups are
+            joined. None: each stretch is joined to the next.
         path: layer and state of each task on the critical path.
     """
     stretches = graph.stretches(SHAPES_MOST // len(STATES))
@@ -166,7 +167,7 @@ def of_groups(
 def _group_edges(links: Mapping[tuple[int, int, int, int], int], each: int, place: Mapping[Group, int]) -> list[Edge]:
     counted: Counter[Edge] = Counter()
     for (layer, state, to_layer, to_state), count in links.items():
-        if layer // each != to_layer // each:
+        if to_layer // each - layer // each == 1:
             source, target = place[layer // each, STATES[state]], place[to_layer // each, STATES[to_state]]
             counted[source, target] += count
     return [edge for edge, _ in counted.most_common(WAYS_MOST)]
@@ -182,7 +183,7 @@ def _neighbours(groups: Sequence[Group]) -> list[Edge]:
 
 def critical_data(picture: Picture, path: Sequence[int], sizes: Sizes) -> str:
     """The way along the nodes of a path, and their outlines."""
-    ways = [picture.ways[edge] for edge in pairwise(path) if edge in picture.ways]
+    ways = [picture.ways.get(edge) or straight(picture, edge, sizes) for edge in pairwise(path)]
     return path_data(ways) + outlines((picture.corners[node] for node in path), sizes)
 
 

@@ -68,16 +68,17 @@ def draw(layer_of: Sequence[int], edges: Sequence[Edge], sizes: Sizes, *, in_ord
 
     Args:
         layer_of: of each node; no layer is empty.
-        in_order: nodes of a layer stay in the order of their numbers.
+        in_order: nodes of a layer stay in the order of their numbers, in the middle of the drawing.
     """
     edges = list(dict.fromkeys(edges))
     widest = max(map(len, layers_of(layer_of)), default=0)
     bends = sum(layer_of[target] - layer_of[source] - 1 for source, target in edges)
-    bend = bends <= BENDS_MOST and widest <= sizes.across
+    in_rows = in_order or widest > sizes.across
+    bend = bends <= BENDS_MOST and not in_rows
     nodes, parts, chains = _bent(layer_of, edges) if bend else (list(layer_of), edges, {})
     layers = layers_of(nodes) if in_order else ordered(nodes, parts)
-    if widest > sizes.across:
-        return _in_rows(layers, edges, sizes)
+    if in_rows:
+        return _in_rows(layers, edges, sizes._replace(across=min(widest, sizes.across)))
     widths = [sizes.width if node < len(layer_of) else 0.0 for node in range(len(nodes))]
     middles = aligned(layers, parts, widths, sizes.gap)
     return _in_layers(layer_of, middles, edges, chains, sizes)
@@ -148,9 +149,15 @@ def _above(corner: Point, sizes: Sizes) -> Point:
     return corner[0] + sizes.width / 2, corner[1]
 
 
+def straight(picture: Picture, edge: Edge, sizes: Sizes) -> list[Point]:
+    """A way from a node straight to another; none if that is not below it."""
+    start, end = _below(picture.corners[edge[0]], sizes), _above(picture.corners[edge[1]], sizes)
+    return [start, end] if start[1] < end[1] else []
+
+
 def path_data(ways: Iterable[Sequence[Point]]) -> str:
     """The ways as one SVG path (``d``), each of smooth curves that only go down."""
-    return "".join(map(_curve, ways))
+    return "".join(_curve(way) for way in ways if way)
 
 
 def _curve(way: Sequence[Point]) -> str:

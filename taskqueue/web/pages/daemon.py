@@ -15,7 +15,7 @@ from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow, Histogra
 from taskqueue.web.drawing.histogram_bars import HEIGHT, WIDTH, Bars, bars_of
 from taskqueue.web.drawing.shares import Share, shares
 from taskqueue.web.drawing.sparkline import points
-from taskqueue.web.live.daemon_samples import DaemonSamples
+from taskqueue.web.live.daemon_samples import SPACING_SECONDS, DaemonSamples
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
@@ -121,6 +121,8 @@ def _seconds(seconds: float) -> str:
     return "0" if not seconds else brief_seconds(seconds, seconds)
 
 
+BLOCKS: Final = ("figures", "trends", "histograms", "facts", "store")
+
 ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
-    LivePage("/daemon", "daemon.html", look, ("figures", "trends", "histograms", "facts", "store"))
+    LivePage("/daemon", "daemon.html", look, BLOCKS, every=SPACING_SECONDS),
 )

@@ -45,7 +45,8 @@ function tasks(count) {
 }
 
 const drawing = document.getElementById("drawing");
-drawing.scrollLeft = (drawing.scrollWidth - drawing.clientWidth) / 2;
+// Of a graph that is much wider than the screen the middle is seen first.
+if (drawing.scrollWidth > 1.25 * drawing.clientWidth) drawing.scrollLeft = (drawing.scrollWidth - drawing.clientWidth) / 2;
 
 const shape = document.querySelector('[data-cell="shape"]');
 const first = shape.dataset.state;

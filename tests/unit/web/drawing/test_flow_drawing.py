@@ -118,6 +118,18 @@ def test_without_counted_edges_neighbouring_layers_are_joined() -> None:
     assert of_groups(graph, {}, []).edges.count("M") == 5
 
 
+def test_only_the_critical_path_passes_layers_of_groups() -> None:
+    graph = FlowGraph()
+    for parents in ([], [0], [1, 0]):
+        graph.add(parents, "success", 1.0)
+
+    drawing = of_groups(graph, {(0, 0, 1, 0): 1, (1, 0, 2, 0): 1, (0, 0, 2, 0): 1}, [(0, 0), (2, 0)])
+
+    assert drawing.edges.count("M") == 2
+    ways, outlines = drawing.critical.count("M") - 2, drawing.critical.count("z")
+    assert (ways, outlines) == (1, 2)
+
+
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.sets(st.integers(0, 200), max_size=3), st.integers(0, len(STATES) - 1)), max_size=80))
 def test_each_group_is_drawn_once_within_the_drawing(rows: list[tuple[set[int], int]]) -> None:
