@@ -79,6 +79,8 @@ def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(LogLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    # Of each request that is none it says so in a line: anybody could fill the disk.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 class _Taken(uvicorn.Server):

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import pytest
 from lxml import html
@@ -163,6 +163,15 @@ def test_what_changes_in_a_page_hides_nothing_either(pages: Pages, path: str) ->
                 assert re.match(r"/(?!/)|#", value["href"])
             if section in ("blocks", "rows") and value.strip():
                 assert harm_in(html.fragment_fromstring(value, create_parent="table")) == []
+
+
+@pytest.mark.parametrize("taskid", [taskid for taskid in TASKIDS if taskid not in ("..", ".")], ids=ascii)
+def test_the_interface_finds_every_task_by_its_name(pages: Pages, taskid: str) -> None:
+    answer = pages.get(f"/api/v1/projects/news/tasks/{quote(taskid, safe='')}")
+
+    assert answer.status_code == 200
+    assert answer.json()["taskid"] == taskid
+    assert answer.headers["Content-Type"] == "application/json"
 
 
 def test_what_a_task_was_named_and_why_it_failed_is_shown_as_it_is(pages: Pages) -> None:

@@ -70,6 +70,7 @@ class Gate:
         except Refused as refused:
             await answer_to(refused, path)(scope, receive, send)
             return
+        scope["scheme"] = arrival.scheme  # in which redirects lead on
         scope.setdefault("state", {}).update(visitor=visitor, arrival=arrival)
         await self._pass(scope, receive, send)
 

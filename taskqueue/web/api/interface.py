@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from starlette.routing import Mount, Router
@@ -36,4 +37,7 @@ async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
 def mount() -> Mount:
     """The interface, where it belongs."""
     router = Router(routes_of(OPERATIONS), redirect_slashes=False, default=nothing_here)
-    return Mount(PLACE, EncodedPaths(router))
+    mounted = Mount(PLACE, EncodedPaths(router))
+    # A line end in a taskid does not end the path.
+    mounted.path_regex = re.compile(mounted.path_regex.pattern, re.DOTALL)
+    return mounted

@@ -33,6 +33,7 @@ async def show_readiness(request: Request) -> Response:
 
 ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("/metrics", show_metrics),
-    WebRoute("/healthz", show_health, role="anyone"),
+    # Answered at once, however many ask the daemon.
+    WebRoute("/healthz", show_health, role="anyone", is_long=True),
     WebRoute("/readyz", show_readiness, role="anyone"),
 )
