@@ -266,13 +266,15 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         states: in one of these; empty: in any that the action makes sense for, but to ``retry``, failed ones.
         url: a glob that the url matches.
         error: a glob that the error of the last attempt matches.
-        before: unix seconds: ended before that or, if live, last run; one that was never run is left out.
+        before, since: unix seconds: ended before that, or at that time or later; of those that are live their last run
+            counts, and one that was never run is left out.
     """
 
     states: Annotated[list[StateName], Meta(max_length=6)] = []
     url: Glob = ""
     error: Glob = ""
     before: EpochSeconds = 0.0
+    since: EpochSeconds = 0.0
 
 
 BulkAction = Literal["retry", "cancel", "reprioritise", "reschedule"]

@@ -642,6 +642,7 @@ def test_a_filter_takes_a_group_and_what_is_old(run: Run) -> None:
     chosen = ("--group", "others", "--state", "cancelled", "--dry-run")
 
     assert run("task", "retry", *chosen, "--older-than", "1h")[1].startswith("would retry 0 tasks of 1 ")
+    assert run("task", "retry", *chosen, "--since", "1h")[1].startswith("would retry 1 task of 1 ")
     assert run("task", "retry", *chosen, "--older-than", "0s")[1].startswith("would retry 1 task of 1 ")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -120,6 +121,8 @@ def test_what_a_filter_chooses_is_said_for_operations_as_the_interface_takes_it(
     acts = page.get_element_by_id("acts")
     assert json.loads(acts.get("data-filter")) == {"states": ["failed"], "error": "*503*"}
     assert [each.get("data-act") for each in acts.iter("button")] == ["retry"]
+    aged = pages.page("/projects/news/tasks?since=1h").get_element_by_id("acts")
+    assert time.time() - 3700 < json.loads(aged.get("data-filter"))["since"] < time.time() - 3500
 
 
 @pytest.mark.parametrize(

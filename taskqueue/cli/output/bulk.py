@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 STATES: Final = get_args(StateName)
-FILTERS: Final = "--state, --url-glob, --error-glob or --older-than"
+FILTERS: Final = "--state, --url-glob, --error-glob, --since or --older-than"
 
 
 class BulkChange(NamedTuple):
@@ -43,7 +43,7 @@ class BulkChoice(NamedTuple):
     """The options of ``bulk_options``: which tasks, and how to proceed.
 
     Attributes:
-        before: unix seconds, None if nothing was said; see ``protocol.requests.TaskFilter``.
+        before, since: unix seconds, None if nothing was said; see ``protocol.requests.TaskFilter``.
     """
 
     group: str | None = None
@@ -51,6 +51,7 @@ class BulkChoice(NamedTuple):
     url_glob: str = ""
     error_glob: str = ""
     before: float | None = None
+    since: float | None = None
     dry_run: bool = False
     yes: bool = False
     no_wait: bool = False
@@ -59,7 +60,7 @@ class BulkChoice(NamedTuple):
     @property
     def filters(self) -> bool:
         """Whether any filter on tasks is set."""
-        return bool(self.states or self.url_glob or self.error_glob or self.before)
+        return bool(self.states or self.url_glob or self.error_glob or self.before or self.since)
 
 
 OPTIONS: Final = (
@@ -81,6 +82,13 @@ OPTIONS: Final = (
         default=None,
         help="Those that ended, or were last tried, longer ago than 90s, 5m, 12h or 2d. "
         "Tasks that were never run have no age and are left out.",
+    ),
+    click.option(
+        "--since",
+        metavar="AGE|TIME",
+        type=times.since,
+        default=None,
+        help="Those that ended, or were last tried, so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
     ),
     click.option("--dry-run", is_flag=True, help="Only count them."),
     click.option("--yes", is_flag=True, help="Don't ask."),
@@ -156,6 +164,7 @@ def _begin(
         url=choice.url_glob,
         error=choice.error_glob,
         before=choice.before,
+        since=choice.since,
         priority=change.priority,
         exetime=change.exetime,
         delay=change.delay,

@@ -110,4 +110,5 @@ def chosen(view: OperationView) -> str:
     options = [f"--state {state}" for state in said.states]
     globs = (("--url-glob", said.url), ("--error-glob", said.error))
     options += [f"{option} {shlex.quote(glob)}" for option, glob in globs if glob]
-    return " ".join([*options, f"before {local(said.before)}"] if said.before else options)
+    times = (("before", said.before), ("since", said.since))
+    return " ".join([*options, *(f"{word} {local(at)}" for word, at in times if at)])

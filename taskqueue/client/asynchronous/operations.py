@@ -30,6 +30,7 @@ class AsyncOperations:
         url: str = "",
         error: str = "",
         before: Moment | None = None,
+        since: Moment | None = None,
         priority: int = 0,
         exetime: Moment | None = None,
         delay: float | None = None,
@@ -47,15 +48,17 @@ class AsyncOperations:
             url: a glob that the url matches.
             error: a glob that the error of the last attempt matches.
             before: unix seconds, or an aware datetime: over, or last run, before that; None: at any time.
+            since: the same of those that are over, or were last run, at that time or later.
             exetime: unix seconds, or an aware datetime; None is now.
             delay: seconds from the arrival of this at the daemon; wins over exetime.
             dry_run: change nothing, only count.
 
         Raises:
-            ValueError: before or exetime is a datetime without a zone.
+            ValueError: before, since or exetime is a datetime without a zone.
             RequestRejected: neither or both of project and group are given, or the action makes no sense for a state.
         """
-        chosen = TaskFilter(list(states), url, error, unix_seconds_or_0("before", before))
+        times = unix_seconds_or_0("before", before), unix_seconds_or_0("since", since)
+        chosen = TaskFilter(list(states), url, error, *times)
         request = Bulk(
             session="",
             n=0,

@@ -32,6 +32,7 @@ class BlockingOperations:
         url: str = "",
         error: str = "",
         before: Moment | None = None,
+        since: Moment | None = None,
         priority: int = 0,
         exetime: Moment | None = None,
         delay: float | None = None,
@@ -49,12 +50,13 @@ class BlockingOperations:
             url: a glob that the url matches.
             error: a glob that the error of the last attempt matches.
             before: unix seconds, or an aware datetime: over, or last run, before that; None: at any time.
+            since: the same of those that are over, or were last run, at that time or later.
             exetime: unix seconds, or an aware datetime; None is now.
             delay: seconds from the arrival of this at the daemon; wins over exetime.
             dry_run: change nothing, only count.
 
         Raises:
-            ValueError: before or exetime is a datetime without a zone.
+            ValueError: before, since or exetime is a datetime without a zone.
             RequestRejected: neither or both of project and group are given, or the action makes no sense for a state.
         """
         return self._background.run(
@@ -66,6 +68,7 @@ class BlockingOperations:
                 url=url,
                 error=error,
                 before=before,
+                since=since,
                 priority=priority,
                 exetime=exetime,
                 delay=delay,

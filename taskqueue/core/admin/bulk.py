@@ -30,7 +30,7 @@ from taskqueue.core.tasks.task import (
     key_time,
 )
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.requests import BulkAction
+from taskqueue.protocol.requests import BulkAction, TaskFilter
 
 PAGE_TASKS: Final = 256
 
@@ -132,11 +132,18 @@ def _cost(record: OperationRecord, spec: Spec | None, error: str) -> int:
 def _matches(record: OperationRecord, task: Task, spec: Spec | None, error: str) -> bool:
     wanted = record.progress.filter
     states = [STATE_NAMES.index(name) for name in wanted.states] or MEANT[record.progress.action]
-    if task.bare or task.state not in states or (wanted.before and not 0 < _moment(task) < wanted.before):
+    if task.bare or task.state not in states or not _is_of_the_time(wanted, task):
         return False
     if wanted.error and not glob(wanted.error).matches(error):
         return False
     return not wanted.url or (spec is not None and glob(wanted.url).matches(spec.url))
+
+
+def _is_of_the_time(wanted: TaskFilter, task: Task) -> bool:
+    if not (wanted.before or wanted.since):
+        return True
+    moment = _moment(task)
+    return moment > 0 and moment >= wanted.since and (not wanted.before or moment < wanted.before)
 
 
 def _moment(task: Task) -> float:

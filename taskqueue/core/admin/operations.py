@@ -213,6 +213,7 @@ def _meant(progress: OperationProgress) -> str:
         "url": wanted.url,
         "error": wanted.error,
         "before": f"{wanted.before:.0f}" if wanted.before else "",
+        "since": f"{wanted.since:.0f}" if wanted.since else "",
         "priority": "" if progress.priority is None else str(progress.priority),
         "exetime": "" if progress.exetime is None else f"{progress.exetime:.0f}",
     }

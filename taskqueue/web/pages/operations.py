@@ -10,7 +10,6 @@ from starlette.requests import Request
 
 from taskqueue.display.operations import action, outcome, progress, rerun_lines
 from taskqueue.protocol.views import OperationView
-from taskqueue.units import duration_text
 from taskqueue.web.pages.addresses import segment, task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
@@ -77,11 +76,6 @@ def _chosen(view: OperationView) -> list[tuple[str, str]]:
     if view.priority is not None:
         chosen.append(("priority", str(view.priority)))
     return [(name, value) for name, value in chosen if value]
-
-
-def took(view: OperationView) -> str:
-    """How long it took; empty: it has not ended."""
-    return duration_text(view.ended_at - view.began_at) if view.ended_at else ""
 
 
 ROUTES: Final[tuple[WebRoute, ...]] = (

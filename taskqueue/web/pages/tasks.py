@@ -14,6 +14,7 @@ from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.display.errors import last_line
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.views import Counts
+from taskqueue.units import parse_duration
 from taskqueue.web.pages.addresses import segment, task_page, tasks_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.pages.task_search import LIVE, STATES, Found, TaskSearch, find, search_of
@@ -89,7 +90,7 @@ async def look(request: Request) -> Mapping[str, Any]:
         "crumbs": crumbs(search.project)[:1],
         "here": tasks_page(search.project),
         "cleared": tasks_page(search.project, state=search.state, newest="1" if search.newest else ""),
-        "filter": _filter(search),
+        "filter": _filter(search, now),
         "ages": AGES,
         "rows": [_row(search.project, each, now) for each in found],
         "next": tasks_page(search.project, **search.chosen, after=following) if following else "",
@@ -132,9 +133,10 @@ def _contains(text: str) -> str:
     return glob if len(glob) <= GLOB_MOST else f"{glob[: GLOB_MOST - 4].rpartition('[')[0] or glob[: GLOB_MOST - 4]}*"
 
 
-def _filter(search: TaskSearch) -> str:
+def _filter(search: TaskSearch, now: float) -> str:
     """Which tasks an operation on all that match is about, as the interface takes it."""
-    said = {"states": [search.state] if search.state else [], "url": search.url, "error": search.error}
+    since = round(now - (parse_duration(search.since) or 0.0), 3) if search.since else 0
+    said = {"states": [search.state] if search.state else [], "url": search.url, "error": search.error, "since": since}
     return json.dumps({name: value for name, value in said.items() if value})
 
 

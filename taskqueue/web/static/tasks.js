@@ -28,9 +28,7 @@ function show() {
   all.checked = count > 0 && count === boxes.length;
   all.indeterminate = count > 0 && count < boxes.length;
   acts.classList.toggle("some", count > 0);
-  document.getElementById("chosen").textContent = count ? `${tasks(count)} chosen` : acts.dataset.bound
-    ? "Choose tasks (an operation on all that match knows no time)" : "Choose tasks, or act on all that match";
-  for (const button of acts.querySelectorAll("button[data-act]")) button.disabled = !count && Boolean(acts.dataset.bound);
+  document.getElementById("chosen").textContent = count ? `${tasks(count)} chosen` : "Choose tasks, or act on all that match";
 }
 
 async function act(action) {

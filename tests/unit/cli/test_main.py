@@ -120,7 +120,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["task", "list", "news"], "Missing option '--state'"),
         (
             ["task", "retry", "news"],
-            "name tasks, or choose them with --state, --url-glob, --error-glob or --older-than",
+            "name tasks, or choose them with --state, --url-glob, --error-glob, --since or --older-than",
         ),
         (["task", "retry", "news", "id", "--state", "failed"], "name tasks, or choose them by a filter, not both"),
         (["task", "cancel", "news", "id", "--dry-run"], "name tasks, or choose them by a filter, not both"),

@@ -403,10 +403,26 @@ def test_everything_that_the_filter_says_must_be_true(world: World) -> None:
     assert names(world, "ready") == ["a/old"]
 
 
+def test_tasks_are_meant_that_ended_since_a_time(world: World) -> None:
+    world.push("news", task("old"))
+    fetcher = world.fetcher()
+    fetcher.fail("old", retry=False)
+    world.advance(50)
+    world.push("news", task("new"))
+    fetcher.hello()
+    fetcher.fail("new", retry=False)
+    fetcher.hello(capacity=0)
+
+    assert bulk(world, "retry", dry_run=True, filter=TaskFilter(since=WALL + 10, before=WALL + 40)).matched == 0
+    assert bulk(world, "retry", filter=TaskFilter(since=WALL + 50)).matched == 1
+    assert names(world, "ready") == ["new"]
+
+
 def test_a_task_that_never_ran_has_no_age(world: World) -> None:
     world.push("news", task("a"), task("b", delay=5))
 
     assert bulk(world, "cancel", filter=TaskFilter(before=WALL + 1e6)).matched == 0
+    assert bulk(world, "cancel", filter=TaskFilter(since=1.0)).matched == 0
 
 
 def test_the_error_of_the_very_turn_counts(world: World) -> None:
