@@ -133,14 +133,15 @@ async def grown_to(http: httpx.AsyncClient, found: list[float], pushed: int) -> 
 def test_of_a_daemon_that_is_away_it_is_said_that_it_is_not_ready(
     daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for patience in ("SOONEST_SECONDS", "PATIENCE_SECONDS", "READY_SECONDS"):
-        monkeypatch.setattr(scrape, patience, 0.1 if patience != "SOONEST_SECONDS" else 0.0)
+    monkeypatch.setattr(scrape, "SOONEST_SECONDS", 0.0)
     it = daemon()
 
     async def look() -> list[tuple[int, str]]:
         async with page(it) as http:
             replies = [await http.get("/readyz")]
             await asyncio.to_thread(it.stop)
+            monkeypatch.setattr(scrape, "PATIENCE_SECONDS", 0.1)
+            monkeypatch.setattr(scrape, "READY_SECONDS", 0.1)
             replies += [await http.get(path) for path in ("/readyz", "/healthz", "/metrics")]
         return [(reply.status_code, reply.text) for reply in replies]
 

@@ -16,13 +16,13 @@ from tests.unit.server.test_loop import Client, Trouble, serve
 
 def test_a_daemon_is_not_ready_while_its_store_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scrape, "SOONEST_SECONDS", 0.0)
-    monkeypatch.setattr(scrape, "READY_SECONDS", 0.05)
     trouble = Trouble()
 
     async def look(client: Client) -> list[str]:
         async with AsyncClient(client.url, timeout=1) as asking:
             looking = Scrape(asking, 0)
             troubles = [await looking.trouble()]
+            monkeypatch.setattr(scrape, "READY_SECONDS", 0.05)
             trouble.let_fail("open", *[StoreError("no such disk")] * 2)
             trouble.let_fail("write", StoreError("no such disk"))
             client.send("project-do", project="news", action="start")
