@@ -157,14 +157,18 @@ def test_of_a_daemon_that_is_away_it_is_said_that_it_is_not_ready(
 # ---------------------------------------------------------------------------------------- Prometheus
 
 
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
 class Prometheus:
-    """A real one, which scrapes a page each second."""
+    """A real one, which scrapes a page each second. It looks for what to scrape five seconds after its start."""
 
     def __init__(self, folder: Path, target: str) -> None:
         command = shutil.which("prometheus")
         assert command is not None, "prometheus is missing: apt-get install prometheus"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self._url = f"http://{free_address()}"
         config = folder / "prometheus.yml"
         config.write_text(CONFIG % (ALERTS, target))
         with (folder / "prometheus.log").open("w") as log:
@@ -198,18 +202,16 @@ class Prometheus:
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Iterator[Callable[[Daemon], str]]:
-    """Start a web process for a daemon; returns where it listens."""
+def web(tmp_path: Path) -> Iterator[Callable[[Daemon, str], None]]:
+    """Start a web process for a daemon at an address; it listens when this returns."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(it: Daemon) -> str:
-        command = [sys.executable, "-m", "taskqueue", "web", "--url", it.url, "--bind", "127.0.0.1:0"]
+    def start(it: Daemon, address: str) -> None:
+        command = [sys.executable, "-m", "taskqueue", "web", "--url", it.url, "--bind", address]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
         started.append(process)
         assert process.stderr is not None
-        found = re.search(r"http://(127\.0\.0\.1:\d+)/", process.stderr.readline())
-        assert found is not None
-        return found[1]
+        assert f"http://{address}/" in process.stderr.readline()
 
     yield start
     for process in started:
@@ -232,10 +234,15 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[str], Prometheus]]:
 
 
 def test_a_real_prometheus_sees_what_happens(
-    daemon: DaemonFactory, peer: PeerFactory, web: Callable[[Daemon], str], prometheus: Callable[[str], Prometheus]
+    daemon: DaemonFactory,
+    peer: PeerFactory,
+    web: Callable[[Daemon, str], None],
+    prometheus: Callable[[str], Prometheus],
 ) -> None:
+    address = free_address()
+    seer = prometheus(address)
     it = daemon(projects={"news": {}})
-    seer = prometheus(web(it))
+    web(it, address)
     seer.wait_for('taskqueue_tasks_new_total{project="news"}', 0)
 
     producer = peer(it)
