@@ -172,6 +172,12 @@ def test_a_query_that_the_daemon_refuses_is_told(pages: Pages) -> None:
     assert "project" in words(pages.page("/log?project=a%20b", 400))
 
 
+@pytest.mark.parametrize("path", ["/log?before=", "/flows?skip=", "/fetchers?skip=", "/?skip="])
+@pytest.mark.parametrize("number", ["9" * 18, "9" * 5000, "-1", "\u0663", "x", ""])
+def test_a_number_that_is_none_is_left_out(pages: Pages, path: str, number: str) -> None:
+    assert pages.get(path + number).status_code == 200
+
+
 def test_older_changes_are_a_page_further(client: Client, pages: Pages) -> None:
     for _ in range(100):
         client.projects.set("shop", {"rate": 3.0})

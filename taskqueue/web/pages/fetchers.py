@@ -15,6 +15,7 @@ from taskqueue.web.live.channels import Picture
 from taskqueue.web.page_templates import Templates
 from taskqueue.web.pages.addresses import task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
+from taskqueue.web.pages.queries import number_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import Services, services_of
 
@@ -63,7 +64,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     """Ask for the fetchers that the query means: ``filter``, ``sort``, ``skip``, ``project``, ``group``."""
     query = request.query_params
     sort = next((each for each in get_args(FetcherSort) if each == query.get("sort")), FIRST)
-    skip = int(query["skip"]) if query.get("skip", "").isdecimal() else 0
+    skip = number_of(request, "skip")
     services = services_of(request)
     page = await services.client.fetchers.list(
         limit=ROWS,

@@ -12,6 +12,7 @@ from taskqueue.protocol.choices import FlowState
 from taskqueue.protocol.views import FlowView
 from taskqueue.web.drawing.shares import Share, shares
 from taskqueue.web.pages.live_page import LivePage, routes_of
+from taskqueue.web.pages.queries import number_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import Services, services_of
 
@@ -43,7 +44,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     views, more = await _read(services_of(request), project)
     chosen = {name: query.get(name, "") for name in ("filter", "state")}
     found = sorted(filter(lambda view: _wanted(view, chosen), views), key=lambda view: -view.began_at)
-    skip = int(query["skip"]) if query.get("skip", "").isdecimal() else 0
+    skip = number_of(request, "skip")
     return {
         "project": project, "rows": [_row(view) for view in found[skip : skip + ROWS]], "found": len(found),
         "heads": HEADS if not project else HEADS[1:], "chosen": chosen, "skip": skip, "step": ROWS,

@@ -12,6 +12,7 @@ from taskqueue.display.changes import HEADS, what, who
 from taskqueue.protocol.views import LogEntry
 from taskqueue.units import parse_duration
 from taskqueue.web.pages.live_page import LivePage, routes_of
+from taskqueue.web.pages.queries import number_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
@@ -37,7 +38,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     """Ask for the changes that the query means: ``project``, ``since`` (an age, such as 2d), ``before``."""
     query = request.query_params
     age = parse_duration(query.get("since", ""))
-    before = int(query["before"]) if query.get("before", "").isdecimal() else 0
+    before = number_of(request, "before")
     since = None if age is None else max(0.0, time.time() - age)
     page = await services_of(request).client.log.list(
         query.get("project") or None, since=since, before=before, limit=ROWS

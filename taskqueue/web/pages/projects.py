@@ -19,6 +19,7 @@ from taskqueue.web.live.channels import Picture
 from taskqueue.web.live.project_table import LOOK_SECONDS, ProjectRow
 from taskqueue.web.page_templates import Templates, link
 from taskqueue.web.pages.live_page import LivePage, routes_of
+from taskqueue.web.pages.queries import number_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
@@ -77,7 +78,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     chosen = {name: query.get(name, "") for name in ("filter", "group", "state")}
     sort = query.get("sort", "")
     sort = sort if sort in (*ORDERS, GROUPED) else "name"
-    skip = int(query["skip"]) if query.get("skip", "").isdecimal() else 0
+    skip = number_of(request, "skip")
     found = _sorted([row for row in table.rows.values() if _is_meant(row, chosen)], sort)
     shown = found[skip : skip + ROWS]
     await table.see_minutes(row.name for row in shown)

@@ -6,6 +6,8 @@ import { obeyForms } from "./actions.js";
 showTimes(document);
 obeyForms();
 closeMenus();
+// On a phone not all places fit beside each other.
+document.querySelector(".places [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 if (document.body.dataset.live) follow(document.body.dataset.live);
 
 // A menu is open until something of it is chosen, or somebody turns to something else.
