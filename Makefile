@@ -17,7 +17,7 @@ SITE   ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test programs lint client types unit contract properties simulation integration lowest cover \
-        mutants docs hooks attack chaos politeness bench bench-full clean
+        mutants docs hooks attack chaos politeness bench bench-full screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -145,6 +145,9 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).slots --save --slots 1k,100k,1m --only core,memory,idle,scrapy
 	$(BENCH).store --tasks 1m,10m
 	$(BENCH).report
+
+screenshots: $(STAMP) programs ## the pictures of the documents, of a crawl of some minutes, in docs/img
+	@$(BIN)/python -m tests.integration.browser.screenshots
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) $(LOWEST) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
