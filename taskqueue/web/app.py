@@ -18,7 +18,9 @@ from taskqueue.web.access.gate import Gate
 from taskqueue.web.access.places import Places
 from taskqueue.web.api import interface as api
 from taskqueue.web.live.channels import Channels
+from taskqueue.web.live.project_pulses import ProjectPulses
 from taskqueue.web.live.project_table import ProjectTable
+from taskqueue.web.live.waiting_clients import WaitingClients
 from taskqueue.web.metrics.scrape import Scrape
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
@@ -64,13 +66,19 @@ def make_app(options: WebOptions) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
+        def connect() -> AsyncClient:
+            return AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout)
+
         async with (
-            AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout) as client,
+            connect() as client,
+            connect() as watching,
             AsyncClient(options.daemon_url, name=f"{options.name} metrics", timeout=options.timeout) as scraping,
-            aclosing(ProjectTable(client)) as table,
+            aclosing(WaitingClients(connect)) as waiting,
+            aclosing(ProjectPulses(watching)) as pulses,
+            aclosing(ProjectTable(client, pulses)) as table,
         ):
             scrape = Scrape(scraping, options.metrics_projects)
-            app.state.services = Services(options, client, Channels(), table, Templates(), scrape)
+            app.state.services = Services(options, client, waiting, Channels(), table, Templates(), scrape)
             yield
 
     access = Access(options)

@@ -1,8 +1,8 @@
 """All projects as they were a moment ago, for all browsers that look at them: one set of questions to the daemon.
 
-    daemon ──states, counts, totals──► ProjectTable ──rows──► pages, as many as like
-           ──windows, page by page──►       │
-           ──minutes of those in sight──────┘
+    daemon ──states, counts, totals──► ProjectPulses ──► ProjectTable ──rows──► pages, as many as like
+           ──windows, page by page─────────────────────►       │
+           ──minutes of those in sight─────────────────────────┘
 
 It asks while somebody looks, and stops soon after the last one has gone. A row is what pages show of a project; nothing
 here makes HTML.
@@ -20,17 +20,16 @@ from typing import Final
 
 from taskqueue import AsyncClient
 from taskqueue.errors import RequestRejected, TaskQueueError
-from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.views import Counts, Point, ProjectView, Totals, Windows
+from taskqueue.protocol.views import Counts, Point, Totals, Windows
+from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.web.live.project_pulses import ProjectPulses
 
 LOOK_SECONDS: Final = 0.5
-"""Between two looks at what has changed."""
+"""Between two pictures for browsers."""
 
 WINDOWS_SECONDS: Final = 1.0
 """Between two pages of windows, of up to WINDOWS_PAGE projects."""
 WINDOWS_PAGE: Final = 100
-
-STATUS_PAGE: Final = 200
 
 FORGOTTEN_SECONDS: Final = 10.0
 """After so long without anybody who looks, nothing is asked any more."""
@@ -51,19 +50,13 @@ class ProjectRow:
     """A project.
 
     Attributes:
-        why: it is not running, in words; empty: it is, or nobody has said.
         windows: what happened in the last 5 minutes, hour and day.
         minutes: tasks a second that were handed out, minute by minute, the last MINUTES of them.
         minutes_at: unix seconds when these were asked for.
         speed: tasks a second that are being handed out; None: not known yet.
     """
 
-    name: str
-    group: str
-    state: ProjectState
-    why: str
-    rate: float
-    burst: float
+    pulse: ProjectPulse
     counts: Counts
     totals: Totals
     windows: Windows = NO_WINDOWS
@@ -71,6 +64,11 @@ class ProjectRow:
     minutes_at: float = 0.0
     speed: float | None = None
     looks: deque[tuple[float, int]] = field(default_factory=deque)
+
+    @property
+    def name(self) -> str:
+        """Of the project."""
+        return self.pulse.name
 
     def note_speed(self, at: float) -> None:
         """Take note of how many were handed out, ``at`` seconds of the monotonic clock."""
@@ -91,13 +89,14 @@ class ProjectTable:
         rows: by name.
     """
 
-    def __init__(self, client: AsyncClient) -> None:
+    def __init__(self, client: AsyncClient, pulses: ProjectPulses) -> None:
         self._client = client
+        self._pulses = pulses
         self.rows: dict[str, ProjectRow] = {}
         self._looked_at = 0.0
-        self._asking: list[asyncio.Task[None]] = []
-        self._complete = asyncio.Event()
-        self._failure: TaskQueueError | None = None
+        self._metered_at = 0.0
+        self._version = -1
+        self._following: asyncio.Task[None] | None = None
 
     async def fresh(self) -> None:
         """See that the rows are those of about now.
@@ -106,20 +105,27 @@ class ProjectTable:
             TaskQueueError: the daemon does not answer, or refuses.
         """
         self._looked_at = time.monotonic()
-        if not self._asking:
-            self._complete.clear()
-            self._asking = [asyncio.create_task(each) for each in (self._follow(), self._follow_windows())]
-        await self._complete.wait()
-        if self._failure is not None:
-            raise self._failure
+        is_first = self._following is None
+        if is_first:
+            self._pulses.follow()
+            self._following = asyncio.create_task(self._follow_windows())
+        pulses = await self._pulses.now()
+        if self._version != self._pulses.version:
+            self._version = self._pulses.version
+            self.rows = {name: self._row(pulse) for name, pulse in pulses.items()}
+        if self._looked_at - self._metered_at >= LOOK_SECONDS / 2:  # others at another view may have just done so
+            self._metered_at = self._looked_at
+            for row in self.rows.values():
+                row.note_speed(self._looked_at)
+        if is_first:
+            await self._see_windows("")
 
     async def aclose(self) -> None:
         """Ask no more."""
-        for task in self._asking:
-            task.cancel()
-        for task in self._asking:
+        if self._following is not None:
+            self._following.cancel()
             with suppress(asyncio.CancelledError):
-                await task
+                await self._following
 
     async def see_minutes(self, names: Iterable[str]) -> None:
         """Have the past of these rows, some of them at a time, those first that have none."""
@@ -132,56 +138,30 @@ class ProjectTable:
                 reply = await self._client.history.list(row.name, since=since)
                 row.minutes = _by_minute(reply.points, since)
 
-    async def _follow(self) -> None:
-        while self._is_looked_at():
-            try:
-                await self._look()
-                self._failure = None
-            except TaskQueueError as error:
-                self._failure = error
-            self._complete.set()
-            await asyncio.sleep(LOOK_SECONDS)
-        self._asking = []
-
-    async def _look(self) -> None:
-        found: dict[str, ProjectRow] = {}
-        after, more = "", True
-        while more:
-            page = await self._client.status(after, STATUS_PAGE, fetchers=0)
-            for view in page.projects:
-                found[view.name] = self._row(view)
-            after, more = page.projects[-1].name if page.projects else "", page.more
-        self.rows = found
-
-    def _row(self, view: ProjectView) -> ProjectRow:
-        settings = view.settings
-        row = self.rows.get(view.name)
-        fresh = ProjectRow(
-            view.name,
-            str(settings["group"]),
-            view.state,
-            view.reason,
-            float(settings["rate"]),  # type: ignore[arg-type]
-            float(settings["burst"]),  # type: ignore[arg-type]
-            view.counts,
-            view.totals,
-        )
-        if row is not None:
-            fresh.windows, fresh.minutes, fresh.minutes_at = row.windows, row.minutes, row.minutes_at
-            fresh.looks = row.looks
-        fresh.note_speed(time.monotonic())
-        return fresh
+    def _row(self, pulse: ProjectPulse) -> ProjectRow:
+        row = self.rows.get(pulse.name)
+        if row is None:
+            return ProjectRow(pulse, Counts(*pulse.counts), Totals(*pulse.totals))
+        if row.pulse is not pulse:
+            row.pulse, row.counts, row.totals = pulse, Counts(*pulse.counts), Totals(*pulse.totals)
+        return row
 
     async def _follow_windows(self) -> None:
         after = ""
         while self._is_looked_at():
-            with suppress(TaskQueueError):
-                page = await self._client.stats.list(after, WINDOWS_PAGE)
-                for stats in page.projects:
-                    if stats.name in self.rows:
-                        self.rows[stats.name].windows = stats.windows
-                after = page.projects[-1].name if page.more else ""
             await asyncio.sleep(WINDOWS_SECONDS)
+            with suppress(TaskQueueError):
+                after = await self._see_windows(after)
+        self._following = None
+        await self._pulses.unfollow()
+
+    async def _see_windows(self, after: str) -> str:
+        """Take in a page of windows; returns after which project the next one begins."""
+        page = await self._client.stats.list(after, WINDOWS_PAGE)
+        for stats in page.projects:
+            if stats.name in self.rows:
+                self.rows[stats.name].windows = stats.windows
+        return page.projects[-1].name if page.more else ""
 
     def _is_looked_at(self) -> bool:
         return time.monotonic() - self._looked_at < FORGOTTEN_SECONDS

@@ -13,6 +13,7 @@ from taskqueue.display.counts import tasks
 from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text, took_text
 from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.views import Counts, Totals, Window
+from taskqueue.protocol.watch_views import ProjectPulse
 from taskqueue.web.drawing.shares import shares
 from taskqueue.web.drawing.sparkline import points
 from taskqueue.web.live.channels import Picture
@@ -53,8 +54,8 @@ def _count_of(state: str) -> Callable[[ProjectRow], int]:
 
 ORDERS: Final[Mapping[str, Order]] = {
     "name": Order("project", lambda row: row.name, largest_first=False),
-    "state": Order("state", lambda row: row.state, largest_first=False),
-    "rate": Order("rate", lambda row: row.rate),
+    "state": Order("state", lambda row: row.pulse.state, largest_first=False),
+    "rate": Order("rate", lambda row: row.pulse.rate),
     **{state: Order(state, _count_of(state)) for state in STATES},
     "speed": Order("tasks/s", lambda row: row.speed or 0.0),
     "5m": Order("5m", lambda row: _attempts(row.windows.minutes)),
@@ -85,7 +86,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     return {
         "rows": [(row, cells_of(row)) for row in shown],
         "found": len(found), "skip": skip, "step": ROWS, "sort": sort, "chosen": chosen,
-        "groups": sorted({row.group for row in table.rows.values() if row.group}),
+        "groups": sorted({row.pulse.group for row in table.rows.values() if row.pulse.group}),
         "states": get_args(ProjectState), "orders": ORDERS, "summary": _summary(found),
     }  # fmt: skip
 
@@ -105,11 +106,11 @@ def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
 def cells_of(row: ProjectRow) -> dict[str, Cell]:
     """What is seen of a row and changes, by the name of its place: a text, or attributes with their values."""
     cells: dict[str, Cell] = {
-        "group": {"text": row.group, "href": link("/", {"group": row.group})},
-        "state": {"text": row.state, "data-state": row.state},
-        "why": row.why,
-        "rate": {"value": pace_text(row.rate)},
-        "burst": {"value": pace_text(row.burst)},
+        "group": {"text": row.pulse.group, "href": link("/", {"group": row.pulse.group})},
+        "state": {"text": row.pulse.state, "data-state": row.pulse.state},
+        "why": row.pulse.reason,
+        "rate": {"value": pace_text(row.pulse.rate)},
+        "burst": {"value": pace_text(row.pulse.burst)},
         "speed": "" if row.speed is None else f"{row.speed:,.1f}",
         "spark": {"points": points(row.minutes)},
         "mean": _seconds(row.windows.minutes, "mean_seconds"),
@@ -148,13 +149,13 @@ def _attempts(window: Window) -> int:
 
 def _is_meant(row: ProjectRow, chosen: Mapping[str, str]) -> bool:
     part, group, state = chosen["filter"].casefold(), chosen["group"], chosen["state"]
-    return part in row.name.casefold() and group in ("", row.group) and state in ("", row.state)
+    return part in row.name.casefold() and group in ("", row.pulse.group) and state in ("", row.pulse.state)
 
 
 def _sorted(rows: list[ProjectRow], sort: str) -> list[ProjectRow]:
     rows.sort(key=lambda row: row.name)
     if sort == GROUPED:
-        rows.sort(key=lambda row: (row.group == "", row.group))
+        rows.sort(key=lambda row: (row.pulse.group == "", row.pulse.group))
     elif sort != "name":
         order = ORDERS[sort]
         rows.sort(key=order.key, reverse=order.largest_first)
@@ -172,7 +173,7 @@ def _summary(rows: Sequence[ProjectRow]) -> str:
 @lru_cache(maxsize=20_000)
 def _blank(templates: Templates, name: str, is_operator: bool, is_admin: bool) -> str:
     """The row of a project before anything is known of it that changes."""
-    row = ProjectRow(name, "", "running", "", 0.0, 0.0, Counts(), Totals())
+    row = ProjectRow(ProjectPulse(name, "", "running", "", 0.0, 0.0, "", (), ()), Counts(), Totals())
     context = {"name": name, "cells": cells_of(row), "is_operator": is_operator, "is_admin": is_admin}
     return templates.blocks("blank_project.html", context, ("row",))["row"]
 
