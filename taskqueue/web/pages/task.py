@@ -24,6 +24,9 @@ from taskqueue.web.pages.tasks import SENSIBLE, crumbs
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
+EVERY_SECONDS: Final = 2.0
+"""A look is four or five requests: pages of tasks are not shared by many browsers, as that of all projects is."""
+
 RELATIVES_SHOWN: Final = 100
 """Of parents, and of children."""
 
@@ -153,5 +156,5 @@ def _result(task: TaskReply) -> PackedPage | None:
 
 
 ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
-    LivePage("/projects/{project}/tasks/{taskid:text}", "task.html", look, BLOCKS)
+    LivePage("/projects/{project}/tasks/{taskid:text}", "task.html", look, BLOCKS, every=EVERY_SECONDS)
 )

@@ -73,6 +73,34 @@ def test_chosen_tasks_are_cancelled(reader: Reader, site: Site) -> None:
     assert site.client.projects.show("news").counts.cancelled == before.cancelled + 2
 
 
+def test_all_tasks_that_match_are_counted_first_and_then_given_a_priority(reader: Reader, site: Site) -> None:
+    page = reader.open("/projects/news/tasks?state=ready&url=*/11?.html")
+    page.get_by_label("Priority to give").fill("7")
+    page.get_by_role("button", name="Set priority…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("All that match, on every page.")
+    asked = dialog.get_by_role("heading").inner_text()
+    dialog.get_by_role("button", name="Reprioritise").click()
+    expect(page.locator("#progress-words")).to_contain_text("Reprioritised")
+
+    raised = [row.url for row in site.client.tasks.all("news", "ready") if row.priority == 7]
+    assert asked == ("Reprioritise 1 task?" if len(raised) == 1 else f"Reprioritise {len(raised)} tasks?")
+    assert all("/11" in url for url in raised)
+
+
+def test_a_task_runs_again_with_those_that_depend_on_it_after_these_were_named(reader: Reader, site: Site) -> None:
+    task = site.client.tasks.show("shop", url="https://shop.example/")
+    page = reader.open(f"/projects/shop/tasks/{task.taskid}")
+    expect(page.locator("#standing .state")).to_have_text("success")
+    page.get_by_label("And all tasks that depend on it").check()
+    page.get_by_role("button", name="Which would run?").click()
+    expect(page.locator("#rerun-words")).to_contain_text("tasks would run again")
+    assert site.client.tasks.show("shop", task.taskid).state == "success"
+    page.get_by_role("button", name="again").click()
+
+    expect(page.locator("#standing .state")).not_to_have_text("success")
+
+
 def test_everything_works_without_a_mouse_and_shows_where_one_is(reader: Reader, site: Site) -> None:
     page = reader.open("/?filter=shop")
     page.keyboard.press("Tab")
