@@ -132,7 +132,7 @@ def _bar(name: str, events: Any) -> dict[str, Cell]:
     counts = [getattr(events, event) for event in EVENTS]
     told = f"{name}: {events_text(*counts)}"
     drawn = {part.name: part for part in shares(zip(EVENTS, counts, strict=True), sum(counts), BAR_WIDTH)}
-    cells: dict[str, Cell] = {name: {"aria-label": told}, f"{name}-told": told}
+    cells: dict[str, Cell] = {f"{name}-told": told}
     for event in EVENTS:
         part = drawn.get(event)
         cells[f"{name}-{event}"] = {"x": f"{part.x:g}" if part else "0", "width": f"{part.width:g}" if part else "0"}
