@@ -47,7 +47,7 @@ class WatchReply(Reply, tag="watch-reply", omit_defaults=True):
         projects: those that have changed, as they are now; at most WATCH_ROWS, and as many as fit into a message.
         gone: names of those that have been deleted.
         anew: forget what earlier replies said: this one begins with all projects.
-        more: there is more to tell: ask again at once.
+        more: ask again at once: there is more to tell of what had changed some time ago.
         found: projects that there are.
     """
 

@@ -119,7 +119,8 @@ def _news(turn: TurnState, log: WatchLog, known: int) -> News:
             projects.append(pulse)
             room -= pulse_bytes(pulse)
         version = changed
-    return News(projects, gone, version if more else log.version, more)
+    # Where projects change faster than somebody asks there would always be more: what is not published can wait.
+    return News(projects, gone, version if more else log.version, more and version < log.published)
 
 
 def pulse_of(project: Project) -> ProjectPulse:

@@ -118,9 +118,14 @@ class WatchLog:
         return None
 
     def publish(self, now: Boot) -> None:
-        """Publish what has changed, if it is time and somebody waits for it."""
-        if self.version > self.published and self.quiet and not self.telling and now >= self._publishes_at():
+        """Publish what has changed, if it is time and somebody wants to know."""
+        if self.version == self.published or now < self._publishes_at():
+            return
+        if self.quiet and self.telling:
+            return  # those who were to be told before come first
+        if self.quiet or self.telling:
             self.published, self.published_at = self.version, now
+        if self.quiet:
             self.quiet, self.telling = self.telling, self.quiet
 
     def next_at(self) -> float:

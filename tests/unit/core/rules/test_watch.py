@@ -296,6 +296,27 @@ def test_what_changes_between_two_pages_is_told_again_and_what_is_deleted_is_gon
     assert len(watcher.picture) == WATCH_ROWS + 6
 
 
+def test_who_is_slower_than_what_changes_may_take_his_time_all_the_same(world: World) -> None:
+    make(world, 2 * WATCH_ROWS)
+    watcher = Watcher(world)
+    watcher.catch_up()
+    world.advance(1)
+    person = [
+        ProjectDo(session="person", n=world.n(), project=f"p{i:04}", action="pause") for i in range(2 * WATCH_ROWS)
+    ]
+    world.turn(*person[:10])
+    watcher.hear()
+    world.turn(*person[10:])
+
+    world.advance(PUBLISH_SECONDS / 2)
+    reply = watcher.hear(seconds=0)
+
+    assert (len(reply.projects), reply.more) == (WATCH_ROWS, False)
+    world.advance(PUBLISH_SECONDS)
+    watcher.catch_up()
+    assert all(each.state == "paused" for name, each in watcher.picture.items() if name.startswith("p"))
+
+
 def test_a_reply_fits_into_a_message(make_world: MakeWorld) -> None:
     world = make_world({}, max_message=1 << 14)
     make(world, 400)
