@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "work": "Run a handler on tasks as they become ready: a fetcher.",
     "status": "Show the daemon's projects and fetchers.",
     "top": "Show them live.",
+    "watch": "Print a line of each project that changes, when it does.",
     "daemon": "Show how the daemon itself is: its turns, its commits, its memory, its store.",
     "fetchers": "List fetchers: what they hold, and whether one is stuck.",
     "fetcher": "Have the fetchers of a name finish, and go on: drain, resume, show.",
@@ -57,7 +58,7 @@ COMMANDS: Final = {
 }
 """Short help by command name. The command is the function of that name in the module of that name."""
 
-MODULES: Final = {"reload": "pid_file", "stop": "pid_file", "daemon": "status"}
+MODULES: Final = {"reload": "pid_file", "stop": "pid_file", "daemon": "status", "watch": "top"}
 """Modules of commands whose module has another name."""
 
 DISTRIBUTION: Final = "taskqueue-scheduler"

@@ -1,4 +1,4 @@
-"""``taskqueue top``: the daemon live, on a terminal."""
+"""``taskqueue top`` and ``taskqueue watch``: the daemon live, on a terminal and in lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from taskqueue.cli.commands.status import SORTS
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import PROJECTS_PAGE, Daemon, check_group, daemon_options
 from taskqueue.cli.input.names import group_option
+from taskqueue.cli.output.json_output import json_lines_option, print_lines
+from taskqueue.display.pulses import pulse_fields, pulse_line
 from taskqueue.errors import RequestTimeout
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
@@ -93,6 +96,33 @@ def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit:
                     seen = _look(client, view, watch, group or "", rows())
                 except RequestTimeout:
                     seen = seen._replace(silent=f"no answer within {timeout:g} s; what is shown is older")
+
+
+@click.command()
+@json_lines_option
+@daemon_options
+def watch(as_json: bool, url: str, timeout: float) -> None:
+    """Print a line of each project, and then of each that changes, when it does; Ctrl-C ends it.
+
+    A project that changes all the time has a line four times a second at most. One that was deleted is told so; in JSON
+    it has a name and `gone`. When the daemon was restarted all are told again.
+
+    \b
+    Example:
+      taskqueue watch
+      taskqueue watch --json | jq -r 'select(.state == "paused") | .name'
+    """
+    with Daemon(url, timeout).client() as client:
+        for reply in client.projects.changes():
+            if as_json:
+                print_lines(
+                    [*map(pulse_fields, reply.projects), *({"name": name, "gone": True} for name in reply.gone)]
+                )
+                continue
+            for pulse in reply.projects:
+                say(pulse_line(pulse))
+            for name in reply.gone:
+                say(f"{name}  deleted")
 
 
 def _obey(view: View, keys: Keys, seconds: float) -> None:

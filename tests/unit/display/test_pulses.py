@@ -1,0 +1,33 @@
+"""What is told of a project that has changed."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from taskqueue.display.pulses import pulse_fields, pulse_line
+from taskqueue.protocol.views import Counts, Totals
+from taskqueue.protocol.watch_views import ProjectPulse
+
+NEWS = ProjectPulse("news", "g", "running", "", 5.0, 10.0, "", (2, 0, 1, 40, 0, 0, 3), (43, 41, 40, 0, 0, 0))
+PAUSED = ProjectPulse("shop", "", "paused", "20 failures in a row", inf, 1.0, "crawl", (0,) * 7, (0,) * 6)
+
+
+@pytest.mark.parametrize(
+    ("pulse", "line"),
+    [
+        (NEWS, "news  running  2 ready, 0 delayed, 3 blocked, 1 processing, 40 success  5/s"),
+        (PAUSED, "shop  paused  0 ready, 0 delayed, 0 processing  crawl  20 failures in a row"),
+    ],
+)
+def test_a_project_is_told_in_a_line(pulse: ProjectPulse, line: str) -> None:
+    assert pulse_line(pulse) == line
+
+
+def test_its_counts_have_names_for_programs() -> None:
+    fields = pulse_fields(NEWS)
+
+    assert (fields["name"], fields["rate"]) == ("news", 5.0)
+    assert fields["counts"] == Counts(ready=2, processing=1, success=40, blocked=3)
+    assert fields["totals"] == Totals(new=43, selected=41, success=40)
