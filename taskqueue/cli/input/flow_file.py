@@ -27,9 +27,10 @@ from typing import Any, Final, NamedTuple, NoReturn
 import click
 
 from taskqueue.cli.input.names import PROJECT_NAME
-from taskqueue.cli.input.task_lines import arguments, laid_over
+from taskqueue.cli.input.task_lines import TIMES
 from taskqueue.cli.input.task_order import Cycle, parents_first
 from taskqueue.client.flows.plan import FlowTask, Parent
+from taskqueue.client.tasks.task_objects import arguments, laid_over
 from taskqueue.client.tasks.url_rules import check_typed
 from taskqueue.protocol.fields import MAX_TASKID_BYTES
 
@@ -163,7 +164,7 @@ def _parent(name: str, where: str, said: Any, tables: Mapping[str, Any]) -> tupl
 
 def _arguments(name: str, where: str, said: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return arguments(dict(said))
+        return arguments(dict(said), TIMES)
     except ValueError as error:
         return _refuse(name, f"{where}: {error}")
 

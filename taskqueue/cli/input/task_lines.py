@@ -27,25 +27,33 @@ import click
 
 from taskqueue.cli.input import packed_tasks, times
 from taskqueue.client.tasks.new_task import new_task
-from taskqueue.client.tasks.push_many import under
+from taskqueue.client.tasks.task_objects import FieldError, Times, arguments, laid_over
 from taskqueue.client.tasks.url_rules import check_typed
-from taskqueue.protocol.fields import NewTask, Schedule
+from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.value_stream import BrokenStream
 
-PARTS: Final = (
-    "url", "taskid", "fetch", "process", "save", "body", "canonical", "depends_on", "on_parent_failure",
-)  # fmt: skip
-TIMES: Final[Mapping[str, Callable[[str], float]]] = {
-    "exetime": times.moment,
-    "expires_at": times.moment,
-    "delay": times.seconds,
-    "age": times.seconds,
-    "timeout": times.seconds,
+
+def _typed(name: str, parser: Callable[[str], float]) -> Callable[[str], float]:
+    def parsed(written: str) -> float:
+        try:
+            return parser(written)
+        except click.BadParameter as error:
+            raise FieldError(name, f"{name}: {error.message}") from None
+
+    return parsed
+
+
+TIMES: Final[Times] = {
+    name: _typed(name, parser)
+    for name, parser in (
+        ("exetime", times.moment),
+        ("expires_at", times.moment),
+        ("delay", times.seconds),
+        ("age", times.seconds),
+        ("timeout", times.seconds),
+    )
 }
 """Fields that may be given as text, and their parsers."""
-BODIES: Final = ("fetch", "process", "save", "body")
-"""Fields with a task's content: parts, or one body instead."""
-KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
 
 
 class TaskLines:
@@ -141,24 +149,10 @@ def parse(line: str | bytes, defaults: Mapping[str, Any], *, any_scheme: bool = 
         raise ValueError(str(error)) from None
 
 
-def laid_over(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ``new_task``: what is said, and of the defaults what goes with it."""
-    return under(_fitting(defaults, said), said)
-
-
-def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The defaults without a body, or without its parts, if the line has the other of the two."""
-    own = [name for name in BODIES if name in said]
-    if not own:
-        return defaults
-    gone = BODIES if "body" in own else ("body",)
-    return {name: value for name, value in defaults.items() if name not in gone}
-
-
 def _said(line: str | bytes) -> dict[str, Any]:
     if isinstance(line, bytes):
-        return arguments(packed_tasks.arguments(line))
-    return arguments(_object(line)) if line.startswith("{") else {"url": line}
+        return arguments(packed_tasks.arguments(line), TIMES)
+    return arguments(_object(line), TIMES) if line.startswith("{") else {"url": line}
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -169,45 +163,6 @@ def _object(line: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("nested too deep") from None
     return said
-
-
-def arguments(said: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``new_task`` that an object says; it is emptied of its schedule.
-
-    Raises:
-        ValueError: a field is unknown, given twice, or of a form that it can't have; or there is no url.
-    """
-    _know("a task", said, KEYS)
-    schedule, fetch = said.pop("schedule", {}), {} if said.get("fetch") is None else said["fetch"]
-    for name, part in (("schedule", schedule), ("fetch", fetch)):
-        if not isinstance(part, dict):
-            raise ValueError(f"{name} must be an object")
-    _know("a schedule", schedule, Schedule.__struct_fields__)
-    return _joined(schedule, said)
-
-
-def _joined(schedule: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    if "url" not in said:
-        raise ValueError("there is no url")
-    for key in schedule:
-        if key in said:
-            raise ValueError(f"{key} is given twice")
-    joined = {**schedule, **said}
-    texts = {name: said for name, said in joined.items() if name in TIMES and isinstance(said, str)}
-    return joined | {name: _time(name, said) for name, said in texts.items()}
-
-
-def _time(name: str, written: str) -> float:
-    try:
-        return TIMES[name](written)
-    except click.BadParameter as error:
-        raise ValueError(f"{name}: {error.message}") from None
-
-
-def _know(what: str, said: Mapping[str, Any], keys: tuple[str, ...]) -> None:
-    for key in said:
-        if key not in keys:
-            raise ValueError(f"{key} is no field of {what}; there are {', '.join(keys)}")
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -1,0 +1,84 @@
+"""Tasks as objects, such as JSON has them: what lines of a file, and the bodies of requests, say of a task.
+
+An object needs a ``url``; its other keys are the arguments of ``new_task``. Those that belong to the schedule may also
+stand in an object ``schedule``, as on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from taskqueue.client.tasks.push_many import under
+from taskqueue.protocol.fields import Schedule
+
+Times = Mapping[str, Callable[[str], Any]]
+"""By field, what makes an argument of ``new_task`` of a text; raises ValueError where it is no time."""
+
+PARTS: Final = (
+    "url", "taskid", "fetch", "process", "save", "body", "canonical", "depends_on", "on_parent_failure",
+)  # fmt: skip
+BODIES: Final = ("fetch", "process", "save", "body")
+"""Fields with a task's content: parts, or one body instead."""
+KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
+
+
+class FieldError(ValueError):
+    """A field of an object is not as it has to be.
+
+    Attributes:
+        field: that it is about.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def laid_over(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``new_task``: what is said, and of the defaults what goes with it."""
+    return under(_fitting(defaults, said), said)
+
+
+def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The defaults without a body, or without its parts, if the line has the other of the two."""
+    own = [name for name in BODIES if name in said]
+    if not own:
+        return defaults
+    gone = BODIES if "body" in own else ("body",)
+    return {name: value for name, value in defaults.items() if name not in gone}
+
+
+def arguments(said: dict[str, Any], times: Times) -> dict[str, Any]:
+    """The arguments of ``new_task`` that an object says; it is emptied of its schedule.
+
+    Args:
+        times: of fields that may be said as text.
+
+    Raises:
+        FieldError: a field is unknown, given twice, or of a form that it can't have; or there is no url.
+    """
+    _know("a task", said, KEYS)
+    schedule, fetch = said.pop("schedule", {}), {} if said.get("fetch") is None else said["fetch"]
+    for name, part in (("schedule", schedule), ("fetch", fetch)):
+        if not isinstance(part, dict):
+            raise FieldError(name, f"{name} must be an object")
+    _know("a schedule", schedule, Schedule.__struct_fields__)
+    return _joined(schedule, said, times)
+
+
+def _joined(schedule: dict[str, Any], said: dict[str, Any], times: Times) -> dict[str, Any]:
+    if "url" not in said:
+        raise FieldError("url", "there is no url")
+    for key in schedule:
+        if key in said:
+            raise FieldError(key, f"{key} is given twice")
+    joined = {**schedule, **said}
+    texts = {name: said for name, said in joined.items() if name in times and isinstance(said, str)}
+    return joined | {name: times[name](said) for name, said in texts.items()}
+
+
+def _know(what: str, said: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    for key in said:
+        if key not in keys:
+            raise FieldError(key, f"{key} is no field of {what}; there are {', '.join(keys)}")
