@@ -28,7 +28,7 @@ from taskqueue.client.asynchronous.projects import AsyncProjects
 from taskqueue.client.asynchronous.slots import AsyncSlots
 from taskqueue.client.asynchronous.stats import AsyncStats
 from taskqueue.client.asynchronous.tasks import AsyncTasks
-from taskqueue.client.connection.exchange import Exchange, R, limit
+from taskqueue.client.connection.exchange import Exchange, KnownAs, R, limit
 from taskqueue.client.connection.hold_open import Holding
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.connection.session import ClientSession
@@ -374,13 +374,14 @@ class AsyncClient:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
         return (await self._exchange.ask(Why(session="", n=0, project=project, taskid=taskid), WhyReply)).sentence
 
-    async def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None) -> R:
+    async def ask(
+        self, request: AnyRequest, kind: type[R], patience: float | None = None, known_as: KnownAs = None
+    ) -> R:
         """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer.
 
-        Args:
-            patience: seconds that it may take; None: the client's timeout.
+        ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """
-        return await self._exchange.ask(request, kind, patience)
+        return await self._exchange.ask(request, kind, patience, known_as)
 
     async def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""

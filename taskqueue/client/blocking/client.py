@@ -24,7 +24,7 @@ from taskqueue.client.blocking.slots import BlockingSlots
 from taskqueue.client.blocking.stats import BlockingStats
 from taskqueue.client.blocking.tasks import BlockingTasks
 from taskqueue.client.connection.background import Background, BlockingSingles
-from taskqueue.client.connection.exchange import R
+from taskqueue.client.connection.exchange import KnownAs, R
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
@@ -304,13 +304,12 @@ class Client:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
         return self._background.run(self._client.why(project, taskid))
 
-    def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None) -> R:
+    def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None, known_as: KnownAs = None) -> R:
         """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer.
 
-        Args:
-            patience: seconds that it may take; None: the client's timeout.
+        ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """
-        return self._background.run(self._client.ask(request, kind, patience))
+        return self._background.run(self._client.ask(request, kind, patience, known_as))
 
     def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""

@@ -42,6 +42,13 @@ GOODBYE_SECONDS: Final = 1.0
 
 R = TypeVar("R", bound=AnyReply)
 
+KnownAs = tuple[str, int] | None
+"""A session and a number from 2^61 on, by which the daemon is to know a request, instead of those that it would get.
+
+Whoever asks the same under the same two, even another process, is answered what was answered then, and nothing is done
+twice. Nobody may ask it twice at a time.
+"""
+
 log = logging.getLogger("taskqueue.client")
 
 
@@ -87,11 +94,18 @@ class Exchange:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None) -> R:
+    async def ask(
+        self,
+        request: AnyRequest,
+        kind: type[R],
+        patience: float | None = None,
+        known_as: KnownAs = None,
+    ) -> R:
         """Send a request and wait for its answer, which is of this kind.
 
         Args:
             patience: seconds that it may take; None: the client's; inf: for ever.
+            known_as: see ``KnownAs``.
 
         Raises:
             RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
@@ -102,7 +116,9 @@ class Exchange:
             async with self._in_time(patience):
                 await self._greet()
                 await self._room()
-        reply = await self._answer(self._session.submit(request), until, patience)
+        session = self._session
+        n = session.submit(request) if known_as is None else session.submit_known(request, *known_as)
+        reply = await self._answer(n, until, patience)
         if isinstance(reply, ErrorReply):
             raise RequestRejected(reply.code, reply.reason)
         if not isinstance(reply, kind):

@@ -58,6 +58,9 @@ REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
 IN_COMPANY: Final = ("too-old", "too-far")
 """Codes of refusals that nobody gets who is alone in the session."""
 
+FOREIGN_NUMBERS: Final = 1 << 61
+"""From here on numbers are those of requests that are not this session's; its own never come so far."""
+
 HEARTBEATS: Final = 3
 """Hellos per ``fetcher_timeout``."""
 
@@ -116,17 +119,34 @@ class ClientSession:
         Raises:
             MessageTooLarge: nothing was done.
         """
-        request.session, request.n = self.id, self._last_n + 1
+        call = self._call(request, self.id, self._last_n + 1)
+        self._last_n = request.n
+        calls = self._waiting if call.waits else self._unanswered
+        calls[request.n] = call
+        return request.n
+
+    def submit_known(self, request: AnyRequest, session: str, n: int) -> int:
+        """Have a request sent as number ``n`` of another session, in which any process may repeat it.
+
+        Args:
+            n: from FOREIGN_NUMBERS on, and of no request that is unanswered here.
+
+        Raises:
+            MessageTooLarge: nothing was done.
+        """
+        assert n >= FOREIGN_NUMBERS
+        assert n not in self._waiting
+        self._waiting[n] = self._call(request, session, n)
+        return n
+
+    def _call(self, request: AnyRequest, session: str, n: int) -> Call:
+        request.session, request.n = session, n
         if isinstance(request, Change) and not request.actor:
             request.actor = self.name
         frame = encode(request)
         if len(frame) > self.max_message:
             raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon takes {self.max_message}")
-        self._last_n = request.n
-        call = call_of(request, frame)
-        calls = self._waiting if call.waits else self._unanswered
-        calls[request.n] = call
-        return request.n
+        return call_of(request, frame)
 
     def forget(self, n: int) -> None:
         """Nobody waits for the answer to request ``n`` any more; it may have been done. Its tokens stay held."""
@@ -321,7 +341,7 @@ class ClientSession:
         if call is None:
             return self._refused_hello(error, now) if error.n in (0, self._last_hello) else None
         if error.code != "unavailable":
-            if error.code in IN_COMPANY and error.n > self._first_n and self._renew():
+            if error.code in IN_COMPANY and self._first_n < error.n <= self._last_n and self._renew():
                 self.say_hello()
             return self._answered(error, now)
         call.due_at = now + unavailable(call.tries - 1)

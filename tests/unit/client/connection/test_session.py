@@ -9,7 +9,7 @@ from math import inf
 import pytest
 from msgspec import Raw
 
-from taskqueue.client.connection.session import ClientSession
+from taskqueue.client.connection.session import FOREIGN_NUMBERS, ClientSession
 from taskqueue.client.connection.session_events import Answered, Gap, HandedOut, Refused, Renewed, Unreadable, Welcomed
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge
@@ -694,3 +694,13 @@ def test_a_session_that_is_asked_for_a_hello_says_one_at_once() -> None:
 
     session.receive(encode(HelloWanted(epoch=2)), 1.0)
     assert len(hellos(session, 1.0)) == 1
+
+
+def test_what_is_known_as_another_sessions_is_asked_in_that_one_and_its_refusal_is_nobody_elses() -> None:
+    session = session_with_others()
+    known = session.submit_known(verify(), "other", FOREIGN_NUMBERS + 7)
+
+    assert [(request.session, request.n) for request in heard(session, 1.0)] == [("other", FOREIGN_NUMBERS + 7)]
+    assert answer(session, refusal(known), 1.0) == Answered(known, refusal(known))
+    session.submit(verify())
+    assert [(request.session, request.n) for request in heard(session, 1.0)] == [("s", 2)]
