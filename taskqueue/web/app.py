@@ -17,6 +17,7 @@ from taskqueue.web.access.access import Access
 from taskqueue.web.access.gate import Gate
 from taskqueue.web.access.places import Places
 from taskqueue.web.api import interface as api
+from taskqueue.web.api.repeats import Repeats
 from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.project_pulses import ProjectPulses
 from taskqueue.web.live.project_table import ProjectTable
@@ -90,5 +91,6 @@ def make_app(options: WebOptions) -> Starlette:
         lifespan=lifespan,
     )
     app.state.access = access
+    app.state.repeats = Repeats()
     app.state.places = Places()
     return app

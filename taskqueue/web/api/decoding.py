@@ -55,13 +55,25 @@ class Decoding:
         Raises:
             Problem: it can't be read.
         """
-        said = self.query(request) if self._operation.has_query else self._of_body(await body_of(request))
+        said = await self.arguments(request)
         return Asked(self.made(request, said), said)
+
+    async def arguments(self, request: Request) -> dict[str, Any]:
+        """What its query or its body says."""
+        return self.query(request) if self._operation.has_query else self._of_body(await body_of(request))
+
+    def parameter(self, request: Request, name: str) -> Any:
+        """What the path says. It is percent-encoded there still, so that a taskid may have a slash."""
+        written = unquote_to_bytes(request.path_params[name])
+        try:
+            return msgspec.convert(written.decode(), self._parameters[name], strict=False)
+        except MALFORMED as error:
+            raise of_reason(reason_of(error, name)) from None
 
     def made(self, request: Request, said: Mapping[str, Any]) -> Any:
         """The protocol's request that says this."""
         operation = self._operation
-        path = {name: self._parameter(request, name) for name in operation.parameters}
+        path = {name: self.parameter(request, name) for name in operation.parameters}
         fields = {**path, **operation.fixed, **said}
         if operation.remake is not None:
             fields = operation.remake(fields)
@@ -102,14 +114,6 @@ class Decoding:
             raise _problem(error, "body" if strict else "query") from None
         return {name: getattr(said, name) for name in self.said.__struct_fields__}
 
-    def _parameter(self, request: Request, name: str) -> Any:
-        # The path is still percent-encoded here, so that a taskid may have a slash.
-        written = unquote_to_bytes(request.path_params[name])
-        try:
-            return msgspec.convert(written.decode(), self._parameters[name], strict=False)
-        except MALFORMED as error:
-            raise of_reason(reason_of(error, name)) from None
-
 
 def query_of(request: Request) -> list[tuple[str, str]]:
     """The arguments of the query, in order."""
@@ -120,13 +124,13 @@ def query_of(request: Request) -> list[tuple[str, str]]:
         raise Problem(400, f"query: {_words(error)}", "query") from None
 
 
-async def body_of(request: Request) -> bytes:
-    """The body, which is JSON.
+async def body_of(request: Request, *types: str) -> bytes:
+    """The body, which is JSON, or of these types.
 
     Raises:
         Problem: it is of another type, or too long.
     """
-    check_type(request, JSON)
+    check_type(request, *(types or (JSON,)))
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -6,10 +6,7 @@ request ──► may he? ──► Decoding ──► daemon ──► JSON, an
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Awaitable, Iterable
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -19,68 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 from taskqueue.errors import TaskQueueError
 from taskqueue.web.access.admitted import Admitted
-from taskqueue.web.api.decoding import JSON, Decoding
-from taskqueue.web.api.json_replies import json_of
-from taskqueue.web.api.operation import Endpoint, Operation
-from taskqueue.web.api.paging import address, link
+from taskqueue.web.api.answering import answering
+from taskqueue.web.api.operation import Operation
 from taskqueue.web.api.problems import Problem, problem_of
-from taskqueue.web.services import services_of
-
-T = TypeVar("T")
-
-WAITED: Final = "seconds"
-"""Field of a request that the daemon answers when something has happened, or after so many seconds."""
-
-
-def answered_by_daemon(operation: Operation) -> Endpoint:
-    """The endpoint of an operation that is one request to the daemon and its reply."""
-    decoding = Decoding(operation)
-
-    async def answer(request: Request) -> Response:
-        asked = await decoding.asked(request)
-        services = services_of(request)
-        waits = getattr(asked.request, WAITED, None) or 0.0
-        asking = services.client.ask(asked.request, operation.answers, waits + services.options.timeout)
-        reply = await while_there(request, asking)
-        body = json_of(reply)
-        headers = {}
-        if operation.further is not None:
-            changed = operation.further(reply, asked.said)
-            body["next"] = None if changed is None else address(request, changed)
-            if body["next"]:
-                headers["Link"] = link(body["next"])
-        return in_json(body, headers=headers)
-
-    return answer
-
-
-def in_json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A response of JSON, which nobody keeps."""
-    content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
-    return Response(content, status, {"Cache-Control": "no-store"} | (headers or {}), JSON)
-
-
-async def while_there(request: Request, answering: Awaitable[T]) -> T:
-    """The result, as long as somebody waits for it.
-
-    Raises:
-        ClientDisconnect: he has gone.
-    """
-    asking = asyncio.ensure_future(answering)
-    leaving = asyncio.ensure_future(_gone(request))
-    try:
-        await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if asking.done():
-            return asking.result()
-        raise ClientDisconnect
-    finally:
-        asking.cancel()
-        leaving.cancel()
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 class Address:
@@ -118,7 +56,7 @@ class Address:
 
 def _admitted(operation: Operation) -> Admitted:
     """Its endpoint, for those who may ask it."""
-    endpoint = operation.endpoint or answered_by_daemon(operation)
+    endpoint = (operation.endpoint or answering)(operation)
 
     async def answer(request: Request) -> Response:
         try:
@@ -128,8 +66,7 @@ def _admitted(operation: Operation) -> Admitted:
                 raise
             return problem.response()
 
-    waits = WAITED in operation.asks.__struct_fields__
-    return Admitted(answer, operation.role, is_long=waits or bool(operation.takes))
+    return Admitted(answer, operation.role, is_long=operation.is_long)
 
 
 class AddressRoute(Route):

@@ -11,12 +11,12 @@ from typing import Any, Final
 import msgspec
 
 from taskqueue.display.json_values import as_plain
-from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.replies import LogReply, Reply, TokensReply
 from taskqueue.protocol.views import LogEntry, OperationView
+from taskqueue.web.api.lease_objects import Handed
 
 AS_TEXT: Final[frozenset[tuple[type[msgspec.Struct], str]]] = frozenset(
-    {(OperationView, "id"), (LogEntry, "number"), (LogReply, "next"), (TokensReply, "stale"), (Assignment, "token")}
+    {(OperationView, "id"), (LogEntry, "number"), (LogReply, "next"), (TokensReply, "stale"), (Handed, "token")}
 )
 """Fields whose numbers have up to 63 bits."""
 

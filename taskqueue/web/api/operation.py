@@ -59,7 +59,8 @@ class Operation(NamedTuple):
         arguments: type of what is said in the query or the body, and
         remake: what makes fields of the request of it; None: they are the fields of the request themselves.
         further: see ``Further``; None: there are no pages.
-        endpoint: answers instead of the daemon's request and reply alone; None: those do.
+        endpoint: makes what answers, if it is not the daemon's request and reply alone.
+        waits: it is answered when something has happened, or after ``seconds``.
         takes, gives: media types of the body and of the reply, beside JSON.
     """
 
@@ -74,7 +75,8 @@ class Operation(NamedTuple):
     arguments: type[Struct] | None = None
     remake: Remake | None = None
     further: Further | None = None
-    endpoint: Endpoint | None = None
+    endpoint: Callable[[Operation], Endpoint] | None = None
+    waits: bool = False
     takes: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
 
@@ -92,6 +94,11 @@ class Operation(NamedTuple):
     def has_query(self) -> bool:
         """Its arguments stand in the query."""
         return self.method in WITH_QUERY
+
+    @property
+    def is_long(self) -> bool:
+        """It lasts until something happens, or for as long as its sender likes."""
+        return self.waits or bool(self.takes)
 
     def parameter_types(self) -> dict[str, Any]:
         """Types of the names in the path."""

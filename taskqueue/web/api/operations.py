@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.web.api.operation import Operation
-from taskqueue.web.api.tables import daemon, fetchers, flows, projects, slots, tasks
+from taskqueue.web.api.tables import daemon, fetchers, flows, leases, projects, slots, tasks
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *daemon.OPERATIONS,
@@ -14,4 +14,5 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *flows.OPERATIONS,
     *slots.OPERATIONS,
     *fetchers.OPERATIONS,
+    *leases.OPERATIONS,
 )

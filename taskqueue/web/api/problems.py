@@ -19,8 +19,8 @@ RETRY_SECONDS: Final = 2
 STATUS_OF_CODE: Final = {
     "full": 429,
     "too-large": 413,
-    "too-old": 422,
-    "too-far": 422,
+    "too-old": 503,
+    "too-far": 503,
     "unavailable": 503,
     "version": 502,
 }
@@ -74,10 +74,11 @@ class Problem(Exception):
 
 def of_reason(reason: str, status: int = 400, code: str = "malformed") -> Problem:
     """A reason as the protocol words it: ``field: what is wrong``."""
-    return Problem(status, reason, _field(reason, code), code)
+    return Problem(status, reason, field_of(reason, code), code)
 
 
-def _field(reason: str, code: str) -> str:
+def field_of(reason: str, code: str = "") -> str:
+    """The field that a reason is about; empty: it names none."""
     named = _FIELD.match(reason) or (_SETTING.match(reason) if code == "setting" else None)
     field = named[1] if named else ""
     key = _KEY.search(reason)

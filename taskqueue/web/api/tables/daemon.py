@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow
 from taskqueue.protocol.replies import (
     FailuresReply,
     HistoryReply,
@@ -21,6 +22,7 @@ OPERATIONS: Final = (
         "GET", "/status", "viewer", Status, StatusReply, "How the daemon is, with a page of projects",
         further=paging.of_projects,
     ),
+    Operation("GET", "/daemon", "viewer", DaemonShow, DaemonReply, "How the daemon itself is, with histograms"),
     Operation(
         "GET", "/stats", "viewer", Stats, StatsReply, "What happened over 5 minutes, 1 hour, 1 day and all, in pages",
         further=paging.of_stats,

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Any, Final
 
-from taskqueue.protocol.replies import FlowReply, FlowsReply, FlowTasksReply
-from taskqueue.protocol.requests import FlowCancel, FlowList, FlowShow, FlowSubmit, FlowTasks
+from msgspec import Meta, Struct
+
+from taskqueue.protocol.fields import MAX_BATCH, Number, ProjectName
+from taskqueue.protocol.flow_requests import FlowName
+from taskqueue.protocol.replies import FlowReply, FlowsReply, FlowStaged, FlowTasksReply
+from taskqueue.protocol.requests import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation
+from taskqueue.web.api.task_objects import needed_task
+
+
+class Stage(Struct, forbid_unknown_fields=True):
+    """Tasks of a flow, as they are pushed, parents first.
+
+    Attributes:
+        first: index of the first of these tasks in the flow, from 0.
+    """
+
+    project: ProjectName
+    flow: FlowName
+    tasks: Annotated[list[Any], Meta(min_length=1, max_length=MAX_BATCH)]
+    first: Number = 0
+
+
+def with_tasks(fields: dict[str, Any]) -> dict[str, Any]:
+    """The tasks as the protocol has them."""
+    return fields | {"tasks": [needed_task(f"tasks[{place}]", item) for place, item in enumerate(fields["tasks"])]}
+
 
 OPERATIONS: Final = (
     Operation("GET", "/flows", "viewer", FlowList, FlowsReply, "Flows, in pages", further=paging.of_flows),
@@ -17,11 +41,15 @@ OPERATIONS: Final = (
     ),
     Operation(
         "GET", "/projects/{project}/flows/{flow}", "viewer", FlowShow, FlowReply,
-        "How far a flow is; waits for its end for up to so many seconds",
+        "How far a flow is; waits for its end for up to so many seconds", waits=True,
     ),
     Operation(
         "GET", "/projects/{project}/flows/{flow}/tasks", "viewer", FlowTasks, FlowTasksReply,
         "Tasks of a flow, in pages", further=paging.of_parents,
+    ),
+    Operation(
+        "POST", "/projects/{project}/flows/{flow}/stage", "operator", FlowStage, FlowStaged,
+        "Keep tasks for a flow that is about to be submitted", arguments=Stage, remake=with_tasks,
     ),
     Operation(
         "POST", "/projects/{project}/flows/{flow}/submit", "operator", FlowSubmit, FlowReply,

@@ -141,7 +141,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "GET", "/projects/{project}/wait", "viewer", ProjectWait, WaitReply,
-        "Wait until it has finished, for up to so many seconds",
+        "Wait until it has finished, for up to so many seconds", waits=True,
     ),
     Operation(
         "POST", "/projects/{project}/hold", "operator", ProjectHold, ProjectReply,

@@ -9,6 +9,7 @@ from msgspec import Struct
 from taskqueue.protocol.children_messages import TaskChildren, TaskChildrenReply
 from taskqueue.protocol.fields import ProjectName, TaskId
 from taskqueue.protocol.replies import (
+    NewTasksReply,
     OperationReply,
     OperationsReply,
     TaskListReply,
@@ -19,6 +20,7 @@ from taskqueue.protocol.replies import (
 )
 from taskqueue.protocol.requests import (
     Bulk,
+    NewTasks,
     OperationCancel,
     OperationList,
     OperationShow,
@@ -33,6 +35,7 @@ from taskqueue.protocol.requests import (
 )
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation
+from taskqueue.web.api.pushing import LINES, pushing
 
 
 class TaskRef(Struct, forbid_unknown_fields=True):
@@ -51,6 +54,10 @@ OPERATIONS: Final = (
     Operation(
         "GET", "/projects/{project}/tasks", "viewer", TaskList, TaskListReply, "Tasks in one state, in pages",
         further=paging.of_tasks,
+    ),
+    Operation(
+        "POST", "/projects/{project}/tasks", "operator", NewTasks, NewTasksReply,
+        "Push a task, a list of them, or a stream of lines", endpoint=pushing, takes=(LINES,), gives=(LINES,),
     ),
     Operation("POST", "/projects/{project}/tasks/retry", "operator", TaskRetry, TasksReply, "Run tasks now"),
     Operation("POST", "/projects/{project}/tasks/cancel", "operator", TaskCancel, TasksReply, "End tasks"),
@@ -90,7 +97,7 @@ OPERATIONS: Final = (
     Operation("GET", "/operations", "viewer", OperationList, OperationsReply, "All operations that are remembered"),
     Operation(
         "GET", "/operations/{id}", "viewer", OperationShow, OperationReply,
-        "How far an operation is; waits for its end for up to so many seconds",
+        "How far an operation is; waits for its end for up to so many seconds", waits=True,
     ),
     Operation("POST", "/operations/{id}/cancel", "operator", OperationCancel, OperationReply, "End an operation"),
 )  # fmt: skip

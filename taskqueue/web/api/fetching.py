@@ -1,0 +1,63 @@
+"""Fetchers that speak HTTP: the web process takes tasks for them, and passes them on.
+
+    daemon ──select──► web process ──pass on──► worker ──done, extend, release──► any web process ──► daemon
+
+To the daemon the web process is one fetcher, named as its option says; drained, it hands out nothing. It goes on to
+list what it has passed on in its hellos, so a lease lasts as long as the task's own timeout, and ``extend`` prolongs
+it. A worker that dies is noticed when the lease runs out, not before: nobody hears workers between their requests.
+If the web process dies, what it has passed on goes back after ``fetcher_timeout`` (60 s), without using up a retry;
+a report that comes before that by any other web process counts, and a late success counts, too, if nobody else has
+been given the task.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from taskqueue import Task
+from taskqueue.protocol.fields import Assignment
+from taskqueue.web.api.answering import in_json, while_there
+from taskqueue.web.api.decoding import Decoding
+from taskqueue.web.api.json_replies import json_of
+from taskqueue.web.api.lease_objects import Handed, HandedOut
+from taskqueue.web.api.operation import Endpoint, Operation
+from taskqueue.web.services import services_of
+
+
+class Travelled(Struct, array_like=True):
+    """What ``Task.to_bytes`` makes, as far as it is needed here."""
+
+    version: int
+    handed: Assignment
+
+
+def handing_out(operation: Operation) -> Endpoint:
+    """The endpoint by which workers take tasks."""
+    decoding = Decoding(operation)
+
+    async def hand_out(request: Request) -> Response:
+        said = await decoding.arguments(request)
+        client = services_of(request).client
+        asking = client.select(
+            said["limit"], projects=said["projects"], timeout=said["seconds"], priority=said["priority"]
+        )
+        tasks = await while_there(request, asking)
+        if await request.is_disconnected():
+            await client.release(*tasks)
+            raise ClientDisconnect
+        await client.pass_on(*tasks)
+        return in_json(json_of(HandedOut([_handed(task) for task in tasks])))
+
+    return hand_out
+
+
+def _handed(task: Task) -> Handed:
+    it = msgspec.msgpack.decode(task.to_bytes(), type=Travelled).handed
+    return Handed(
+        it.project, it.taskid, it.url, it.token, it.timeout, it.body, Raw(msgspec.msgpack.encode(task.fetch)),
+        it.retried, it.lastcrawltime, it.schedule, it.not_before, it.start_within, it.etag, it.last_modified,
+        it.content_hash,
+    )  # fmt: skip

@@ -1,0 +1,180 @@
+"""Tasks to run and what became of them, as fetchers that speak HTTP say it.
+
+Tokens are text here: they have 63 bits, and JavaScript's numbers have 53.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Raw, Struct
+from msgspec.json import encode as json_encode
+from msgspec.msgpack import encode
+
+from taskqueue.protocol.fields import (
+    MAX_BATCH,
+    MAX_ERROR_CHARS,
+    MAX_RETRY_AFTER_SECONDS,
+    MAX_WISHES,
+    NIL,
+    Fetched,
+    NewTask,
+    Priority,
+    ProjectName,
+    Schedule,
+    TaskId,
+    TaskReport,
+    TimeoutSeconds,
+    Token,
+)
+from taskqueue.protocol.packed_json import PACKED, as_msgpack
+from taskqueue.protocol.requests import LeaseRef
+from taskqueue.web.api.problems import Problem
+from taskqueue.web.api.task_objects import needed_task
+
+TokenText = Annotated[str, Meta(pattern=r"\A[0-9]{1,19}\Z")]
+"""A token in decimal digits; a number is taken, too."""
+
+LARGEST: Final = 2**63 - 1
+
+
+class Wish(Struct, forbid_unknown_fields=True):
+    """Tasks to run.
+
+    Attributes:
+        limit: so many at most.
+        projects: of these; None: of any.
+        seconds: to wait for the first one; 0: only look.
+        priority: of two that wait, who has the higher one gets it.
+    """
+
+    limit: Annotated[int, Meta(ge=1, le=100)] = 1
+    projects: Annotated[list[ProjectName], Meta(max_length=MAX_WISHES)] | None = None
+    seconds: Annotated[float, Meta(ge=0, le=60)] = 30.0
+    priority: Priority = 0
+
+
+class Handed(Struct):
+    """A task to run, as ``assignment`` in docs/protocol.md.
+
+    Attributes:
+        token: names this lease of it; its report says it.
+        timeout: seconds until the lease runs out.
+        body: as its producer sent it.
+        fetch: how to fetch it: the producer's word over that of the project's settings.
+        not_before: seconds from now before which it must not be started; the timeout counts from then.
+        start_within: seconds after that in which it is started or released; null: whenever there is a place.
+    """
+
+    project: str
+    taskid: str
+    url: str
+    token: Token
+    timeout: float
+    body: Raw
+    fetch: Raw
+    retried: int
+    lastcrawltime: float
+    schedule: Schedule
+    not_before: float
+    start_within: float | None
+    etag: str
+    last_modified: str
+    content_hash: str
+
+
+class HandedOut(Struct):
+    """Tasks to run; none if there were none in time."""
+
+    tasks: list[Handed]
+
+
+class Lease(Struct, forbid_unknown_fields=True):
+    """Names a lease."""
+
+    project: ProjectName
+    taskid: TaskId
+    token: TokenText | int
+
+
+class Report(Struct, forbid_unknown_fields=True):
+    """What became of a task, as ``report`` in docs/protocol.md.
+
+    Attributes:
+        new: tasks that it led to, as they are pushed.
+        result: any value; what JSON can't say is ``{"$msgpack": "base64"}``.
+    """
+
+    project: ProjectName
+    taskid: TaskId
+    token: TokenText | int
+    ok: bool = True
+    error: Annotated[str, Meta(max_length=MAX_ERROR_CHARS)] = ""
+    retry_after: Annotated[float, Meta(ge=0, le=MAX_RETRY_AFTER_SECONDS)] | None = None
+    retry: bool = True
+    new: Annotated[list[Any], Meta(max_length=MAX_BATCH)] = []
+    result: Any = None
+    fetched: Fetched | None = None
+
+
+class Reports(Struct, forbid_unknown_fields=True):
+    """What became of tasks."""
+
+    tasks: Annotated[list[Report], Meta(max_length=MAX_BATCH)]
+
+
+class Prolonged(Struct, forbid_unknown_fields=True):
+    """Leases that are to go on.
+
+    Attributes:
+        seconds: from now; None: as long as each task's own timeout.
+    """
+
+    leases: Annotated[list[Lease], Meta(max_length=MAX_BATCH)]
+    seconds: TimeoutSeconds | None = None
+
+
+class Released(Struct, forbid_unknown_fields=True):
+    """Leases of tasks that were not started."""
+
+    leases: Annotated[list[Lease], Meta(max_length=MAX_BATCH)]
+
+
+def with_tokens(fields: dict[str, Any]) -> dict[str, Any]:
+    """Leases as the protocol names them."""
+    leases = [
+        LeaseRef(lease.project, lease.taskid, _token(f"leases[{place}]", lease.token))
+        for place, lease in enumerate(fields["leases"])
+    ]
+    return fields | {"leases": leases}
+
+
+def with_reports(fields: dict[str, Any]) -> dict[str, Any]:
+    """Reports as the protocol has them."""
+    return {"tasks": [_report(f"tasks[{place}]", report) for place, report in enumerate(fields["tasks"])]}
+
+
+def _report(name: str, said: Report) -> TaskReport:
+    followers: list[NewTask | None] = [needed_task(f"{name}.new[{place}]", item) for place, item in enumerate(said.new)]
+    return TaskReport(
+        said.project, said.taskid, _token(name, said.token), said.ok, said.error, said.retry_after, said.retry,
+        followers, _result(name, said.result), said.fetched,
+    )  # fmt: skip
+
+
+def _result(name: str, value: Any) -> Raw:
+    if value is None:
+        return NIL
+    try:
+        if isinstance(value, dict) and value.keys() == {PACKED}:
+            return as_msgpack(Raw(json_encode(value)))
+        return Raw(encode(value))
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise Problem(400, f"{name}.result: {error}", f"{name}.result", "malformed") from None
+
+
+def _token(name: str, said: str | int) -> int:
+    token = int(said)
+    if not 0 <= token <= LARGEST:
+        raise Problem(400, f"{name}.token: expected 0 to {LARGEST}", f"{name}.token", "malformed")
+    return token
