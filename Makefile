@@ -17,7 +17,7 @@ SITE   ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test programs lint client types unit contract properties simulation integration lowest cover \
-        mutants docs hooks attack chaos politeness bench bench-full screenshots clean
+        mutants docs hooks attack chaos politeness fuzz bench bench-full screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -114,6 +114,9 @@ chaos: $(STAMP) ## kills, power cuts, a failing disk and damage beneath a real d
 
 politeness: $(STAMP) ## 200 hosts on loopback, four fetchers and a daemon, of which some are killed: what the hosts saw
 	$(BIN)/python -m tests.politeness --write
+
+fuzz: $(STAMP) ## fifty times as many requests to the HTTP interface as in make test, made of its document
+	TASKQUEUE_FUZZ_EXAMPLES=200 $(BIN)/pytest --timeout 3600 tests/integration/test_http_fuzz.py
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "installing what the benchmarks compare with …"

@@ -18,6 +18,7 @@ from taskqueue.web.access.gate import Gate
 from taskqueue.web.access.places import Places
 from taskqueue.web.api import interface as api
 from taskqueue.web.api.repeats import Repeats
+from taskqueue.web.api.waiting import WaitingSessions
 from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.project_pulses import ProjectPulses
 from taskqueue.web.live.project_table import ProjectTable
@@ -92,5 +93,6 @@ def make_app(options: WebOptions) -> Starlette:
     )
     app.state.access = access
     app.state.repeats = Repeats()
+    app.state.waiting_sessions = WaitingSessions()
     app.state.places = Places()
     return app

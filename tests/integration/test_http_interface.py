@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -173,6 +174,26 @@ def test_who_waits_is_answered_when_it_has_happened(web: Web, client: Client) ->
     client.projects.start("quiet")
 
     assert web.got("GET", "/projects/quiet/wait?seconds=30") == {"finished": True, "unfinished": 0, "times": 0}
+
+
+def test_two_who_wait_for_the_same_are_both_answered(web: Web, client: Client) -> None:
+    client.push("awaited", "http://awaited/", taskid="a")
+
+    with ThreadPoolExecutor(2) as threads:
+        waits = [threads.submit(web.got, "GET", "/projects/awaited/wait?seconds=30") for _ in range(2)]
+        client.tasks.cancel("awaited", ["a"])
+
+    assert [wait.result()["finished"] for wait in waits] == [True, True]
+
+
+def test_changes_of_projects_are_watched(web: Web, client: Client) -> None:
+    known = web.got("GET", "/watch?seconds=0")
+    while known["more"]:
+        known = web.got("GET", f"/watch?seconds=0&since={known['since']}")
+    client.push("watched", "http://watched/")
+    changed = web.got("GET", f"/watch?since={known['since']}&seconds=30")
+
+    assert "watched" in [project["name"] for project in changed["projects"]]
 
 
 def test_while_the_daemon_is_away_it_is_said_when_to_try_again() -> None:

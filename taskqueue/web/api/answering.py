@@ -31,7 +31,9 @@ def answering(operation: Operation) -> Endpoint:
         asked = await decoding.asked(request)
         services = services_of(request)
         patience = services.options.timeout + (asked.request.seconds if operation.waits else 0.0)
-        with repeats_of(request).known_as(request, asked.request) as known:
+        app = request.app.state
+        naming = app.waiting_sessions.known_as() if operation.waits else app.repeats.known_as(request, asked.request)
+        with naming as known:
             asking = services.client.ask(asked.request, operation.answers, patience, known)
             reply = await while_there(request, asking)
         body = json_of(reply)

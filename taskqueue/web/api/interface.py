@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
+from functools import cache
 from typing import Final
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Mount, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from taskqueue.web.api.decoding import JSON
 from taskqueue.web.api.endpoints import routes_of
+from taskqueue.web.api.openapi import document
 from taskqueue.web.api.operations import OPERATIONS
 from taskqueue.web.api.problems import Problem
+from taskqueue.web.routes import WebRoute, to_starlette
 
 PLACE: Final = "/api/v1"
 
@@ -34,10 +41,25 @@ async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
     await problem.response()(scope, receive, send)
 
 
+@cache
+def description() -> bytes:
+    """The document as JSON; it takes a second to make."""
+    return json.dumps(document(OPERATIONS), separators=(",", ":")).encode()
+
+
+def describing() -> WebRoute:
+    """The address of the document that describes all others."""
+
+    async def describe(request: Request) -> Response:
+        return Response(description(), media_type=JSON)
+
+    return WebRoute("/openapi.json", describe)
+
+
 def mount() -> Mount:
     """The interface, where it belongs."""
-    router = Router(routes_of(OPERATIONS), redirect_slashes=False, default=nothing_here)
-    mounted = Mount(PLACE, EncodedPaths(router))
+    routes = [to_starlette(describing()), *routes_of(OPERATIONS)]
+    mounted = Mount(PLACE, EncodedPaths(Router(routes, redirect_slashes=False, default=nothing_here)))
     # A line end in a taskid does not end the path.
     mounted.path_regex = re.compile(mounted.path_regex.pattern, re.DOTALL)
     return mounted

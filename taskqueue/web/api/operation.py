@@ -45,6 +45,10 @@ _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 NOTHING: Final[Mapping[str, Any]] = {}
 
 
+_SAID: Final[dict[str, type[Struct]]] = {}
+"""By name of an operation. Made once and kept: when such a type is collected, msgspec 0.21 crashes the process."""
+
+
 class Operation(NamedTuple):
     """An operation.
 
@@ -109,6 +113,11 @@ class Operation(NamedTuple):
 
     def said(self) -> type[Struct]:
         """Type of what the query or the body says."""
+        if self.name not in _SAID:
+            _SAID[self.name] = self._said()
+        return _SAID[self.name]
+
+    def _said(self) -> type[Struct]:
         own = {*OWN, *self.parameters, *self.fixed}
         fields = [
             _defined(field) for field in msgspec.structs.fields(self.arguments or self.asks) if field.name not in own

@@ -8,19 +8,98 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
-from msgspec import Raw
+from msgspec import Meta, Raw, Struct
 from msgspec.json import encode
 
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.task_objects import BODIES, FieldError, Times, arguments
 from taskqueue.client.tasks.url_rules import check_meant
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.choices import ParentFailure
+from taskqueue.protocol.fields import (
+    MAX_PARENTS,
+    MAX_URL_CHARS,
+    NewTask,
+    Priority,
+    ProjectName,
+    Retries,
+    SlotName,
+    TaskId,
+)
 from taskqueue.protocol.packed_json import PACKED, as_msgpack
 from taskqueue.web.api.problems import Problem, field_of
 
 REASON_CHARS: Final = 400
+
+
+Moment = float | str
+Duration = float | str
+
+
+class RecrawlBounds(Struct):
+    """The shortest and the longest time between two runs."""
+
+    min: Duration
+    max: Duration
+
+
+class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A task as it is pushed; moments are unix seconds or ISO 8601 with a zone, durations seconds or such as "5m".
+
+    Attributes:
+        taskid: of 128 bytes at most; by itself it is made of the url.
+        fetch, process, save: sent along, as the body's map.
+        body: sent along instead of that map.
+        canonical: send the url in the one way that its page has.
+        depends_on: what it waits for: taskids, or pairs of project and taskid.
+        on_parent_failure: what becomes of it when one of these fails.
+        schedule: the fields below may also stand there.
+        priority: larger first.
+        exetime: moment before which it must not run.
+        delay: duration from its arrival before which it must not run; wins over exetime.
+        retries: further attempts after a failure; else the project's setting.
+        age: duration for which a success stays good.
+        itag: another one than the stored one restarts a task that is over.
+        auto_recrawl: with age: run it again each age.
+        force_update: this schedule and body win over the stored ones.
+        cancel: with force_update: end the task.
+        timeout: duration that processing may take.
+        expires_at: moment after which it is not worth running any more.
+        slot: whose pace it keeps to.
+        recrawl: run it again and again, at an interval that follows the changes of its page.
+    """
+
+    url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
+    taskid: TaskId | None = None
+    fetch: dict[str, Any] | None = None
+    process: Any = None
+    save: Any = None
+    body: Any = None
+    canonical: bool = False
+    depends_on: Annotated[list[str | list[str]], Meta(max_length=MAX_PARENTS)] = []
+    on_parent_failure: ParentFailure = "fail"
+    schedule: dict[str, Any] = {}
+    priority: Priority = 0
+    exetime: Moment | None = None
+    delay: Duration | None = None
+    retries: Retries | None = None
+    age: Duration | None = None
+    itag: Annotated[str, Meta(max_length=256)] | None = None
+    auto_recrawl: bool = False
+    force_update: bool = False
+    cancel: bool = False
+    timeout: Duration | None = None
+    expires_at: Moment | None = None
+    slot: SlotName | None = None
+    recrawl: RecrawlBounds | None = None
+
+
+class PushedTasks(Struct, forbid_unknown_fields=True):
+    """Tasks for a project."""
+
+    project: ProjectName
+    tasks: TaskObject | str | list[TaskObject | str]
 
 
 class Flaw(NamedTuple):

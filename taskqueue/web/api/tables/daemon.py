@@ -12,8 +12,9 @@ from taskqueue.protocol.replies import (
     StatsReply,
     StatusReply,
     VerifyReply,
+    WatchReply,
 )
-from taskqueue.protocol.requests import Failures, Log, Stats, StatsHistory, Status, Verify
+from taskqueue.protocol.requests import Failures, Log, Stats, StatsHistory, Status, Verify, Watch
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation
 
@@ -30,6 +31,9 @@ OPERATIONS: Final = (
     Operation(
         "GET", "/history", "viewer", StatsHistory, HistoryReply, "What happened in each minute or hour, in pages",
         further=paging.of_points,
+    ),
+    Operation(
+        "GET", "/watch", "viewer", Watch, WatchReply, "Which projects have changed; waits for a change", waits=True
     ),
     Operation("GET", "/failures", "viewer", Failures, FailuresReply, "What failed, by what failures have in common"),
     Operation("GET", "/log", "viewer", Log, LogReply, "Who changed what, in pages", further=paging.of_changes),

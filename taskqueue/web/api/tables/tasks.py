@@ -36,6 +36,7 @@ from taskqueue.protocol.requests import (
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation
 from taskqueue.web.api.pushing import LINES, pushing
+from taskqueue.web.api.task_objects import PushedTasks
 
 
 class TaskRef(Struct, forbid_unknown_fields=True):
@@ -57,7 +58,8 @@ OPERATIONS: Final = (
     ),
     Operation(
         "POST", "/projects/{project}/tasks", "operator", NewTasks, NewTasksReply,
-        "Push a task, a list of them, or a stream of lines", endpoint=pushing, takes=(LINES,), gives=(LINES,),
+        "Push a task, a list of them, or a stream of lines", arguments=PushedTasks, whole="tasks", endpoint=pushing,
+        takes=(LINES,), gives=(LINES,),
     ),
     Operation("POST", "/projects/{project}/tasks/retry", "operator", TaskRetry, TasksReply, "Run tasks now"),
     Operation("POST", "/projects/{project}/tasks/cancel", "operator", TaskCancel, TasksReply, "End tasks"),
