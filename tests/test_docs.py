@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PACKAGE = ROOT / "taskqueue"
 PATH = re.compile(r"`(\.?[a-z][\w-]*/[\w./-]*|[\w./-]+\.(?:py|md|toml|cfg))`")
-NO_PATHS = {"crawler.py", "data/store"}
-"""What README and manual let readers make."""
+NO_PATHS = {"crawler.py", "data/store", "application/json", "application/x-ndjson"}
+"""What README and manual let readers make, and media types."""
 SHOWN_COMMAND = re.compile(r"`(taskqueue [a-z]+(?: [a-z]+)?)")
 PROOF = re.compile(r"\[✓\]\(\.\./(tests/[\w/]+\.py) \"(test_\w+)\"\)")
 RULES = ROOT / "docs" / "rules.md"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, get_args
 
 import click
@@ -12,6 +13,8 @@ from taskqueue.cli.main import taskqueue
 from taskqueue.protocol.requests import AnyRequest, Change
 from taskqueue.web.api.operation import Operation
 from taskqueue.web.api.operations import OPERATIONS
+
+ROOT: Final = Path(__file__).parents[4]
 
 LOCAL: Final = {
     "completion": "prints a script for a shell",
@@ -110,3 +113,10 @@ def test_viewers_only_look_and_what_is_lost_is_lost_by_admins(operation: Operati
     assert (operation.role == "viewer") is not changes
     if operation.path.endswith(("/clear", "/reset", "/delete", "/settings")) or "/cron/" in operation.path:
         assert operation.role == "admin"
+
+
+def test_each_operation_is_documented() -> None:
+    told = (ROOT / "docs/http.md").read_text()
+    rows = [f"| `{each.method}` | `{each.path}` | {each.role} | {each.summary} |" for each in OPERATIONS]
+
+    assert [row for row in rows if row not in told] == []
