@@ -22,7 +22,6 @@ from taskqueue.web.api.waiting import WaitingSessions
 from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.project_pulses import ProjectPulses
 from taskqueue.web.live.project_table import ProjectTable
-from taskqueue.web.live.waiting_clients import WaitingClients
 from taskqueue.web.metrics.scrape import Scrape
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
@@ -75,12 +74,11 @@ def make_app(options: WebOptions) -> Starlette:
             connect() as client,
             connect() as watching,
             AsyncClient(options.daemon_url, name=f"{options.name} metrics", timeout=options.timeout) as scraping,
-            aclosing(WaitingClients(connect)) as waiting,
             aclosing(ProjectPulses(watching)) as pulses,
             aclosing(ProjectTable(client, pulses)) as table,
         ):
             scrape = Scrape(scraping, options.metrics_projects)
-            app.state.services = Services(options, client, waiting, Channels(), table, Templates(), scrape)
+            app.state.services = Services(options, client, Channels(), table, Templates(), scrape)
             yield
 
     access = Access(options)

@@ -13,7 +13,6 @@ from taskqueue.web.live.flow_readings import FlowReadings
 from taskqueue.web.live.meters import Meters
 from taskqueue.web.live.project_table import ProjectTable
 from taskqueue.web.live.recent import Recent
-from taskqueue.web.live.waiting_clients import WaitingClients
 from taskqueue.web.metrics.scrape import Scrape
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
@@ -25,7 +24,6 @@ class Services:
 
     Attributes:
         client: the connection to the daemon, shared by all browsers.
-        waiting: connections for requests that wait.
         channels: what browsers see change.
         projects: as they were a moment ago.
         templates: of the pages.
@@ -38,7 +36,6 @@ class Services:
 
     options: WebOptions
     client: AsyncClient
-    waiting: WaitingClients
     channels: Channels
     projects: ProjectTable
     templates: Templates
