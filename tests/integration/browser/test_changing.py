@@ -101,6 +101,33 @@ def test_a_task_runs_again_with_those_that_depend_on_it_after_these_were_named(r
     expect(page.locator("#standing .state")).not_to_have_text("success")
 
 
+def test_a_task_of_a_flow_runs_again_with_what_depends_on_it_after_saying_how_many(reader: Reader, site: Site) -> None:
+    page = reader.open("/projects/shop/flows/nightly")
+    page.get_by_role("button", name="Run https://shop.example/ again").click()
+    page.get_by_label("Which tasks run again with it").select_option("downstream")
+    page.locator("#rerun").get_by_role("button").click()
+    dialog = page.get_by_role("dialog", name="Run again?")
+    tasks = site.client.flows.show("shop", "nightly").tasks
+    expect(dialog).to_contain_text(f"{tasks} tasks would run again, in 5 layers.")
+
+    dialog.get_by_role("button", name="Run").click()
+
+    expect(page.locator("#told")).to_contain_text(f"{tasks} tasks will run again")
+    expect(page.locator("#figures .said")).to_contain_text(f"0 of {tasks} tasks over")
+
+
+def test_a_fetcher_is_drained_and_resumed(reader: Reader, site: Site) -> None:
+    page = reader.open("/fetchers?filter=crawler")
+    page.get_by_role("button", name="Drain crawler-1@web3").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drain").click()
+    expect(page.locator('[data-cell="state"]')).to_have_text("draining")
+    assert site.client.fetchers.show("crawler-1@web3").draining
+
+    page.get_by_role("button", name="Resume crawler-1@web3").click()
+    expect(page.get_by_role("button", name="Drain crawler-1@web3")).to_be_visible()
+    assert not site.client.fetchers.show("crawler-1@web3").draining
+
+
 def test_everything_works_without_a_mouse_and_shows_where_one_is(reader: Reader, site: Site) -> None:
     page = reader.open("/?filter=shop")
     page.keyboard.press("Tab")
