@@ -54,7 +54,7 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
             log_config=None,
             access_log=False,
             # Reads strictly, and in one way.
-            http=with_patience(options.patience),
+            http=with_patience(options.patience, options.access.proxies),
             ws="none",
             # Whose headers of proxies count is ours to say.
             proxy_headers=False,

@@ -17,6 +17,7 @@ from typing import Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from taskqueue.web.access.arrival import Network, is_among
 from taskqueue.web.options import Patience
 
 MAX_AHEAD_BYTES: Final = 512 * 1024
@@ -32,6 +33,7 @@ class PatientProtocol(H11Protocol):
     """uvicorn's protocol, with limits."""
 
     patience = Patience()
+    proxies: tuple[Network, ...] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, or say that there are too many."""
@@ -110,11 +112,13 @@ class PatientProtocol(H11Protocol):
             return True
         if len(self.connections) <= self.patience.of_one_address or self.client is None:
             return False
+        if is_among(self.client[0], self.proxies):  # through which everybody comes
+            return False
         clients = (getattr(other, "client", None) for other in self.connections)
         same = [client for client in clients if client and client[0] == self.client[0]]
         return len(same) > self.patience.of_one_address
 
 
-def with_patience(patience: Patience) -> type[PatientProtocol]:
-    """The protocol with these limits."""
-    return type("PatientProtocol", (PatientProtocol,), {"patience": patience})
+def with_patience(patience: Patience, proxies: tuple[Network, ...] = ()) -> type[PatientProtocol]:
+    """The protocol with these limits; a proxy may have all connections."""
+    return type("PatientProtocol", (PatientProtocol,), {"patience": patience, "proxies": proxies})

@@ -62,6 +62,8 @@ class Gate:
             arrival = arrival_of(request, self._access.trusted)
             self._access.hosts.check(arrival.host)
             _check_framing(request)
+            if path.startswith(FILES) and not path.isprintable():  # no name of a file; Starlette would stumble over NUL
+                raise Refused(404, "nothing is here")
             visitor = await self._access.identify(request, arrival)
             if scope["method"] in SAFE_METHODS:
                 check_reading(request.headers)

@@ -7,7 +7,7 @@ if (form) {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-rerun]");
     if (!button) return;
-    taskid.value = button.dataset.rerun;
+    taskid.value = decodeURIComponent(button.dataset.rerun);
     form.scrollIntoView({ block: "center" });
     scope.focus({ preventScroll: true });
   });

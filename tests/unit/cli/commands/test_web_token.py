@@ -75,3 +75,19 @@ def test_what_can_not_be_is_refused_in_one_line(
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
+
+
+def test_the_options_stand_in_the_environment_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TASKQUEUE_WEB_TRUST_PROXY", "10.0.0.2 10.1.0.0/16")
+    monkeypatch.setenv("TASKQUEUE_WEB_PROXY_ROLE", "viewer anna=root")
+    monkeypatch.setenv("TASKQUEUE_WEB_PROXY_HEADER", "X-User")
+
+    assert run() == 2
+    assert '"root" is no role' in capsys.readouterr().err
+    monkeypatch.setenv("TASKQUEUE_WEB_PROXY_ROLE", "viewer anna=admin")
+    monkeypatch.setenv("TASKQUEUE_WEB_TRUST_PROXY", "10.0.0.2 10.1.0.0/99")
+
+    assert run() == 2
+    assert "10.1.0.0/99" in capsys.readouterr().err
