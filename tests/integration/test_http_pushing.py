@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import msgpack
 import pytest
 
@@ -179,6 +181,34 @@ def test_a_worker_takes_reports_prolongs_and_releases_by_http(web: Web, client: 
 
 def test_nothing_to_run_is_an_empty_list(web: Web) -> None:
     assert web.got("POST", "/select", {"projects": ["nobody"], "seconds": 0}) == {"tasks": []}
+
+
+def test_who_hangs_up_while_he_waits_for_a_task_is_handed_none(web: Web, client: Client) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        web.api.post("/select", json={"projects": ["hung"], "seconds": 60}, timeout=0.2)
+    client.push("hung", "http://hung/", taskid="a")
+
+    tasks = web.got("POST", "/select", {"projects": ["hung"], "seconds": 30})["tasks"]
+    assert [(task["taskid"], task["retried"]) for task in tasks] == [("a", 0)]
+
+
+def test_whoever_sends_and_reads_nothing_stops_himself(web: Web) -> None:
+    host, port = web.address.removeprefix("http://").split(":")
+    lines = b"".join(b"http://mute/%d\n" % number for number in range(4_000))
+    head = f"POST /api/v1/projects/mute/tasks HTTP/1.1\r\nHost: {host}:{port}\r\nTransfer-Encoding: chunked\r\n"
+    with socket.create_connection((host, int(port))) as mute:
+        mute.sendall(f"{head}Content-Type: application/x-ndjson\r\n\r\n".encode())
+        mute.settimeout(1.0)
+        with pytest.raises(TimeoutError):
+            send_for_ever(mute, b"%x\r\n%s\r\n" % (len(lines), lines))
+
+    assert web.got("GET", "/projects/mute")["project"]["counts"]["ready"] > 0
+
+
+def send_for_ever(sending: socket.socket, piece: bytes) -> None:
+    """Until nobody reads any more; 200 MB are more than any buffer between."""
+    for _ in range(200_000_000 // len(piece)):
+        sending.sendall(piece)
 
 
 def test_a_lease_outlives_the_web_process_that_handed_it_out(web: Web, daemon: Daemon, client: Client) -> None:
