@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -98,6 +99,17 @@ def test_a_task_that_is_none_is_refused_with_its_field(web: Web, task: Any, fiel
     answer = web.api.post("/projects/one/tasks", content=json.dumps(task), headers={"Content-Type": "application/json"})
 
     assert (answer.status_code, answer.json()["field"]) == (400, field), answer.text
+
+
+def test_a_task_of_a_project_that_is_unknown_is_refused(tmp_path: Path) -> None:
+    strict = Daemon(tmp_path, auto_create=False).start()
+    try:
+        with web_of(strict) as web:
+            answer = web.ask("POST", "/projects/nobody/tasks", "http://nobody/")
+    finally:
+        strict.stop()
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (404, "unknown-project", "project")
 
 
 def test_lines_are_answered_in_order_each_with_its_number(web: Web) -> None:

@@ -71,6 +71,8 @@ async def _take_json(request: Request, project: str) -> Response:
         return in_json({"outcomes": [told(outcome) for outcome in outcomes]})
     name, flaw = outcomes[0]
     if flaw is not None:
+        if flaw.field == "project":
+            raise Problem(404, flaw.detail, flaw.field, "unknown-project")
         raise Problem(400, flaw.detail, flaw.field, name)
     return in_json({"outcome": name})
 
