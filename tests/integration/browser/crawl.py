@@ -3,7 +3,7 @@
 news       running, of a group with shop; tasks in every state, some of which failed
 shop       has a flow of twelve tasks in five layers, partly run, and a cron job
 recipes    paused by somebody
-hostile    urls, taskids, errors, bodies, results, slots, settings and fetchers that want to be more than text
+hostile    urls, taskids, errors, bodies, results, settings and fetchers that want to be more than text
 """
 
 from __future__ import annotations
