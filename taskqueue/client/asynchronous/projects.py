@@ -62,8 +62,6 @@ class AsyncProjects:
     async def watch(self, since: str = "", seconds: float = 30.0) -> WatchReply:
         """Which projects have changed: as soon as some have, or after so many seconds.
 
-        One caller of a client watches at a time; a later one takes the place of one before, which gets no answer.
-
         Args:
             since: that of the reply before; empty: from the beginning, so all projects are told, page by page.
             seconds: to 60; 0: answer at once.

@@ -55,10 +55,9 @@ def watch(turn: TurnState, session: Session, request: Watch) -> None:
         log = WatchLog(state.next_number(), [projects.by_name[name] for name in projects.names], now)
     known = log.known(request.since)
     is_told_now = known < log.published or not known or not request.seconds
-    waiter = Waiter(session, request.n, Boot(now + request.seconds), known)
-    if (former := log.waiter(session.id)) is not None:
-        state.waits.leave(former[1])
-        former[0].drop(session.id)
+    waiter = Waiter(session, request.n, Boot(now + request.seconds), known, apart=True)
+    if (former := log.leave(waiter.key)) is not None:
+        state.waits.leave(former)
     state.waits.add(log.telling if is_told_now else log.quiet, waiter)
     log.asked_at = now
     state.watch_log = log

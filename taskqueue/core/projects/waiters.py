@@ -1,7 +1,7 @@
 """Requests that are answered when something happens, or after a time limit (long polls).
 
 A waiter is lost with the daemon; the client repeats its request, which creates it anew. A session has one waiter for
-one thing: the newer replaces the older.
+one thing: the newer replaces the older. It watches as often as it likes: there a request replaces only its own repeat.
 """
 
 from __future__ import annotations
@@ -32,39 +32,47 @@ class Waiter(NamedTuple):
 
     Attributes:
         known: the version that one who watches knows; 0: none.
+        apart: other requests of its session may wait for the same thing.
     """
 
     session: Session
     n: int
     until: Boot
     known: int = 0
+    apart: bool = False
+
+    @property
+    def key(self) -> str:
+        """By which it is found among those who wait for the same thing."""
+        return f"{self.n} {self.session.id}" if self.apart else self.session.id
 
 
 class Waiters:
     """The waiters for one thing. There may be ten thousand: no method looks at all of them for one."""
 
-    __slots__ = ("_by_session", "_ends")
+    __slots__ = ("_by_key", "_ends")
 
     def __init__(self) -> None:
-        self._by_session: dict[str, Waiter] = {}
+        self._by_key: dict[str, Waiter] = {}
         self._ends: TimerHeap[str] = TimerHeap(self._end_of)
 
     def add(self, waiter: Waiter) -> None:
         """Add a waiter."""
-        self._by_session[waiter.session.id] = waiter
-        self._ends.note(waiter.session.id, waiter.until)
+        key = waiter.key
+        self._by_key[key] = waiter
+        self._ends.note(key, waiter.until)
 
-    def of(self, session: str) -> Waiter | None:
-        """The waiter of a session; None: it has none."""
-        return self._by_session.get(session)
+    def of(self, key: str) -> Waiter | None:
+        """The waiter of that key; None: there is none."""
+        return self._by_key.get(key)
 
-    def drop(self, session: str) -> None:
-        """Remove the waiter of a session."""
-        del self._by_session[session]
+    def drop(self, key: str) -> None:
+        """Remove the waiter of that key."""
+        del self._by_key[key]
 
     def __len__(self) -> int:
         """Number of waiters."""
-        return len(self._by_session)
+        return len(self._by_key)
 
     def next_at(self) -> float:
         """The earliest time limit; inf: nobody waits."""
@@ -72,11 +80,11 @@ class Waiters:
 
     def take(self, until: Boot = FOR_EVER) -> Iterator[Waiter]:
         """Remove the waiters whose limit is at most ``until``, the earliest first."""
-        while self._by_session and (session := self._ends.pop_due(until)) is not None:
-            yield self._by_session.pop(session)
+        while self._by_key and (key := self._ends.pop_due(until)) is not None:
+            yield self._by_key.pop(key)
 
-    def _end_of(self, session: str) -> float:
-        waiter = self._by_session.get(session)
+    def _end_of(self, key: str) -> float:
+        waiter = self._by_key.get(key)
         return inf if waiter is None else waiter.until
 
 
@@ -99,7 +107,7 @@ class Waits:
         Raises:
             Rejected: too many wait already.
         """
-        former = waiters.of(waiter.session.id)
+        former = waiters.of(waiter.key)
         if former is not None:
             self.leave(former)
         elif self._count >= WAITS_MOST or waiter.session.waits >= WAITS_OF_SESSION:

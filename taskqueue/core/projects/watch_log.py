@@ -110,11 +110,12 @@ class WatchLog:
 
     # ------------------------------------------------------------------------------------ waiters
 
-    def waiter(self, session: str) -> tuple[Waiters, Waiter] | None:
-        """The waiter of a session, and among which it is; None: it has none."""
+    def leave(self, key: str) -> Waiter | None:
+        """Remove the waiter of that key and return it; None: there is none."""
         for waiters in (self.quiet, self.telling):
-            if (waiter := waiters.of(session)) is not None:
-                return waiters, waiter
+            if (waiter := waiters.of(key)) is not None:
+                waiters.drop(key)
+                return waiter
         return None
 
     def publish(self, now: Boot) -> None:

@@ -356,15 +356,16 @@ def test_a_minute_after_the_last_watcher_there_is_nothing_left_of_it(world: Worl
     assert watcher.hear().anew
 
 
-def test_a_newer_request_of_a_session_takes_the_place_of_the_one_before(world: World, watcher: Watcher) -> None:
-    watcher.ask()
-    watcher.ask()
+def test_a_session_watches_by_several_requests_and_a_repeat_is_answered_once(world: World, watcher: Watcher) -> None:
+    requests = [Watch(session="watcher", n=world.n(), since=watcher.since) for _ in range(3)]
+    world.turn(*requests, *requests)
+    watcher.hear(seconds=0)
+    world.inbox.clear()
 
     world.push("news", task("b"))
 
-    reply = watcher.told()
-    assert reply is not None
-    assert [each.n for each in world.inbox if isinstance(each, WatchReply)][1:] == [reply.n]
+    told = [each.n for each in world.inbox if isinstance(each, WatchReply)]
+    assert sorted(told) == [each.n for each in requests]
 
 
 def test_many_are_told_over_several_turns(world: World) -> None:
