@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isinf
 from typing import Final, NamedTuple
 
-from taskqueue.display.counts import brief
+from taskqueue.display.counts import brief, projects
 from taskqueue.display.histograms import mean, quantile
 from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView
 from taskqueue.units import duration_text, size_text
@@ -24,6 +24,7 @@ def facts(reply: DaemonReply) -> list[Fact]:
     """All there is to be told, in order."""
     shell, histograms = reply.shell, reply.histograms
     up = reply.uptime_seconds
+    sessions = "1 session" if reply.sessions == 1 else f"{reply.sessions:,} sessions"
     turns = int(shell.get("turns", 0))
     return [
         Fact("version", _version(reply)),
@@ -36,7 +37,7 @@ def facts(reply: DaemonReply) -> list[Fact]:
         Fact("lateness", _spread(histograms.get("lateness_seconds"))),
         Fact("messages", _messages(shell)),
         Fact("fetchers", f"{reply.fetchers:,}, which hold {reply.holds:,} of {reply.capacity:,}"),
-        Fact("knows", f"{reply.projects:,} projects, {reply.sessions:,} sessions"),
+        Fact("knows", f"{projects(reply.projects)}, {sessions}"),
         Fact("memory", _of(reply.resident_bytes, reply.resident_bytes_most)),
         Fact("tasks in memory", _of(reply.task_bytes, reply.task_bytes_most)),
         *_store(reply),

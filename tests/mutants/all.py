@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants import client, core, recrawl, server, slots, store
+from tests.mutants import client, core, metrics, recrawl, server, slots, store
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *client.MUTANTS,
     *core.MUTANTS,
+    *metrics.MUTANTS,
     *recrawl.MUTANTS,
     *server.MUTANTS,
     *slots.MUTANTS,

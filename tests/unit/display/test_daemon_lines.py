@@ -56,6 +56,7 @@ def test_each_thing_is_told_in_a_line() -> None:
     assert told["commit"] == "none yet; answers leave by durability commit"
     assert told["messages"] == "10 in, 12 out; 1 refused"
     assert told["fetchers"] == "2, which hold 12 of 50"
+    assert told["knows"] == "3 projects, 4 sessions"
     assert told["memory"] == "90 MiB of 1 GiB"
     assert told["store"] == "4 MiB in 3 tables; level 0: 1 MiB in 2, level 6: 3 MiB in 1"
     assert told["disk"] == "5 GiB free"
@@ -64,4 +65,5 @@ def test_each_thing_is_told_in_a_line() -> None:
 def test_a_disk_that_is_nearly_full_is_told_with_what_follows() -> None:
     told = dict(facts(DaemonReply(n=1, epoch=1, has_room=False, free_bytes=10)))
 
+    assert told["knows"] == "0 projects, 0 sessions"
     assert told["disk"] == "10 B free; too little: no tasks are taken or handed out"

@@ -1,0 +1,89 @@
+"""Bugs in what is counted for Prometheus."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+from taskqueue.core.parts.histogram import Histogram
+from taskqueue.web.metrics import activity
+from taskqueue.web.metrics.activity import Activity, ProjectRow
+from tests.mutants.mutant import Mutant, Replace
+
+ACTIVITY: Final = "unit/web/metrics/test_activity.py"
+
+
+def _rolled_back_counted_again(replace: Replace) -> None:
+    def gained(self: Activity, row: ProjectRow, epoch: int) -> object:
+        return original(self, row, self._epoch)
+
+    original = replace(Activity, "_gained", gained)
+
+
+def _reset_falls(replace: Replace) -> None:
+    def gained(self: Activity, row: ProjectRow, epoch: int) -> list[int]:
+        before = self._totals.get(row.name, self._nothing) if self._epoch else row.totals
+        return [now - then for now, then in zip(row.totals, before, strict=True)]
+
+    replace(Activity, "_gained", gained)
+
+
+def _former_series_forgotten(replace: Replace) -> None:
+    def let_go(self: Activity) -> None:
+        original(self)
+        self._former.clear()
+
+    original = replace(Activity, "_let_go", let_go)
+
+
+def _last_gain_not_shown(replace: Replace) -> None:
+    def choose(self: Activity) -> None:
+        original(self)
+        self._let_go()
+        self._leaving = []
+
+    original = replace(Activity, "_choose", choose)
+
+
+def _no_advantage(replace: Replace) -> None:
+    replace(activity, "ADVANTAGE", 1.0)
+
+
+def _bounds_excluded(replace: Replace) -> None:
+    def note(self: Histogram, value: float) -> None:
+        self.counts[bisect_right(self.bounds, value)] += 1
+        self.sum += value
+
+    replace(Histogram, "note", note)
+
+
+MUTANTS: Final = (
+    Mutant(
+        "what a power cut has taken away is counted again",
+        _rolled_back_counted_again,
+        (f"{ACTIVITY}::test_what_a_power_cut_has_taken_away_is_not_counted_again",),
+    ),
+    Mutant(
+        "a counter falls when its project is reset",
+        _reset_falls,
+        (f"{ACTIVITY}::test_what_was_reset_is_counted_from_its_beginning",),
+    ),
+    Mutant(
+        "a series that comes back begins anew",
+        _former_series_forgotten,
+        (f"{ACTIVITY}::test_whoever_comes_back_goes_on_where_it_was",),
+    ),
+    Mutant(
+        "what a project gained before it lost its series is not shown",
+        _last_gain_not_shown,
+        (f"{ACTIVITY}::test_no_counter_ever_falls_and_nothing_is_counted_twice",),
+    ),
+    Mutant(
+        "two busy projects take turns", _no_advantage, (f"{ACTIVITY}::test_two_of_the_same_size_do_not_take_turns",)
+    ),
+    Mutant(
+        "a value that equals a bound is beyond it",
+        _bounds_excluded,
+        ("unit/core/parts/test_histogram.py::test_each_value_is_in_the_first_class_whose_bound_it_does_not_exceed",),
+    ),
+)
