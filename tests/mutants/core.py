@@ -11,6 +11,7 @@ from taskqueue.core.parts.pseudonyms import Derived, derive
 from taskqueue.core.projects import session, wishes
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.watch_log import WatchLog
 from taskqueue.core.projects.wishes import Wishes
 from taskqueue.core.rules import disk_full, fetchers, lease_end, push
 from taskqueue.core.rules.handout import HandOut
@@ -21,6 +22,8 @@ from taskqueue.protocol import batches
 from taskqueue.protocol.fields import Now, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from tests.mutants.mutant import Mutant, Replace
+
+WATCH: Final = "unit/core/rules/test_watch.py"
 
 
 def _leases_in_force_not_counted(replace: Replace) -> None:
@@ -112,6 +115,18 @@ def _tokens_in_sequence(replace: Replace) -> None:
 
 def _leases_come_back_by_token(replace: Replace) -> None:
     replace(State, "lease_number", lambda self, task: task.token)
+
+
+def _gone_stays_gone(replace: Replace) -> None:
+    replace(WatchLog, "_remember", lambda self, name: None)
+
+
+def _watchers_hear_of_the_first_page(replace: Replace) -> None:
+    def after(self: WatchLog, version: int, most: int) -> Any:
+        changes, _ = original(self, version, most)
+        return changes, False
+
+    original = replace(WatchLog, "after", after)
 
 
 MUTANTS: Final = (
@@ -207,5 +222,15 @@ MUTANTS: Final = (
         "leases come back in the order of their tokens",
         _leases_come_back_by_token,
         ("unit/core/rules/test_tokens.py::test_leases_come_back_in_the_order_in_which_they_were_given",),
+    ),
+    Mutant(
+        "a project that is made again is told as deleted",
+        _gone_stays_gone,
+        (f"{WATCH}::test_one_that_is_deleted_and_made_again_is_a_project_and_not_gone",),
+    ),
+    Mutant(
+        "who watches is told of the first 512 projects",
+        _watchers_hear_of_the_first_page,
+        (f"{WATCH}::test_a_page_has_a_bounded_number_of_projects_and_the_next_one_comes_at_once",),
     ),
 )
