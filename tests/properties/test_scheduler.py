@@ -464,7 +464,9 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         """One turn of the scheduler, and of the model; compare what was answered."""
         numbers = {name: session.number for name, session in self.model.sessions.items()}
         self.model.begin_turn(*self.times())
+        unlisted = self.unlisted()
         said = self.world.turn(*requests)
+        self.note_listed(unlisted - self.unlisted())
         replies = {reply.n: reply for reply in said}
         for request in requests:
             if request.session in self.model.sessions:
@@ -481,6 +483,22 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         asked = {request.n for request in requests if not isinstance(request, ProjectWait)}
         self.note_answers([reply for reply in said if reply.n not in asked])
         return [replies[request.n] for request in requests if request.n in replies]
+
+    def unlisted(self) -> set[tuple[str, str]]:
+        """Tasks that are being processed and that the store has by their leases only."""
+        projects = self.world.scheduler._state.projects.by_name.values()
+        return {
+            (project.name, task.taskid)
+            for project in projects
+            for task in project.queue.processing.leased.values()
+            if task.unlisted
+        }
+
+    def note_listed(self, listed: set[tuple[str, str]]) -> None:
+        """A bulk operation that reaches a project has its leases written anew, as they are in memory."""
+        for name, task, lease in self.model.leases():
+            if (name, task.new.taskid) in listed:
+                lease.kept = lease.deadline
 
     def compare(self, request: AnyRequest, reply: AnyReply) -> None:
         """Do in the model what was asked, and see that it comes to the same."""
