@@ -496,8 +496,8 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 
     def note_listed(self, listed: set[tuple[str, str]]) -> None:
         """A bulk operation that reaches a project has its leases written anew, as they are in memory."""
-        for name, task, lease in self.model.leases():
-            if (name, task.new.taskid) in listed:
+        for name, each, lease in self.model.leases():
+            if (name, each.new.taskid) in listed:
                 lease.kept = lease.deadline
 
     def compare(self, request: AnyRequest, reply: AnyReply) -> None:
