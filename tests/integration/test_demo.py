@@ -173,7 +173,7 @@ def test_without_once_it_and_its_page_stay_when_the_crawl_is_finished_until_it_i
     page = read_until(it, r"page +(http://127\.0\.0\.1:\d+/)")[1]
     read_until(it, r"Crawl 1 is finished")
     with urllib.request.urlopen(f"{page}daemon") as answer:
-        assert b"Running for" in answer.read()
+        assert b"running for" in answer.read()
     read_until(it, r"taskqueue status")
     it.send_signal(signal.SIGINT)
 

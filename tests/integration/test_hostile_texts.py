@@ -51,7 +51,7 @@ def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
         "fetch": {EVIL: EVIL}, "slot": "named", "group": "papers", "retries": 0, "fail_pause_num": 2,
         "cron": {"daily": {"every": "1d", "task": {"url": URL}}}, "on_finished": {"url": URL, "taskid": EVIL},
     }  # fmt: skip
-    accepted(fetcher.ask("project-set", project="news", settings=settings, name=EVIL))
+    accepted(fetcher.ask("project-set", project="news", settings=settings, actor=EVIL))
     tasks = [{"taskid": taskid, "url": URL, "body": {"fetch": EVIL, EVIL: EVIL}} for taskid in (EVIL, "a", "b", "c")]
     tasks.append({"taskid": default_taskid(URL), "url": URL})
     tasks.append({"taskid": "paced", "url": URL, "schedule": {"slot": EVIL_SLOT}})
@@ -63,7 +63,7 @@ def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
     members = [{"taskid": EVIL + "f", "url": URL}, {"taskid": EVIL + "g", "url": URL, "depends_on": [EVIL + "f"]}]
     accepted(fetcher.ask("flow-stage", project="news", flow="night", first=0, tasks=members))
     accepted(fetcher.ask("flow-submit", project="news", flow="night", count=2))
-    accepted(fetcher.ask("bulk", action="retry", project="news", filter=FILTER, dry_run=True, name=EVIL))
+    accepted(fetcher.ask("bulk", action="retry", project="news", filter=FILTER, dry_run=True, actor=EVIL))
     return daemon_
 
 
@@ -79,6 +79,8 @@ WALK: dict[str, list[list[str]]] = {
     "fetcher show": [[EVIL], [EVIL, "--json"], ["nobody" + EVIL]],
     "fetcher drain": [["nobody" + EVIL]],
     "fetcher resume": [["nobody" + EVIL], [EVIL]],
+    "daemon": [[], ["--json"], [EVIL]],
+    "watch": [[EVIL]],
     "stats": [[], ["--json"], ["news", "--history"], [EVIL]],
     "failures": [
         *(["--by", by] for by in ("error", "host", "fetcher", "project")), ["news", "--json"], ["--since", EVIL],
@@ -102,6 +104,7 @@ WALK: dict[str, list[list[str]]] = {
     "task list": [["news", "--state", state] for state in ("ready", "processing", "failed")]
     + [["news", "--state", "failed", "--json"], ["news", "--state", EVIL]],
     "task show": [TASK, [*TASK, "--json"], ["news", "a", "b"], ["news", "nobody-" + EVIL]],
+    "task children": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "nobody-" + EVIL]],
     "task parents": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "nobody-" + EVIL]],
     "flow submit": [["{config}"], ["{lines}"], [EVIL]],
     "flow list": [[], ["--json"]],
@@ -136,6 +139,9 @@ WALK: dict[str, list[list[str]]] = {
     "demo": [["--site", EVIL], ["--rate", EVIL]],
     "work": [[EVIL], [f"{EVIL}:{EVIL}"], ["json:" + EVIL], ["broken:run"]],
     "scheduler": [["-c", EVIL], ["--log-level", EVIL], ["-c", "{config}"]],
+    "web token add": [[EVIL], [EVIL, "--role", "viewer", "--tokens", "{tokens}"], ["x", "--role", EVIL]],
+    "web token list": [["--tokens", "{tokens}"], ["--tokens", "{lines}"], ["--tokens", EVIL]],
+    "web token remove": [[EVIL, "--tokens", "{tokens}"], ["x", "--tokens", "{lines}"]],
     "reload": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
     "stop": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
     **{f"project {action}": [["news", "--yes"], [EVIL, "--yes"], ["missing", "--yes"]]
@@ -183,6 +189,7 @@ def calls(it: Daemon, tmp_path: Path) -> list[tuple[str, list[str]]]:
     places = {
         "lines": str(tmp_path / "tasks.jsonl"), "packed": str(tmp_path / "tasks.msgpack"),
         "config": str(tmp_path / "bad.toml"), "copy": str(tmp_path / "copy"), "restored": str(tmp_path / "restored"),
+        "tokens": str(tmp_path / "tokens.json"),
         "repaired": str(tmp_path / "repaired"),
         "store": str(it.store_path), "operation": "1",
     }  # fmt: skip

@@ -36,7 +36,7 @@ def test_a_daemon_serves_the_page_and_ends_it_with_itself(daemon: DaemonFactory)
     assert found is not None
     assert line.endswith(f"shows the daemon at {it.url}\n")
     with urllib.request.urlopen(f"{found[0]}daemon") as page:
-        assert b"Running for" in page.read()
+        assert b"running for" in page.read()
 
     assert it.stop() == 0
     assert has_ended(pid_of_web(it))
