@@ -72,12 +72,13 @@ async def look(request: Request) -> Mapping[str, Any]:
         "ages": AGES,
         "bys": [(each, query("/failures", by=each, project=project, since=since)) for each in BYS],
         "found": found,
-        "rows": [_row(group, by, found.failures, since) for group in found.groups],
+        "rows": [row_of(group, by, found.failures, since) for group in found.groups],
         "hidden": found.count - len(found.groups),
     }
 
 
-def _row(group: FailureGroup, by: FailuresBy, of: int, since: str) -> Row:
+def row_of(group: FailureGroup, by: FailuresBy, of: int, since: str) -> Row:
+    """Failures with something in common, ``of`` so many in all; its lists have tasks that ended since such an age."""
     name = group.name or NAMELESS.get(by, "")
     part = 100 * group.failures / max(of, 1)
     task = task_page(group.project, group.taskid)

@@ -14,10 +14,11 @@ from taskqueue.display.settings import SAID, flat, is_empty, said_by, text
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import FailuresBy, Resolution
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import FailuresReply, SlotListReply, StatsReply
+from taskqueue.protocol.replies import SlotListReply, StatsReply
 from taskqueue.protocol.requests import Stats
 from taskqueue.protocol.views import Point, ProjectView, Totals, Window, Windows
 from taskqueue.web.drawing.history_chart import HEIGHT, WIDTH, Chart, draw
+from taskqueue.web.pages.failures import Row, row_of
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import Services, services_of
@@ -26,10 +27,12 @@ EVERY_SECONDS: Final = 1.0
 SLOW_SECONDS: Final = 15.0
 """How long an answer is shown that costs the daemon more."""
 
+FAILURES_BY: Final[tuple[FailuresBy, ...]] = ("error", "host")
 DUE_SHOWN: Final = 5
 GROUPS_SHOWN: Final = 6
 SLOTS_SHOWN: Final = 10
 DAY: Final = 86_400.0
+LATELY_SECONDS: Final = 300.0
 
 
 class Span(NamedTuple):
@@ -77,15 +80,16 @@ async def look(request: Request) -> Mapping[str, Any]:
     chosen = chosen if chosen in SPANS else USUAL
     client = services.client
     project = await client.projects.show(name)
+    windows = await _stats(services, name)
     return {
         "project": project,
         "why": await client.why(name),
         "rate": pace_text(_number(project, "rate")), "burst": pace_text(_number(project, "burst")),
         "level": _level(project),
-        "windows": _windows(project.totals, await _stats(services, name)),
+        "windows": _windows(project.totals, windows), "lately": windows.minutes.selected / LATELY_SECONDS,
         "events": EVENTS,
         "due": (await client.tasks.list(name, "delayed", limit=DUE_SHOWN)).tasks if project.counts.delayed else [],
-        "failures": [(by, await _failures(services, name, by)) for by in ("error", "host")],
+        "failures": [(by, await _failures(services, name, by)) for by in FAILURES_BY],
         "slots": await _slots(services, project),
         "settings_rows": _settings(project),
         "chosen": chosen, "spans": [(key, span.words) for key, span in SPANS.items()],
@@ -119,11 +123,11 @@ def _windows(totals: Totals, windows: Windows) -> list[WindowRow]:
     ]
 
 
-async def _failures(services: Services, name: str, by: FailuresBy) -> FailuresReply:
-    since = time.time() - DAY
-
-    async def ask() -> FailuresReply:
-        return await services.client.tasks.failures(name, by=by, since=since, limit=GROUPS_SHOWN)
+async def _failures(services: Services, name: str, by: FailuresBy) -> list[Row]:
+    async def ask() -> list[Row]:
+        since = time.time() - DAY
+        found = await services.client.tasks.failures(name, by=by, since=since, limit=GROUPS_SHOWN)
+        return [row_of(group, by, found.failures, "1d") for group in found.groups]
 
     return await services.recent.ask(("failures", name, by), SLOW_SECONDS, ask)
 
