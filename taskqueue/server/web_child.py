@@ -64,15 +64,23 @@ class WebChild:
 
     def _run(self) -> None:
         pause = FIRST_PAUSE_SECONDS
-        while (process := self._start()) is not None:
+        while not self._closing.is_set():
             began_at = time.monotonic()
-            code = process.wait()
+            try:
+                how = self._run_once()
+            except OSError as error:  # no memory or no process is left for it
+                how = f"error={error.strerror!r}"
             if self._closing.is_set():
                 return
             pause = FIRST_PAUSE_SECONDS if time.monotonic() - began_at >= STEADY_SECONDS else pause
-            log.error("web-ended pid=%d exit=%d; started again in %g s", process.pid, code, pause)
+            log.error("web-ended %s; started again in %g s", how, pause)
             self._closing.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _run_once(self) -> str:
+        """Run it to its end; how that was."""
+        process = self._start()
+        return "" if process is None else f"pid={process.pid} exit={process.wait()}"
 
     def _start(self) -> subprocess.Popen[bytes] | None:
         with self._lock:

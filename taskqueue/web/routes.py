@@ -37,21 +37,6 @@ register_url_convertor("text", TextConvertor())
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class _Text(Convertor[str]):
-    regex = "(?s:.*)"
-
-    def convert(self, value: str) -> str:
-        """The text itself."""
-        return value
-
-    def to_string(self, value: str) -> str:
-        """The text itself."""
-        return value
-
-
-register_url_convertor("text", _Text())
-
-
 class WebRoute(NamedTuple):
     """An address.
 

@@ -40,6 +40,9 @@ MADE: Final = ("blocks", "rows")
 LOOKS_A_SECOND: Final = 50
 """Of all views together: who opens thousands, each with another query, sees them change more seldom."""
 
+BUG_SECONDS: Final = 30.0
+"""After a look that failed as none should: its next one may as well, and the log is not to be flooded."""
+
 SOONEST_SECONDS: Final = 1.0
 """Between two looks at the same view."""
 
@@ -157,5 +160,5 @@ class Channels:
             except Exception:
                 log.exception("web-bug")
                 channel.fail("this is a bug; the log of the web process has it")
-                return
+                await asyncio.sleep(BUG_SECONDS)
             await asyncio.sleep(max(every, len(self._open) / LOOKS_A_SECOND))

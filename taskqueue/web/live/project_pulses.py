@@ -69,6 +69,7 @@ class ProjectPulses:
         if self._following is None:
             self._known.clear()
             self._following = asyncio.create_task(self._follow())
+            self._following.add_done_callback(self._note_end)
 
     async def unfollow(self) -> None:
         """Ask only when somebody wants to know."""
@@ -81,6 +82,12 @@ class ProjectPulses:
     async def aclose(self) -> None:
         """Ask no more."""
         await self.unfollow()
+
+    def _note_end(self, following: asyncio.Task[None]) -> None:
+        """Whoever wants to know asks by himself when following has failed."""
+        if not following.cancelled() and following.exception() is not None:
+            self._following = None
+            self._known.set()
 
     async def _follow(self) -> None:
         async with self._asking:
@@ -98,16 +105,19 @@ class ProjectPulses:
     async def _ask(self, seconds: float) -> int:
         """Take in what has changed, and say how many have; waits so long for something to change if nothing has."""
         more, rows = True, 0
+        found = self._pulses
         while more:
             reply = await self._client.projects.watch(self._since, seconds)
             if reply.anew:
-                self._pulses = {}
+                found = {}
             for name in reply.gone:
-                self._pulses.pop(name, None)
-            self._pulses.update((pulse.name, pulse) for pulse in reply.projects)
+                found.pop(name, None)
+            found.update((pulse.name, pulse) for pulse in reply.projects)
             rows += len(reply.projects)
             self._since, more, seconds = reply.since, reply.more, 0.0
-            self.version += 1
-            self._news.set()
-            self._news = asyncio.Event()
+        # Not before: of a list that begins anew nobody sees a part.
+        self._pulses = found
+        self.version += 1
+        self._news.set()
+        self._news = asyncio.Event()
         return rows

@@ -73,8 +73,8 @@ class ProjectRow:
     def note_speed(self, at: float) -> None:
         """Take note of how many were handed out, ``at`` seconds of the monotonic clock."""
         looks = self.looks
-        if looks and self.totals.selected < looks[-1][1]:
-            looks.clear()  # it was deleted, and made again
+        if looks and (self.totals.selected < looks[-1][1] or at - looks[-1][0] > FORGOTTEN_SECONDS):
+            looks.clear()  # it was deleted and made again, or nobody has looked for a while
         looks.append((at, self.totals.selected))
         while len(looks) > 1 and at - looks[1][0] >= SPEED_SECONDS:
             looks.popleft()
