@@ -113,9 +113,10 @@ class Daemon:
         if request.session != self._session:
             self._session, self._number = request.session, 0
         self._peer = peer
-        for message in self.script(request):
+        messages = self.script(request)
+        self.heard.append(request)  # whoever has the answer finds the request here
+        for message in messages:
             self._router.send_multipart([peer, encode(message)])
-        self.heard.append(request)
         self._news.put(request)
 
 
