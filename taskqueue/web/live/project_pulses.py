@@ -18,7 +18,7 @@ from taskqueue.protocol.watch_views import ProjectPulse
 WAIT_SECONDS: Final = 30.0
 """That one question waits at the daemon for something to change."""
 
-ROWS_A_SECOND: Final = 2000
+ROWS_A_SECOND: Final = 500
 """That are asked for: where thousands of projects change all the time, each is seen a little later, and it costs the
 daemon less than a hundredth of a core."""
 

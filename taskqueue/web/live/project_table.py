@@ -27,7 +27,7 @@ from taskqueue.web.live.project_pulses import ProjectPulses
 LOOK_SECONDS: Final = 0.5
 """Between two pictures for browsers."""
 
-WINDOWS_SECONDS: Final = 1.0
+WINDOWS_SECONDS: Final = 2.0
 """Between two pages of windows, of up to WINDOWS_PAGE projects."""
 WINDOWS_PAGE: Final = 100
 
