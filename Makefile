@@ -133,6 +133,7 @@ bench: $(BENCH_STAMP) ## every benchmark in a short form, about ten minutes, and
 	$(BENCH).lateness --save --rounds 1 --timers 20000 --seconds 2 --far 100000
 	$(BENCH).idle --save --tasks 100000 --seconds 20
 	$(BENCH).slots --save --only core,daemon,scrapy --slots 1k,10k --tasks 50000 --measured 40000
+	$(BENCH).web --save --rounds 1 --tasks 100000
 	$(BENCH).report
 
 bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tasks
@@ -146,6 +147,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).idle --save --rounds 3
 	$(BENCH).slots --save --slots 1k,1m,10m --only daemon
 	$(BENCH).slots --save --slots 1k,100k,1m --only core,memory,idle,scrapy
+	$(BENCH).web --save --rounds 5
 	$(BENCH).store --tasks 1m,10m
 	$(BENCH).report
 
