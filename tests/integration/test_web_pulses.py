@@ -61,3 +61,20 @@ def test_a_daemon_that_was_started_again_is_followed_anew(daemon: DaemonFactory)
             await pulses.aclose()
 
     asyncio.run(play())
+
+
+def test_what_was_deleted_before_the_daemon_was_started_again_is_seen_no_more(daemon: DaemonFactory) -> None:
+    it = daemon()
+
+    async def play() -> None:
+        async with AsyncClient(it.url, timeout=WAIT_SECONDS) as client, AsyncClient(it.url) as watching:
+            pulses = ProjectPulses(watching)
+            await client.projects.start("news")
+            await client.projects.start("shop")
+            assert set(await pulses.now()) == {"news", "shop"}
+            await client.projects.delete("shop")
+            await asyncio.to_thread(it.kill)
+            await asyncio.to_thread(it.start)
+            assert set(await pulses.now()) == {"news"}
+
+    asyncio.run(play())
