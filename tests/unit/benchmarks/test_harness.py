@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness import Column, Goal, Ratio, Report, alternate, as_said, load, tables
+from benchmarks.harness import Column, Goal, Ratio, Report, about, alternate, as_said, build, load, tables
 
 RATE = Column("rate", "tasks", "/s")
 AGAINST = Ratio("ours against theirs", "rate", "ours", "theirs", "≥ 1.5")
@@ -81,3 +81,12 @@ def test_the_command_that_is_shown_has_the_options_that_were_given() -> None:
     said = as_said("python -m benchmarks.pushes --tasks 1", ["--tasks", "5", "--save"])
 
     assert said == "python -m benchmarks.pushes --tasks 5"
+
+
+def test_a_table_says_how_its_python_was_built() -> None:
+    report = a_report()
+    report.result.machine["build"] = build("'--enable-optimizations' '--with-lto=full'")
+
+    assert "built with PGO, with LTO, " in about(report.result)
+    assert build("'--enable-shared'") == "without PGO, without LTO, shared library"
+    assert build("--with-lto=no") == "without PGO, without LTO"
