@@ -25,8 +25,9 @@ from msgspec import structs
 from msgspec.msgpack import Decoder, encode
 
 from taskqueue.core.admin.project_requests import windows_of
+from taskqueue.core.parts.counters_record import CountersRecord
 from taskqueue.core.parts.counts import EventTotals
-from taskqueue.core.parts.windows import PERIOD_SECONDS, Counters, CountersRecord
+from taskqueue.core.parts.windows import PERIOD_SECONDS, Counters
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.replies import StatsReply
 from taskqueue.protocol.views import ProjectStats, Totals

@@ -20,8 +20,9 @@ from taskqueue.core.rules.registry import add_project, make_project, use_setting
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, check, merge
 from taskqueue.core.state import NO_PACE, State
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.records import Loaded, ProjectRecord
-from taskqueue.core.tasks.task import Lease, deferred_bytes
+from taskqueue.core.tasks.task import deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected, StoreError
 from taskqueue.protocol.fields import Boot, Now

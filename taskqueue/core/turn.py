@@ -25,11 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from taskqueue.core import answers, lookups
 from taskqueue.core.admin import change_log, failure_counts, flow_steps, operations, slot_lists, watch
-from taskqueue.core.parts.events import Event
 from taskqueue.core.rules import (
     answer_waiters,
     completion,
@@ -52,20 +49,12 @@ from taskqueue.core.rules.handout import HandOut, call_crowded
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.startup import configure
 from taskqueue.core.tasks.needs import Found
-from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.timers import keep_appointments
+from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.replies import Outgoing
 from taskqueue.protocol.requests import Incoming
-
-
-class TurnResult(Struct):
-    """The result of a turn: a batch to write, messages to send then, and events to emit."""
-
-    writes: WriteSet
-    outgoing: list[Outgoing]
-    events: list[Event]
 
 
 class Turn:

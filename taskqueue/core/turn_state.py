@@ -30,15 +30,8 @@ from taskqueue.core.tasks.failure import FailuresRef
 from taskqueue.core.tasks.needs import Found, ListRef, PageRef, SpecRef, TaskRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, DroppedSession, SessionRecord
 from taskqueue.core.tasks.rerun_set import RerunRef
-from taskqueue.core.tasks.task import (
-    ATTEMPTS_KEPT,
-    PROCESSING,
-    Spec,
-    Task,
-    deferred_bytes,
-    kept_error,
-    size_of,
-)
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Task, deferred_bytes, kept_error, size_of
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import AnyOutgoing, Outgoing

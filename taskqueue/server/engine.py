@@ -14,7 +14,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.turn import TurnResult
+from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import StoreError
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import Outgoing

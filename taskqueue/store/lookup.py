@@ -21,7 +21,8 @@ from msgspec import Raw
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.tasks.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef, TaskRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Spec, Task
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record

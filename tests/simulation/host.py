@@ -22,7 +22,7 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import PROCESSING
-from taskqueue.core.turn import TurnResult
+from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import Rejected, StoreError
 from taskqueue.protocol.codec import decode_request, encode, request_number
 from taskqueue.protocol.fields import Now, Peer

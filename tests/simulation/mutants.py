@@ -39,15 +39,16 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.edge_needs import FoundEdge
 from taskqueue.core.tasks.heads import Head, Processing
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.links import RUN, Mark
 from taskqueue.core.tasks.needs import FoundOrder
 from taskqueue.core.tasks.records import FlowRecord
 from taskqueue.core.tasks.rerun_set import RerunSet
 from taskqueue.core.tasks.slots.slot import Slot
 from taskqueue.core.tasks.slots.slot_table import SlotTable
-from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Lease, Task
+from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
-from taskqueue.core.turn import TurnResult
+from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
 from taskqueue.protocol.fields import Now, TaskReport, Token

@@ -17,18 +17,8 @@ from taskqueue.core.rules.push import cancel, revive
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import FoundPage, PageRef
 from taskqueue.core.tasks.records import OperationRecord
-from taskqueue.core.tasks.task import (
-    BLOCKED,
-    DELAYED,
-    FAILED,
-    OVER,
-    PROCESSING,
-    READY,
-    STATE_NAMES,
-    Spec,
-    Task,
-    key_time,
-)
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import BLOCKED, DELAYED, FAILED, OVER, PROCESSING, READY, STATE_NAMES, Task, key_time
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.requests import BulkAction, TaskFilter
 

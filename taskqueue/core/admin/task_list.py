@@ -22,6 +22,7 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import RequestRule, asked
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import FoundList, ListRef, Needs, page_with
+from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import (
     DELAYED,
     LIVE,
@@ -32,7 +33,6 @@ from taskqueue.core.tasks.task import (
     STATE_NAMES,
     SUCCESS,
     WAITING,
-    Spec,
     Task,
     is_held,
     key_time,

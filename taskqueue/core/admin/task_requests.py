@@ -14,17 +14,16 @@ from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_chang
 from taskqueue.core.rules.push import cancel, revive
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.core.tasks.spec import NO_SPEC, Spec
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     BLOCKED,
     DELAYED,
-    NO_SPEC,
     OVER,
     PROCESSING,
     READY,
     STATE_NAMES,
     SUCCESS,
-    Spec,
     Task,
     is_held,
     key_time,

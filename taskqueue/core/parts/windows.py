@@ -33,9 +33,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from msgspec import Raw, Struct, field
+from msgspec import Raw
 from msgspec.msgpack import Decoder, Encoder
 
+from taskqueue.core.parts.counters_record import CountersRecord
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.duration_bins import BINS, HALVES_FROM, HALVES_OFFSET, LAST, OCTAVES, mean_and_p95, of_octaves
 from taskqueue.core.parts.period_ring import MASK_32, Columns, Layout, PeriodRing
@@ -49,26 +50,6 @@ _RETRIED: Final = EventTotals.__struct_fields__.index("retried")
 
 _encode: Final = Encoder().encode
 _decode: Final = Decoder(list[Columns]).decode
-
-
-class CountersRecord(Struct, array_like=True):
-    """The windows of a project as the store keeps them.
-
-    Attributes:
-        period: the present one when it was made, counted as the rings do.
-        shift: ``period`` less the number of PERIOD_SECONDS since 1970: what the wall clock has stepped back.
-        totals: at that time, in the order of the fields of EventTotals.
-        times: milliseconds of all attempts, and attempts by bin, without zeros at the end; empty if there are no rings.
-        rings: the Columns of each, without empty ones at the end, encoded: lists of numbers would take up to 25 kB.
-        bins: how many there were; in stores from before there were BINS, OCTAVES.
-    """
-
-    period: int
-    shift: int
-    totals: tuple[int, ...]
-    times: list[int] = field(default_factory=list)
-    rings: Raw = Raw(b"\x90")
-    bins: int = OCTAVES
 
 
 _EVENTS: Final = Layout(0, 6)

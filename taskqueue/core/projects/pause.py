@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.records import PauseRecord
-from taskqueue.core.tasks.task import Lease
 
 CHECKS: Final = 3
 """Tasks handed out to see whether they still fail."""

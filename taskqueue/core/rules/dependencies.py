@@ -16,9 +16,10 @@ from collections.abc import Iterator
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules import flows
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.links import POLICIES, SATISFIED, UNSATISFIED, Edge, Links, Mark
 from taskqueue.core.tasks.needs import Needs, TaskRef
-from taskqueue.core.tasks.task import CANCELLED, FAILED, SUCCESS, Lease, Task
+from taskqueue.core.tasks.task import CANCELLED, FAILED, SUCCESS, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import NewTask

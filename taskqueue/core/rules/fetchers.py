@@ -24,8 +24,9 @@ from taskqueue.core.rules.handout import as_assignment
 from taskqueue.core.rules.lease_end import crash, give_back, lose, take_back
 from taskqueue.core.rules.slots import sent_again
 from taskqueue.core.state import State
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Lease, Task
+from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import Assignment

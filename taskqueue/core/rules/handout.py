@@ -22,7 +22,9 @@ from taskqueue.core.rules.memory_limits import await_body, heavy_bytes
 from taskqueue.core.rules.slots import with_pace
 from taskqueue.core.rules.suspects import may_try
 from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.task import CANCELLED, Lease, Spec, Task
+from taskqueue.core.tasks.lease import Lease
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import CANCELLED, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import PLAIN, Assignment, Peer, Schedule
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, room_beside

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec.structs import replace
-
 from taskqueue.core.parts.jitter import jitter
 from taskqueue.core.parts.recrawl_interval import NOTHING_SAID, PageFacts, after_success, recurs_after
 from taskqueue.core.projects.pause import CHECKS
@@ -26,10 +24,12 @@ from taskqueue.core.rules import failures, slots
 from taskqueue.core.rules.push import apply_deferred, give_seq, need_tasks, queue_up, take_batch
 from taskqueue.core.settings.settings import CRASHES_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.needs import LeaseAnswer, Needs
 from taskqueue.core.tasks.retry import THROTTLED_MOST, Retry, after_failure, after_throttle, after_timeout, gives_up
 from taskqueue.core.tasks.slots.back_off import Verdict
-from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Lease, Spec, Task
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import AttemptOutcome
@@ -258,7 +258,7 @@ def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: 
         project.queue.withdraw(turn.changes, task)
     else:
         give_seq(turn, project, task)
-    task.know_page(replace(spec, page=page))
+    task.know_page(spec.with_page(page))
 
 
 def _fail(turn: TurnState, project: Project, task: Task, item: TaskReport, lease: Lease, verdict: Verdict) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from taskqueue.core.parts.recrawl_interval import as_replaced, recurs_after
 from taskqueue.core.projects.project import Project
@@ -18,9 +18,11 @@ from taskqueue.core.rules import cycles, dependencies, flows, slots
 from taskqueue.core.rules.registry import project_for_push
 from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.recrawl import decide, due_at, hurries
-from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Lease, Spec, Task, deferred_bytes
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Task, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import NewTask, Now, Schedule
@@ -294,7 +296,7 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
     put_off = task.state != 0 and task.apart and recurs_after(item.schedule) is not None and until > 0
     spec = _spec(item, depth)
     if item.schedule.force_update and task.spec is not None and task.spec.url == item.url:
-        spec = replace(spec, page=as_replaced(item.schedule, task.spec.page))
+        spec = spec.with_page(as_replaced(item.schedule, task.spec.page))
     project.queue.withdraw(turn.changes, task)
     task.describe(spec, apart=task.taskid == project.finisher)
     task.held_back = put_off
@@ -361,7 +363,7 @@ def _kept_until_later(item: NewTask, now: Now) -> NewTask:
     """The item with a copy of its body, and with its delay, which counts from its arrival, converted to a time."""
     schedule = item.schedule
     if schedule.delay is not None:
-        schedule = replace(schedule, exetime=now.wall + schedule.delay, delay=None)
+        schedule = structs.replace(schedule, exetime=now.wall + schedule.delay, delay=None)
     return NewTask(item.taskid, item.url, schedule, item.body.copy(), item.project)
 
 

@@ -33,8 +33,9 @@ from taskqueue.core.tasks.links import TaskRef as TaskRef
 from taskqueue.core.tasks.rerun_set import FoundRerun, RerunRef
 from taskqueue.core.tasks.slots.slot_looks import NO_ANSWERS, SlotAnswers, SlotQuestion
 from taskqueue.core.tasks.slots.slot_records import FoundSlot, FoundSlotPage, SlotName, SlotPageRef, SlotRecord, SlotRef
+from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
-from taskqueue.core.tasks.task import Spec, Task
+from taskqueue.core.tasks.task import Task
 
 LOG_MOST: Final = 100_000
 """Entries kept in the change log; a few hundred bytes each, and 3 kB at most."""

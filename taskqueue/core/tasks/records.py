@@ -14,9 +14,9 @@ from typing import NamedTuple
 from msgspec import Raw, Struct, field
 
 from taskqueue.core.parts.change_record import ChangeRecord
+from taskqueue.core.parts.counters_record import CountersRecord
 from taskqueue.core.parts.counts import EventTotals, TaskCounts
 from taskqueue.core.parts.history import DroppedSlices, KeptPoint, KeptSlice, LoadedSlices
-from taskqueue.core.parts.windows import CountersRecord
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import KeptFailure
 from taskqueue.core.tasks.links import Edge, Mark, Propagation, TaskRef

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from taskqueue.core.parts.recrawl_interval import good_for, recurs_after
 from taskqueue.core.settings.settings import Settings
-from taskqueue.core.tasks.task import Spec
+from taskqueue.core.tasks.spec import Spec
 from taskqueue.protocol.fields import Schedule
 
 THROTTLED_MOST: Final = 20

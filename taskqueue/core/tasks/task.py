@@ -31,13 +31,15 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from msgspec import Raw, Struct
+from mypy_extensions import mypyc_attr
 
-from taskqueue.core.parts.recrawl_interval import PageFacts, facts_bytes
+from taskqueue.core.parts.recrawl_interval import facts_bytes
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.links import Links
+from taskqueue.core.tasks.spec import Spec
 from taskqueue.protocol.choices import LiveState, OverState
-from taskqueue.protocol.fields import NIL, PLAIN, Boot, NewTask, Schedule, Token
+from taskqueue.protocol.fields import NewTask, Token
 
 READY: Final = 1
 DELAYED: Final = 2
@@ -85,55 +87,8 @@ TASK_BYTES: Final = 512
 """Memory of a task besides its url and its body; measured with tracemalloc, rounded up."""
 
 
-class Spec(Struct, frozen=True, gc=False):
-    """What the producer sent: stored as it came, written once for each seq, read when a hollow task needs it.
-
-    Two things are not the producer's: ``depth`` counts the follow-ups between it and a task that was pushed by itself,
-    ``page`` is what is known of the page of a task with ``recrawl``, from its first success on.
-    """
-
-    url: str
-    schedule: Schedule
-    body: Raw
-    depth: int = 0
-    page: PageFacts | None = None
-
-
-NO_SPEC: Final = Spec("", PLAIN, NIL)
-"""Shown to people as the spec of a bare task."""
-
-
-class Lease(Struct, gc=False):
-    """Who runs a task, and until when.
-
-    Attributes:
-        session: of the fetcher.
-        number: of the ``select`` message with the task.
-        deadline: boot-clock seconds at which it runs out.
-        selected_at: boot-clock seconds at which it was handed out.
-        deferred: a ``force_update`` that came meanwhile; takes effect when the lease ends.
-        check: number of its project's check phase in which it was handed out as a check; 0: it is none.
-        links: the edges of the deferred update, which count from its arrival on; None: it has none.
-    """
-
-    session: str
-    number: int
-    deadline: Boot
-    selected_at: Boot
-    deferred: NewTask | None = None
-    check: int = 0
-    links: Links | None = None
-
-    def put_off(self, seconds: float) -> None:
-        """The task is to be started so many seconds later."""
-        self.deadline = Boot(self.deadline + seconds)
-
-    def defer_edges(self, links: Links | None) -> None:
-        """Keep the edges of the deferred update; None: it has none."""
-        self.links = links
-
-
-class Task(Struct, gc=False, eq=False):
+@mypyc_attr(acyclic=True)
+class Task:
     """One task.
 
     Attributes:
@@ -164,38 +119,102 @@ class Task(Struct, gc=False, eq=False):
         throttled: how often in a row its host has asked for a pause instead of answering.
     """
 
-    project: int
-    taskid: str
-    state: int
-    key: int
-    seq: int
-    priority: int = 0
-    exetime: float = 0.0
-    token: Token = NO_TOKEN
-    retried: int = 0
-    lastcrawltime: float = 0.0
-    held_back: bool = False
-    timed_out: bool = False
-    apart: bool = False
-    attempts: int = 0
-    itag: str = ""
-    spec: Spec | None = None
-    lease: Lease | None = None
-    size: int = TASK_BYTES
-    kept_state: int = 0
-    kept_key: int = 0
-    kept_seq: int = 0
-    kept_deferred: bool = False
-    unlisted: bool = False
-    touched: bool = False
-    spec_changed: bool = False
-    ended: AttemptRecord | None = None
-    bare: bool = False
-    crashes: int = 0
-    has_result: bool = False
-    links: Links | None = None
-    slot: int = 0
-    throttled: int = 0
+    __slots__ = (
+        "apart",
+        "attempts",
+        "bare",
+        "crashes",
+        "ended",
+        "exetime",
+        "has_result",
+        "held_back",
+        "itag",
+        "kept_deferred",
+        "kept_key",
+        "kept_seq",
+        "kept_state",
+        "key",
+        "lastcrawltime",
+        "lease",
+        "links",
+        "priority",
+        "project",
+        "retried",
+        "seq",
+        "size",
+        "slot",
+        "spec",
+        "spec_changed",
+        "state",
+        "taskid",
+        "throttled",
+        "timed_out",
+        "token",
+        "touched",
+        "unlisted",
+    )
+
+    def __init__(
+        self,
+        project: int,
+        taskid: str,
+        state: int,
+        key: int,
+        seq: int,
+        priority: int = 0,
+        exetime: float = 0.0,
+        token: Token = NO_TOKEN,
+        retried: int = 0,
+        lastcrawltime: float = 0.0,
+        held_back: bool = False,
+        timed_out: bool = False,
+        apart: bool = False,
+        attempts: int = 0,
+        itag: str = "",
+        spec: Spec | None = None,
+        lease: Lease | None = None,
+        size: int = TASK_BYTES,
+        kept_state: int = 0,
+        kept_key: int = 0,
+        bare: bool = False,
+        crashes: int = 0,
+        has_result: bool = False,
+        links: Links | None = None,
+        slot: int = 0,
+        throttled: int = 0,
+    ) -> None:
+        self.project = project
+        self.taskid = taskid
+        self.state = state
+        self.key = key
+        self.seq = seq
+        self.priority = priority
+        self.exetime = exetime
+        self.token = token
+        self.retried = retried
+        self.lastcrawltime = lastcrawltime
+        self.held_back = held_back
+        self.timed_out = timed_out
+        self.apart = apart
+        self.attempts = attempts
+        self.itag = itag
+        self.spec = spec
+        self.lease = lease
+        self.size = size
+        self.kept_state = kept_state
+        self.kept_key = kept_key
+        self.kept_seq = 0
+        self.kept_deferred = False
+        self.unlisted = False
+        self.touched = False
+        self.spec_changed = False
+        self.ended: AttemptRecord | None = None
+        self.bare = bare
+        self.crashes = crashes
+        self.has_result = has_result
+        self.links = links
+        self.slot = slot
+        self.throttled = throttled
 
     def describe(self, spec: Spec, *, apart: bool) -> None:
         """Apply a spec to the task, which is in no order at the moment."""

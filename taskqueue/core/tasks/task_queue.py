@@ -21,6 +21,7 @@ from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.heads import Head, Processing
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.slots.slot_queue import SlotQueue
 from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import (
@@ -35,7 +36,6 @@ from taskqueue.core.tasks.task import (
     STATE_NAMES,
     STATES,
     SUCCESS,
-    Lease,
     Task,
     key_time,
     ready_key,

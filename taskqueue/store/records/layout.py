@@ -58,33 +58,25 @@ from struct import Struct as Packing
 from struct import error as PackingError
 from typing import Final
 
-from msgspec import MsgspecError, Raw, Struct
+from msgspec import MsgspecError, Raw
 from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.parts.change_record import ChangeRecord
+from taskqueue.core.parts.counters_record import CountersRecord
 from taskqueue.core.parts.history import ALL, DroppedSlices
-from taskqueue.core.parts.recrawl_interval import PageFacts
-from taskqueue.core.parts.windows import CountersRecord
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import Failure
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.links import Links
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
-from taskqueue.core.tasks.task import (
-    KEY_BYTES,
-    LIVE,
-    PROCESSING,
-    STATE_NAMES,
-    STATES,
-    Lease,
-    Spec,
-    Task,
-    size_of,
-)  # fmt: skip
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import KEY_BYTES, LIVE, PROCESSING, STATE_NAMES, STATES, Task, size_of
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.fields import Boot, NewTask, Schedule
+from taskqueue.protocol.fields import NewTask
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import HAS_RESULT, STATE_MASK, join_links, split_marked
+from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value
 
 PROJECTS: Final = "projects"
 IDS: Final = "ids"
@@ -306,29 +298,6 @@ def encode_bare(task: Task) -> bytes:
 encode = Encoder().encode
 
 
-class _SpecValue(Struct, array_like=True, gc=False):
-    taskid: str
-    url: str
-    schedule: Schedule
-    body: Raw
-    depth: int = 0
-    page: PageFacts | None = None
-
-
-class _LeaseValue(Struct, array_like=True, gc=False):
-    record: bytes
-    taskid: str
-    session: str
-    number: int
-    deadline: Boot
-    selected_at: Boot
-    check: int = 0
-    links: tuple[int, int, int] | None = None
-
-
-_decode_spec: Final = Decoder(_SpecValue).decode
-_decode_lease: Final = Decoder(_LeaseValue).decode
-
 decode_outcome: Final = Decoder(tuple[int, Raw]).decode
 """Request number, and the reply as it was sent."""
 decode_result: Final = Decoder(Raw).decode
@@ -361,7 +330,7 @@ def encode_spec(taskid: str, spec: Spec) -> bytes:
 
 def decode_spec(value: bytes) -> tuple[str, Spec]:
     """Taskid and spec."""
-    kept = _decode_spec(value)
+    kept = decode_spec_value(value)
     return kept.taskid, Spec(kept.url, kept.schedule, kept.body, kept.depth, kept.page)
 
 
@@ -381,7 +350,7 @@ def encode_lease(record: bytes, taskid: str, lease: Lease) -> bytes:
 
 def decode_lease(project: int, value: bytes) -> Task:
     """A task with its lease, without its spec and the deferred update."""
-    kept = _decode_lease(value)
+    kept = decode_lease_value(value)
     task = task_of(project, kept.taskid, kept.record)
     links = None if kept.links is None else Links(False, *kept.links)
     task.lease = Lease(kept.session, kept.number, kept.deadline, kept.selected_at, check=kept.check, links=links)

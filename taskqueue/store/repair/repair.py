@@ -28,7 +28,8 @@ from msgspec import Raw, Struct, field
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import OVER, PROCESSING, READY, WAITING, Spec, Task, ready_key
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import OVER, PROCESSING, READY, WAITING, Task, ready_key
 from taskqueue.errors import Corrupt, StoreError
 from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Family

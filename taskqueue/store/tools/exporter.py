@@ -14,16 +14,8 @@ import msgspec
 from msgspec import Raw
 
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import (
-    OVER,
-    PROCESSING,
-    STATE_NAMES,
-    WAITING,
-    Spec,
-    Task,
-    is_held,
-    key_time,
-)
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import OVER, PROCESSING, STATE_NAMES, WAITING, Task, is_held, key_time
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.packed_json import ABSENT
 from taskqueue.store.contract import Family, StoreReader

@@ -31,6 +31,7 @@ from taskqueue.core.settings.settings import check, merge
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
+from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import (
     BLOCKED,
     DELAYED,
@@ -39,7 +40,6 @@ from taskqueue.core.tasks.task import (
     READY,
     STATE_NAMES,
     Move,
-    Spec,
     Task,
     ready_key,
     time_key,

@@ -10,7 +10,7 @@ import pytest
 
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
-from taskqueue.core.turn import TurnResult
+from taskqueue.core.turn_result import TurnResult
 from taskqueue.protocol.replies import ErrorReply, NewTasksReply, Select, StatusReply
 from taskqueue.protocol.requests import Hello, ProjectSet, Status, TaskCancel, TaskShow
 from taskqueue.store.records.layout import OUTCOMES, SESSIONS

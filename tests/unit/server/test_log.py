@@ -10,7 +10,8 @@ import pytest
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
-from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Spec, Task
+from taskqueue.core.tasks.spec import Spec
+from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.protocol.fields import NIL, Peer, Schedule
 from taskqueue.protocol.requests import Hello, Incoming
 from taskqueue.server.log import turn_lines

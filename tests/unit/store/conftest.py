@@ -11,7 +11,9 @@ from msgspec import Raw
 
 from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
+from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import (
     CANCELLED,
     DELAYED,
@@ -19,9 +21,7 @@ from taskqueue.core.tasks.task import (
     PROCESSING,
     READY,
     SUCCESS,
-    Lease,
     Move,
-    Spec,
     Task,
     ready_key,
     time_key,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskqueue.core.admin.project_requests import windows_of
+from taskqueue.core.parts.counters_record import CountersRecord
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.duration_bins import (
     BINS,
@@ -21,7 +22,7 @@ from taskqueue.core.parts.duration_bins import (
     of_octaves,
     upper_seconds,
 )
-from taskqueue.core.parts.windows import Counters, CountersRecord
+from taskqueue.core.parts.windows import Counters
 from taskqueue.protocol.fields import Wall
 
 NOW = Wall(1e9)

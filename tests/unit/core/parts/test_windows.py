@@ -14,8 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from taskqueue.core.admin.project_requests import windows_of
+from taskqueue.core.parts.counters_record import CountersRecord
 from taskqueue.core.parts.counts import EventTotals
-from taskqueue.core.parts.windows import Counters, CountersRecord
+from taskqueue.core.parts.windows import Counters
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.views import Window, Windows
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from taskqueue.core.tasks.hollow_tasks import HollowTasks
 from taskqueue.core.tasks.needs import SpecRef
-from taskqueue.core.tasks.task import NO_SPEC, Task
+from taskqueue.core.tasks.spec import NO_SPEC
+from taskqueue.core.tasks.task import Task
 
 
 def task(seq: int, project: int = 1) -> Task:

@@ -9,7 +9,8 @@ import pytest
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.recrawl import decide, due_at
 from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout
-from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, NO_SPEC, PROCESSING, READY, SUCCESS, Spec, Task
+from taskqueue.core.tasks.spec import NO_SPEC, Spec
+from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.protocol.fields import NIL, Schedule, Wall
 
 NOW = Wall(1_000_000.0)

@@ -1,0 +1,17 @@
+"""What a turn has decided: what to write, what to say and what to tell out."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from taskqueue.core.parts.events import Event
+from taskqueue.core.tasks.records import WriteSet
+from taskqueue.protocol.replies import Outgoing
+
+
+class TurnResult(Struct):
+    """The result of a turn: a batch to write, messages to send then, and events to emit."""
+
+    writes: WriteSet
+    outgoing: list[Outgoing]
+    events: list[Event]

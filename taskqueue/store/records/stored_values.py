@@ -1,0 +1,39 @@
+"""The shapes of packed values that are read back for each task."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw, Struct
+from msgspec.msgpack import Decoder
+
+from taskqueue.core.parts.recrawl_interval import PageFacts
+from taskqueue.protocol.fields import Boot, Schedule
+
+
+class SpecValue(Struct, array_like=True, gc=False):
+    """A value of SPECS."""
+
+    taskid: str
+    url: str
+    schedule: Schedule
+    body: Raw
+    depth: int = 0
+    page: PageFacts | None = None
+
+
+class LeaseValue(Struct, array_like=True, gc=False):
+    """A value of LEASES."""
+
+    record: bytes
+    taskid: str
+    session: str
+    number: int
+    deadline: Boot
+    selected_at: Boot
+    check: int = 0
+    links: tuple[int, int, int] | None = None
+
+
+decode_spec_value: Final = Decoder(SpecValue).decode
+decode_lease_value: Final = Decoder(LeaseValue).decode
