@@ -3,13 +3,15 @@
     python -m benchmarks.instructions                       of this checkout
     python -m benchmarks.instructions --beside ../before    and of another one, which is run with its own code
 
-Push → select → done in batches of 256, decoded from frames, without sockets and disks. Counted by ``cachegrind`` of the
-package valgrind, in two runs of different lengths, of which the difference counts. A run takes half a minute.
+Push → select → done in batches of 256, and one task at a time, decoded from frames, without sockets and disks. Counted
+by ``cachegrind`` of the package valgrind, in two runs of different lengths, of which the difference counts. A run takes
+half a minute for each checkout.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import subprocess
 import sys
@@ -30,19 +32,25 @@ from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTa
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 
-BATCH: Final = 256
-SHORT, LONG = 4, 12
-"""Batches of the two runs."""
+LENGTHS: Final = {256: (4, 12), 1: (20, 120)}
+"""Batches of the two runs, by tasks a batch."""
 HERE, THERE = "this checkout", "the other one"
-COLUMNS: Final = [Column("instructions", "instructions a lifecycle")]
-RATIOS: Final = [Ratio("this checkout, against the other one", "instructions", HERE, THERE)]
+COLUMNS: Final = [
+    Column("instructions", "instructions a lifecycle, 256 tasks a batch"),
+    Column("instructions_alone", "instructions a lifecycle, one task a batch"),
+]
+RATIOS: Final = [
+    Ratio("this checkout, against the other one", "instructions", HERE, THERE),
+    Ratio("the same, one task a batch", "instructions_alone", HERE, THERE),
+]
 
 
 def main() -> None:
     """Measure, or (``--batches``) be measured."""
     options = parse()
     if options.batches:
-        Replay().run(options.batches)
+        gc.disable()  # the daemon collects so rarely that no run of this length has its share of it
+        Replay(options.batch).run(options.batches)
         return
     report = Report("instructions", "Instructions of a lifecycle", "python -m benchmarks.instructions", COLUMNS, RATIOS)
     folders = {HERE: Path(__file__).parents[1]} | ({THERE: Path(options.beside)} if options.beside else {})
@@ -50,8 +58,8 @@ def main() -> None:
         if why := not_on_path("valgrind"):
             report.missing(label, why)
         else:
-            counted = [instructions(folder, batches) for batches in (SHORT, LONG)]
-            report.add(label, {"instructions": (counted[1] - counted[0]) / (LONG - SHORT) / BATCH})
+            counted = [of_lifecycle(folder, batch) for batch in LENGTHS]
+            report.add(label, {column.key: each for column, each in zip(COLUMNS, counted, strict=True)})
     report.finish(options)
 
 
@@ -60,14 +68,21 @@ def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=1)
     made.add_argument("--beside", help="folder of another checkout")
     made.add_argument("--batches", type=int, default=0, help=argparse.SUPPRESS)
+    made.add_argument("--batch", type=int, default=0, help=argparse.SUPPRESS)
     options: argparse.Namespace = made.parse_args()
     return options
 
 
-def instructions(folder: Path, batches: int) -> int:
+def of_lifecycle(folder: Path, batch: int) -> float:
+    """Instructions of a lifecycle in batches of so many tasks, with the code in a folder."""
+    short, long = LENGTHS[batch]
+    return (instructions(folder, batch, long) - instructions(folder, batch, short)) / (long - short) / batch
+
+
+def instructions(folder: Path, batch: int, batches: int) -> int:
     """Instructions of a run of so many batches with the code in a folder."""
     tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-    program = [sys.executable, __file__, "--batches", str(batches)]
+    program = [sys.executable, __file__, "--batches", str(batches), "--batch", str(batch)]
     paths = os.pathsep.join([str(folder), str(Path(__file__).parents[1])])
     environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     ended = subprocess.run([*tool, *program], env=environment, capture_output=True, text=True, check=True)
@@ -76,9 +91,10 @@ def instructions(folder: Path, batches: int) -> int:
 
 
 class Replay:
-    """A scheduler on a store in memory, with a producer and a fetcher."""
+    """A scheduler on a store in memory, with a producer and a fetcher, and so many tasks a batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
         self._ledger = Ledger(MemoryStore(Disk()))
         loaded = self._ledger.begin("boot", make_secret=bytes)
         config = CoreConfig(defaults={"rate": inf}, projects={"bench": {}})
@@ -88,9 +104,9 @@ class Replay:
 
     def run(self, batches: int) -> None:
         """Push and do so many batches."""
-        self._turn(Hello(session="fetcher", n=next(self._numbers), capacity=4 * BATCH, name="fetcher"))
+        self._turn(Hello(session="fetcher", n=next(self._numbers), capacity=4 * self._batch, name="fetcher"))
         for batch in range(batches):
-            numbers = range(batch * BATCH, batch * BATCH + BATCH)
+            numbers = range(batch * self._batch, (batch + 1) * self._batch)
             tasks: list[NewTask | None] = [NewTask(f"{n:032x}", f"http://example.org/{n}") for n in numbers]
             pushed = NewTasks(session="producer", n=next(self._numbers), project="bench", tasks=tasks)
             held = _handed(self._turn(pushed))
