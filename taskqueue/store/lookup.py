@@ -59,21 +59,36 @@ def find(store: Store, needs: Needs) -> Found:
         Corrupt: a record can't be decoded; the message names its family and key.
     """
     found = Found()
-    _find_tasks(store, needs, found)
-    found.specs = _specs(store, needs.specs)
-    _find_later(store, needs.later, found)
-    found.orders = [find_order(store, ref) for ref in needs.orders]
-    found.sessions = {session: _outcomes(store, session) for session in needs.sessions}
-    found.histories = {ref: read_history(store, ref) for ref in needs.histories}
-    found.results = read_results(store, needs.results)
-    found.lists = {ref: find_list(store, ref) for ref in needs.lists}
-    found.pages = {ref: _page(store, ref) for ref in needs.pages}
-    found.old = {ref: find_expired(store, ref) for ref in needs.old}
-    found.failures = {ref: find_failures(store, ref) for ref in needs.failures}
-    found.points = {(ref.session, ref.n): (ref, find_points(store, ref)) for ref in needs.points}
-    find_edges(store, needs.edges, found)
-    find_parents(store, needs.parents, found)
-    found.walks = [walk(store, ref, found) for ref in needs.walks]
+    if needs.tasks or needs.answered or needs.whole:
+        _find_tasks(store, needs, found)
+    if needs.specs:
+        found.specs = _specs(store, needs.specs)
+    if needs.later:
+        _find_later(store, needs.later, found)
+    if needs.orders:
+        found.orders = [find_order(store, ref) for ref in needs.orders]
+    if needs.sessions:
+        found.sessions = {session: _outcomes(store, session) for session in needs.sessions}
+    if needs.histories:
+        found.histories = {ref: read_history(store, ref) for ref in needs.histories}
+    if needs.results:
+        found.results = read_results(store, needs.results)
+    if needs.lists:
+        found.lists = {ref: find_list(store, ref) for ref in needs.lists}
+    if needs.pages:
+        found.pages = {ref: _page(store, ref) for ref in needs.pages}
+    if needs.old:
+        found.old = {ref: find_expired(store, ref) for ref in needs.old}
+    if needs.failures:
+        found.failures = {ref: find_failures(store, ref) for ref in needs.failures}
+    if needs.points:
+        found.points = {(ref.session, ref.n): (ref, find_points(store, ref)) for ref in needs.points}
+    if needs.edges:
+        find_edges(store, needs.edges, found)
+    if needs.parents:
+        find_parents(store, needs.parents, found)
+    if needs.walks:
+        found.walks = [walk(store, ref, found) for ref in needs.walks]
     if needs.propagations is not None:
         find_propagations(store, needs.propagations, found)
     if needs.stages:
@@ -106,9 +121,12 @@ def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
     answered = [TaskRef(project, taskid) for project, taskid, _ in needs.answered]
     found.tasks, found.awaited = read_tasks(store, [*needs.tasks, *needs.whole, *answered])
     tasks = found.tasks
+    if not tasks:
+        return
     whole = [ref for ref in needs.whole if ref in tasks]
     whole += [ref for ref, said in zip(answered, needs.answered, strict=True) if _counts(tasks.get(ref), said.token)]
-    _fill(store, [tasks[ref] for ref in dict.fromkeys(whole)])
+    if whole:
+        _fill(store, [tasks[ref] for ref in dict.fromkeys(whole)])
 
 
 def _counts(task: Task | None, token: int) -> bool:
