@@ -52,29 +52,54 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     state = turn.state
     state.release_bodies()
     state.slot_clock.set(turn.now)
-    turn.clears = any(_clears(each) for each in incoming)
+    for each in incoming:
+        turn.clears = turn.clears or _clears(each)
     wanted = Needs()
     clock_step.follow(turn)
-    cron.need(turn, wanted)
-    completion.need(state, wanted)
-    operations.need(turn, wanted)
-    sweep.need(turn, wanted)
-    retention.need(turn, wanted)
-    failures.need(turn, wanted)
-    failure_counts.need(turn, wanted)
-    slot_lists.need(turn, wanted)
-    propagation.need(turn, wanted)
-    cycles.need(turn, wanted)
-    flow_steps.need(turn, wanted)
-    slot_division.need(turn, wanted)
+    _need_due(turn, wanted)
     for each in incoming:
         _need_for(turn, each, wanted)
-    _need_low(state, wanted)
-    wanted.specs = list(turn.asked)
-    wanted.later = _wanted(turn)
-    wanted.whole = list(dict.fromkeys(wanted.whole))
-    wanted.sessions = list(dict.fromkeys(wanted.sessions))
+    if state.pending.low:
+        _need_low(state, wanted)
+    if turn.asked:
+        wanted.specs = list(turn.asked)
+    if state.hollow.to_read:
+        wanted.later = _wanted(turn)
+    if wanted.whole:
+        wanted.whole = list(dict.fromkeys(wanted.whole))
+    if wanted.sessions:
+        wanted.sessions = list(dict.fromkeys(wanted.sessions))
     return wanted
+
+
+def _need_due(turn: TurnState, wanted: Needs) -> None:
+    """Take up what takes a step in this turn; what has none to take costs a test."""
+    state = turn.state
+    pending = state.pending
+    if len(state.cron_timers):
+        cron.need(turn, wanted)
+    if pending.finishing:
+        completion.need(state, wanted)
+    if state.operations.running:
+        operations.need(turn, wanted)
+    if pending.swept:
+        sweep.need(turn, wanted)
+    if pending.old:
+        retention.need(turn, wanted)
+    if state.failures.is_over(turn.now.wall):
+        failures.need(turn, wanted)
+    if state.failure_counts:
+        failure_counts.need(turn, wanted)
+    if state.slot_scans:
+        slot_lists.need(turn, wanted)
+    if state.propagations.pending:
+        propagation.need(turn, wanted)
+    if state.waiting_pushes.searching is not None:
+        cycles.need(turn, wanted)
+    if state.flows.active:
+        flow_steps.need(turn, wanted)
+    if pending.moving:
+        slot_division.need(turn, wanted)
 
 
 def absorb(turn: TurnState) -> None:
@@ -91,8 +116,10 @@ def absorb(turn: TurnState) -> None:
         slots.absorb(turn)
     if state.pending.swept:
         turn.changes.outdate(state.pending.swept)
-    turn.asked.update(state.hollow.take(found.later))
-    turn.fill(found.specs)
+    if found.later:
+        turn.asked.update(state.hollow.take(found.later))
+    if turn.asked:
+        turn.fill(found.specs)
 
 
 def _wanted(turn: TurnState) -> list[SpecRef]:

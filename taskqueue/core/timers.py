@@ -39,14 +39,16 @@ SAVE_COST: Final = 16
 def keep_appointments(turn: TurnState) -> None:
     """Do what is due, up to ``turn_tasks`` tasks; the rest waits for the next turn."""
     state, now = turn.state, turn.now
-    fetchers.go_on_silent(turn)
+    if state.silent:
+        fetchers.go_on_silent(turn)
     budget = state.config.turn_tasks
     while budget > 0 and (key := state.boot_timers.pop_due(now.boot)) is not None:
         budget -= _run(turn, key, budget)
     while budget > 0 and (wall_key := state.wall_timers.pop_due(now.wall)) is not None:
         budget -= _run(turn, wall_key, budget)
     turn.more = budget <= 0
-    _forget_beyond_limit(turn)
+    if len(state.sessions) > state.config.max_sessions:
+        _forget_beyond_limit(turn)
 
 
 def due_at(state: State, key: BootKey | WallKey) -> float:
@@ -67,8 +69,6 @@ def _forget_beyond_limit(turn: TurnState) -> None:
     """
     state = turn.state
     excess = len(state.sessions) - state.config.max_sessions
-    if excess <= 0:
-        return
     idle = (
         one for one in state.sessions.values() if not one.leases and not one.capacity and one.heard_at < turn.now.boot
     )

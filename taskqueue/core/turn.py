@@ -98,11 +98,16 @@ class Turn:
             raise Corrupt("a turn is decided that has been decided before")
         turn.found = found
         turn.changes.lay_over(found.tasks, found.awaited)
-        answer_waiters.begin(turn)
+        state = turn.state
+        if state.waits.late:
+            answer_waiters.begin(turn)
         lookups.absorb(turn)
-        cycles.step(turn)
-        completion.finish(turn)
-        cron.tick(turn)
+        if state.waiting_pushes.searching is not None:
+            cycles.step(turn)
+        if state.pending.finishing:
+            completion.finish(turn)
+        if turn.due.ticking:
+            cron.tick(turn)
         # Not before: what was looked up for these is what the settings said until now.
         if config is not None:
             configure(turn, config)
@@ -115,21 +120,37 @@ class Turn:
         for each in self._incoming:
             answers.answer_request(turn, each)
         keep_appointments(turn)
-        propagation.step(turn)
-        operations.step(turn)
-        flow_steps.step(turn)
-        slot_division.step(turn)
-        sweep.step(turn)
-        retention.step(turn)
-        event_history.step(turn)
-        failures.step(turn)
-        failure_counts.step(turn)
-        slot_lists.step(turn)
+        _take_steps(turn)
         _offer(turn)
         HandOut(turn).run()
         _settle(turn)
-        turn.state.in_turn = False
+        state.in_turn = False
         return TurnResult(turn.changes.take(), turn.outgoing, turn.events)
+
+
+def _take_steps(turn: TurnState) -> None:
+    """Have whatever is under way take its step; what is not costs a test."""
+    state, due = turn.state, turn.due
+    pending = state.pending
+    if state.propagations.pending:
+        propagation.step(turn)
+    if state.operations.running:
+        operations.step(turn)
+    if state.flows.active:
+        flow_steps.step(turn)
+    if pending.moving:
+        slot_division.step(turn)
+    if pending.swept:
+        sweep.step(turn)
+    if due.retiring or pending.old:
+        retention.step(turn)
+    event_history.step(turn)
+    if due.old_failures is not None:
+        failures.step(turn)
+    if state.failure_counts:
+        failure_counts.step(turn)
+    if state.slot_scans:
+        slot_lists.step(turn)
 
 
 def _offer(turn: TurnState) -> None:
@@ -147,7 +168,8 @@ def _offer(turn: TurnState) -> None:
 
 def _settle(turn: TurnState) -> None:
     state, writes = turn.state, turn.changes.writes
-    flows.settle(turn)
+    if state.flows.by_number:
+        flows.settle(turn)
     for project in turn.dirty.values():
         queue = project.queue
         memory_limits.settle(state, project)
@@ -159,13 +181,17 @@ def _settle(turn: TurnState) -> None:
         statistics.note(turn, project)
         slots.settle(turn, project)
         writes.projects.append(project.record())
-    propagation.settle(turn)
-    cycles.settle(turn)
+    if writes.propagations or state.propagations.pending:
+        propagation.settle(turn)
+    if state.waiting_pushes.pending:
+        cycles.settle(turn)
     for project in memory_limits.relieve(state):
         slots.settle(turn, project)
         writes.projects.append(project.record())
-    operations.list_leases(turn)
+    if turn.entered:
+        operations.list_leases(turn)
     if state.watch_log is not None:
         watch.settle(turn, state.watch_log)
-    writes.buckets += [shared.record() for shared in turn.drawn.values()]
+    if turn.drawn:
+        writes.buckets += [shared.record() for shared in turn.drawn.values()]
     state.left_undone = turn.more or bool(state.waits.late)

@@ -47,7 +47,7 @@ EDGES_A_STEP: Final = 4096
 def need(turn: TurnState, wanted: Needs) -> None:
     """Look up what the flow whose turn it is goes through next."""
     state = turn.state
-    flow = _next(state) if state.flows.active else None
+    flow = _next(state)
     if flow is None:
         return
     step = turn.due.flow = FlowStep(flow, _part(flow))

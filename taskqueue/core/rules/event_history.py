@@ -34,10 +34,8 @@ PAGE_POINTS: Final = 256
 
 def step(turn: TurnState) -> None:
     """Write some points of the last minute."""
-    now = turn.now
-    history = turn.state.history
-    is_over = now.wall >= history.due_at or now.wall < history.minute * 60
-    if history.moved and is_over and not history.due:
+    wall, history = turn.now.wall, turn.state.history
+    if history.moved and not history.due and (wall >= history.due_at or wall < history.minute * 60):
         _begin(turn)
     if history.due:
         _write(turn, POINTS_A_TURN)

@@ -34,17 +34,16 @@ def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Look up the first failures if some of them are old."""
-    state = turn.state
-    if state.failures.is_over(turn.now.wall):
-        turn.due.old_failures = FailuresRef(state.failures.low, _END, OLD_FAILURES)
-        wanted.failures.append(turn.due.old_failures)
+    """Some of the first failures are old: look them up."""
+    turn.due.old_failures = FailuresRef(turn.state.failures.low, _END, OLD_FAILURES)
+    wanted.failures.append(turn.due.old_failures)
 
 
 def step(turn: TurnState) -> None:
     """Drop old failures that were looked up."""
-    if turn.due.old_failures is not None:
-        _drop_old(turn, turn.found.failures[turn.due.old_failures])
+    wanted = turn.due.old_failures
+    if wanted is not None:
+        _drop_old(turn, turn.found.failures[wanted])
 
 
 def _drop_old(turn: TurnState, page: FoundFailures) -> None:

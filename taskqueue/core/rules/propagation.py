@@ -46,16 +46,12 @@ EDGES_A_TURN: Final = 1024
 
 def need(turn: TurnState, wanted: Needs) -> None:
     """Look up the next edges to tell."""
-    queue = turn.state.propagations
-    if queue.pending:
-        limit = min(EDGES_A_TURN, turn.state.config.turn_tasks)
-        wanted.propagations = PropagationsRef(queue.first, limit)
+    limit = min(EDGES_A_TURN, turn.state.config.turn_tasks)
+    wanted.propagations = PropagationsRef(turn.state.propagations.first, limit)
 
 
 def step(turn: TurnState) -> None:
     """Tell the edges that were looked up."""
-    if not turn.state.propagations.pending:
-        return
     told = {found.propagation.number: _tell(turn, found) for found in turn.found.propagations}
     turn.changes.writes.propagations.update(told)
     turn.state.propagations.told(told)

@@ -181,11 +181,13 @@ class Changes:
     def take(self) -> WriteSet:
         """End the turn: return all of its changes, each task once."""
         writes = self.writes
-        retired = set(writes.dropped_projects)
-        writes.linked = {ref: task for ref, task in writes.linked.items() if ref.project not in retired}
-        writes.awaited = {ref: is_awaited for ref, is_awaited in writes.awaited.items() if ref.project not in retired}
-        writes.moves = [task.as_move() for task in self._touched if task.project not in retired]
-        if retired:
+        if not writes.dropped_projects:
+            writes.moves = [task.as_move() for task in self._touched]
+        else:
+            retired = set(writes.dropped_projects)
+            writes.moves = [task.as_move() for task in self._touched if task.project not in retired]
+            writes.linked = {ref: task for ref, task in writes.linked.items() if ref.project not in retired}
+            writes.awaited = {ref: waits for ref, waits in writes.awaited.items() if ref.project not in retired}
             writes.attempts = [attempt for attempt in writes.attempts if attempt.project not in retired]
             writes.results = {ref: each for ref, each in writes.results.items() if ref[0] not in retired}
         return writes

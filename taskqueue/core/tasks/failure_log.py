@@ -66,7 +66,7 @@ class FailureLog:
 
     def is_over(self, now: Wall) -> bool:
         """Whether some failures should be dropped now."""
-        return self.count > FAILURES_MOST or self.old_at <= now
+        return self._next - self._first > FAILURES_MOST or self.at + FAILURES_SECONDS <= now
 
     def old_of(self, page: Sequence[KeptFailure], now: Wall) -> int:
         """How many of the first failures, given as a page, are to be dropped; ``now`` in unix seconds."""
