@@ -49,9 +49,7 @@ class Redis(Service):
     def check(self, load: Load) -> None:
         """See ``Server``."""
         with connect(self.address) as sock:
-            connection = Connection(sock)
-            connection.send(b"DBSIZE")
-            left = connection.receive()
+            left = Connection(sock).ask(b"DBSIZE")
         if left != 0:
             raise SystemExit(f"redis has {left} keys left")
 
@@ -85,10 +83,14 @@ class Connection:
             raise SystemExit(f"redis said {reply}")
         return reply
 
+    def ask(self, *parts: bytes) -> Any:
+        """One command, and its reply."""
+        self.send(*parts)
+        return self.receive()
+
     def load(self, script: bytes) -> bytes:
         """The hash of a script that is there from now on."""
-        self.send(b"SCRIPT", b"LOAD", script)
-        sha: bytes = self.receive()
+        sha: bytes = self.ask(b"SCRIPT", b"LOAD", script)
         return sha
 
 
@@ -121,7 +123,8 @@ def produce(address: str, load: Load) -> dict[str, Any]:
             connection.receive()
             accepted += connection.receive()
             ahead -= 1
-    return {"began_at": began_at, "accepted": accepted}
+        ended_at = time.time()
+    return {"began_at": began_at, "ended_at": ended_at, "accepted": accepted}
 
 
 def push(batch: list[Made], first: int) -> bytes:
@@ -140,6 +143,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
         take, done = connection.load(TAKE), connection.load(DONE)
         ask = packed(b"EVALSHA", take, b"0", b"%d" % load.batch, b"%d" % (time.time() + LEASE_SECONDS))
         asked = deque([True] * WINDOW)
+        began_at = time.time()
         connection.send_packed(ask * WINDOW)
         while finished < load.tasks:
             reply = connection.receive()
@@ -157,7 +161,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
                 connection.send_packed(ask)
                 asked.append(True)
         ended_at = time.time()
-    return {"ended_at": ended_at, "finished": finished, "distinct": len(set(taken))}
+    return {"began_at": began_at, "ended_at": ended_at, "finished": finished, "distinct": len(set(taken))}
 
 
 def packed(*parts: bytes) -> bytes:
