@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager
 from importlib import import_module
+from subprocess import Popen
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from msgspec import Struct
@@ -52,13 +53,12 @@ class Server(Protocol):
 
     Attributes:
         address: for the roles; a text that the module understands.
-        pid: whose CPU time is counted.
     """
 
     address: str
 
-    @property
-    def pid(self) -> int: ...
+    def cpu_seconds(self) -> float:
+        """CPU time that it has used since its start."""
 
     def meters(self) -> dict[str, float]:
         """Counters of its own that grow, by name; empty if it has none that are of interest."""
@@ -81,10 +81,10 @@ class Peer(Protocol):
         """Start the server with one of its settings, on these cores."""
 
     def produce(self, address: str, load: Load) -> dict[str, Any]:
-        """Push all; ``began_at`` in epoch seconds and how many were ``accepted``."""
+        """Push all; ``began_at`` and ``ended_at`` in epoch seconds, how many were ``accepted``."""
 
     def fetch(self, address: str, load: Load) -> dict[str, Any]:
-        """Take and finish all; ``ended_at`` in epoch seconds, how many were ``finished``, how many ``distinct``."""
+        """Take and finish all; both times, how many were ``finished``, how many of them ``distinct``."""
 
 
 class Contender(Struct, frozen=True):
@@ -150,27 +150,32 @@ def run(contender: Contender, load: Load, pin: Pin) -> Round:
         SystemExit: the ledger is wrong.
     """
     with contender.module.serve(contender.setting, pin.server) as server:
-        meters, cpu = server.meters(), processes.cpu_seconds(server.pid)
-        roles = [_role(contender.peer, name, server.address, load, pin.roles) for name in ("fetch", "produce")]
+        meters, cpu = server.meters(), server.cpu_seconds()
+        roles = [start_role(contender, name, server, load, pin) for name in ("fetch", "produce")]
         done, pushed = (processes.printed(role) for role in roles)
-        cpu = processes.cpu_seconds(server.pid) - cpu
+        cpu = server.cpu_seconds() - cpu
         grown = {name: value - meters[name] for name, value in server.meters().items()}
-        _check(contender.label, load, pushed, done)
-        server.check(load)
+        check(contender, server, load, pushed, done)
     seconds = done["ended_at"] - pushed["began_at"]
     return Round(load.tasks / seconds, seconds, 1e6 * cpu / load.tasks, grown)
 
 
-def _role(peer: str, role: str, address: str, load: Load, cores: str) -> Any:
-    arguments = [peer, role, address, *(str(number) for number in load)]
-    return processes.start_module("benchmarks.peers.role", arguments, cores)
+def start_role(contender: Contender, role: str, server: Server, load: Load, pin: Pin) -> Popen[bytes]:
+    """A process that pushes all ("produce") or takes and finishes all ("fetch")."""
+    arguments = [contender.peer, role, server.address, *(str(number) for number in load)]
+    return processes.start_module("benchmarks.peers.role", arguments, pin.roles)
 
 
-def _check(label: str, load: Load, pushed: dict[str, Any], done: dict[str, Any]) -> None:
-    """Nothing lost, nothing twice."""
+def check(contender: Contender, server: Server, load: Load, pushed: dict[str, Any], done: dict[str, Any]) -> None:
+    """See that nothing was lost, and nothing happened twice.
+
+    Raises:
+        SystemExit: something was, or did.
+    """
     counts = (pushed["accepted"], done["finished"], done["distinct"])
     if counts != (load.tasks,) * 3:
-        raise SystemExit(f"{label}: of {load.tasks} tasks {counts} were accepted, finished, different")
+        raise SystemExit(f"{contender.label}: of {load.tasks} tasks {counts} were accepted, finished, different")
+    server.check(load)
 
 
 def _made(body: bytes) -> Made:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -56,6 +57,22 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of a process with all its threads, and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds_with_children(pid: int) -> float:
+    """The same of a process and of its children, those that live included."""
+    while True:
+        living = children(pid)
+        with suppress(FileNotFoundError):
+            spent = sum(map(cpu_seconds, [pid, *living]))
+            # What has ended meanwhile would be missing, or be there twice.
+            if children(pid) == living:
+                return spent
+
+
+def children(pid: int) -> list[int]:
+    """Those that it has started and that live."""
+    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
 
 
 def rss_bytes(pid: int) -> int:

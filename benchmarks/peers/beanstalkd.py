@@ -65,7 +65,8 @@ def produce(address: str, load: Load) -> dict[str, Any]:
             chunk = _received(sock, load)
             answered += chunk.count(b"\n")
             accepted += chunk.count(b"S")
-    return {"began_at": began_at, "accepted": accepted}
+        ended_at = time.time()
+    return {"began_at": began_at, "ended_at": ended_at, "accepted": accepted}
 
 
 def fetch(address: str, load: Load) -> dict[str, Any]:
@@ -75,6 +76,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
     reserved = finished = 0
     reader = Reader()
     with connect(address) as sock:
+        began_at = time.time()
         for _ in range(WINDOW):
             reserved += _reserve(sock, b"", min(load.batch, load.tasks - reserved))
         while finished < load.tasks:
@@ -90,7 +92,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
                 deletes = b"".join(b"delete %b\r\n" % job for job in batch)
                 reserved += _reserve(sock, deletes, min(load.batch, load.tasks - reserved))
         ended_at = time.time()
-    return {"ended_at": ended_at, "finished": finished, "distinct": len(set(taken))}
+    return {"began_at": began_at, "ended_at": ended_at, "finished": finished, "distinct": len(set(taken))}
 
 
 class Reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -32,7 +33,10 @@ class Service:
 
     Attributes:
         address: host:port.
+        end_signal: by which it is ended.
     """
+
+    end_signal = signal.SIGKILL
 
     def __init__(self, command: Sequence[str], core: str) -> None:
         self._command = command
@@ -54,7 +58,7 @@ class Service:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._process is not None
-        self._process.kill()
+        self._process.send_signal(self.end_signal)
         self._process.wait()
         self._folder.cleanup()
 
@@ -64,19 +68,28 @@ class Service:
         assert self._process is not None
         return self._process.pid
 
+    def cpu_seconds(self) -> float:
+        """CPU time that it has used since its start."""
+        return processes.cpu_seconds(self.pid)
+
     def meters(self) -> dict[str, float]:
         """None are of interest."""
         return {}
 
+    def listens(self) -> bool:
+        """Whether it takes connections yet."""
+        try:
+            connect(self.address).close()
+        except OSError:
+            return False
+        return True
+
     def _wait(self) -> None:
-        """Until it listens."""
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until:
-            try:
-                connect(self.address).close()
+            if self.listens():
                 return
-            except OSError:
-                time.sleep(0.01)
+            time.sleep(0.01)
         raise SystemExit(f"{self._command[0]} does not listen: {(self.folder / 'log').read_text()}")
 
 
