@@ -36,15 +36,17 @@ class Daemon:
     Args:
         config_text: of its config file; ``bind``, ``log_level`` and ``path`` of the store need not be in it.
         core: cores that it runs on, such as "0"; empty: any.
+        python: the interpreter of another build, which takes what is installed there; empty: this one.
 
     Attributes:
         url: stays the same over restarts.
         folder: its config file, ``log`` and ``store`` are in it.
     """
 
-    def __init__(self, config_text: str, core: str = "0") -> None:
+    def __init__(self, config_text: str, core: str = "0", python: str = "") -> None:
         self.url = f"tcp://127.0.0.1:{processes.free_port()}"
         self._core = core
+        self._python = [python, "-I"] if python else [sys.executable]
         self._folder = tempfile.TemporaryDirectory(prefix="taskqueue-bench-")
         self.folder = Path(self._folder.name)
         (self.folder / "taskqueue.toml").write_text(config_text)
@@ -68,7 +70,7 @@ class Daemon:
 
     def start(self) -> None:
         """Start it; it may still be busy with that when this returns. ``status`` waits until it answers."""
-        command = [sys.executable, "-m", "taskqueue.cli.main", "scheduler", "-c", str(self.folder / "taskqueue.toml")]
+        command = [*self._python, "-m", "taskqueue.cli.main", "scheduler", "-c", str(self.folder / "taskqueue.toml")]
         options = ["--bind", self.url, "--store", str(self.folder / "store")]
         with (self.folder / "log").open("ab") as log:
             self._process = processes.start([*command, *options], self._core, log)

@@ -32,6 +32,8 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+BUILDS: Final = ("--compiled", "--before")
+"""Options whose value is a place on the machine that measured."""
 RESULTS: Final = Path(__file__).parent / "results"
 
 T = TypeVar("T")
@@ -219,8 +221,8 @@ def parser(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
 
 def as_said(command: str, arguments: Sequence[str]) -> str:
     """The command with the options that it was given, so that anybody can measure the same."""
-    module = command.split()[:3]
-    return " ".join([*module, *(argument for argument in arguments if argument != "--save")])
+    words = [*command.split()[:3], *(argument for argument in arguments if argument != "--save")]
+    return " ".join("VENV" if before in BUILDS else word for before, word in zip(["", *words], words, strict=False))
 
 
 def alternate(rounds: int, contenders: Sequence[T]) -> Iterator[tuple[int, T]]:

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from benchmarks.builds import add_options, builds
 from benchmarks.daemon import Daemon
 from benchmarks.growing import peak_bytes, settle
 from benchmarks.harness import Column, Goal, Report, parser
@@ -42,15 +43,17 @@ def main() -> None:
     """Fill, settle, watch."""
     options = parse()
     stay_on("1")
-    row = f"{options.projects:,} projects, {options.tasks:,} delayed tasks"
-    goal = Goal("CPU of a daemon that has nothing to do", "share", row, "< 0.1 %")
-    report = Report("idle", "Idle", COMMAND, COLUMNS, goals=[goal])
-    with Daemon(CONFIG) as daemon:
-        fill(daemon, options.projects, options.tasks)
-        time.sleep(SAVED_SECONDS)
-        settle(daemon)
-        for _ in range(options.rounds):
-            report.add(row, watch(daemon, options.seconds))
+    title = f"{options.projects:,} projects, {options.tasks:,} delayed tasks"
+    rows = {build.of(title): build.python for build in builds(options)}
+    goals = [Goal(f"CPU of a daemon that has nothing to do: {row}", "share", row, "< 0.1 %") for row in rows]
+    report = Report("idle", "Idle", COMMAND, COLUMNS, goals=goals)
+    for row, python in rows.items():
+        with Daemon(CONFIG, python=python) as daemon:
+            fill(daemon, options.projects, options.tasks)
+            time.sleep(SAVED_SECONDS)
+            settle(daemon)
+            for _ in range(options.rounds):
+                report.add(row, watch(daemon, options.seconds))
     report.finish(options)
 
 
@@ -60,6 +63,7 @@ def parse() -> argparse.Namespace:
     made.add_argument("--projects", type=int, default=1000)
     made.add_argument("--tasks", type=int, default=1_000_000, help="of all projects together")
     made.add_argument("--seconds", type=int, default=60)
+    add_options(made)
     return made.parse_args()
 
 

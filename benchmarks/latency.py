@@ -2,6 +2,7 @@
 
     python -m benchmarks.latency
     python -m benchmarks.latency --probes 100 --rounds 2
+    python -m benchmarks.latency --compiled VENV --before VENV
 
 Producer and fetcher are in one process, on another core than the server, and speak its protocol without a client
 library. Nobody waits but this one fetcher; between two tasks are some milliseconds of chance.
@@ -30,10 +31,12 @@ from typing import Final
 from msgspec import Struct
 
 from benchmarks import contest, processes
+from benchmarks.builds import add_options, builds
 from benchmarks.contest import Load, Pin
 from benchmarks.harness import Column, Plot, Ratio, Report, alternate, parser
 from benchmarks.lateness import quantile
 from benchmarks.lines import BeanstalkdLine, Line, OurLine, RedisLine
+from benchmarks.peers import ours
 
 COMMAND: Final = "python -m benchmarks.latency"
 COLUMNS: Final = [
@@ -68,19 +71,32 @@ class Contender(Struct, frozen=True):
     flat_out: int = 20_000
 
 
-OURS: Final = Contender("taskqueue, commit", "ours", "commit", OurLine)
 SYNC_EACH: Final = Contender("beanstalkd, sync each", "beanstalkd", "0", BeanstalkdLine, flat_out=2_000)
-CONTENDERS: Final = [
-    OURS,
-    Contender("taskqueue, interval", "ours", "interval", OurLine),
+PEERS: Final = [
     SYNC_EACH,
     Contender("beanstalkd, default", "beanstalkd", "50", BeanstalkdLine),
     Contender("Redis list, AOF everysec", "redis", "everysec", RedisLine),
 ]
-RATIOS: Final = [
-    Ratio("idle p50, taskqueue commit : beanstalkd sync each", "idle_p50", OURS.label, SYNC_EACH.label, "≤ 1.5"),
-    Ratio("half load p50, the same", "load_p50", OURS.label, SYNC_EACH.label),
-]
+
+
+def contenders(options: argparse.Namespace) -> list[Contender]:
+    """Those of the builds, and the others."""
+    mine = [
+        Contender(build.of(f"taskqueue, {durability}"), "ours", ours.setting(durability, build), OurLine)
+        for durability in ("commit", "interval")
+        for build in builds(options)
+    ]
+    return [each for each in (*mine, *PEERS) if each.label.startswith(options.only or "")]
+
+
+def ratios(measured: list[Contender]) -> list[Ratio]:
+    """Of each build with ``commit``."""
+    return [
+        Ratio(f"{when} p50, {each.label} : beanstalkd sync each", f"{column}_p50", each.label, SYNC_EACH.label, goal)
+        for each in measured
+        for when, column, goal in (("idle", "idle", "≤ 1.2"), ("half load", "load", ""))
+        if each.label.startswith("taskqueue, commit")
+    ]
 
 
 def main() -> None:
@@ -88,8 +104,9 @@ def main() -> None:
     options = parse()
     processes.stay_on(PIN.roles)
     plot = Plot("bars", "log", columns=("idle_p50", "idle_p99", "load_p50", "load_p99"))
-    report = Report("latency", "Latency of one task", COMMAND, COLUMNS, RATIOS, plot=plot)
-    for _, contender in alternate(options.rounds, CONTENDERS):
+    measured = contenders(options)
+    report = Report("latency", "Latency of one task", COMMAND, COLUMNS, ratios(measured), plot=plot)
+    for _, contender in alternate(options.rounds, measured):
         if why := contest.peer_of(contender.peer).unavailable():
             report.missing(contender.label, why)
         else:
@@ -101,6 +118,8 @@ def parse() -> argparse.Namespace:
     """The command line."""
     made = parser(__doc__, rounds=5)
     made.add_argument("--probes", type=int, default=300, help="tasks whose way is measured in a round; default: 300")
+    made.add_argument("--only", help="rows whose names begin so")
+    add_options(made)
     return made.parse_args()
 
 

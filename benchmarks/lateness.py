@@ -22,10 +22,12 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
+from benchmarks.builds import Build, add_options, builds
 from benchmarks.harness import Column, Goal, Plot, Report, alternate, parser
 from benchmarks.peers import beanstalkd, ours, redis
 from benchmarks.processes import stay_on
@@ -79,9 +81,9 @@ def main() -> None:
     """All rounds."""
     options = parse()
     stay_on("1")
-    far = named(OURS, options.far)
-    goals = [Goal(f"{row}: p99", "p99", row, "≤ 3 ms") for row in dict.fromkeys([OURS, far])]
-    goals += [Goal(f"{row}: too early", "early", row, "0") for row in dict.fromkeys([OURS, far])]
+    rows = [named(build.of(OURS), far) for far in dict.fromkeys([0, options.far]) for build in builds(options)]
+    goals = [Goal(f"{row}: p99", "p99", row, "≤ 3 ms") for row in rows]
+    goals += [Goal(f"{row}: too early", "early", row, "0") for row in rows]
     title = f"Lateness of {options.timers:,} timers in {options.seconds} seconds"
     result = Report("lateness", title, COMMAND, COLUMNS, goals=goals, plot=Plot("bars", "log", columns=("p50", "p99")))
     for _, contender in alternate(options.rounds, contenders(options)):
@@ -99,19 +101,23 @@ def parse() -> argparse.Namespace:
     made.add_argument("--seconds", type=int, default=10)
     made.add_argument("--far", type=int, default=1_000_000, help="timers besides, in a second row; 0: no such row")
     made.add_argument("--only", help="rows whose names begin so")
+    add_options(made)
     return made.parse_args()
 
 
 def contenders(options: argparse.Namespace) -> list[Contender]:
     """Each with and without timers for later days."""
+    others = builds(options)
     made = []
     for far in dict.fromkeys([0, options.far]):
+        made += [Contender(build.of(OURS), partial(in_taskqueue, build), ours.unavailable, far) for build in others]
         made += [
-            Contender(OURS, in_taskqueue, ours.unavailable, far),
             Contender(BEANSTALKD, in_beanstalkd, beanstalkd.unavailable, far),
             Contender(REDIS, in_redis, redis.unavailable, far),
         ]
-    made.insert(1, Contender(DONE, in_taskqueue_reporting, ours.unavailable, 0))
+    made[len(others) : len(others)] = [
+        Contender(build.of(DONE), partial(in_taskqueue_reporting, build), ours.unavailable, 0) for build in others
+    ]
     return [each for each in made if each.name.startswith(options.only or "")]
 
 
@@ -165,15 +171,15 @@ def quantile(values: Sequence[float], share: float) -> float:
 # ------------------------------------------------------------------------------------------------ the systems
 
 
-def in_taskqueue() -> Iterator[Timers]:
+def in_taskqueue(build: Build) -> Iterator[Timers]:
     """The fetcher holds what it gets."""
-    with ours.serve("commit", "0") as daemon:
+    with ours.serve(ours.setting("commit", build), "0") as daemon:
         yield InTaskqueue(daemon.address)
 
 
-def in_taskqueue_reporting() -> Iterator[Timers]:
+def in_taskqueue_reporting(build: Build) -> Iterator[Timers]:
     """The fetcher reports what it gets."""
-    with ours.serve("commit", "0") as daemon:
+    with ours.serve(ours.setting("commit", build), "0") as daemon:
         yield InTaskqueueDone(daemon.address)
 
 

@@ -1,20 +1,22 @@
 """The limit: how much of what a bare socket and a bare store can do is left when something is decided in between.
 
     python -m benchmarks.limit                        100,000 tasks a round, 3 rounds of each
+    python -m benchmarks.limit --compiled VENV --before VENV
 
 Beside the daemon runs a process that moves the same bytes and decides nothing: it receives the same frames over the
 same kind of socket, puts the same keys and values into the same kind of RocksDB, as many to a batch, syncs them in the
 same way, and sends frames of the same size (``benchmarks.peers.bare``). What it writes and sends was recorded from the
-real core.
+real core; that of an earlier build, if one is named, is played back as well.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from benchmarks.builds import BEFORE, COMPILED, Build, add_options, builds
 from benchmarks.contest import Contender, Load, Pin, run
 from benchmarks.harness import Column, Plot, Ratio, Report, alternate, parser
-from benchmarks.peers import bare
+from benchmarks.peers import bare, ours
 
 BATCH: Final = 256
 BODY: Final = 300
@@ -22,16 +24,28 @@ BODY: Final = 300
 DURABILITIES: Final = ("commit", "interval")
 
 
-def contenders(load: Load) -> list[Contender]:
-    """The bare one and ours, with each durability."""
-    return [
-        contender
+def contenders(load: Load, measured: list[Build]) -> list[Contender]:
+    """Ours with each durability and of each build; a bare one of each but the compiled, which writes the same."""
+    found = []
+    for durability in DURABILITIES:
+        for build in measured:
+            if build.label != COMPILED:
+                row = build.of(f"bare, {durability}")
+                found.append(Contender(row, "bare", bare.setting(durability, load, build)))
+            found.append(Contender(build.of(f"taskqueue, {durability}"), "ours", ours.setting(durability, build)))
+    return found
+
+
+def ratios(rows: list[str]) -> list[Ratio]:
+    """The share of each of ours of each bare one."""
+    shares = [
+        Ratio(f"{row.removeprefix('taskqueue, ')}: share of {limit}", "rate", row, limit, "≥ 0.5")
+        for row in rows
+        for limit in rows
         for durability in DURABILITIES
-        for contender in (
-            Contender(f"bare, {durability}", "bare", bare.setting(durability, load)),
-            Contender(f"taskqueue, {durability}", "ours", durability),
-        )
+        if row.startswith(f"taskqueue, {durability}") and limit.startswith(f"bare, {durability}")
     ]
+    return [share for share in shares if not share.over.endswith(BEFORE) or share.under.endswith(BEFORE)]
 
 
 def main() -> None:
@@ -39,22 +53,21 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--tasks", type=int, default=100_000, help="in each round")
     made.add_argument("--pin", default="0:1", help="cores of the server : of producer and fetcher; empty: nowhere")
+    add_options(made)
     options = made.parse_args()
     load = Load(options.tasks, BATCH, BODY)
+    measured = contenders(load, builds(options))
     report = Report(
         "limit",
         "Lifecycles a second, with scheduling and without",
         "python -m benchmarks.limit",
         [Column("rate", "lifecycles", "/s"), Column("cpu", "CPU a lifecycle", "µs", 1)],
-        ratios=[
-            Ratio(f"our share, {durability}", "rate", f"taskqueue, {durability}", f"bare, {durability}", "≥ 0.5")
-            for durability in DURABILITIES
-        ],
+        ratios=ratios([contender.label for contender in measured]),
         plot=Plot(columns=("rate", "cpu")),
     )
-    for number, contender in alternate(options.rounds, contenders(load)):
+    for number, contender in alternate(options.rounds, measured):
         took = run(contender, load, Pin.of(options.pin))
-        print(f"round {number}  {contender.label:<20} {took.rate:>9,.0f} lifecycles/s  CPU {took.cpu_us:6.1f} µs")
+        print(f"round {number}  {contender.label:<28} {took.rate:>9,.0f} lifecycles/s  CPU {took.cpu_us:6.1f} µs")
         report.add(contender.label, {"rate": took.rate, "cpu": took.cpu_us})
     report.finish(options)
 

@@ -3,7 +3,7 @@
 It plays a recording back: when as many frames have come as a turn had heard, it writes what that turn had written and
 sends what that turn had said. Nothing is decoded, looked up, decided, packed or encoded. Store, tuning and the thread
 that syncs are the daemon's own; producer and fetcher are those of ``ours``. The setting is the durability and the load,
-because it records before the clock starts.
+because it records before the clock starts, and the interpreter of another build, if it is that which is recorded.
 
     python -m benchmarks.peers.bare PORT FOLDER DURABILITY TASKS BATCH BODY
 """
@@ -13,10 +13,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
+from pathlib import Path
 from typing import Any, Final, Self
 
 import zmq
 
+from benchmarks.builds import HERE, Build
 from benchmarks.contest import Load
 from benchmarks.peers import ours
 from benchmarks.peers.recording import Recording, Turn
@@ -27,6 +29,12 @@ from taskqueue.server.syncer import Durability, Syncer
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 HELLO: Final = b"\xa5hello"
+START: Final = f"""
+import runpy, sys
+sys.path.append({str(Path(__file__).parents[2])!r})
+runpy.run_module("benchmarks.peers.bare", run_name="__main__", alter_sys=True)
+"""
+"""Another build takes this module from here, and all else from where it is installed."""
 
 
 class Bare(Service):
@@ -46,14 +54,16 @@ def unavailable() -> str:
     return ""
 
 
-def setting(durability: str, load: Load) -> str:
+def setting(durability: str, load: Load, build: Build = HERE) -> str:
     """What ``serve`` wants to hear."""
-    return " ".join([durability, *(str(number) for number in load)])
+    return " ".join([durability, *(str(number) for number in load), build.python]).strip()
 
 
 def serve(setting: str, core: str) -> Bare:
     """See ``Peer``."""
-    return Bare([sys.executable, "-m", "benchmarks.peers.bare", "{port}", "{folder}", *setting.split()], core)
+    durability, tasks, batch, body, *python = setting.split(" ", 4)
+    start = [python[0], "-I", "-c", START] if python else [sys.executable, "-m", "benchmarks.peers.bare"]
+    return Bare([*start, "{port}", "{folder}", durability, tasks, batch, body], core)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:

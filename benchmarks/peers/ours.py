@@ -1,6 +1,6 @@
 """taskqueue in the contest: a real daemon; producer and fetcher speak the protocol with the project's own codec.
 
-The setting is its durability: ``commit``, ``interval`` or ``none``.
+The setting is its durability, ``commit``, ``interval`` or ``none``, and, if it is another build, its interpreter.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from benchmarks.builds import HERE, Build
 from benchmarks.contest import WINDOW, Load, Made
 from benchmarks.daemon import Daemon, Peer
 from taskqueue.protocol.codec import encode
@@ -57,9 +58,15 @@ def unavailable() -> str:
     return ""
 
 
+def setting(durability: str, build: Build = HERE) -> str:
+    """What ``serve`` wants to hear."""
+    return f"{durability} {build.python}".strip()
+
+
 def serve(setting: str, core: str) -> Ours:
     """See ``Peer``."""
-    return Ours(CONFIG.format(durability=setting), core)
+    durability, _, python = setting.partition(" ")
+    return Ours(CONFIG.format(durability=durability), core, python)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
@@ -76,7 +83,8 @@ def produce(address: str, load: Load) -> dict[str, Any]:
             assert isinstance(reply, NewTasksReply)
             accepted += reply.outcomes.count("new")
             ahead -= 1
-    return {"began_at": began_at, "accepted": accepted}
+        ended_at = time.time()
+    return {"began_at": began_at, "ended_at": ended_at, "accepted": accepted}
 
 
 def new_task_frames(batches: list[list[Made]]) -> list[bytes]:
@@ -99,6 +107,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
     selects: list[Select] = []
     finished = 0
     with Peer(address, FETCHER) as peer:
+        began_at = time.time()
         peer.send(hello(load, peer.number()))
         while finished < load.tasks:
             message = peer.receive()
@@ -112,7 +121,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
                 assert isinstance(message, Welcome)
         ended_at = time.time()
     distinct = len({task.taskid for select in selects for task in select.tasks})
-    return {"ended_at": ended_at, "finished": finished, "distinct": distinct}
+    return {"began_at": began_at, "ended_at": ended_at, "finished": finished, "distinct": distinct}
 
 
 def done(n: int, select: Select, start: int, end: int) -> Done:

@@ -83,6 +83,12 @@ def test_the_command_that_is_shown_has_the_options_that_were_given() -> None:
     assert said == "python -m benchmarks.pushes --tasks 5"
 
 
+def test_the_command_that_is_shown_names_no_place_of_the_machine_that_measured() -> None:
+    said = as_said("python -m benchmarks.pushes", ["--compiled", "/home/me/venv", "--rounds", "5"])
+
+    assert said == "python -m benchmarks.pushes --compiled VENV --rounds 5"
+
+
 def test_a_table_says_how_its_python_was_built() -> None:
     report = a_report()
     report.result.machine["build"] = build("'--enable-optimizations' '--with-lto=full'")

@@ -1,0 +1,77 @@
+"""Builds of taskqueue that are measured in the same rounds: this one, a compiled one, and one as it was before.
+
+    python -m benchmarks.lifecycle --compiled build/compiled --before /tmp/before/.venv
+
+Each is a virtual environment in which taskqueue is installed, and only the daemon is started with its Python: producer
+and fetcher, which are the same for all, run on that of the benchmark. The daemon of another build reads neither the
+folder it is started in nor PYTHONPATH, so that it takes what is installed there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+CORE: Final = "import taskqueue.core.scheduler as core; print(core.__file__)"
+
+
+class Build(Struct, frozen=True):
+    """One that is measured.
+
+    Attributes:
+        label: what is added to the names of its rows; empty: this one.
+        python: its interpreter; empty: that of the benchmark.
+    """
+
+    label: str = ""
+    python: str = ""
+
+    def of(self, row: str) -> str:
+        """The name of its row."""
+        return f"{row}, {self.label}" if self.label else row
+
+
+HERE: Final = Build()
+COMPILED: Final = "compiled"
+BEFORE: Final = "before"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """--compiled and --before."""
+    parser.add_argument("--compiled", type=Path, metavar="VENV", help="has taskqueue compiled, and is measured too")
+    parser.add_argument("--before", type=Path, metavar="VENV", help="has an earlier taskqueue, and is measured too")
+
+
+def builds(options: argparse.Namespace) -> list[Build]:
+    """This one, and those that the command line names.
+
+    Raises:
+        SystemExit: there is no taskqueue in one of them, or one that should be compiled is not.
+    """
+    found = [HERE]
+    if options.compiled:
+        build = _build(COMPILED, options.compiled)
+        if _core(build).suffix == ".py":
+            raise SystemExit(f"{options.compiled}: its taskqueue is not compiled")
+        found.append(build)
+    if options.before:
+        found.append(_build(BEFORE, options.before))
+    return found
+
+
+def _build(label: str, venv: Path) -> Build:
+    build = Build(label, str(venv.absolute() / "bin" / "python"))
+    _core(build)
+    return build
+
+
+def _core(build: Build) -> Path:
+    """The file of the module that decides."""
+    said = subprocess.run([build.python, "-I", "-c", CORE], stdout=subprocess.PIPE, check=False)
+    if said.returncode:
+        raise SystemExit(f"{build.python} has no taskqueue")
+    return Path(said.stdout.decode().strip())
