@@ -123,28 +123,32 @@ $(BENCH_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
 	@touch $@
 
+# Other builds that are measured in the same rounds: --compiled VENV, --before VENV.
+BUILDS ?=
 bench: $(BENCH_STAMP) ## every benchmark in a short form, about ten minutes, and the tables and plots of its figures
-	$(BENCH).lifecycle --save --batch 1,16,256 --rounds 3 --tasks 40000
-	$(BENCH).limit --save --rounds 3 --tasks 40000
+	$(BENCH).lifecycle --save --rounds 3 --tasks 40000 $(BUILDS)
+	$(BENCH).apart --save --rounds 3 --tasks 40000 $(BUILDS)
+	$(BENCH).limit --save --rounds 3 --tasks 40000 $(BUILDS)
 	$(BENCH).clients --save --rounds 1 --tasks 10000
 	$(BENCH).growth --save --rounds 3 --levels 0,100k --tasks 20k
 	$(BENCH).known --save --rounds 2 --known 100000 --tasks 20000
-	$(BENCH).latency --save --rounds 2 --probes 100
-	$(BENCH).lateness --save --rounds 1 --timers 20000 --seconds 2 --far 100000
-	$(BENCH).idle --save --tasks 100000 --seconds 20
+	$(BENCH).latency --save --rounds 2 --probes 100 $(BUILDS)
+	$(BENCH).lateness --save --rounds 1 --timers 20000 --seconds 2 --far 100000 $(BUILDS)
+	$(BENCH).idle --save --tasks 100000 --seconds 20 $(BUILDS)
 	$(BENCH).slots --save --only core,daemon,scrapy --slots 1k,10k --tasks 50000 --measured 40000
 	$(BENCH).web --save --rounds 1 --tasks 100000
 	$(BENCH).report
 
 bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tasks
-	$(BENCH).lifecycle --save --batch 1,16,256 --rounds 5
-	$(BENCH).limit --save --rounds 5 --tasks 200000
+	$(BENCH).lifecycle --save --rounds 5 $(BUILDS)
+	$(BENCH).apart --save --rounds 5 $(BUILDS)
+	$(BENCH).limit --save --rounds 5 --tasks 200000 $(BUILDS)
 	$(BENCH).clients --save --rounds 3 --tasks 40000
 	$(BENCH).growth --save --full
 	$(BENCH).known --save
-	$(BENCH).latency --save
-	$(BENCH).lateness --save
-	$(BENCH).idle --save --rounds 3
+	$(BENCH).latency --save $(BUILDS)
+	$(BENCH).lateness --save $(BUILDS)
+	$(BENCH).idle --save --rounds 3 $(BUILDS)
 	$(BENCH).slots --save --slots 1k,1m,10m --only daemon
 	$(BENCH).slots --save --slots 1k,100k,1m --only core,memory,idle,scrapy
 	$(BENCH).web --save --rounds 5

@@ -1,53 +1,75 @@
-"""Full lifecycles a second: push, select, done, with everything on disk; beside beanstalkd and Redis.
+"""Full lifecycles a second: push, select, done, with everything on disk; beside beanstalkd, Redis and Graphile Worker.
 
-    python -m benchmarks.lifecycle                                200,000 tasks in batches of 256, 3 rounds of each
-    python -m benchmarks.lifecycle --batch 1,16,256 --save        a sixteenth, a quarter, all of the tasks in these
-    python -m benchmarks.lifecycle --only taskqueue --durability commit --rounds 1 --tasks 150000
+    python -m benchmarks.lifecycle                           200,000 tasks in batches of 256, 64, 16 and 1, 3 rounds
+    python -m benchmarks.lifecycle --batch 1,16,256 --save   a sixteenth, a quarter, all of the tasks in these
+    python -m benchmarks.lifecycle --only taskqueue --durability commit --rounds 1 --batch 256 --tasks 150000
+    python -m benchmarks.lifecycle --compiled VENV --before VENV             other builds beside this one
 
 Each server has one core, its producer and its fetcher another. How they are driven, and how the ledger is checked at
-the end of every round: ``benchmarks.contest``. Contenders alternate. What waits for a sync with each command does a
-twentieth of the tasks, because it would take all day.
+the end of every round: ``benchmarks.contest``. Eight batches are ahead of the answers, so that the size of a batch is
+also the depth; a server that answers each job by itself is at its best at another depth than one that works in
+batches. So each contender does the rounds at every depth, and ratios are those of each at its own best one, by its
+median. Contenders alternate. What is slow does a part of the tasks, because it would take all day.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from statistics import median
 from typing import Final
 
-from benchmarks.contest import Contender, Load, Pin, Round, run
-from benchmarks.harness import Column, Goal, Plot, Ratio, Report, alternate, parser
+from benchmarks.builds import BEFORE, COMPILED, HERE, Build, add_options, builds
+from benchmarks.contest import WINDOW, Contender, Load, Pin, Round, run
+from benchmarks.harness import Column, Goal, Plot, Ratio, Report, Result, alternate, parser
+from benchmarks.peers import ours
 
-COMMIT: Final = "taskqueue, commit"
-INTERVAL: Final = "taskqueue, interval"
-NONE: Final = "taskqueue, none"
+DURABILITIES: Final = ("commit", "interval", "none")
 BEANSTALKD: Final = "beanstalkd, sync every 50 ms"
 BEANSTALKD_SYNCED: Final = "beanstalkd, sync each"
-REDIS: Final = "Redis, sync every second"
+REDIS: Final = "Redis, bare, sync every second"
+REDIS_EQUAL: Final = "Redis, equal work, sync every second"
+REDIS_EQUAL_SYNCED: Final = "Redis, equal work, sync each"
+GRAPHILE: Final = "Graphile Worker, synced"
+GRAPHILE_LOOSE: Final = "Graphile Worker, not synced"
 
-CONTENDERS: Final = (
-    Contender(COMMIT, "ours", "commit"),
-    Contender(INTERVAL, "ours", "interval"),
-    Contender(NONE, "ours", "none"),
+PEERS: Final = (
     Contender(BEANSTALKD, "beanstalkd", "50"),
     Contender(BEANSTALKD_SYNCED, "beanstalkd", "0", part=0.05),
     Contender(REDIS, "redis", "everysec"),
+    Contender(REDIS_EQUAL, "redis_scheduler", "everysec"),
+    Contender(REDIS_EQUAL_SYNCED, "redis_scheduler", "always"),
+    Contender(GRAPHILE, "graphile", "on", part=0.5),
+    Contender(GRAPHILE_LOOSE, "graphile", "off", part=0.5),
 )
+
+AGAINST: Final = (
+    ("interval", BEANSTALKD, "≥ 1.0"),
+    ("commit", BEANSTALKD_SYNCED, "≥ 25"),
+    ("commit", REDIS_EQUAL_SYNCED, "≥ 1.7"),
+    ("interval", REDIS_EQUAL, "≥ 1.2"),
+    ("interval", REDIS, ""),
+    ("commit", GRAPHILE, "≥ 1.5"),
+    ("interval", GRAPHILE_LOOSE, ""),
+)
+"""Our durability, the peer, and the goal."""
 
 STEPS: Final = ("hear", "find", "step", "keep", "reply")
 """Parts of a turn, in the loop's own thread; ``server.meters`` says what they are."""
 
 LEAST_TASKS: Final = 500
 
-COMMAND: Final = "python -m benchmarks.lifecycle --batch 1,16,256"
+COMMAND: Final = "python -m benchmarks.lifecycle"
 
 
 def main() -> None:
     """Run the rounds, print each, and the tables."""
     options = parse()
     pin = Pin.of(options.pin)
-    batches = [int(batch) for batch in options.batch.split(",")]
-    reports = Reports(batches)
-    for number, contender in alternate(options.rounds, reports.available(chosen(options))):
+    batches = sorted({int(batch) for batch in options.batch.split(",")})
+    others = builds(options)
+    reports = Reports(batches, others)
+    for number, contender in alternate(options.rounds, reports.available(chosen(options, others))):
         for batch in batches:
             load = Load(tasks_of(options.tasks * contender.part, batch), batch, options.body)
             reports.add(number, contender, load, run(contender, load, pin))
@@ -59,20 +81,26 @@ def parse() -> argparse.Namespace:
     """The command line."""
     made = parser(__doc__)
     made.add_argument("--tasks", type=int, default=200_000, help="in batches of 256 and more; fewer in smaller ones")
-    made.add_argument("--batch", default="256", help="tasks a message, both ways; several with commas")
+    made.add_argument("--batch", default="1,16,64,256", help="tasks a message, both ways; several with commas")
     made.add_argument("--body", type=int, default=300, help="bytes")
-    made.add_argument("--only", help="contenders whose name begins so")
-    made.add_argument("--durability", choices=("commit", "interval", "none"), help="only this one of ours")
+    made.add_argument("--only", help="contenders whose name begins so; several with |")
+    made.add_argument("--durability", choices=DURABILITIES, help="only this one of ours")
     made.add_argument("--pin", default="0:1", help="cores of the server : of producer and fetcher; empty: nowhere")
+    add_options(made)
     options: argparse.Namespace = made.parse_args()
     return options
 
 
-def chosen(options: argparse.Namespace) -> list[Contender]:
+def chosen(options: argparse.Namespace, others: list[Build]) -> list[Contender]:
     """Those that are to be measured; ``none`` only if it is named."""
-    ours = [options.durability] if options.durability else ["commit", "interval"]
-    named = [contender for contender in CONTENDERS if contender.label.startswith(options.only or "")]
-    return [contender for contender in named if contender.peer != "ours" or contender.setting in ours]
+    durabilities = [options.durability] if options.durability else ["commit", "interval"]
+    mine = [
+        Contender(build.of(f"taskqueue, {durability}"), "ours", ours.setting(durability, build))
+        for durability in durabilities
+        for build in others
+    ]
+    beginnings = tuple((options.only or "").split("|"))
+    return [contender for contender in (*mine, *PEERS) if contender.label.startswith(beginnings)]
 
 
 def tasks_of(tasks: float, batch: int) -> int:
@@ -84,21 +112,26 @@ def tasks_of(tasks: float, batch: int) -> int:
 class Reports:
     """The rates of all, and where the time of one of our tasks goes."""
 
-    def __init__(self, batches: list[int]) -> None:
+    def __init__(self, batches: list[int], others: list[Build]) -> None:
+        self._batches = batches
         self._largest = max(batches)
-        rates = [Column(f"rate_{batch}", f"batch {batch}", "lifecycles/s") for batch in batches]
-        cpus = [Column(f"cpu_{batch}", f"CPU, batch {batch}", "µs", 1) for batch in batches]
+        self._others = others
+        columns = [Column(f"rate_{batch}", f"{batch} × {WINDOW} ahead", "lifecycles/s") for batch in batches]
+        columns += [Column("best", "at its best depth", "lifecycles/s"), Column("ahead", "which is", "tasks ahead")]
+        columns += [Column(f"cpu_{batch}", f"CPU, {batch} × {WINDOW}", "µs", 1) for batch in batches]
+        columns += [Column("cpu_best", "CPU, at its best", "µs", 1)]
         self.rates = Report(
             "lifecycle",
             "Lifecycles a second, and CPU of the server a lifecycle",
             COMMAND,
-            rates + cpus,
+            columns,
             ratios=self._ratios(),
             goals=[
-                Goal("daemon CPU a lifecycle, µs, commit", f"cpu_{self._largest}", COMMIT, "≤ 20"),
-                Goal("daemon CPU a lifecycle, µs, interval", f"cpu_{self._largest}", INTERVAL, "≤ 20"),
+                Goal(f"daemon CPU a lifecycle, µs, {durability}", f"cpu_{self._largest}", row, "≤ 20")
+                for durability in ("commit", "interval")
+                for row in [self._fastest.of(f"taskqueue, {durability}")]
             ],
-            plot=Plot(columns=(f"rate_{self._largest}", f"cpu_{self._largest}")),
+            plot=Plot(columns=("best", "cpu_best")),
         )
         self.steps = Report(
             "lifecycle-steps",
@@ -108,13 +141,31 @@ class Reports:
             plot=Plot(columns=("us",)),
         )
 
+    @property
+    def _fastest(self) -> Build:
+        """The compiled one, if it is measured: that is what is compared with others."""
+        return next((build for build in self._others if build.label == COMPILED), HERE)
+
     def _ratios(self) -> list[Ratio]:
-        column = f"rate_{self._largest}"
-        return [
-            Ratio("interval against beanstalkd, sync every 50 ms", column, INTERVAL, BEANSTALKD, "≥ 1.5"),
-            Ratio("commit against beanstalkd, sync each", column, COMMIT, BEANSTALKD_SYNCED, "≥ 10"),
-            Ratio("interval against Redis, sync every second", column, INTERVAL, REDIS, "≥ 1.2"),
-        ]
+        ratios = []
+        for durability, peer, goal in AGAINST:
+            row = self._fastest.of(f"taskqueue, {durability}")
+            ratios.append(Ratio(f"{row.removeprefix('taskqueue, ')}, against {peer}", "best", row, peer, goal))
+        return ratios + self._ratios_of_builds()
+
+    def _ratios_of_builds(self) -> list[Ratio]:
+        here = "taskqueue, commit"
+        rate, cpu = f"rate_{self._largest}", f"cpu_{self._largest}"
+        ratios = []
+        for build in self._others:
+            row = build.of(here)
+            if build.label == COMPILED:
+                ratios.append(Ratio("CPU, commit, compiled against interpreted", cpu, row, here, "≤ 0.55"))
+            if build.label == BEFORE:
+                ratios.append(Ratio("commit, interpreted against before", rate, here, row, "≥ 1.0"))
+                compiled = self._fastest.of(here)
+                ratios.append(Ratio("commit, compiled against before", rate, compiled, row, "≥ 1.7"))
+        return ratios
 
     def available(self, contenders: list[Contender]) -> list[Contender]:
         """Those that can be measured; the others are said to be missing."""
@@ -129,25 +180,36 @@ class Reports:
     def add(self, number: int, contender: Contender, load: Load, took: Round) -> None:
         """One round of one size."""
         print(
-            f"round {number}  {contender.label:<30} batch {load.batch:>4} {took.rate:>9,.0f} lifecycles/s"
+            f"round {number}  {contender.label:<36} batch {load.batch:>4} {took.rate:>9,.0f} lifecycles/s"
             f"  CPU {took.cpu_us:6.1f} µs{_turns(took)}",
             flush=True,
         )
         self.rates.add(contender.label, {f"rate_{load.batch}": took.rate, f"cpu_{load.batch}": took.cpu_us})
         if load.batch == self._largest and contender.peer == "ours":
-            self._add_steps(contender.setting, load.tasks, took.meters)
+            self._add_steps(contender.label.removeprefix("taskqueue, "), load.tasks, took.meters)
 
-    def _add_steps(self, durability: str, tasks: int, meters: dict[str, float]) -> None:
+    def _add_steps(self, row: str, tasks: int, meters: dict[str, float]) -> None:
         spent = {step: 1e6 * meters[f"{step}_seconds"] / tasks for step in STEPS}
         whole = sum(spent.values())
         for step, us in spent.items():
-            self.steps.add(f"{step}, {durability}", {"us": us, "share": 100 * us / whole})
+            self.steps.add(f"{step}, {row}", {"us": us, "share": 100 * us / whole})
 
     def finish(self, options: argparse.Namespace) -> None:
-        """Print and save."""
+        """Find the best depths, print and save."""
+        add_best(self.rates.result, self._batches)
         self.rates.finish(options)
         if self.steps.result.rows:
             self.steps.finish(options)
+
+
+def add_best(result: Result, batches: Sequence[int]) -> None:
+    """Copy the figures of the depth at which a row has its highest median into its columns of the best one."""
+    for row in result.rows:
+        if measured := [batch for batch in batches if row.values.get(f"rate_{batch}")]:
+            best = max(measured, key=lambda batch: median(row.values[f"rate_{batch}"]))
+            row.values["best"] = list(row.values[f"rate_{best}"])
+            row.values["cpu_best"] = list(row.values[f"cpu_{best}"])
+            row.values["ahead"] = [best * WINDOW]
 
 
 def _turns(took: Round) -> str:
