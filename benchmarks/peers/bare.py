@@ -131,6 +131,7 @@ class Playback:
             self._syncer.wrote()
         for frame in turn.selects:
             self._socket.send_multipart([self._fetcher, frame])
+        self._syncer.sync_soon()
         self._unsynced.append((self._syncer.written, turn))
         return True
 

@@ -189,18 +189,28 @@ class Loop:
         self._send_replies(result.outgoing)
 
     def _send_replies(self, outgoing: Sequence[Outgoing]) -> None:
+        """Send what waits for no sync, then have the turn synced, then queue what waits for that."""
         began = ticks()
         self._release_synced()
         for message in outgoing:
-            if type(message.message) is StatusReply:
-                self._complete(message.message)
-            elif type(message.message) is DaemonReply:
-                self._complete_daemon(message.message)
-            ticket = self._engine.syncer.written if message.after_sync else None
-            has_left = self._outbox.put(message.peer, encode(message.message), ticket)
-            if not has_left and type(message.message) is Select:
-                self._undelivered.append(message)
+            if not message.after_sync:
+                self._put(message, None)
+        self._engine.syncer.sync_soon()
+        for message in outgoing:
+            if message.after_sync:
+                self._put(message, self._engine.syncer.written)
         self._meters.reply_seconds += ticks() - began
+
+    def _put(self, outgoing: Outgoing, ticket: int | None) -> None:
+        """Hand a message to the outbox."""
+        message = outgoing.message
+        if type(message) is StatusReply:
+            self._complete(message)
+        elif type(message) is DaemonReply:
+            self._complete_daemon(message)
+        has_left = self._outbox.put(outgoing.peer, encode(message), ticket)
+        if not has_left and type(message) is Select:
+            self._undelivered.append(outgoing)
 
     def _complete(self, status: StatusReply) -> None:
         """Fill in the fields that the core can't know."""

@@ -8,14 +8,16 @@ At most one sync runs at a time; the next one covers all writes made meanwhile (
 
 Rules:
 1. Writes are numbered from 1. A sync that began after write k returned covers k (the store's promises P6 and P7).
-2. ``commit``: replies are sent when their write is synced. The thread publishes its progress first and wakes the loop
+2. The thread begins when the loop says so, which is when the messages have left that wait for no sync: it would take
+   the GIL and the processor from them (measured: a lone task was with its fetcher after 0.44 ms instead of 0.62).
+3. ``commit``: replies are sent when their write is synced. The thread publishes its progress first and wakes the loop
    after that, if it sleeps; the loop announces its sleep first and checks the progress after that. So no progress is
    missed, and a busy loop makes no system calls for it: each of them releases the GIL, which the thread then takes
    (measured: 11 µs a call in a busy loop instead of 2).
-3. ``interval``: replies are sent after the write; a sync follows within INTERVAL_SECONDS, only if something was
+4. ``interval``: replies are sent after the write; a sync follows within INTERVAL_SECONDS, only if something was
    written.
-4. ``none``: the operating system writes back when it likes. There is no thread.
-5. A failed sync ends the thread; ``check`` raises its error in the loop. It is not retried: after a failed fsync the
+5. ``none``: the operating system writes back when it likes. There is no thread.
+6. A failed sync ends the thread; ``check`` raises its error in the loop. It is not retried: after a failed fsync the
    kernel may have dropped the pages, so that a second one would report success falsely.
 """
 
@@ -51,6 +53,7 @@ class Syncer:
         self.sleeping = False
         self._sync = sync
         self.durability = durability
+        self._ordered = 0
         self._synced = 0
         self._checked = 0
         self._failure: Exception | None = None
@@ -76,9 +79,13 @@ class Syncer:
             os.eventfd_read(self._fd)
 
     def wrote(self) -> None:
-        """Count one more write, which has returned."""
+        """Count one more write, which has returned; ``sync_soon`` has it synced."""
         self.written += 1
-        if self.durability != "none":
+
+    def sync_soon(self) -> None:
+        """Let the thread sync what was written; it does nothing if that has been said before."""
+        if self._ordered < self.written and self.durability != "none":
+            self._ordered = self.written
             self._tickets.put(self.written)
 
     def check(self) -> int:
@@ -98,6 +105,7 @@ class Syncer:
         Raises:
             StoreError: a sync failed.
         """
+        self.sync_soon()
         self._end()
         self.check()
 

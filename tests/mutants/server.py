@@ -52,11 +52,17 @@ def _finish_does_not_wait(replace: Replace) -> None:
 
 
 def _interval_is_never_synced(replace: Replace) -> None:
-    def wrote(self: Syncer) -> None:
-        if self.durability == "interval":
-            self.written += 1
-        else:
+    def sync_soon(self: Syncer) -> None:
+        if self.durability != "interval":
             original(self)
+
+    original = replace(Syncer, "sync_soon", sync_soon)
+
+
+def _sync_begins_before_the_selects_have_left(replace: Replace) -> None:
+    def wrote(self: Syncer) -> None:
+        original(self)
+        self.sync_soon()
 
     original = replace(Syncer, "wrote", wrote)
 
@@ -300,6 +306,11 @@ MUTANTS: Final = (
         "a failure takes a reloaded config back",
         _forgets_a_reload_after_a_failure,
         ("unit/server/test_loop.py::test_a_config_that_was_read_again_is_in_force_after_the_store_has_failed",),
+    ),
+    Mutant(
+        "the sync begins before the selects have left",
+        _sync_begins_before_the_selects_have_left,
+        ("unit/server/test_loop.py::test_a_select_leaves_before_the_sync_of_its_turn_begins",),
     ),
     Mutant(
         "what waited for a failed sync is said all the same",

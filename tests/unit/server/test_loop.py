@@ -23,6 +23,7 @@ import zmq
 
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Corrupt, Fenced, StoreError
+from taskqueue.protocol.fields import Peer
 from taskqueue.server import outbox
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.engine import Engine
@@ -43,9 +44,14 @@ SLOW_SECONDS = 0.2
 
 
 class Trouble:
-    """What goes wrong with a disk: errors to raise, by what is called, each once."""
+    """What goes wrong with a disk: errors to raise, by what is called, each once.
+
+    Attributes:
+        order: the syncs that began, and the types of the messages that were sent, in their order.
+    """
 
     def __init__(self) -> None:
+        self.order: list[str] = []
         self.coming: dict[str, list[Exception]] = {}
         self.stop_comes = False
         self.over = Event()
@@ -76,6 +82,7 @@ class Trouble:
         if what == "write":
             self.over.wait()
         if what == "sync":
+            self.order.append("sync")
             self.sync_begun.set()
             self.synced.wait()
         if what == "sync" and self.stop_comes:
@@ -121,6 +128,21 @@ class FailingStore:
 
     def close(self) -> None:
         self._store.close()
+
+
+class NotingRouter(Router):
+    """Notes what it sends. A select takes so long that a sync could begin meanwhile."""
+
+    def __init__(self, meters: Meters, trouble: Trouble) -> None:
+        super().__init__("tcp://127.0.0.1:*", 1 << 20, meters)
+        self._trouble = trouble
+
+    def send(self, peer: Peer, payload: bytes) -> bool:
+        kind = msgpack.unpackb(payload)["type"]
+        if kind == "select":
+            self._trouble.sync_begun.wait(SLOW_SECONDS)
+        self._trouble.order.append(kind)
+        return super().send(peer, payload)
 
 
 class Client:
@@ -210,7 +232,7 @@ def serve(
 
     with (
         Signals() as signals,
-        closing(Router("tcp://127.0.0.1:*", 1 << 20, meters)) as router,
+        closing(NotingRouter(meters, trouble)) as router,
         ThreadPoolExecutor(1) as pool,
     ):
         config = CoreConfig(auto_create=True)
@@ -266,8 +288,10 @@ def test_after_a_failed_sync_answers_wait_for_syncs_that_began_after_it(tmp_path
         client.send("project-do", project="news", action="stop")
         client.send("status")
 
-        # What keeps nothing needn't wait: so it comes before what was said before it.
+        # What keeps nothing needn't wait: so it overtakes what was asked before it, twice.
         before = client.until("status-reply")
+        client.send("status")
+        before += client.until("status-reply")
         trouble.synced.set()
 
         assert "project-reply" not in before
@@ -294,6 +318,22 @@ def test_a_config_that_was_read_again_is_in_force_after_the_store_has_failed(tmp
         assert push_to(client, "another") == ["rejected"]
 
     serve(tmp_path, trouble, script, reload=lambda: (CoreConfig(auto_create=False), ["server.auto_create"]))
+
+
+def test_a_select_leaves_before_the_sync_of_its_turn_begins(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        client.ask("hello", capacity=1)
+        trouble.order.clear()
+        trouble.sync_begun.clear()
+
+        client.send("new-task", project="news", tasks=[{"taskid": "a", "url": "http://site/"}])
+
+        assert {client.answer()["type"], client.answer()["type"]} == {"select", "new-task-reply"}
+        assert trouble.order == ["select", "sync", "new-task-reply"]
+
+    serve(tmp_path, trouble, script)
 
 
 def test_while_too_much_waits_for_the_disk_nothing_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

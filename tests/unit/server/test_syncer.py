@@ -45,6 +45,12 @@ def syncing(disk: Disk, durability: Durability) -> Iterator[tuple[Syncer, Meters
         syncer.close()
 
 
+def write(syncer: Syncer) -> None:
+    """Something that is to be synced soon."""
+    syncer.wrote()
+    syncer.sync_soon()
+
+
 def wait_for_wake_up(syncer: Syncer) -> None:
     assert select.select([syncer], [], [], WAIT_SECONDS)[0]
 
@@ -56,7 +62,7 @@ def wakes_up(syncer: Syncer) -> bool:
 def test_a_write_is_covered_when_a_sync_that_began_after_it_is_done() -> None:
     disk = Disk()
     with syncing(disk, "commit") as (syncer, _):
-        syncer.wrote()
+        write(syncer)
         disk.wait_for_begin()
         before = syncer.check()
 
@@ -70,10 +76,10 @@ def test_a_write_is_covered_when_a_sync_that_began_after_it_is_done() -> None:
 def test_what_is_written_during_a_sync_is_covered_by_the_next_one_all_together() -> None:
     disk = Disk()
     with syncing(disk, "commit") as (syncer, meters):
-        syncer.wrote()
+        write(syncer)
         disk.wait_for_begin()
         for _ in range(5):
-            syncer.wrote()
+            write(syncer)
 
         disk.gate.release()
         disk.wait_for_begin()
@@ -88,7 +94,7 @@ def test_a_sleeping_loop_is_woken_up_until_it_says_that_it_is_awake() -> None:
     disk = Disk()
     with syncing(disk, "commit") as (syncer, _):
         syncer.sleeping = True
-        syncer.wrote()
+        write(syncer)
         disk.gate.release()
         wait_for_wake_up(syncer)
 
@@ -100,10 +106,10 @@ def test_a_sleeping_loop_is_woken_up_until_it_says_that_it_is_awake() -> None:
 def test_a_busy_loop_is_not_woken_up_but_sees_that_there_is_news() -> None:
     disk = Disk()
     with syncing(disk, "commit") as (syncer, _):
-        syncer.wrote()
+        write(syncer)
         disk.wait_for_begin()
         before = syncer.has_progress
-        syncer.wrote()
+        write(syncer)
         disk.gate.release()
         disk.wait_for_begin()
         after_first = syncer.has_progress
@@ -119,7 +125,7 @@ def test_a_failed_sync_is_raised_where_the_loop_looks() -> None:
     disk.failure = StoreError("no space left")
     with syncing(disk, "commit") as (syncer, _):
         syncer.sleeping = True
-        syncer.wrote()
+        write(syncer)
         disk.gate.release()
         wait_for_wake_up(syncer)
 
@@ -132,11 +138,37 @@ def test_a_failed_sync_is_raised_at_the_finish_too() -> None:
     disk = Disk()
     disk.failure = StoreError("no space left")
     with syncing(disk, "interval") as (syncer, _):
-        syncer.wrote()
+        write(syncer)
         disk.gate.release()
 
         with pytest.raises(StoreError, match="no space left"):
             syncer.finish()
+
+
+def test_what_is_written_is_synced_when_that_is_said_and_once() -> None:
+    disk = Disk()
+    disk.gate.release(10)
+    with syncing(disk, "commit") as (syncer, meters):
+        syncer.wrote()
+        before = disk.begun.acquire(blocking=False)
+
+        syncer.sync_soon()
+        disk.wait_for_begin()
+        syncer.sync_soon()
+        syncer.finish()
+
+        assert (before, syncer.check(), meters.syncs) == (False, 1, 1)
+
+
+def test_the_finish_syncs_what_nobody_has_said_of() -> None:
+    disk = Disk()
+    disk.gate.release(10)
+    with syncing(disk, "commit") as (syncer, _):
+        syncer.wrote()
+
+        syncer.finish()
+
+        assert syncer.check() == 1
 
 
 def test_finish_waits_until_everything_is_synced() -> None:
@@ -144,7 +176,7 @@ def test_finish_waits_until_everything_is_synced() -> None:
     disk.gate.release(10)
     with syncing(disk, "commit") as (syncer, _):
         for _ in range(3):
-            syncer.wrote()
+            write(syncer)
 
         syncer.finish()
 
@@ -154,7 +186,7 @@ def test_finish_waits_until_everything_is_synced() -> None:
 @pytest.mark.parametrize("durability", ["interval", "none"])
 def test_without_commit_a_write_is_covered_at_once(durability: Durability) -> None:
     with syncing(Disk(), durability) as (syncer, _):
-        syncer.wrote()
+        write(syncer)
 
         assert syncer.check() == 1
 
@@ -162,7 +194,7 @@ def test_without_commit_a_write_is_covered_at_once(durability: Durability) -> No
 def test_with_interval_a_write_is_synced_without_further_ado_and_nobody_is_woken_up() -> None:
     disk = Disk()
     with syncing(disk, "interval") as (syncer, meters):
-        syncer.wrote()
+        write(syncer)
         disk.gate.release()
         disk.wait_for_begin()
         syncer.finish()
@@ -173,7 +205,7 @@ def test_with_interval_a_write_is_synced_without_further_ado_and_nobody_is_woken
 
 def test_with_none_nothing_is_ever_synced() -> None:
     with syncing(Disk(), "none") as (syncer, meters):
-        syncer.wrote()
+        write(syncer)
         syncer.finish()
 
         assert meters.syncs == 0
