@@ -1,6 +1,6 @@
 """Full lifecycles a second: push, select, done, with everything on disk; beside beanstalkd, Redis and Graphile Worker.
 
-    python -m benchmarks.lifecycle                           200,000 tasks in batches of 256, 64, 16 and 1, 3 rounds
+    python -m benchmarks.lifecycle                           200,000 tasks in batches of 1 to 1,024, 3 rounds
     python -m benchmarks.lifecycle --batch 1,16,256 --save   a sixteenth, a quarter, all of the tasks in these
     python -m benchmarks.lifecycle --only taskqueue --durability commit --rounds 1 --batch 256 --tasks 150000
     python -m benchmarks.lifecycle --compiled VENV --before VENV             other builds beside this one
@@ -58,6 +58,10 @@ STEPS: Final = ("hear", "find", "step", "keep", "reply")
 """Parts of a turn, in the loop's own thread; ``server.meters`` says what they are."""
 
 LEAST_TASKS: Final = 500
+USUAL: Final = 256
+"""The batch in which builds of ours are compared."""
+
+ROW: Final = "taskqueue, commit"
 
 COMMAND: Final = "python -m benchmarks.lifecycle"
 
@@ -81,7 +85,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     made = parser(__doc__)
     made.add_argument("--tasks", type=int, default=200_000, help="in batches of 256 and more; fewer in smaller ones")
-    made.add_argument("--batch", default="1,16,64,256", help="tasks a message, both ways; several with commas")
+    made.add_argument("--batch", default="1,16,64,256,1024", help="tasks a message, both ways; several with commas")
     made.add_argument("--body", type=int, default=300, help="bytes")
     made.add_argument("--only", help="contenders whose name begins so; several with |")
     made.add_argument("--durability", choices=DURABILITIES, help="only this one of ours")
@@ -110,36 +114,47 @@ def tasks_of(tasks: float, batch: int) -> int:
 
 
 class Reports:
-    """The rates of all, and where the time of one of our tasks goes."""
+    """The rates of all, what they cost, and where the time of one of our tasks goes."""
 
     def __init__(self, batches: list[int], others: list[Build]) -> None:
         self._batches = batches
-        self._largest = max(batches)
+        self._usual = USUAL if USUAL in batches else max(batches)
         self._others = others
-        columns = [Column(f"rate_{batch}", f"{batch} × {WINDOW} ahead", "lifecycles/s") for batch in batches]
-        columns += [Column("best", "at its best depth", "lifecycles/s"), Column("ahead", "which is", "tasks ahead")]
-        columns += [Column(f"cpu_{batch}", f"CPU, {batch} × {WINDOW}", "µs", 1) for batch in batches]
-        columns += [Column("cpu_best", "CPU, at its best", "µs", 1)]
+        rates = [Column(f"rate_{batch}", f"{batch} × {WINDOW} ahead", "lifecycles/s") for batch in batches]
+        best = [Column("rate", "at its best depth", "lifecycles/s"), Column("ahead", "which is", "tasks ahead")]
         self.rates = Report(
             "lifecycle",
-            "Lifecycles a second, and CPU of the server a lifecycle",
+            "Lifecycles a second",
             COMMAND,
-            columns,
-            ratios=self._ratios(),
-            goals=[
-                Goal(f"daemon CPU a lifecycle, µs, {durability}", f"cpu_{self._largest}", row, "≤ 20")
-                for durability in ("commit", "interval")
-                for row in [self._fastest.of(f"taskqueue, {durability}")]
+            rates + best,
+            ratios=[*self._ratios(), *self._ratios_of_builds()],
+            plot=Plot(columns=("rate",)),
+        )
+        commit, interval = (self._fastest.of(f"taskqueue, {durability}") for durability in ("commit", "interval"))
+        self.costs = Report(
+            "lifecycle-cpu",
+            "CPU of the server a lifecycle",
+            COMMAND,
+            [Column(f"cpu_{batch}", f"{batch} × {WINDOW} ahead", "µs", 1) for batch in batches],
+            ratios=[
+                Ratio(f"{build.of('commit')}, against interpreted", self._cpu, build.of(ROW), ROW, "≤ 0.55")
+                for build in others
+                if build.label == COMPILED
             ],
-            plot=Plot(columns=("best", "cpu_best")),
+            goals=[Goal(row, self._cpu, row, "≤ 20") for row in (commit, interval)],
+            plot=Plot(columns=(self._cpu,)),
         )
         self.steps = Report(
             "lifecycle-steps",
-            f"Where the time of one task goes, batches of {self._largest}",
+            f"Where the time of one task goes, batches of {self._usual}",
             COMMAND,
             [Column("us", "in the loop's thread", "µs a task", 2), Column("share", "share", "%")],
             plot=Plot(columns=("us",)),
         )
+
+    @property
+    def _cpu(self) -> str:
+        return f"cpu_{self._usual}"
 
     @property
     def _fastest(self) -> Build:
@@ -150,29 +165,25 @@ class Reports:
         ratios = []
         for durability, peer, goal in AGAINST:
             row = self._fastest.of(f"taskqueue, {durability}")
-            ratios.append(Ratio(f"{row.removeprefix('taskqueue, ')}, against {peer}", "best", row, peer, goal))
-        return ratios + self._ratios_of_builds()
+            ratios.append(Ratio(f"{row.removeprefix('taskqueue, ')}, against {peer}", "rate", row, peer, goal))
+        return ratios
 
     def _ratios_of_builds(self) -> list[Ratio]:
-        here = "taskqueue, commit"
-        rate, cpu = f"rate_{self._largest}", f"cpu_{self._largest}"
-        ratios = []
-        for build in self._others:
-            row = build.of(here)
-            if build.label == COMPILED:
-                ratios.append(Ratio("CPU, commit, compiled against interpreted", cpu, row, here, "≤ 0.55"))
-            if build.label == BEFORE:
-                ratios.append(Ratio("commit, interpreted against before", rate, here, row, "≥ 1.0"))
-                compiled = self._fastest.of(here)
-                ratios.append(Ratio("commit, compiled against before", rate, compiled, row, "≥ 1.7"))
-        return ratios
+        rate, before = f"rate_{self._usual}", Build(BEFORE).of(ROW)
+        goals = {HERE.label: "≥ 1.0", COMPILED: "≥ 1.7"}
+        return [
+            Ratio(f"{build.of('commit')}, against before, {self._usual} × {WINDOW}", rate, build.of(ROW), before, goal)
+            for build in self._others
+            if (goal := goals.get(build.label)) and any(other.label == BEFORE for other in self._others)
+        ]
 
     def available(self, contenders: list[Contender]) -> list[Contender]:
         """Those that can be measured; the others are said to be missing."""
         there = []
         for contender in contenders:
             if why := contender.module.unavailable():
-                self.rates.missing(contender.label, why)
+                for report in (self.rates, self.costs):
+                    report.missing(contender.label, why)
             else:
                 there.append(contender)
         return there
@@ -184,8 +195,9 @@ class Reports:
             f"  CPU {took.cpu_us:6.1f} µs{_turns(took)}",
             flush=True,
         )
-        self.rates.add(contender.label, {f"rate_{load.batch}": took.rate, f"cpu_{load.batch}": took.cpu_us})
-        if load.batch == self._largest and contender.peer == "ours":
+        self.rates.add(contender.label, {f"rate_{load.batch}": took.rate})
+        self.costs.add(contender.label, {f"cpu_{load.batch}": took.cpu_us})
+        if load.batch == self._usual and contender.peer == "ours":
             self._add_steps(contender.label.removeprefix("taskqueue, "), load.tasks, took.meters)
 
     def _add_steps(self, row: str, tasks: int, meters: dict[str, float]) -> None:
@@ -198,17 +210,17 @@ class Reports:
         """Find the best depths, print and save."""
         add_best(self.rates.result, self._batches)
         self.rates.finish(options)
+        self.costs.finish(options)
         if self.steps.result.rows:
             self.steps.finish(options)
 
 
 def add_best(result: Result, batches: Sequence[int]) -> None:
-    """Copy the figures of the depth at which a row has its highest median into its columns of the best one."""
+    """Copy the rates of the depth at which a row has its highest median into its column of the best one."""
     for row in result.rows:
         if measured := [batch for batch in batches if row.values.get(f"rate_{batch}")]:
             best = max(measured, key=lambda batch: median(row.values[f"rate_{batch}"]))
-            row.values["best"] = list(row.values[f"rate_{best}"])
-            row.values["cpu_best"] = list(row.values[f"cpu_{best}"])
+            row.values["rate"] = list(row.values[f"rate_{best}"])
             row.values["ahead"] = [best * WINDOW]
 
 
