@@ -8,7 +8,7 @@ Each kind of timer is a row of ``TIMERS``. The rules set timers by the name of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from math import inf
 from typing import Final, NamedTuple, TypeVar
@@ -69,11 +69,14 @@ def _forget_beyond_limit(turn: TurnState) -> None:
     """
     state = turn.state
     excess = len(state.sessions) - state.config.max_sessions
-    idle = (
-        one for one in state.sessions.values() if not one.leases and not one.capacity and one.heard_at < turn.now.boot
-    )
-    for session in list(islice(idle, excess)):
+    for session in list(islice(_idle(turn), excess)):
         turn.forget_session(session)
+
+
+def _idle(turn: TurnState) -> Iterator[Session]:
+    for session in turn.state.sessions.values():
+        if not session.leases and not session.capacity and session.heard_at < turn.now.boot:
+            yield session
 
 
 def _expire(turn: TurnState, project: Project, budget: int) -> int:

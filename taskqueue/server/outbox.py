@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from taskqueue.protocol.fields import Peer
 
-MAX_WAITING_BYTES: Final = 64 << 20
+MAX_WAITING_BYTES = 64 << 20
 
 
 class _Unsynced(NamedTuple):

@@ -45,11 +45,11 @@ def test_exactly_the_edges_that_would_close_a_cycle_are_refused(
     history: list[tuple[list[tuple[int, list[NewTask]]], bool]], edges_a_turn: int
 ) -> None:
     bounds = cycles.EDGES_A_TURN, cycles.READ_A_TURN
-    cycles.EDGES_A_TURN, cycles.READ_A_TURN = 3 * edges_a_turn, edges_a_turn  # type: ignore[misc]
+    cycles.EDGES_A_TURN, cycles.READ_A_TURN = 3 * edges_a_turn, edges_a_turn
     try:
         _play(history)
     finally:
-        cycles.EDGES_A_TURN, cycles.READ_A_TURN = bounds  # type: ignore[misc]
+        cycles.EDGES_A_TURN, cycles.READ_A_TURN = bounds
 
 
 def _play(history: list[tuple[list[tuple[int, list[NewTask]]], bool]]) -> None:

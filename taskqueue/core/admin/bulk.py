@@ -22,7 +22,7 @@ from taskqueue.core.tasks.task import BLOCKED, DELAYED, FAILED, OVER, PROCESSING
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.requests import BulkAction, TaskFilter
 
-PAGE_TASKS: Final = 256
+PAGE_TASKS = 256
 
 SKIPPED_MOST: Final = 1024
 """Projects without tasks that are skipped in one step."""

@@ -29,16 +29,16 @@ from taskqueue.protocol.replies import FlowReply, FlowsReply, FlowStaged, FlowTa
 from taskqueue.protocol.requests import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
 from taskqueue.protocol.views import FlowTaskView
 
-STAGES_MOST: Final = 100
+STAGES_MOST = 100
 """Flows that are staged and not accepted."""
 
-RUNNING_MOST: Final = 1000
+RUNNING_MOST = 1000
 """Flows that are accepted and have not ended."""
 
-TASKS_MOST: Final = 2_000_000
+TASKS_MOST = 2_000_000
 """Tasks of a flow."""
 
-BYTES_MOST: Final = 4 << 30
+BYTES_MOST = 4 << 30
 """Bytes of the tasks of a flow, about."""
 
 SUBMIT_SECONDS: Final = 3600.0

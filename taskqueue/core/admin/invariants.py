@@ -86,7 +86,7 @@ def _check_project(turn: TurnState, project: Project) -> Iterator[str]:
     if state.projects.by_number.get(project.number) is not project:
         yield "is not known by its number"
     if project.bucket.level > project.bucket.burst + SLACK:
-        yield f"bucket holds {project.bucket.level} tokens, burst is {project.bucket.burst}"
+        yield f"bucket holds {project.bucket.level:g} tokens, burst is {project.bucket.burst}"
     changed = {id(task) for task in turn.changes.touched}
     # What this turn has done so far is counted at its end.
     for which in () if project.number in turn.dirty else (READY, DELAYED):

@@ -37,7 +37,7 @@ from taskqueue.protocol.slot_views import SlotView
 SCANS_MOST: Final = 64
 """Requests in progress."""
 
-PAGE_TASKS: Final = 2048
+PAGE_TASKS = 2048
 """Ready tasks counted in a turn."""
 PAGE_SLOTS: Final = 512
 """Slots compared in a turn."""

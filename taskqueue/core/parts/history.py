@@ -34,7 +34,7 @@ SLICES_MOST: Final[Mapping[Resolution, int]] = {"minute": 24 * 60, "hour": 90 * 
 LATE_SECONDS: Final = 3600
 """How long old slices may stay, to be dropped together: each dropped range makes reading a little slower."""
 
-POINTS_MOST: Final = 8_000_000
+POINTS_MOST = 8_000_000
 """Points of projects that are kept, of minutes and of hours each; beyond it the oldest slices go, down to nine tenths.
 A point of 3,000 busy projects takes 11 to 15 bytes on disk, so that all take 240 MB at most."""
 

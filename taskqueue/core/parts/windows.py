@@ -203,7 +203,7 @@ class Counters:
         if self._saved is not None:
             self._restore(self._saved)
         ticks = _ticks(now_wall)
-        self._start, self._end = ticks * PERIOD_SECONDS, (ticks + 1) * PERIOD_SECONDS
+        self._start, self._end = float(ticks * PERIOD_SECONDS), float((ticks + 1) * PERIOD_SECONDS)
         if not self._rows:
             self._allocate(ticks + self._shift)
         elif ticks + self._shift < self._period:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final
 
 from taskqueue.core.projects.flow import Flow
 from taskqueue.core.tasks.records import FlowRecord
 
-ENDED_KEPT: Final = 1000
+ENDED_KEPT = 1000
 """Flows that have ended and are remembered; beyond it the one that ended first is forgotten."""
 
 

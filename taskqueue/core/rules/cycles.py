@@ -36,9 +36,9 @@ from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.replies import NewOutcome
 from taskqueue.protocol.requests import Incoming, NewTasks
 
-EDGES_A_TURN: Final = 4096
+EDGES_A_TURN = 4096
 
-READ_A_TURN: Final = 512
+READ_A_TURN = 512
 """Edges read for each direction in a turn, at which others are looked at that were read before."""
 
 TRIES_MOST: Final = 3

@@ -25,10 +25,10 @@ from taskqueue.protocol.replies import HistoryReply
 from taskqueue.protocol.requests import StatsHistory
 from taskqueue.protocol.views import Point
 
-POINTS_A_TURN: Final = 256
+POINTS_A_TURN = 256
 """Projects whose points are written in one turn: 1.5 ms, the store's part included."""
 
-PAGE_POINTS: Final = 256
+PAGE_POINTS = 256
 """Slices examined for a page: each may cost a read of its own, 5 ms together."""
 
 

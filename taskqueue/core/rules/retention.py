@@ -26,7 +26,7 @@ from taskqueue.core.tasks.task import OVER, time_key
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Now
 
-OLD_TASKS: Final = 256
+OLD_TASKS = 256
 """Tasks dropped in a turn."""
 
 OLD_AT_ONCE: Final = 8

@@ -38,13 +38,13 @@ from taskqueue.core.tasks.slots.slot_table import SlotTable, entry_of
 from taskqueue.core.tasks.task import READY, Task
 from taskqueue.core.turn_state import TurnState
 
-MOVED_TASKS: Final = 256
+MOVED_TASKS = 256
 """Tasks moved in a turn."""
 MOVED_BYTES: Final = 1 << 20
 MOVED_AT_ONCE: Final = 8
 """Projects that share the tasks of a turn."""
 
-SLOTS_LEAST: Final = 8
+SLOTS_LEAST = 8
 """Slots that each divided project may have in memory at least."""
 
 

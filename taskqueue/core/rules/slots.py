@@ -37,7 +37,7 @@ T = TypeVar("T")
 START_WITHIN: Final = 1.0
 """Seconds after its time in which a fetcher starts a task of a slot with a pace, or gives it back."""
 
-SLOTS_A_TURN: Final = 256
+SLOTS_A_TURN = 256
 """Slots of a project that are read in a turn, of each order and of those that are wanted."""
 
 

@@ -18,7 +18,7 @@ from taskqueue.core.tasks.needs import FoundPage, Needs, PageRef
 from taskqueue.core.tasks.task import LIVE
 from taskqueue.core.turn_state import TurnState
 
-SWEPT_TASKS: Final = 256
+SWEPT_TASKS = 256
 """Tasks examined in a turn."""
 
 SWEPT_AT_ONCE: Final = 8

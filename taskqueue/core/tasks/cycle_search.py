@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from taskqueue.core.tasks.edge_needs import EdgePlace
 from taskqueue.core.tasks.links import TaskRef
 
-EDGES_MOST: Final = 2_000_000
+EDGES_MOST = 2_000_000
 """Edges that are looked at for one task; more are too many to know. Each leads to one more task at most, and one that
 was met takes 200 bytes: 0.4 GB at worst, for the one search that is under way.
 """
@@ -181,7 +181,10 @@ class _Side:
 
     def places(self) -> Iterator[EdgePlace]:
         """The places that it comes to next."""
-        return chain((self.place,) if self.line else (), (EdgePlace(task, b"") for task in islice(self.line, 1, None)))
+        if self.line:
+            yield self.place
+        for task in islice(self.line, 1, None):
+            yield EdgePlace(task, b"")
 
 
 class CycleSearch:
@@ -279,13 +282,19 @@ class BatchSearch:
 
     def places(self, to_parents: bool) -> tuple[EdgePlace, ...]:
         """Where to read edges in one direction: where the search stands, and where the next ones begin."""
-        here = self._current.places(to_parents) if self._current is not None else iter(())
-        coming = (planned for planned in islice(self._left, AHEAD) if planned.place in self._searched)
-        starts = (
-            EdgePlace(task, b"") for planned in coming for task in (planned.parents if to_parents else (planned.child,))
-        )
-        unknown = (place for place in chain(here, starts) if self.known.at(to_parents, place) is None)
         first: dict[TaskRef, EdgePlace] = {}
-        for place in islice(unknown, AHEAD):
+        for place in islice(self._unknown(to_parents), AHEAD):
             first.setdefault(place.task, place)
         return tuple(first.values())
+
+    def _unknown(self, to_parents: bool) -> Iterator[EdgePlace]:
+        here = self._current.places(to_parents) if self._current is not None else iter(())
+        for place in chain(here, self._starts(to_parents)):
+            if self.known.at(to_parents, place) is None:
+                yield place
+
+    def _starts(self, to_parents: bool) -> Iterator[EdgePlace]:
+        for planned in islice(self._left, AHEAD):
+            if planned.place in self._searched:
+                for task in planned.parents if to_parents else (planned.child,):
+                    yield EdgePlace(task, b"")

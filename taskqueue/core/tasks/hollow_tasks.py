@@ -45,7 +45,8 @@ class HollowTasks:
 
     def take(self, found: Iterable[SpecRef]) -> Iterator[tuple[SpecRef, Task]]:
         """These specs have been read: remove them from the queue."""
-        return ((ref, self.to_read.pop(ref)) for ref in found)
+        for ref in found:
+            yield ref, self.to_read.pop(ref)
 
     def await_body(self, task: Task) -> None:
         """The task is next in its project, and its spec is missing."""

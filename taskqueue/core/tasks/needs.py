@@ -11,7 +11,7 @@ one.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Raw, Struct, field
 
@@ -37,7 +37,7 @@ from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
 from taskqueue.core.tasks.task import Task
 
-LOG_MOST: Final = 100_000
+LOG_MOST = 100_000
 """Entries kept in the change log; a few hundred bytes each, and 3 kB at most."""
 
 

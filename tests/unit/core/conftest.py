@@ -523,6 +523,7 @@ class Fetcher:
         """State the facts, or, where keywords say otherwise, something else."""
         known = {"capacity": self.capacity, "projects": self.projects, "holds": self.holds, "seen": self.seen}
         stated: dict[str, Any] = known | {"name": self.session, "priority": self.priority} | facts
+        stated["running"] = list(stated.get("running", ()))
         hello = Hello(session=self.session, n=self.world.n(), **stated)
         self.world.answer(hello)
         self.heed(hello.n)

@@ -22,7 +22,7 @@ from taskqueue.core.tasks.task import NO_FLOOR
 LOOK_EVERY: Final = 4096
 """So many entries are deleted before the lower bound of the rest is determined again."""
 
-WANTED_MOST: Final = 4096
+WANTED_MOST = 4096
 """Slots that are to be read, at most; of more the worst ones are left to when their turn comes."""
 
 

@@ -25,10 +25,10 @@ from taskqueue.core.tasks.task import NO_FLOOR, SLOT_SHIFT
 
 PaceOf = Callable[[SlotRecord], SlotPace]
 
-FRONT_SLOTS: Final = 512
+FRONT_SLOTS = 512
 """Fewer ready slots than this in memory are few."""
 
-FIRST_TASKS: Final = 8
+FIRST_TASKS = 8
 """Tasks with which a slot comes to memory; each further read has twice as many."""
 
 LONG_AGO: Final = -(1 << 62)

@@ -75,7 +75,7 @@ DAMAGES: list[tuple[str, Callable[[State], object]]] = [
     ("is not known at its connection", disconnect),
     ("connections hold 0 leases, their sessions 1", disconnect),
     ("project news: is not known by its number", lambda state: state.projects.by_number.pop(news(state).number)),
-    ("bucket holds 9 tokens, burst is 1", lambda state: pretend(news(state).bucket, level=9, burst=1)),
+    ("bucket holds 9 tokens, burst is 1", lambda state: pretend(news(state).bucket, level=9.0, burst=1)),
     ("its head of ready tasks holds ", lambda state: state.memory.note(news(state).number, READY, 1)),
     ("1 tasks are leased, 5 are counted", lambda state: news(state).queue.counts.__setitem__(PROCESSING, 5)),
     ("a count is negative", lambda state: news(state).queue.counts.__setitem__(SUCCESS, -1)),
