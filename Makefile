@@ -16,8 +16,8 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test programs lint client types unit contract properties simulation integration lowest cover \
-        mutants docs hooks attack chaos politeness fuzz bench bench-full screenshots clean
+.PHONY: help setup run test programs lint client types unit contract properties simulation integration lowest compiled \
+        test-compiled cover mutants docs hooks attack chaos politeness fuzz bench bench-full screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,35 @@ lowest: ## everything that must hold, with the lowest versions that setup.cfg al
 	@mkdir -p $(LOWEST)
 	@$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt
 	PIP_CONSTRAINT=$(CURDIR)/$(LOWEST)/constraints.txt $(MAKE) --no-print-directory VENV=$(LOWEST) CHECKS=lint test
+
+# Installed, not linked, so that nothing compiled lies beside the sources. All other packages are those of the first venv;
+# the checkout comes last on the path, for the tests and benchmarks. How hard the C compiler tries, MYPYC_OPT_LEVEL says.
+COMPILED := .venv-compiled
+COMPILED_STAMP := $(COMPILED)/.installed
+compiled: $(COMPILED_STAMP) ## the same with a compiled core, in a venv of its own; takes two minutes and a C compiler
+
+$(COMPILED_STAMP): $(STAMP) $(shell find taskqueue -name '*.py')
+	@test -x $(COMPILED)/bin/python || $(PYTHON) -m venv --without-pip $(COMPILED)
+	@echo "compiling into $(COMPILED) …"
+	@rm -rf build/lib.* build/temp.* build/bdist.* build/__native* $(COMPILED)/dist
+	@TASKQUEUE_COMPILE=1 $(BIN)/python -m pip wheel -q --no-build-isolation --no-deps --wheel-dir $(COMPILED)/dist .
+	@$(BIN)/python -m pip --python $(COMPILED)/bin/python install -q --no-deps --force-reinstall $(COMPILED)/dist/*.whl
+	@{ $(BIN)/python -c 'import site; print(site.getsitepackages()[0])'; echo '$(CURDIR)'; } > \
+	  "$$($(COMPILED)/bin/python -c 'import site; print(site.getsitepackages()[0])')/zz_the_rest.pth"
+	@touch $@
+
+# What is interpreted in either build, and the tests of sources and documents, are not run again.
+COMPILED_PYTEST := PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= --numprocesses $(PROCESSES) --dist worksteal
+COMPILED_TESTS := tests/unit/core tests/unit/store tests/unit/server tests/unit/protocol tests/unit/client \
+                  tests/unit/benchmarks tests/contract tests/simulation
+DIGESTS := --seed 0 --count 20 | sed 's/ in [0-9.]* s$$//'
+test-compiled: $(COMPILED_STAMP) ## unit, contract, properties and simulation on the compiled core, with the same digests
+	@$(COMPILED)/bin/python -P -m taskqueue --version | grep ', compiled'
+	@$(BIN)/python -m tests.simulation $(DIGESTS) > build/digests
+	@$(COMPILED)/bin/python -P -m tests.simulation $(DIGESTS) | cmp - build/digests
+	@echo 'simulated worlds have the same digests on either build'
+	$(COMPILED_PYTEST) tests/properties
+	$(COMPILED_PYTEST) $(COMPILED_TESTS)
 
 $(COVER_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[cover]'
@@ -159,5 +188,5 @@ screenshots: $(STAMP) programs ## the pictures of the documents, of a crawl of s
 	@$(BIN)/python -m tests.integration.browser.screenshots
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(LOWEST) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) $(LOWEST) $(COMPILED) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
           .coverage*

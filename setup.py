@@ -1,5 +1,62 @@
-"""Build script: everything it could say is in setup.cfg."""
+"""Build script: what is compiled if TASKQUEUE_COMPILE is 1; everything else is in setup.cfg."""
 
-from setuptools import setup
+from __future__ import annotations
 
-setup()
+import os
+import re
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+FOLDERS = ("taskqueue/core", "taskqueue/store/records")
+"""All that lies below is compiled."""
+MODULES = (
+    "taskqueue/protocol/checks.py",
+    "taskqueue/protocol/message_room.py",
+    "taskqueue/server/engine.py",
+    "taskqueue/server/loop.py",
+    "taskqueue/server/outbox.py",
+    "taskqueue/server/poller.py",
+    "taskqueue/store/batch.py",
+    "taskqueue/store/ledger.py",
+    "taskqueue/store/lookup.py",
+)
+COMPILING = frozenset({"bdist_wheel", "build_ext"})
+"""Commands of setuptools for which there must be something compiled."""
+HAS_STRUCTS = re.compile(r"^from msgspec import .*\bStruct\b", re.MULTILINE)
+"""Structs stay interpreted, and so do the modules that define them."""
+
+
+def sources() -> list[str]:
+    """Paths of the modules that are compiled."""
+    found = [path for folder in FOLDERS for path in sorted(Path(folder).rglob("*.py")) if path.name != "__init__.py"]
+    found += map(Path, MODULES)
+    return [str(path) for path in found if not HAS_STRUCTS.search(path.read_text(encoding="utf-8"))]
+
+
+def extensions() -> list[Extension]:
+    """The compiled core, C made of Python; what is wrong with the types of other modules, ``make types`` says."""
+    from mypyc.build import mypycify
+
+    options = ["--follow-imports=silent", "--ignore-missing-imports", "--explicit-package-bases", *sources()]
+    made: list[Extension] = mypycify(options, opt_level=os.environ.get("MYPYC_OPT_LEVEL", "3"), multi_file=True)
+    return made
+
+
+def needed() -> list[str]:
+    """What must be there to compile: the compiler, and what the sources import, for its types."""
+    config = ConfigParser()
+    config.read("setup.cfg", encoding="utf-8")
+    lines = config["options"]["install_requires"].splitlines()
+    return ["mypy[mypyc] >= 2.4", *(line for line in lines if line and not line.startswith("#"))]
+
+
+if os.environ.get("TASKQUEUE_COMPILE") != "1":
+    setup()
+elif COMPILING.isdisjoint(sys.argv):
+    # pip asks first what it is to install before it builds, and what the package is called.
+    setup(setup_requires=needed())
+else:
+    setup(ext_modules=extensions())

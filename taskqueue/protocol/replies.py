@@ -98,6 +98,7 @@ class StatusReply(Reply, tag="status-reply"):
         numbers: by what each project of the page is sorted, in order; empty: by name.
         counts: over all projects.
         shell: counters of the process around the core (turns, messages, bytes, malformed, …).
+        compiled: the core is compiled; else it is interpreted.
     """
 
     epoch: int
@@ -111,6 +112,7 @@ class StatusReply(Reply, tag="status-reply"):
     shell: dict[str, float] = {}
     found: int = 0
     numbers: list[int] = []
+    compiled: bool = False
 
 
 class FetchersReply(Reply, tag="fetchers-reply"):

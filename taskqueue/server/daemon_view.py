@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 
-from taskqueue.core import turn
+from taskqueue.build_kind import is_compiled
 from taskqueue.core.admin.daemon_figures import histogram_view
 from taskqueue.protocol.daemon_messages import DaemonReply, LevelView
 from taskqueue.server.engine import Engine
@@ -21,7 +21,7 @@ def complete(reply: DaemonReply, engine: Engine, meters: Meters, disk: DiskSpace
         StoreError: the store can't say how large it is.
     """
     reply.python = platform.python_version()
-    reply.compiled = not (turn.__file__ or "").endswith(".py")
+    reply.compiled = is_compiled()
     reply.pid = os.getpid()
     reply.durability = engine.syncer.durability
     reply.resident_bytes = resident_bytes()

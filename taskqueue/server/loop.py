@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from taskqueue.build_kind import is_compiled
 from taskqueue.core.parts.events import Event
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Damaged, DiskError, Fenced, FormatError, StoreError
@@ -215,6 +216,7 @@ class Loop:
     def _complete(self, status: StatusReply) -> None:
         """Fill in the fields that the core can't know."""
         status.version = self._config.version
+        status.compiled = is_compiled()
         status.uptime_seconds = self._clock.uptime()
         status.shell = as_map(self._meters)
 

@@ -134,7 +134,8 @@ def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice
     from taskqueue.cli.output import tables
     from taskqueue.units import duration_text
 
-    head = f"{url}  taskqueue {reply.version}, up {duration_text(reply.uptime_seconds)}, epoch {reply.epoch}\n"
+    kind = "compiled" if reply.compiled else "not compiled"
+    head = f"{url}  taskqueue {reply.version}, {kind}, up {duration_text(reply.uptime_seconds)}, epoch {reply.epoch}\n"
     projects: RenderableType = NONE_NAMED_SO if choice.part else NO_PROJECTS
     if reply.projects:
         projects = tables.of_projects(reply.projects, choice.sort, reply.numbers)
