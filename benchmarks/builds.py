@@ -63,6 +63,20 @@ def builds(options: argparse.Namespace) -> list[Build]:
     return found
 
 
+def add_option_of_one(parser: argparse.ArgumentParser) -> None:
+    """--compiled of a benchmark that has one daemon."""
+    parser.add_argument("--compiled", type=Path, metavar="VENV", help="has taskqueue compiled; only this is measured")
+
+
+def only_build(options: argparse.Namespace) -> Build:
+    """The compiled one, if the command line names it, or this one.
+
+    Raises:
+        SystemExit: it is not compiled.
+    """
+    return builds(argparse.Namespace(compiled=options.compiled, before=None))[-1]
+
+
 def _build(label: str, venv: Path) -> Build:
     build = Build(label, str(venv.absolute() / "bin" / "python"))
     _core(build)
@@ -71,6 +85,8 @@ def _build(label: str, venv: Path) -> Build:
 
 def _core(build: Build) -> Path:
     """The file of the module that decides."""
+    if not Path(build.python).exists():
+        raise SystemExit(f"there is no {build.python}")
     said = subprocess.run([build.python, "-I", "-c", CORE], stdout=subprocess.PIPE, check=False)
     if said.returncode:
         raise SystemExit(f"{build.python} has no taskqueue")

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from benchmarks.builds import HERE, Build
 from benchmarks.daemon import Daemon, Peer
 from benchmarks.traffic import EVERYTHING, PROJECT, WINDOW, Producer, Scheduled, Traffic, expect, now
 from taskqueue.protocol.fields import PLAIN, Schedule
@@ -45,8 +46,8 @@ class Growing:
         traffic: to it, while it runs.
     """
 
-    def __init__(self, body: int) -> None:
-        self.daemon = Daemon(CONFIG)
+    def __init__(self, body: int, build: Build = HERE) -> None:
+        self.daemon = Daemon(CONFIG, python=build.python)
         self.size = 0
         self._body = body
         self.traffic: Traffic

@@ -19,6 +19,7 @@ import random
 from pathlib import Path
 from typing import Final
 
+from benchmarks.builds import add_option_of_one, only_build
 from benchmarks.daemon import Daemon
 from benchmarks.growing import Growing, settle
 from benchmarks.harness import Column, Ratio, Report, alternate, parser
@@ -49,7 +50,7 @@ def main() -> None:
     options = parse()
     stay_on("1")
     report = Report("known", "Known tasks", COMMAND, COLUMNS, RATIOS)
-    with Growing(options.body) as growing:
+    with Growing(options.body, only_build(options)) as growing:
         growing.push_to(options.known)
         settle(growing.daemon)
         for number, kind in alternate(options.rounds, list(SHARES)):
@@ -63,6 +64,7 @@ def parse() -> argparse.Namespace:
     made.add_argument("--known", type=int, default=1_000_000)
     made.add_argument("--tasks", type=int, default=100_000, help="of each kind in a round")
     made.add_argument("--body", type=int, default=300, help="bytes")
+    add_option_of_one(made)
     return made.parse_args()
 
 
