@@ -155,9 +155,9 @@ def _need_low(state: State, wanted: Needs) -> None:
 def _low_orders(state: State, project: Project) -> list[OrderRef]:
     queue, config = project.queue, state.config
     ready, delayed = queue.ready, queue.delayed
-    heads = [(DELAYED, delayed)] if isinstance(ready, SlotQueue) else [(READY, ready), (DELAYED, delayed)]
-    if not any(head.is_partial for _, head in heads):
+    if not delayed.is_partial and (isinstance(ready, SlotQueue) or not ready.is_partial):
         return []
+    heads = [(DELAYED, delayed)] if isinstance(ready, SlotQueue) else [(READY, ready), (DELAYED, delayed)]
     most = memory_limits.share(state)
     return [
         OrderRef(project.number, which, head.floor, memory_limits.refill_tasks(state, which), most // 2)

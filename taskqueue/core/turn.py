@@ -27,6 +27,7 @@ from collections.abc import Sequence
 
 from taskqueue.core import answers, lookups
 from taskqueue.core.admin import change_log, failure_counts, flow_steps, operations, slot_lists, watch
+from taskqueue.core.projects.project import Project
 from taskqueue.core.rules import (
     answer_waiters,
     completion,
@@ -166,21 +167,30 @@ def _offer(turn: TurnState) -> None:
         offer(turn, project)
 
 
+def _settle_project(turn: TurnState, project: Project) -> None:
+    """Trim the heads of a project that the turn has touched, set its timers, and write its record."""
+    state, queue, number = turn.state, project.queue, project.number
+    memory_limits.settle(state, project)
+    if queue.processing.leased:
+        state.boot_timers.note(("lease", number), queue.processing.next_at())
+    if len(queue.delayed):
+        state.wall_timers.note(("due", number), queue.due_at())
+    if project.keeps:
+        state.wall_timers.note(("retention", number), project.old_at())
+    lookups.note_low(state, project)
+    completion.note(turn, project)
+    statistics.note(turn, project)
+    if queue.slots is not None:
+        slots.settle(turn, project)
+    turn.changes.writes.projects.append(project.record())
+
+
 def _settle(turn: TurnState) -> None:
     state, writes = turn.state, turn.changes.writes
     if state.flows.by_number:
         flows.settle(turn)
     for project in turn.dirty.values():
-        queue = project.queue
-        memory_limits.settle(state, project)
-        state.boot_timers.note(("lease", project.number), queue.processing.next_at())
-        state.wall_timers.note(("due", project.number), queue.due_at())
-        state.wall_timers.note(("retention", project.number), project.old_at())
-        lookups.note_low(state, project)
-        completion.note(turn, project)
-        statistics.note(turn, project)
-        slots.settle(turn, project)
-        writes.projects.append(project.record())
+        _settle_project(turn, project)
     if writes.propagations or state.propagations.pending:
         propagation.settle(turn)
     if state.waiting_pushes.pending:

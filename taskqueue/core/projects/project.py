@@ -62,6 +62,9 @@ ALWAYS: Final = Hours(True, inf)
 ON_FINISHED: Final = "on_finished"
 """Default taskid of a project's ``on_finished`` task."""
 
+ABOVE_ALL: Final = b"\xff" * KEY_BYTES
+"""The lower bound of an order without entries, as stored."""
+
 _of_over: Final = itemgetter(*OVER)
 
 
@@ -257,29 +260,15 @@ class Project:
 
     def record(self) -> ProjectRecord:
         """The record to store."""
+        # By place, in the order of its fields: by name they take 0.25 µs more, in each turn that touches the project.
+        queue = self.queue
         return ProjectRecord(
-            number=self.number,
-            name=self.name,
-            state=self.state,
-            overrides=self.overrides,
-            counts=TaskCounts(*self.queue.counts[1:]),
-            totals=self.totals,
-            bucket_level=self.bucket.level,
-            bucket_at=self.bucket.at,
-            ready_low=_key_bytes(self.queue.ready.low_key()),
-            delayed_low=_key_bytes(self.queue.delayed.low_key()),
-            pause=self.pause.record,
-            cleared=self.cleared,
-            swept_to=self.swept_to,
-            unfinished=self.queue.unfinished,
-            armed=self.armed,
-            finished=self.finished,
-            holds=self.holds,
-            cron=self.cron,
-            over_low=packed_lows(self.queue.over_low),
-            linked=self.linked,
-            slots=self.division if self.queue.slots is None else self._divided(self.queue.slots),
-        )
+            self.number, self.name, self.state, self.overrides, TaskCounts(*queue.counts[1:]), self.totals,
+            self.bucket.level, self.bucket.at, _key_bytes(queue.ready.low_key()), _key_bytes(queue.delayed.low_key()),
+            self.pause.record, self.cleared, queue.unfinished, self.armed, self.finished, self.holds, self.cron,
+            self.swept_to, packed_lows(queue.over_low), self.linked,
+            self.division if queue.slots is None else self._divided(queue.slots),
+        )  # fmt: skip
 
     def begin_division(self, by: str, number: int) -> DivisionRecord:
         """Be divided anew: the slots have numbers from ``number`` on."""
@@ -357,4 +346,4 @@ def _finisher(settings: Settings) -> str:
 
 
 def _key_bytes(key: int) -> bytes:
-    return min(key, NO_FLOOR - 1).to_bytes(KEY_BYTES, "big")
+    return ABOVE_ALL if key >= NO_FLOOR else key.to_bytes(KEY_BYTES, "big")

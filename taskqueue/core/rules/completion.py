@@ -46,7 +46,7 @@ def note(turn: TurnState, project: Project) -> None:
     if project.armed and not project.queue.unfinished and not project.holds and not project.is_unrolling:
         state.pending.finish(project)
         turn.more = True
-    if not project.armed and not project.holds:
+    if not project.armed and not project.holds and len(project.waiters):
         answer(turn, project)
 
 

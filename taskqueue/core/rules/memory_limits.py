@@ -115,6 +115,9 @@ def _give_up_awaited(state: State) -> None:
 
 
 def _trim(state: State, project: Project, which: int) -> None:
+    if not project.queue.head(which).bytes:
+        state.memory.note(project.number, which, 0)
+        return
     most = share(state) if which == DELAYED or project.queue.slots is None else _slots_share(state)
     project.queue.trim(which, state.config.head_tasks, most)
     head = project.queue.head(which)
