@@ -30,6 +30,12 @@ Token = NewType("Token", int)
 Peer = NewType("Peer", bytes)
 """A routing id of the socket: where to send an answer to now. It identifies nobody; the session does."""
 
+UNSAID: Final[Any] = 0.0
+"""Zero where it is the default of a field and means never, or at once. msgspec leaves a number out if it *is* the
+default, not if it equals it, so whoever makes a message gives this very one. It has no type because the compiler, which
+knows floats by value, would make another one of it.
+"""
+
 # ------------------------------------------------------------------------------------------------ limits
 
 MAX_TASKID_BYTES: Final = 128
@@ -122,7 +128,7 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     """
 
     priority: Priority = 0
-    exetime: EpochSeconds = 0.0
+    exetime: EpochSeconds = UNSAID
     delay: Seconds | None = None
     retries: Retries | None = None
     age: AgeSeconds | None = None
@@ -186,9 +192,9 @@ class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
     timeout: float
     body: Raw = NIL
     retried: int = 0
-    lastcrawltime: float = 0.0
+    lastcrawltime: float = UNSAID
     schedule: Schedule = PLAIN
-    not_before: float = 0.0
+    not_before: float = UNSAID
     start_within: float | None = None
     etag: str = ""
     last_modified: str = ""

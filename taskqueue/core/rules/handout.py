@@ -26,7 +26,7 @@ from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import CANCELLED, Task
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.fields import PLAIN, Assignment, Peer, Schedule
+from taskqueue.protocol.fields import PLAIN, UNSAID, Assignment, Peer, Schedule
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, room_beside
 from taskqueue.protocol.replies import Select
 
@@ -41,7 +41,7 @@ def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> A
         timeout,
         spec.body,
         task.retried,
-        task.lastcrawltime,
+        task.lastcrawltime or UNSAID,
         schedule_for_fetcher(task, spec.schedule),
     )
     page = spec.page
@@ -55,7 +55,11 @@ def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
     if schedule is PLAIN and not task.priority:
         return PLAIN
     told = Schedule(
-        task.priority, schedule.exetime, retries=schedule.retries, age=schedule.age, itag=schedule.itag or None
+        task.priority,
+        schedule.exetime or UNSAID,
+        retries=schedule.retries,
+        age=schedule.age,
+        itag=schedule.itag or None,
     )
     return PLAIN if told == PLAIN else told
 

@@ -30,7 +30,7 @@ from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable
 from taskqueue.core.tasks.task import SLOT_SHIFT, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.fields import Assignment, TaskReport
+from taskqueue.protocol.fields import UNSAID, Assignment, TaskReport
 
 T = TypeVar("T")
 
@@ -201,7 +201,7 @@ def with_pace(project: Project, number: int, assignment: Assignment, wait: float
     slots = project.queue.slots
     if slots is None or not slots.is_paced(number):
         return assignment
-    return replace(assignment, not_before=wait, start_within=START_WITHIN)
+    return replace(assignment, not_before=wait or UNSAID, start_within=START_WITHIN)
 
 
 def sent_again(turn: TurnState, project: Project, task: Task, assignment: Assignment, timeout: float) -> Assignment:

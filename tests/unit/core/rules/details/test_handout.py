@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+from msgspec.msgpack import decode, encode
+
 from taskqueue.protocol.fields import PLAIN, Schedule
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
@@ -43,6 +45,18 @@ def test_order_is_kept_by_a_restart(world: World) -> None:
         fetcher.hello()
         fetcher.done(next(iter(fetcher.held)))
     assert fetcher.taken == names(7)
+
+
+def test_what_has_never_been_run_says_nothing_of_when_it_was(world: World) -> None:
+    world.set("news", slot="host", slot_rate=100.0)
+    world.push("news", task("a", url="http://a/"))
+    world.restart()
+    fetcher = world.fetcher()
+
+    world.advance(1)
+
+    said = decode(encode(fetcher.held["a"]))
+    assert said.keys() == {"project", "taskid", "url", "token", "timeout", "body", "start_within"}
 
 
 def test_a_delayed_task_is_handed_out_at_its_time_and_not_before(world: World) -> None:
