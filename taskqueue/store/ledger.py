@@ -21,7 +21,7 @@ from taskqueue.core.tasks.needs import Found, Needs
 from taskqueue.core.tasks.records import Loaded, WriteSet
 from taskqueue.core.tasks.task import PROCESSING, Task
 from taskqueue.store.batch import batch_of
-from taskqueue.store.contract import Batch, Family, Store
+from taskqueue.store.contract import Batch, Entry, Family, Store
 from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record, stored_number
@@ -45,6 +45,12 @@ _NO: Final = b"0"
 
 EMPTY: Final = WriteSet()
 
+COMPARED_MOST: Final = 1024
+"""Projects whose records are compared with what was written last: those written most recently."""
+
+COMPARED_BYTES: Final = 1024
+"""A longer record, such as one with many overrides, is written each time; so all of these take a megabyte at most."""
+
 
 class Ledger:
     """Typed reads and writes on one store, under one epoch."""
@@ -53,6 +59,7 @@ class Ledger:
         self._store = store
         self._epoch = 0
         self._boot = b""
+        self._projects: dict[bytes, bytes] = {}
 
     def begin(self, boot_id: str, make_secret: Callable[[int], bytes] = secrets.token_bytes) -> Loaded:
         """Begin an epoch, which fences every earlier one, and read what the core needs to start.
@@ -67,6 +74,7 @@ class Ledger:
             StoreError: the store failed.
             Corrupt: a record can't be decoded.
         """
+        self._projects.clear()
         self._epoch = self._store.begin()
         boot, clean, secret = self._store.get(META, [layout.BOOT_KEY, layout.CLEAN_KEY, layout.SECRET_KEY])
         if secret is None or len(secret) != SECRET_BYTES:
@@ -116,6 +124,8 @@ class Ledger:
     def commit(self, writes: WriteSet) -> bool:
         """Write one turn's changes atomically; False if there are none, so that nothing was written.
 
+        A project's record that is as it was written last is left out.
+
         Raises:
             Fenced: another scheduler has begun an epoch.
             StoreError: the batch could not be written; begin again.
@@ -124,12 +134,36 @@ class Ledger:
         if writes == EMPTY:
             return False
         batch = batch_of(writes)
+        if writes.projects:
+            self._leave_out_unchanged(batch)
+            if not (batch.puts or batch.deletes or batch.drops):
+                return False
         move_success_attempts(self._store, writes, batch)
         if self._boot:
             batch.puts.setdefault(META, []).append((layout.BOOT_KEY, self._boot))
         self._store.write(self._epoch, batch)
         self._boot = b""
         return True
+
+    def _leave_out_unchanged(self, batch: Batch) -> None:
+        """Leave out the records of projects that a turn has touched without a change that a crash must know.
+
+        Numbers are never reused, so a record of a deleted project can't be taken for another's.
+        """
+        written, records = self._projects, batch.puts[layout.PROJECTS]
+        changed: list[Entry] = []
+        for entry in records:
+            number, record = entry
+            if written.pop(number, None) != record:
+                changed.append(entry)
+            if len(record) <= COMPARED_BYTES:
+                written[number] = record
+        if changed:
+            batch.puts[layout.PROJECTS] = changed
+        else:
+            del batch.puts[layout.PROJECTS]
+        while len(written) > COMPARED_MOST:
+            del written[next(iter(written))]
 
     def sync(self) -> None:
         """Make every commit so far survive a power cut; may be called in another thread.

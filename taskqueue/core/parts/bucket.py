@@ -28,15 +28,21 @@ SHORTEST_WAIT: Final = 1e-6
 
 
 class Bucket:
-    """A bucket that gains ``rate`` tokens a second, up to ``burst``."""
+    """A bucket that gains ``rate`` tokens a second, up to ``burst``.
 
-    __slots__ = ("at", "burst", "level", "rate")
+    Attributes:
+        level, at: tokens at a time, moved on whenever somebody looks.
+        kept_level, kept_at: the same when tokens were last taken, or the rate changed. They say all that the others do,
+            and stay as they are while nothing happens, so it is these that are stored.
+    """
+
+    __slots__ = ("at", "burst", "kept_at", "kept_level", "level", "rate")
 
     def __init__(self, rate: float, burst: float, level: float, at: Boot) -> None:
         self.rate = rate
         self.burst = burst
-        self.level = min(level, burst)
-        self.at = at
+        self.level = self.kept_level = min(level, burst)
+        self.at = self.kept_at = at
 
     def available(self, now: Boot) -> float:
         """Tokens that may be taken now, with a fraction; 0 if there is less than one, inf if the rate is."""
@@ -57,6 +63,7 @@ class Bucket:
         self._settle(now)
         if self.rate != inf:
             self.level -= count
+            self.kept_level, self.kept_at = self.level, self.at
 
     def token_at(self) -> float:
         """When there will be a token (boot-clock seconds), if nobody takes one before; inf: never."""
@@ -72,6 +79,7 @@ class Bucket:
         self.rate = rate
         self.burst = burst
         self.level = min(self.level, burst)
+        self.kept_level, self.kept_at = self.level, self.at
 
     def _settle(self, now: Boot) -> None:
         if now <= self.at:

@@ -264,7 +264,8 @@ class Project:
         queue = self.queue
         return ProjectRecord(
             self.number, self.name, self.state, self.overrides, TaskCounts(*queue.counts[1:]), self.totals,
-            self.bucket.level, self.bucket.at, _key_bytes(queue.ready.low_key()), _key_bytes(queue.delayed.low_key()),
+            self.bucket.kept_level, self.bucket.kept_at,
+            _key_bytes(queue.ready.low_key()), _key_bytes(queue.delayed.low_key()),
             self.pause.record, self.cleared, queue.unfinished, self.armed, self.finished, self.holds, self.cron,
             self.swept_to, packed_lows(queue.over_low), self.linked,
             self.division if queue.slots is None else self._divided(queue.slots),

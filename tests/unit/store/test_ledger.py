@@ -48,7 +48,7 @@ from taskqueue.protocol.fields import NIL, Boot, NewTask, Recrawl, Schedule, Tok
 from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.ledger import Ledger
+from taskqueue.store.ledger import COMPARED_BYTES, COMPARED_MOST, Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import FAMILIES, SECRET_KEY, decode_project, encode, encode_lease, encode_spec
@@ -670,6 +670,36 @@ def test_projects_come_back_as_they_were(ground: Ground, ledger: Ledger) -> None
 
     assert loaded.projects == [record, ProjectRecord(P + 1, "other")]
     assert loaded.next_project == P + 2
+
+
+def test_a_record_of_a_project_that_is_as_it_was_is_not_written_again(ground: Ground, ledger: Ledger) -> None:
+    same, other = ProjectRecord(P, "news"), ProjectRecord(P + 1, "shop")
+    assert ledger.commit(WriteSet(projects=[same, other]))
+
+    assert not ledger.commit(WriteSet(projects=[same]))
+    same.unfinished = 1
+    assert ledger.commit(WriteSet(projects=[other, same]))
+
+    assert ground.open().begin("boot").projects == [same, other]
+
+
+def test_a_ledger_that_begins_again_writes_every_record(ground: Ground, ledger: Ledger) -> None:
+    assert ledger.commit(WriteSet(projects=[ProjectRecord(P, "news")]))
+
+    ledger.begin("boot")
+
+    assert ledger.commit(WriteSet(projects=[ProjectRecord(P, "news")]))
+
+
+@pytest.mark.parametrize("length", [COMPARED_BYTES // 2, COMPARED_BYTES])
+def test_long_records_and_those_of_long_ago_are_not_kept_to_be_compared(ledger: Ledger, length: int) -> None:
+    first = ProjectRecord(P, "n" * length)
+    assert ledger.commit(WriteSet(projects=[first]))
+    assert ledger.commit(WriteSet(projects=[first])) == (length == COMPARED_BYTES)
+
+    ledger.commit(WriteSet(projects=[ProjectRecord(P + 1 + n, "") for n in range(COMPARED_MOST)]))
+
+    assert ledger.commit(WriteSet(projects=[first]))
 
 
 def test_a_project_of_an_earlier_version_has_nothing_of_what_came_later() -> None:

@@ -42,6 +42,17 @@ def test_a_bucket_fills_up_to_its_burst_and_not_above() -> None:
     assert bucket.available(Boot(1e6)) == pytest.approx(3)
 
 
+def test_what_is_kept_of_a_bucket_says_the_same_and_does_not_move_when_somebody_looks() -> None:
+    bucket = Bucket(rate=2, burst=5, level=5, at=Boot(0))
+    bucket.take(4, Boot(1))
+    kept = (bucket.kept_level, bucket.kept_at)
+
+    bucket.available(Boot(1.5))
+
+    assert (bucket.kept_level, bucket.kept_at) == kept == (1.0, Boot(1))
+    assert Bucket(2, 5, *kept).level_at(Boot(2.5)) == bucket.level_at(Boot(2.5)) == 4
+
+
 @pytest.mark.parametrize(("rate", "burst"), PACES)
 def test_in_an_hour_it_gives_burst_and_rate_times_the_hour(rate: float, burst: float) -> None:
     bucket = Bucket(rate, burst, burst, at=Boot(0))
