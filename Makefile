@@ -154,9 +154,9 @@ $(BENCH_STAMP): $(STAMP)
 
 # Other builds that are measured in the same rounds: --compiled VENV, --before VENV.
 BUILDS ?=
-bench: $(BENCH_STAMP) ## every benchmark in a short form, about ten minutes, and the tables and plots of its figures
+bench: $(BENCH_STAMP) ## every benchmark in a short form, a quarter of an hour, and the tables and plots of its figures
 	$(BENCH).lifecycle --save --rounds 3 --tasks 40000 $(BUILDS)
-	$(BENCH).apart --save --rounds 3 --tasks 40000 $(BUILDS)
+	$(BENCH).apart --save --rounds 2 --tasks 40000 $(BUILDS)
 	$(BENCH).limit --save --rounds 3 --tasks 40000 $(BUILDS)
 	$(BENCH).clients --save --rounds 1 --tasks 10000
 	$(BENCH).growth --save --rounds 3 --levels 0,100k --tasks 20k
