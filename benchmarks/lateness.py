@@ -42,6 +42,8 @@ COLUMNS: Final = [
     Column("early", "too early"),
 ]
 DAY: Final = 86_400
+LEASES: Final = "[limits]\nmax_leases = 200_000\n"
+"""The fetcher has one connection, which may have half of them."""
 LEAD_SECONDS: Final = 4.0
 PUTS_A_SECOND: Final = 8_000
 """Slower than any of the three."""
@@ -173,14 +175,19 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 def in_taskqueue(build: Build) -> Iterator[Timers]:
     """The fetcher holds what it gets."""
-    with ours.serve(ours.setting("commit", build), "0") as daemon:
+    with in_commit(build) as daemon:
         yield InTaskqueue(daemon.address)
 
 
 def in_taskqueue_reporting(build: Build) -> Iterator[Timers]:
     """The fetcher reports what it gets."""
-    with ours.serve(ours.setting("commit", build), "0") as daemon:
+    with in_commit(build) as daemon:
         yield InTaskqueueDone(daemon.address)
+
+
+def in_commit(build: Build) -> ours.Ours:
+    """A daemon whose fetcher can hold 100,000."""
+    return ours.Ours(ours.CONFIG.format(durability="commit") + LEASES, "0", build.python)
 
 
 def in_beanstalkd() -> Iterator[Timers]:
