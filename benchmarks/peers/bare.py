@@ -5,7 +5,7 @@ sends what that turn had said. Nothing is decoded, looked up, decided, packed or
 that syncs are the daemon's own; producer and fetcher are those of ``ours``. The setting is the durability and the load,
 because it records before the clock starts, and the interpreter of another build, if it is that which is recorded.
 
-    python -m benchmarks.peers.bare PORT FOLDER DURABILITY TASKS BATCH BODY
+    python -m benchmarks.peers.bare PORT FOLDER DURABILITY TASKS BATCH BODY [PYTHON]
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
-from pathlib import Path
 from typing import Any, Final, Self
 
 import zmq
@@ -21,7 +20,7 @@ import zmq
 from benchmarks.builds import HERE, Build
 from benchmarks.contest import Load
 from benchmarks.peers import ours
-from benchmarks.peers.recording import Recording, Turn
+from benchmarks.peers.recording import Record, Turn, recorded, recorded_by
 from benchmarks.peers.service import Service
 from taskqueue.server.main import SWITCH_SECONDS
 from taskqueue.server.meters import Meters
@@ -29,12 +28,6 @@ from taskqueue.server.syncer import Durability, Syncer
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 HELLO: Final = b"\xa5hello"
-START: Final = f"""
-import runpy, sys
-sys.path.append({str(Path(__file__).parents[2])!r})
-runpy.run_module("benchmarks.peers.bare", run_name="__main__", alter_sys=True)
-"""
-"""Another build takes this module from here, and all else from where it is installed."""
 
 
 class Bare(Service):
@@ -61,9 +54,7 @@ def setting(durability: str, load: Load, build: Build = HERE) -> str:
 
 def serve(setting: str, core: str) -> Bare:
     """See ``Peer``."""
-    durability, tasks, batch, body, *python = setting.split(" ", 4)
-    start = [python[0], "-I", "-c", START] if python else [sys.executable, "-m", "benchmarks.peers.bare"]
-    return Bare([*start, "{port}", "{folder}", durability, tasks, batch, body], core)
+    return Bare([sys.executable, "-m", "benchmarks.peers.bare", "{port}", "{folder}", *setting.split(" ", 4)], core)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
@@ -79,7 +70,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
 class Playback:
     """Plays the turns of a recording back to one producer and one fetcher."""
 
-    def __init__(self, socket: zmq.Socket[bytes], store: RocksStore, durability: Durability, record: Recording) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], store: RocksStore, durability: Durability, record: Record) -> None:
         self._socket = socket
         self._store = store
         self._epoch = store.begin()
@@ -158,9 +149,10 @@ class Playback:
 
 def main() -> None:
     """Record, listen, play back, and wait to be ended."""
-    port, folder, durability, *numbers = sys.argv[1:]
+    port, folder, durability, tasks, batch, body, *python = sys.argv[1:]
     sys.setswitchinterval(SWITCH_SECONDS)
-    record = Recording(Load(*map(int, numbers)))
+    load = Load(int(tasks), int(batch), int(body))
+    record = recorded_by(python[0], load) if python else recorded(load)
     gc.freeze()
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
     playback = Playback(socket, RocksStore(f"{folder}/store"), _durability(durability), record)

@@ -1,6 +1,7 @@
 """What a lifecycle consists of, recorded from the real core and the real ledger: frames out, and batches to write.
 
-    Recording(load).turns         in each: how many frames came in, what was written, which frames went out
+    recorded(load).turns           in each: how many frames came in, what was written, which frames went out
+    recorded_by(python, load)      the same of the build that another interpreter has installed
 
 A turn hears TURN_FRAMES messages of new tasks, as a busy daemon does, and the ``done`` of what it handed out in the
 turn before.
@@ -8,10 +9,13 @@ turn before.
 
 from __future__ import annotations
 
+import pickle
+import subprocess
 from collections.abc import Sequence
 from itertools import count
 from math import inf
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from msgspec import Raw, Struct, field
 
@@ -68,12 +72,41 @@ class Spy(MemoryStore):
         super().write(epoch, batch)
 
 
-class Recording:
+class Record(NamedTuple):
     """All turns of so many tasks.
 
     Attributes:
         welcome: the answer to the fetcher's hello.
     """
+
+    turns: list[Turn]
+    welcome: bytes
+
+
+def recorded(load: Load) -> Record:
+    """Of this build."""
+    recording = Recording(load)
+    return Record(recording.turns, recording.welcome)
+
+
+def recorded_by(python: str, load: Load) -> Record:
+    """Of the build that this interpreter has installed. It takes this module from here, and all else from there."""
+    command = [python, "-I", "-c", START, *(str(number) for number in load)]
+    record: Record = pickle.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    return record
+
+
+START: Final = f"""
+import pickle, sys
+sys.path.append({str(Path(__file__).parents[2])!r})
+from benchmarks.contest import Load
+from benchmarks.peers.recording import recorded
+sys.stdout.buffer.write(pickle.dumps(recorded(Load(*map(int, sys.argv[1:])))))
+"""
+
+
+class Recording:
+    """Plays all roles around the real core and the real ledger, and notes each turn."""
 
     def __init__(self, load: Load) -> None:
         self.turns: list[Turn] = []
