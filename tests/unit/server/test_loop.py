@@ -331,7 +331,8 @@ def test_a_select_leaves_before_the_sync_of_its_turn_begins(tmp_path: Path) -> N
         client.send("new-task", project="news", tasks=[{"taskid": "a", "url": "http://site/"}])
 
         assert {client.answer()["type"], client.answer()["type"]} == {"select", "new-task-reply"}
-        assert trouble.order == ["select", "sync", "new-task-reply"]
+        # What comes after these answers the client, which has asked again.
+        assert trouble.order[:3] == ["select", "sync", "new-task-reply"]
 
     serve(tmp_path, trouble, script)
 
