@@ -70,6 +70,8 @@ class Window:
         finally:
             for unsettled in self._sending:
                 unsettled.cancel()
+            # One that failed before it could be cancelled has an error that is nobody's concern any more.
+            await asyncio.gather(*self._sending, return_exceptions=True)
 
     async def send(self, batch: PushBatch) -> None:
         """Send a batch, as soon as there is room for it."""
@@ -78,10 +80,14 @@ class Window:
         self._sending.add(asyncio.ensure_future(self._sender.send(self._project, batch)))
 
     async def _settle(self) -> None:
-        """Wait for one of them, and count it; raises what one of them raised."""
+        """Wait for one of them, and count it; raises what the first of them raised."""
         done, self._sending = await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
+        errors = [error for each in done if (error := each.exception()) is not None]
         for each in done:
-            _count(self._pushed, each.result(), self._progress)
+            if each.exception() is None:
+                _count(self._pushed, each.result(), self._progress)
+        if errors:
+            raise errors[0]
 
 
 class BlockingBatchSender:

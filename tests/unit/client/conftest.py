@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any, TypeVar
 
 import pytest
@@ -56,24 +59,36 @@ class Daemon:
 
     def start(self) -> None:
         """Listen, at the same place as before."""
-        self._context = zmq.Context()
-        self._router = self._context.socket(zmq.ROUTER)
-        self._router.bind(self.url)
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
+        self._router = context.socket(zmq.ROUTER)
+        self._router.linger = 0
+        self._bind()
         self.url = self._router.getsockopt_string(zmq.LAST_ENDPOINT)
-        self._commands = self._context.socket(zmq.PAIR)
-        self._commands.bind("inproc://commands")
-        self._control = self._context.socket(zmq.PAIR)
-        self._control.connect("inproc://commands")
+        commands = f"inproc://{uuid.uuid4()}"
+        self._commands = context.socket(zmq.PAIR)
+        self._commands.linger = 0
+        self._commands.bind(commands)
+        self._control = context.socket(zmq.PAIR)
+        self._control.connect(commands)
         self._thread = threading.Thread(target=self._live)
         self._thread.start()
+
+    def _bind(self) -> None:
+        """A port is free only some time after its socket has been closed; nobody tells when."""
+        until = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                self._router.bind(self.url)
+                return
+            except zmq.ZMQError:
+                if time.monotonic() > until:
+                    raise
 
     def stop(self) -> None:
         """Be gone, as after kill -9."""
         self._control.send(b"")
         self._thread.join()
         self._control.close(0)
-        # Only then is the port free again.
-        self._context.term()
 
     def hear(self, kind: type[R]) -> R:
         """The next request of this kind; what is heard before it is passed over."""
@@ -96,17 +111,16 @@ class Daemon:
         poller = zmq.Poller()
         poller.register(self._router, zmq.POLLIN)
         poller.register(self._commands, zmq.POLLIN)
-        while True:
-            ready = dict(poller.poll())
-            if self._router in ready:
-                self._answer(*self._router.recv_multipart())
-            if self._commands in ready:
-                command = self._commands.recv()
-                if not command:
-                    break
-                self._router.send_multipart([self._peer, command])
-        self._router.close(0)
-        self._commands.close(0)
+        with closing(self._router), closing(self._commands):
+            while True:
+                ready = dict(poller.poll())
+                if self._router in ready:
+                    self._answer(*self._router.recv_multipart())
+                if self._commands in ready:
+                    command = self._commands.recv()
+                    if not command:
+                        break
+                    self._router.send_multipart([self._peer, command])
 
     def _answer(self, peer: bytes, frame: bytes) -> None:
         request, _ = decode_request(frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from math import inf
@@ -266,6 +267,17 @@ def test_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:
         using(daemon, lambda client: client.push_many("p", urls(), batch=10, window=3), seconds=0.2)
 
     assert len(read) == 40
+
+
+def test_batches_that_fail_together_are_one_error_and_nothing_is_said_of_the_others(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
+    with pytest.raises(RequestTimeout):
+        using(daemon, lambda client: client.push_many("p", [f"http://a/{n}" for n in range(9)], batch=3), seconds=0.2)
+
+    gc.collect()
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_push_many_makes_smaller_batches_of_larger_tasks(daemon: Daemon) -> None:
