@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from math import inf
 
-from msgspec import Struct
-
 from taskqueue.protocol.requests import AnyRequest, Done, FlowShow, OperationShow, ProjectWait, Release, Watch
 
 
-class Call(Struct, gc=False):
+class Call:
     """A request without an answer.
 
     Attributes:
@@ -19,11 +17,14 @@ class Call(Struct, gc=False):
         tries: how often it was sent.
     """
 
-    frame: bytes
-    ends: list[int]
-    waits: float = 0.0
-    due_at: float = -inf
-    tries: int = 0
+    __slots__ = ("due_at", "ends", "frame", "tries", "waits")
+
+    def __init__(self, frame: bytes, ends: list[int], waits: float = 0.0) -> None:
+        self.frame = frame
+        self.ends = ends
+        self.waits = waits
+        self.due_at = -inf
+        self.tries = 0
 
 
 def call_of(request: AnyRequest, frame: bytes) -> Call:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from math import inf, isinf
 from typing import Any, Final, TypeVar
 
@@ -113,9 +113,7 @@ class Exchange:
         patience = self.patience if patience is None else patience
         until = asyncio.get_running_loop().time() + patience
         if not self._is_free():
-            async with self._in_time(patience):
-                await self._greet()
-                await self._room()
+            await self._in_time(self._admitted(), patience)
         session = self._session
         n = session.submit(request) if known_as is None else session.submit_known(request, *known_as)
         reply = await self._answer(n, until, patience)
@@ -134,8 +132,7 @@ class Exchange:
         """Wait until the daemon has said hello; from then on its limits are known. ``patience``: see ``ask``."""
         if self._is_ready():
             return
-        async with self._in_time(self.patience if patience is None else patience):
-            await self._greet()
+        await self._in_time(self._greet(), self.patience if patience is None else patience)
 
     def pump(self) -> None:
         """Send what the session has to send, and sleep until it has something again."""
@@ -162,13 +159,17 @@ class Exchange:
 
     # ------------------------------------------------------------------------------------ waiting
 
-    @asynccontextmanager
-    async def _in_time(self, patience: float) -> AsyncIterator[None]:
+    async def _in_time(self, waiting: Coroutine[Any, Any, None], patience: float) -> None:
         try:
             async with asyncio.timeout(limit(patience)):
-                yield
+                await waiting
         except TimeoutError:
             raise self.late(patience) from None
+
+    async def _admitted(self) -> None:
+        """Wait for a welcome, and for room."""
+        await self._greet()
+        await self._room()
 
     def late(self, patience: float) -> RequestTimeout:
         """The error of a caller that has waited for so many seconds."""
