@@ -123,7 +123,8 @@ class Turn:
         keep_appointments(turn)
         _take_steps(turn)
         _offer(turn)
-        HandOut(turn).run()
+        if state.shared or state.fair_queue.busy_ring() is not None:
+            HandOut(turn).run()
         _settle(turn)
         state.in_turn = False
         return TurnResult(turn.changes.take(), turn.outgoing, turn.events)
