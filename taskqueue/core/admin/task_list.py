@@ -45,7 +45,7 @@ from taskqueue.protocol.replies import TaskListReply
 from taskqueue.protocol.requests import TaskList
 from taskqueue.protocol.views import TaskRow
 
-LOOKED_AT: Final = 1000
+LOOKED_AT = 1000
 """Tasks examined for a page when a glob may leave most of them out."""
 
 ERRORS_LOOKED_AT: Final = 2048

@@ -27,7 +27,7 @@ PUBLISH_SECONDS: Final = 0.25
 KEPT_SECONDS: Final = 60.0
 """A log is kept for so long after somebody watched."""
 
-GONE_MOST: Final = 1024
+GONE_MOST = 1024
 """Names of deleted projects that are remembered; of 64 characters each."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from taskqueue.core.admin import task_list
 from taskqueue.core.admin.task_list import ERRORS_LOOKED_AT, HOLLOW_LOOKED_AT, LOOKED_AT
 from taskqueue.protocol.replies import ErrorReply, ProjectReply, TaskListReply
 from taskqueue.protocol.requests import ProjectDo, TaskList
@@ -97,8 +98,11 @@ def test_a_glob_picks_urls(world: World) -> None:
 
 
 @pytest.mark.parametrize("state", ["ready", "processing"])
-def test_a_glob_that_matches_little_gives_short_pages_that_say_where_to_go_on(world: World, state: str) -> None:
-    count = LOOKED_AT + 5
+def test_a_glob_that_matches_little_gives_short_pages_that_say_where_to_go_on(
+    world: World, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_list, "LOOKED_AT", 50)
+    count = 55
     world.push("news", *[task(f"t{number:05}") for number in range(count)])
     if state == "processing":
         world.fetcher(capacity=count)

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import astuple
 
 from taskqueue.core.admin.watch import ROWS_A_TURN
-from taskqueue.core.projects.watch_log import GONE_MOST, KEPT_SECONDS, PUBLISH_SECONDS
+from taskqueue.core.projects import watch_log
+from taskqueue.core.projects.watch_log import KEPT_SECONDS, PUBLISH_SECONDS
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.replies import StatusReply, WatchReply
@@ -331,12 +332,13 @@ def test_a_reply_fits_into_a_message(make_world: MakeWorld) -> None:
     assert len(watcher.picture) == 402
 
 
-def test_names_of_deleted_projects_are_forgotten_beyond_a_thousand_and_all_is_told_anew(
-    world: World, watcher: Watcher
+def test_beyond_a_bound_names_of_deleted_projects_are_forgotten_and_all_is_told_anew(
+    world: World, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(world, GONE_MOST + 1)
+    monkeypatch.setattr(watch_log, "GONE_MOST", 30)
+    make(world, 31)
     watcher.catch_up()
-    for i in range(GONE_MOST + 1):
+    for i in range(31):
         world.turn(ProjectDo(session="person", n=world.n(), project=f"p{i:04}", action="delete"))
 
     assert watcher.hear().anew
