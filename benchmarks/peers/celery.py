@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import Celery
 
-from benchmarks.peers.ordinary import SLOTS, URL, Redis, note, script
+from benchmarks.peers.ordinary import URL, Redis, note, script
 
 app = Celery("bench", broker=URL or None)
 run = app.task(name="bench.run")(note)
@@ -16,8 +16,8 @@ def server() -> Redis:
 
 
 def workers(url: str, setting: str) -> list[list[str]]:
-    """See ``Ordinary``."""
-    return [[script("celery"), "-A", "benchmarks.peers.celery", "worker", "-c", str(SLOTS), "-l", "error"]]
+    """See ``Ordinary``. The setting is how many processes the pool has; Celery's default is one a core."""
+    return [[script("celery"), "-A", "benchmarks.peers.celery", "worker", "-c", setting, "-l", "error"]]
 
 
 def push(taskid: str) -> object:
