@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -45,7 +44,6 @@ from taskqueue.server.outbox import Outbox
 from taskqueue.server.poller import Poller
 from taskqueue.server.signals import RELOAD, STOP, Signals
 from taskqueue.server.summary import Summary
-from taskqueue.server.syncer import INTERVAL_SECONDS
 
 log = logging.getLogger("taskqueue")
 
@@ -85,7 +83,6 @@ class Loop:
         self._reloaded: Sequence[str] | None = None
         self._undelivered: list[Outgoing] = []
         self._stopping = False
-        self._sync_at = inf
         self._outbox = Outbox(router.send)
         self._inbox = Inbox(router, meters)
         self._summary = Summary(meters)
@@ -151,14 +148,12 @@ class Loop:
         due_at = self._engine.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
-        if self._sync_at <= now.boot:
-            self._have_synced()
         if (incoming or min(due_at, self._disk.due_at) <= now.boot) and self._disk.look(now.boot):
             self._pass_config(self._config)
         if incoming or self._new_config or self._reloaded is not None or self._undelivered or due_at <= now.boot:
             self._turn(now, incoming)
         elif not refused:
-            wake_at = min(due_at, self._summary.due_at, self._disk.due_at, self._sync_at)
+            wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
             self._sleep(wake_at - now.boot)
         self._send_replies(refused)
         self._inbox.spent(cpu_ticks() - began)
@@ -193,33 +188,19 @@ class Loop:
                 log.info("%s", event_line(event))
             self._notify(result.events)
         self._send_replies(result.outgoing)
-        if self._engine.syncer.is_behind:
-            self._sync_at = min(self._sync_at, now.boot + INTERVAL_SECONDS)
 
     def _send_replies(self, outgoing: Sequence[Outgoing]) -> None:
-        """Send what waits for no sync, then have the turn synced, then queue what waits for that.
-
-        A turn for which nobody waits is synced later, with others: a write that meets a sync may take milliseconds, and
-        timers that come due one by one would meet one after the other.
-        """
+        """Send what waits for no sync, then have the turn synced, then queue what waits for that."""
         began = ticks()
         self._release_synced()
-        waiting = []
+        for message in outgoing:
+            if not message.after_sync:
+                self._put(message, None)
+        self._engine.syncer.sync_soon()
         for message in outgoing:
             if message.after_sync:
-                waiting.append(message)
-            else:
-                self._put(message, None)
-        if waiting or self._engine.syncer.durability == "interval":
-            self._have_synced()
-        for message in waiting:
-            self._put(message, self._engine.syncer.written)
+                self._put(message, self._engine.syncer.written)
         self._meters.reply_seconds += ticks() - began
-
-    def _have_synced(self) -> None:
-        """Let the syncer sync all that was written."""
-        self._engine.syncer.sync_soon()
-        self._sync_at = inf
 
     def _put(self, outgoing: Outgoing, ticket: int | None) -> None:
         """Hand a message to the outbox."""

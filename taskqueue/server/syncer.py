@@ -9,8 +9,9 @@ At most one sync runs at a time; the next one covers all writes made meanwhile (
 Rules:
 1. Writes are numbered from 1. A sync that began after write k returned covers k (the store's promises P6 and P7).
 2. The thread begins when the loop says so, which is when the messages have left that wait for no sync: it would take
-   the GIL and the processor from them (measured: a lone task was with its fetcher after 0.44 ms instead of 0.62).
-   What nobody waits for is synced with what somebody does, or INTERVAL_SECONDS later.
+   the GIL and the processor from them (measured: a lone task was with its fetcher after 0.44 ms instead of 0.62). Each
+   turn is synced, also when nobody waits for it: one sync for 50 ms of timers held up the writes that met it for longer
+   (measured: p99 of their lateness 18 ms instead of 8, on a busy disk).
 3. ``commit``: replies are sent when their write is synced. The thread publishes its progress first and wakes the loop
    after that, if it sleeps; the loop announces its sleep first and checks the progress after that. So no progress is
    missed, and a busy loop makes no system calls for it: each of them releases the GIL, which the thread then takes
@@ -70,11 +71,6 @@ class Syncer:
         """Whether ``check`` has something new."""
         return self._failure is not None or (self.durability == "commit" and self._synced > self._checked)
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether something was written that the thread was not told to sync."""
-        return self._ordered < self.written and self.durability != "none"
-
     def fileno(self) -> int:
         """Readable after progress or a failure while ``sleeping``, until ``clear_wakeup``."""
         return self._fd
@@ -90,7 +86,7 @@ class Syncer:
 
     def sync_soon(self) -> None:
         """Let the thread sync what was written; it does nothing if that has been said before."""
-        if self.is_behind:
+        if self._ordered < self.written and self.durability != "none":
             self._ordered = self.written
             self._tickets.put(self.written)
 

@@ -24,7 +24,7 @@ import zmq
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Corrupt, Fenced, StoreError
 from taskqueue.protocol.fields import Peer
-from taskqueue.server import loop, outbox
+from taskqueue.server import outbox
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.engine import Engine
 from taskqueue.server.limits.disk_space import DiskSpace
@@ -48,7 +48,6 @@ class Trouble:
 
     Attributes:
         order: the syncs that began, and the types of the messages that were sent, in their order.
-        select_synced: a sync began when a select had been sent.
     """
 
     def __init__(self) -> None:
@@ -58,7 +57,6 @@ class Trouble:
         self.over = Event()
         self.over.set()
         self.sync_begun = Event()
-        self.select_synced = Event()
         self.synced = Event()
         self.synced.set()
 
@@ -84,8 +82,6 @@ class Trouble:
         if what == "write":
             self.over.wait()
         if what == "sync":
-            if "select" in self.order:
-                self.select_synced.set()
             self.order.append("sync")
             self.sync_begun.set()
             self.synced.wait()
@@ -246,16 +242,11 @@ def serve(
     ):
         config = CoreConfig(auto_create=True)
         room = disk or DiskSpace(str(path), min_free=0)
-        it = Loop(router, signals, clock, meters, begin, reload, lambda events: None, room, config)
-        it.start()
+        loop = Loop(router, signals, clock, meters, begin, reload, lambda events: None, room, config)
+        loop.start()
         script_run = pool.submit(follow, router.endpoint)
-        it.run()
+        loop.run()
         script_run.result()
-
-
-def timer(taskid: str, delay: float) -> dict[str, Any]:
-    """A task that is due so many seconds later."""
-    return {"taskid": taskid, "url": "http://site/", "schedule": {"delay": delay}}
 
 
 def start_project(client: Client) -> None:
@@ -342,41 +333,10 @@ def test_a_select_leaves_before_the_sync_of_its_turn_begins(tmp_path: Path) -> N
         trouble.order.clear()
         trouble.sync_begun.clear()
 
-        first = client.say("new-task", project="news", tasks=[timer("a", 0)])
+        first = client.say("new-task", project="news", tasks=[{"taskid": "a", "url": "http://site/"}])
 
         assert {first["type"], client.unasked()["type"]} == {"select", "new-task-reply"}
         assert trouble.order == ["select", "sync", "new-task-reply"]
-
-    serve(tmp_path, trouble, script)
-
-
-def test_what_nobody_waits_for_is_synced_with_what_somebody_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "INTERVAL_SECONDS", 3600)
-    trouble = Trouble()
-
-    def script(client: Client) -> None:
-        client.say("hello", capacity=1)
-        first = client.say("new-task", project="news", tasks=[timer("a", SOON_MS / 1000)])
-        assert {first["type"], client.unasked()["type"]} == {"select", "new-task-reply"}
-
-        client.say("new-task", project="news", tasks=[timer("b", 0)])
-
-        assert trouble.order.count("sync") == 2  # one for each push, none for the timer
-
-    serve(tmp_path, trouble, script)
-
-
-def test_what_nobody_waits_for_is_synced_all_the_same(tmp_path: Path) -> None:
-    trouble = Trouble()
-
-    def script(client: Client) -> None:
-        client.say("hello", capacity=1)
-        first = client.say("new-task", project="news", tasks=[timer("a", SOON_MS / 1000)])
-
-        assert {first["type"], client.unasked()["type"]} == {"select", "new-task-reply"}
-        assert trouble.select_synced.wait(UNASKED_MS / 1000)
 
     serve(tmp_path, trouble, script)
 
