@@ -11,7 +11,7 @@ Rules:
 2. The thread begins when the loop says so, which is when the messages have left that wait for no sync: it would take
    the GIL and the processor from them (measured: a lone task was with its fetcher after 0.44 ms instead of 0.62). Each
    turn is synced, also when nobody waits for it: one sync for 50 ms of timers held up the writes that met it for longer
-   (measured: p99 of their lateness 18 ms instead of 8, on a busy disk).
+   (measured: p99 of their lateness 19 ms instead of 8.5, on a busy machine).
 3. ``commit``: replies are sent when their write is synced. The thread publishes its progress first and wakes the loop
    after that, if it sleeps; the loop announces its sleep first and checks the progress after that. So no progress is
    missed, and a busy loop makes no system calls for it: each of them releases the GIL, which the thread then takes
