@@ -30,10 +30,10 @@ Token = NewType("Token", int)
 Peer = NewType("Peer", bytes)
 """A routing id of the socket: where to send an answer to now. It identifies nobody; the session does."""
 
-UNSAID: Final[Any] = 0.0
+UNSAID: Final[Any] = float("0")
 """Zero where it is the default of a field and means never, or at once. msgspec leaves a number out if it *is* the
-default, not if it equals it, so whoever makes a message gives this very one. It has no type because the compiler, which
-knows floats by value, would make another one of it.
+default, not if it equals it, so whoever makes a message gives this very one. It has no type, and is no literal, because
+the compiler, which knows floats by value, would make another one of it.
 """
 
 # ------------------------------------------------------------------------------------------------ limits
