@@ -44,7 +44,13 @@ def extensions() -> list[Extension]:
     """The compiled core, C made of Python; what is wrong with the types of other modules, ``make types`` says."""
     from mypyc.build import mypycify
 
-    options = ["--follow-imports=silent", "--ignore-missing-imports", "--explicit-package-bases", *sources()]
+    options = [
+        "--cache-dir=build/mypy",
+        "--follow-imports=silent",
+        "--ignore-missing-imports",
+        "--explicit-package-bases",
+        *sources(),
+    ]
     made: list[Extension] = mypycify(options, opt_level=os.environ.get("MYPYC_OPT_LEVEL", "3"), multi_file=True)
     return made
 
