@@ -51,7 +51,8 @@ def extensions() -> list[Extension]:
         "--explicit-package-bases",
         *sources(),
     ]
-    made: list[Extension] = mypycify(options, opt_level=os.environ.get("MYPYC_OPT_LEVEL", "3"), multi_file=True)
+    level = os.environ.get("MYPYC_OPT_LEVEL", "3")
+    made: list[Extension] = mypycify(options, opt_level=level, multi_file=True, group_name="taskqueue")
     return made
 
 
