@@ -7,7 +7,10 @@ that it builds. To look further: ``pytest tests/properties --hypothesis-profile=
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Generator
+from typing import Final
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -25,6 +28,38 @@ settings.register_profile(
     "explore", deadline=None, max_examples=3000, phases=[*PHASES, Phase.shrink], suppress_health_check=QUIET
 )
 settings.load_profile("same")
+
+
+SHARE: Final = os.environ.get("TASKQUEUE_SHARE", "")
+"""Which half of the tests of what is compiled is run: ``even``, ``odd``; empty: all. Two builds of the same sources
+share the tests so, where there is not the time to run each on both.
+"""
+
+SHARED: Final = (
+    "tests/contract/",
+    "tests/properties/",
+    "tests/simulation/",
+    "tests/unit/core/",
+    "tests/unit/store/records/",
+    "tests/unit/store/test_",
+)
+"""What ``make test-compiled`` runs and has much of."""
+INTERPRETED: Final = "tests/simulation/test_mutants.py"
+"""Bugs can't be planted in what is compiled."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the other half."""
+    if not SHARE:
+        return
+    parity = ("even", "odd").index(SHARE)
+    mine: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for one in items:
+        is_shared = one.nodeid.startswith(SHARED) and not one.nodeid.startswith(INTERPRETED)
+        (others if is_shared and crc32(one.nodeid.encode()) % 2 != parity else mine).append(one)
+    config.hook.pytest_deselected(items=others)
+    items[:] = mine
 
 
 @pytest.hookimpl(wrapper=True)
