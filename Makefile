@@ -95,11 +95,12 @@ $(COMPILED_STAMP): $(STAMP) $(shell find taskqueue -name '*.py')
 	  "$$($(COMPILED)/bin/python -c 'import site; print(site.getsitepackages()[0])')/zz_the_rest.pth"
 	@touch $@
 
-# Tests of what is interpreted in either build are not run again, nor can bugs be planted in compiled functions.
+# Tests of what is interpreted in either build are not run again, nor can bugs be planted in compiled functions. The longest
+# tests come first.
 COMPILED_PYTEST := PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= --numprocesses $(PROCESSES) --dist worksteal
-COMPILED_TESTS := tests/unit/core tests/unit/store/test_*.py tests/unit/store/records tests/unit/server/test_*.py \
-                  tests/unit/protocol tests/unit/client/connection tests/contract tests/simulation \
-                  --ignore tests/simulation/test_mutants.py
+COMPILED_TESTS := --ignore tests/simulation/test_mutants.py tests/simulation tests/contract tests/unit/core \
+                  tests/unit/store/test_*.py tests/unit/store/records tests/unit/server/test_*.py \
+                  tests/unit/client/connection
 DIGESTS := --seed 0 --count 20 | sed 's/ in [0-9.]* s$$//'
 test-compiled: $(COMPILED_STAMP) ## unit, contract, properties and simulation on the compiled core, with the same digests
 	@$(COMPILED)/bin/python -P -m taskqueue --version | grep ', compiled'
