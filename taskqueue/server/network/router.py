@@ -33,9 +33,10 @@ DRAIN_SECONDS: Final = 0.005
 
 RECEIVE_MARK: Final = 8
 """High-water mark, of messages of any length; enough for libzmq's I/O thread to go on while the loop reads."""
-RECEIVE_BYTES: Final = 256 << 10
+RECEIVE_BYTES: Final = 128 << 10
 """Kernel buffer of a connection. libzmq's I/O thread reads all of it at once, so large messages on a hundred
-connections delay a small one by as long as that takes; 256 KiB a round trip are 25 MB/s over 10 ms.
+connections delay a small one by as long as that takes: 32 ms at the median, with 256 KiB 50. 128 KiB a round trip are
+12 MB/s over 10 ms.
 """
 SEND_MARK: Final = 2048
 """High-water mark. Unread messages are mostly ``select``, whose tasks a fetcher's capacity bounds. They may be small
