@@ -11,6 +11,6 @@ def is_compiled() -> bool:
     return found is not None and not (found.origin or "").endswith(".py")
 
 
-def build_kind() -> str:
+def build_kind(compiled: bool) -> str:
     """The same in words."""
-    return "compiled" if is_compiled() else "not compiled"
+    return "compiled" if compiled else "not compiled"

@@ -23,7 +23,7 @@ from typing import Final, TextIO
 
 import click
 
-from taskqueue.build_kind import build_kind
+from taskqueue.build_kind import build_kind, is_compiled
 from taskqueue.cli.commands.completion import VARIABLE
 from taskqueue.errors import ConfigError, RequestRejected, TaskQueueError
 from taskqueue.terminal.lines import say, say_lines
@@ -90,7 +90,9 @@ class Commands(click.Group):
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version(DISTRIBUTION), prog_name="taskqueue", message=f"%(prog)s %(version)s, {build_kind()}")
+@click.version_option(
+    version(DISTRIBUTION), prog_name="taskqueue", message=f"%(prog)s %(version)s, {build_kind(is_compiled())}"
+)
 def taskqueue() -> None:
     """A durable task scheduler for web crawlers.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isinf
 from typing import Final, NamedTuple
 
+from taskqueue.build_kind import build_kind
 from taskqueue.display.counts import brief, projects
 from taskqueue.display.histograms import mean, quantile
 from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView
@@ -45,8 +46,7 @@ def facts(reply: DaemonReply) -> list[Fact]:
 
 
 def _version(reply: DaemonReply) -> str:
-    core = "compiled" if reply.compiled else "not compiled"
-    return f"taskqueue {reply.version}, {core}, Python {reply.python}"
+    return f"taskqueue {reply.version}, {build_kind(reply.compiled)}, Python {reply.python}"
 
 
 def _each_second(count: int, seconds: float) -> str:

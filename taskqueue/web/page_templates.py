@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from taskqueue.build_kind import build_kind
 from taskqueue.display.projects import took_text
 from taskqueue.units import duration_text, size_text
 from taskqueue.visible_text import visible, visible_lines
@@ -44,7 +45,7 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(count=_count, duration=duration_text, size=size_text, segment=_segment, took=took_text)
-    environment.filters.update(visible=visible, visible_lines=visible_lines, outward=outward)
+    environment.filters.update(build_kind=build_kind, visible=visible, visible_lines=visible_lines, outward=outward)
     environment.globals.update(places=PLACES, link=link)
     return environment
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import click
 
+from taskqueue.build_kind import build_kind
 from taskqueue.cli.input.daemon import Daemon, all_fetchers, daemon_options, full_status
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
@@ -134,8 +135,8 @@ def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice
     from taskqueue.cli.output import tables
     from taskqueue.units import duration_text
 
-    kind = "compiled" if reply.compiled else "not compiled"
-    head = f"{url}  taskqueue {reply.version}, {kind}, up {duration_text(reply.uptime_seconds)}, epoch {reply.epoch}\n"
+    build = f"taskqueue {reply.version}, {build_kind(reply.compiled)}"
+    head = f"{url}  {build}, up {duration_text(reply.uptime_seconds)}, epoch {reply.epoch}\n"
     projects: RenderableType = NONE_NAMED_SO if choice.part else NO_PROJECTS
     if reply.projects:
         projects = tables.of_projects(reply.projects, choice.sort, reply.numbers)

@@ -7,42 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 SECONDS: Final[tuple[float, ...]] = (
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-)
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
 """Bounds for what a computer does."""
 
 LATENESS_SECONDS: Final[tuple[float, ...]] = (
-    0.01,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    300.0,
-    1800.0,
-    7200.0,
-    86400.0,
-)
+    0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 86400.0,
+)  # fmt: skip
 """Bounds for what waits for its turn: from at once to a daemon that was away for a day."""
 
 TASKS: Final[tuple[float, ...]] = tuple(float(1 << power) for power in range(13))

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from taskqueue.build_kind import build_kind
+from taskqueue.build_kind import build_kind, is_compiled
 from taskqueue.cli.main import main, taskqueue
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
@@ -75,7 +75,7 @@ def test_the_help_loads_neither_zeromq_nor_the_client_nor_rich() -> None:
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
 
-    assert capsys.readouterr().out == f"taskqueue {version('taskqueue-scheduler')}, {build_kind()}\n"
+    assert capsys.readouterr().out == f"taskqueue {version('taskqueue-scheduler')}, {build_kind(is_compiled())}\n"
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
