@@ -410,6 +410,7 @@ class Judge:
             return
         self._put(self.truth.dropped_at, project, self._world.clock.now)
         facts = self.truth.projects.get(project)
+        is_empty = project in self._deleted or project in self._reset
         if action == "reset" and facts is not None and project not in self._deleted:
             self._reset[project] = facts.number
         elif action == "delete":
@@ -422,7 +423,7 @@ class Judge:
             was = self.truth.tasks.get(name)
             if was is None:
                 self.edges.failed(name)
-            if action != "clear" or was is None or was.state not in ENDED:
+            if action != "clear" or was is None or was.state not in ENDED or is_empty:
                 gone = {OVER} & may_be if action == "clear" else set()
                 self._may_be[name] = frozenset((UNKNOWN, *gone)) if may_be != {OVER} or not gone else may_be
             else:

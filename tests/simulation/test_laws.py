@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
-from tests.simulation.play import Play
+from tests.simulation.play import Play, play
 from tests.simulation.sleep import SPINS
 from tests.simulation.world import Violation, Weather
 
@@ -51,6 +51,11 @@ def test_a_scheduler_that_falls_asleep_in_between_breaks_no_law() -> None:
     for _ in range(2 * SPINS):
         _turn(one, awake=True)
         _turn(one, awake=False, heard=True, did=True)
+
+
+@pytest.mark.parametrize("seed", [15972, 16218])
+def test_what_was_over_is_forgotten_with_its_project_also_if_that_is_cleared_in_the_same_turn(seed: int) -> None:
+    play(seed)
 
 
 def _undisturbed() -> Play:
