@@ -68,18 +68,23 @@ def _load_projects(turn: TurnState, loaded: Loaded) -> None:
 
 
 def _load_shared(turn: TurnState, loaded: Loaded) -> None:
-    """Load the shared buckets that the config has; after a reboot without a clean stop they are empty."""
+    """Load the shared buckets that the config has; after a reboot without a clean stop they are empty.
+
+    Those, too, that the store does not have: a power cut may have taken the record of the first tokens.
+    """
     state, now = turn.state, turn.now
-    for record in loaded.buckets:
-        pace = state.config.buckets.get(record.name)
-        if pace is None:
+    records = {record.name: record for record in loaded.buckets}
+    is_emptied = not loaded.same_boot and not loaded.clean
+    for name, pace in sorted(state.config.buckets.items()):
+        record = records.get(name)
+        if record is None and not is_emptied:
             continue
-        at = Boot(min(record.at, now.boot)) if loaded.same_boot else now.boot
-        level = record.level if loaded.same_boot or loaded.clean else 0.0
-        shared = SharedBucket(record.name, Bucket(pace.rate, pace.burst, level, at))
-        state.shared[record.name] = shared
+        at = Boot(min(record.at, now.boot)) if record is not None and loaded.same_boot else now.boot
+        level = 0.0 if record is None or is_emptied else record.level
+        shared = SharedBucket(name, Bucket(pace.rate, pace.burst, level, at))
+        state.shared[name] = shared
         if not loaded.same_boot:
-            turn.drawn[record.name] = shared
+            turn.drawn[name] = shared
 
 
 def _plan(turn: TurnState, project: Project) -> None:

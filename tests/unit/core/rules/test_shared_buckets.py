@@ -265,6 +265,18 @@ def test_after_a_power_cut_a_shared_bucket_is_empty(make_world: MakeWorld) -> No
     assert len(fetcher.taken) == 1
 
 
+def test_after_a_power_cut_a_shared_bucket_is_empty_also_if_nothing_is_known_of_it(make_world: MakeWorld) -> None:
+    world = sharers(make_world, rate=0.1, burst=5)
+    assert len(crew(world).taken) == 5
+
+    world.reboot(lose_unsynced=True)
+    stock(world, "news")
+    fetcher = crew(world)
+    assert fetcher.taken == []
+    pass_time(world, 10.1, fetcher)
+    assert len(fetcher.taken) == 1
+
+
 def test_after_an_orderly_stop_a_shared_bucket_is_as_full_as_it_was(make_world: MakeWorld) -> None:
     world = sharers(make_world, rate=0.1, burst=5)
 
