@@ -30,9 +30,10 @@ from os.path import join
 from typing import BinaryIO, Final
 
 from taskqueue.errors import StoreError
-from taskqueue.store.files.damage import Damage, Files, check_files
+from taskqueue.store.files.damage import Damage, Files, check_files, number_of
 from taskqueue.store.files.folder import CURRENT, LOG, TABLE, Folder, is_store
 from taskqueue.store.files.synced_mark import SyncedMark
+from taskqueue.store.files.write_log import read_log
 
 HOLD_TRIES: Final = 1000
 CHUNK_BYTES: Final = 1 << 20
@@ -96,9 +97,16 @@ class FileSnapshot:
         return check_files(files, mark, explained=False)
 
     def link_to(self, folder: str) -> None:
-        """Fill a folder with symbolic links to the open files, valid in this process until the snapshot is closed."""
+        """Fill a folder with symbolic links to the open files, valid in this process until the snapshot is closed.
+
+        Of a log with a torn tail it gets a copy without: there is garbage that RocksDB never stops reading.
+        """
+        newest = max(self.logs, key=number_of, default=None)
         for name, file in {**self.tables, **self.logs}.items():
-            os.symlink(f"/proc/self/fd/{file.fileno()}", join(folder, name))
+            if name == newest and (end := _torn_at(name, file)) is not None:
+                copy_file(file, join(folder, name), end)
+            else:
+                os.symlink(f"/proc/self/fd/{file.fileno()}", join(folder, name))
         self._put_manifest(folder)
 
     def copy_to(self, folder: str, *, trusted: bool = True) -> None:
@@ -191,6 +199,11 @@ def copy_file(file: BinaryIO, to: str, length: int | None = None) -> None:
         target.truncate(end)
         target.flush()
         os.fsync(target.fileno())
+
+
+def _torn_at(name: str, log: BinaryIO) -> int | None:
+    log.seek(0)
+    return read_log(name, log).torn_at
 
 
 def _written(descriptor: int, end: int) -> Iterator[int]:

@@ -23,7 +23,7 @@ from taskqueue.store.files.file_snapshot import sync_folder
 from taskqueue.store.files.folder import LOG, Folder
 from taskqueue.store.files.lock import exclusive_lock
 from taskqueue.store.files.synced_mark import SyncedMark, SyncedMarkWriter
-from taskqueue.store.files.write_log import Run, read_log
+from taskqueue.store.files.write_log import read_log
 
 
 def recover_logs(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> Damage | None:
@@ -134,10 +134,8 @@ def _torn_at(path: str) -> _Torn | None:
         if name is None:
             return None
         with folder.open(name) as file:
-            parts = read_log(name, file).parts
-    if not parts or isinstance(parts[-1], Run):
-        return None
-    return _Torn(join(path, name), max((part.end for part in parts if isinstance(part, Run)), default=0))
+            end = read_log(name, file).torn_at
+    return None if end is None else _Torn(join(path, name), end)
 
 
 def free_folder(path: str) -> str:

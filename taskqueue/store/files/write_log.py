@@ -50,6 +50,13 @@ class WriteLog(NamedTuple):
         """Whether there is a batch that is not empty."""
         return any(isinstance(part, Run) and part.first <= part.last for part in self.parts)
 
+    @property
+    def torn_at(self) -> int | None:
+        """Where its last whole batch ends, if something unreadable follows; None: it ends whole."""
+        if not self.parts or isinstance(self.parts[-1], Run):
+            return None
+        return max((part.end for part in self.parts if isinstance(part, Run)), default=0)
+
 
 def read_log(name: str, file: BinaryIO) -> WriteLog:
     """Read a log as far as it goes; takes about 2 µs a batch."""
