@@ -23,12 +23,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from math import isinf
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from taskqueue.client.connection.answer import Answer
 from taskqueue.errors import Closed, MessageTooLarge, RequestRejected, RequestTimeout
 
 MOST: Final = 256
@@ -45,20 +47,10 @@ COMPANY_SECONDS: Final = 0.001
 
 I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
-A_contra = TypeVar("A_contra", contravariant=True)
 
 
-class Answer(Protocol[A_contra]):
-    """Where a caller waits; a future of asyncio is one."""
-
-    def done(self) -> bool:
-        """There is an outcome, or the caller has given up."""
-
-    def set_result(self, result: A_contra, /) -> None:
-        """The outcome."""
-
-    def set_exception(self, error: Exception, /) -> None:
-        """There won't be one."""
+Outcomes = Sequence[A | Exception] | Exception
+"""What became of a message: for each of its singles, in order, its outcome or its error; or one error for all."""
 
 
 class Single(Struct, Generic[I, A], eq=False):
@@ -77,6 +69,9 @@ class Batching(Generic[I, A]):
         size_of: about the bytes of an item in a message.
         patience: seconds that each caller waits for its answer; inf: for ever.
         late: makes the error of a caller that has waited so long.
+        begin: does the same as ``send`` if it can do so at once, and returns what gives up the message; the second
+            argument is called, once, with what ``send`` would have returned or raised. It returns None, and has done
+            nothing, if something has to be waited for; then ``send`` is called. None: it is always called.
 
     Attributes:
         size_of, patience: as they were given.
@@ -88,14 +83,16 @@ class Batching(Generic[I, A]):
         size_of: Callable[[I], int],
         patience: float,
         late: Callable[[float], RequestTimeout],
+        begin: Callable[[list[I], Callable[[Outcomes[A]], None]], Callable[[], None] | None] | None = None,
     ) -> None:
         self.size_of = size_of
         self.patience = patience
         self._send = send
         self._late = late
+        self._begin = begin
         self._waiting: deque[Single[I, A]] = deque()
         self._under_way: list[Single[I, A]] = []
-        self._sending: asyncio.Task[None] | None = None
+        self._sending: Callable[[], object] | None = None
         self._expected = False
         self._company = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -150,13 +147,12 @@ class Batching(Generic[I, A]):
         self._under_way = self._take()
         if self._under_way:
             self._expected = True
-            self._sending = asyncio.ensure_future(self._exchange(self._under_way))
-            self._sending.add_done_callback(self._ended)
+            self._leave([single.item for single in self._under_way])
 
     def forget(self) -> None:
         """Somebody has given up: let go of the message if nobody waits for it any more."""
         if self._sending is not None and all(single.answer.done() for single in self._under_way):
-            self._sending.cancel()
+            self._sending()
 
     def late(self) -> RequestTimeout:
         """The error of a caller that has waited for so long as its patience is."""
@@ -181,7 +177,48 @@ class Batching(Generic[I, A]):
                 size += single.size
         return singles
 
-    def _ended(self, _: asyncio.Task[None]) -> None:
+    def _leave(self, items: list[I]) -> None:
+        """Send what is under way, at once if that can be."""
+        self._sending = _nothing
+        try:
+            give_up = self._begin(items, self._told) if self._begin is not None else None
+        except Exception as error:
+            self._told(error)
+            return
+        if give_up is None:
+            self._run(self._exchange(self._under_way))
+        else:
+            self._sending = partial(self._give_up, give_up)
+
+    def _run(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Have it sent, or sent in parts, by a coroutine."""
+        task = asyncio.ensure_future(sending)
+        task.add_done_callback(self._ended)
+        self._sending = task.cancel
+
+    def _give_up(self, give_up: Callable[[], None]) -> None:
+        give_up()
+        self._end_soon()
+
+    def _told(self, outcomes: Outcomes[A]) -> None:
+        """What was sent at once has its answer."""
+        if not isinstance(outcomes, Exception):
+            try:
+                _tell_each(self._under_way, outcomes)
+            except ValueError as error:  # They are not as many.
+                outcomes = error
+        if isinstance(outcomes, Exception):
+            if _may_be_about_one(outcomes):
+                self._run(self._go_apart(self._under_way, outcomes))
+                return
+            _fail_each(self._under_way, outcomes)
+        self._end_soon()
+
+    def _end_soon(self) -> None:
+        self._sending = _nothing
+        asyncio.get_running_loop().call_soon(self._ended)
+
+    def _ended(self, _: object = None) -> None:
         """Comes after the coroutines that were answered have run on, so that what they ask next is here already."""
         company, self._under_way, self._sending = len(self._under_way), [], None
         if 1 < company > len(self._waiting) and not self._closed:
@@ -198,15 +235,12 @@ class Batching(Generic[I, A]):
 
     async def _exchange(self, singles: list[Single[I, A]]) -> None:
         try:
-            outcomes = await self._send([single.item for single in singles])
-            for single, outcome in zip(singles, outcomes, strict=True):
-                _tell(single, outcome)
+            _tell_each(singles, await self._send([single.item for single in singles]))
         except Exception as error:
             if _may_be_about_one(error):
                 await self._go_apart(singles, error)
                 return
-            for single in singles:
-                _fail(single, error)
+            _fail_each(singles, error)
 
     async def _go_apart(self, singles: list[Single[I, A]], error: Exception) -> None:
         half = len(singles) // 2
@@ -228,16 +262,26 @@ def _may_be_about_one(error: Exception) -> bool:
     return isinstance(error, MessageTooLarge) or (isinstance(error, RequestRejected) and error.code in ABOUT_ONE)
 
 
-def _tell(single: Single[I, A], outcome: A | Exception) -> None:
-    if isinstance(outcome, Exception):
-        _fail(single, outcome)
-    elif not single.answer.done():
-        single.answer.set_result(outcome)
+def _tell_each(singles: Sequence[Single[I, A]], outcomes: Sequence[A | Exception]) -> None:
+    for single, outcome in zip(singles, outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            _fail(single, outcome)
+        elif not single.answer.done():
+            single.answer.set_result(outcome)
+
+
+def _fail_each(singles: Sequence[Single[I, A]], error: Exception) -> None:
+    for single in singles:
+        _fail(single, error)
 
 
 def _fail(single: Single[I, A], error: Exception) -> None:
     if not single.answer.done():
         single.answer.set_exception(error)
+
+
+def _nothing() -> None:
+    """There is nothing to give up."""
 
 
 def _closed() -> Closed:

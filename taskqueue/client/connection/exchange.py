@@ -19,6 +19,7 @@ from contextlib import suppress
 from math import inf, isinf
 from typing import Any, Final, TypeVar
 
+from taskqueue.client.connection.answer import Answer
 from taskqueue.client.connection.connect_attempts import MUTE
 from taskqueue.client.connection.connection import Connection
 from taskqueue.client.connection.reachability import Reachability
@@ -90,7 +91,7 @@ class Exchange:
         self._trouble = ""
         self._welcomed = asyncio.Event()
         self._refusal: ErrorReply | None = None
-        self._answers: dict[int, asyncio.Future[AnyReply]] = {}
+        self._answers: dict[int, Answer[AnyReply]] = {}
         self._queue: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -112,16 +113,49 @@ class Exchange:
         """
         patience = self.patience if patience is None else patience
         until = asyncio.get_running_loop().time() + patience
-        if not self._is_free():
+        if not self.is_free:
             await self._in_time(self._admitted(), patience)
         session = self._session
         n = session.submit(request) if known_as is None else session.submit_known(request, *known_as)
-        reply = await self._answer(n, until, patience)
-        if isinstance(reply, ErrorReply):
-            raise RequestRejected(reply.code, reply.reason)
-        if not isinstance(reply, kind):
-            raise ClientError(f"{self._url} answered with {type(reply).__name__}, not {kind.__name__}")
+        reply = self.checked(await self._answer(n, until, patience), kind)
+        if isinstance(reply, ClientError):
+            raise reply
         return reply
+
+    def begin(self, request: AnyRequest, answer: Answer[AnyReply]) -> int | None:
+        """Send a request at once, whatever becomes of it; returns its number, by which it is to be forgotten.
+
+        For many small ones: a coroutine and a timer for each cost more than the message.
+
+        Args:
+            answer: gets the daemon's reply, or Closed.
+
+        Returns:
+            None: nothing was sent, because it would have to wait for the daemon, or for room; ``ask`` does so.
+
+        Raises:
+            MessageTooLarge: see ``taskqueue.errors``.
+        """
+        if not self.is_free:
+            return None
+        n = self._session.submit(request)
+        self._answers[n] = answer
+        self.pump()
+        return n
+
+    def forget(self, n: int) -> None:
+        """The request of that number has its answer, or nobody waits for it any more."""
+        del self._answers[n]
+        self._session.forget(n)
+        self._admit_next()
+
+    def checked(self, reply: AnyReply, kind: type[R]) -> R | ClientError:
+        """The reply, if it is of this kind; else the error of whoever has asked."""
+        if isinstance(reply, kind):
+            return reply
+        if isinstance(reply, ErrorReply):
+            return RequestRejected(reply.code, reply.reason)
+        return ClientError(f"{self._url} answered with {type(reply).__name__}, not {kind.__name__}")
 
     def post(self, request: AnyRequest) -> None:
         """Send a request whose answer nobody waits for."""
@@ -187,7 +221,8 @@ class Exchange:
         attempts = self._connection.attempts
         return attempts.obstacle or (MUTE if attempts.is_mute else "")
 
-    def _is_free(self) -> bool:
+    @property
+    def is_free(self) -> bool:
         """A request can be sent at once."""
         return self._is_ready() and self._session.has_room and not self._queue
 
@@ -264,9 +299,7 @@ class Exchange:
         finally:
             if timer is not None:
                 timer.cancel()
-            del self._answers[n]
-            self._session.forget(n)
-            self._admit_next()
+            self.forget(n)
 
     def _expire(self, answer: asyncio.Future[AnyReply], patience: float) -> None:
         if not answer.done():
@@ -274,7 +307,7 @@ class Exchange:
 
     def _fail_all(self, error: ClientError) -> None:
         self._welcomed.set()
-        waiting: list[asyncio.Future[Any]] = [*self._answers.values(), *self._queue]
+        waiting: list[Answer[Any]] = [*self._answers.values(), *self._queue]
         for each in waiting:
             if not each.done():
                 each.set_exception(error)

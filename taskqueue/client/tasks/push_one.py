@@ -5,14 +5,16 @@ Tasks of several projects share a message: it names the project of the first, th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
 import msgspec
 
-from taskqueue.client.connection.batching import Batching
+from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.connection.posted_request import PostedRequest
 from taskqueue.client.tasks.push_many import size_of
 from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.errors import RequestRejected
@@ -36,12 +38,13 @@ def single_pushes(exchange: Exchange) -> Batching[Push, NewOutcome]:
     """The single pushes of one client, which leave through this exchange."""
 
     async def send(pushes: list[Push]) -> list[NewOutcome | Exception]:
-        project = pushes[0].project
-        tasks: list[NewTask | None] = [push.under(project) for push in pushes]
-        message = NewTasks(session="", n=0, project=project, tasks=tasks)
-        return outcomes_of(await exchange.ask(message, NewTasksReply, inf))
+        return outcomes_of(await exchange.ask(_message(pushes), NewTasksReply, inf))
 
-    return Batching(send, _size_of, exchange.patience, exchange.late)
+    def begin(pushes: list[Push], told: Callable[[Outcomes[NewOutcome]], None]) -> Callable[[], None] | None:
+        request = PostedRequest(exchange, NewTasksReply, outcomes_of, told)
+        return request.forget if request.send(_message(pushes)) else None
+
+    return Batching(send, _size_of, exchange.patience, exchange.late, begin)
 
 
 def push_of(project: str, task: NewTask) -> Push:
@@ -65,6 +68,11 @@ def outcomes_of(reply: NewTasksReply) -> list[NewOutcome | Exception]:
         RequestRejected("rejected", reasons.get(index, "rejected")) if outcome == "rejected" else outcome
         for index, outcome in enumerate(reply.outcomes)
     ]
+
+
+def _message(pushes: list[Push]) -> NewTasks:
+    project = pushes[0].project
+    return NewTasks(session="", n=0, project=project, tasks=[push.under(project) for push in pushes])
 
 
 def _size_of(push: Push) -> int:

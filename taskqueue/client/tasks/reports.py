@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from taskqueue.client.connection.batching import Batching
+from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.connection.posted_request import PostedRequest
 from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, size_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import RequestRejected
@@ -43,10 +44,16 @@ def single_reports(exchange: Exchange, leaving: Callable[[list[int]], None]) -> 
     async def send(reports: list[TaskReport]) -> list[Reported | Exception]:
         await exchange.ready(inf)
         leaving([report.token for report in reports])
-        reply = await exchange.ask(Done(session="", n=0, tasks=list(reports)), DoneReply, inf)
-        return [_part(reply, index) for index in range(len(reports))]
+        return _parts(await exchange.ask(Done(session="", n=0, tasks=list(reports)), DoneReply, inf))
 
-    return Batching(send, _size_of, exchange.patience, exchange.late)
+    def begin(reports: list[TaskReport], told: Callable[[Outcomes[Reported]], None]) -> Callable[[], None] | None:
+        if not exchange.is_free:
+            return None
+        leaving([report.token for report in reports])
+        request = PostedRequest(exchange, DoneReply, _parts, told)
+        return request.forget if request.send(Done(session="", n=0, tasks=list(reports))) else None
+
+    return Batching(send, _size_of, exchange.patience, exchange.late, begin)
 
 
 def success_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> TaskReport:
@@ -79,6 +86,10 @@ def _asked_pause(task: Task) -> float | None:
 
 def _size_of(item: TaskReport) -> int:
     return 256 + len(item.error) + len(item.result) + sum(size_of(task) for task in item.new if task is not None)
+
+
+def _parts(reply: DoneReply) -> list[Reported | Exception]:
+    return [_part(reply, index) for index in range(len(reply.outcomes))]
 
 
 def _part(reply: DoneReply, index: int) -> Reported | Exception:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from taskqueue import AsyncClient, Client, Closed, MessageTooLarge, RequestRejected, RequestTimeout
 from taskqueue.client.connection import batching
-from taskqueue.client.connection.batching import Batching
+from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, ItemError, NewOutcome, NewTasksReply, Welcome
@@ -227,6 +227,48 @@ def test_a_refusal_that_no_single_task_is_the_reason_of_is_everybodys_at_once(da
 
     assert [error.code for error in outcomes if isinstance(error, RequestRejected)] == [code] * 16
     assert [len(tasks) for tasks in pushed(daemon)] == [16]
+
+
+@pytest.mark.parametrize(("answered", "got"), [(0, [ValueError, ValueError]), (1, [str, ValueError]), (3, [str, str])])
+def test_an_answer_about_another_number_of_tasks_leaves_nobody_waiting(
+    daemon: Daemon, answered: int, got: list[type]
+) -> None:
+    def wrong(request: AnyRequest) -> list[AnyOutgoing]:
+        if isinstance(request, NewTasks):
+            return [NewTasksReply(n=request.n, outcomes=["new"] * answered)]
+        return friendly(request)
+
+    async def use(client: AsyncClient) -> list[object]:
+        await client.push("p", "http://first/")
+        daemon.script = wrong
+        return list(
+            await asyncio.gather(*(client.push("p", f"http://a/{n}") for n in range(2)), return_exceptions=True)
+        )
+
+    assert [type(outcome) for outcome in using(daemon, use)] == got
+
+
+@pytest.mark.parametrize(
+    "refusal", [None, RequestRejected("malformed", "nested too deep"), MessageTooLarge("too large")]
+)
+def test_what_can_not_be_sent_at_once_is_sent_when_it_can(refusal: Exception | None) -> None:
+    sent: list[list[str]] = []
+
+    async def send(items: list[str]) -> list[str | Exception]:
+        sent.append(items)
+        return [*items]
+
+    def begin(items: list[str], told: Callable[[Outcomes[str]], None]) -> Callable[[], None] | None:
+        if refusal is not None:
+            raise refusal
+        return None
+
+    async def main() -> list[str]:
+        singles: Batching[str, str] = Batching(send, len, inf, lambda _: RequestTimeout(), begin)
+        return await asyncio.gather(*(singles.ask(item) for item in "abc"))
+
+    assert asyncio.run(main()) == ["a", "b", "c"]
+    assert [item for items in sent for item in items] == ["a", "b", "c"]
 
 
 def test_who_gives_up_takes_nobody_along(daemon: Daemon) -> None:
