@@ -4,7 +4,8 @@
 
 A task's body may name it by ``traceparent`` (and ``tracestate``), as the header of that name has it (W3C Trace Context,
 2021), in the map that it is or in its ``save``. Without one the span has no parent. If ``opentelemetry-api`` is not
-installed there are no spans, and without its SDK those that there are cost next to nothing and lead nowhere.
+installed there are no spans; as long as nobody has set a provider of tracers there is one only below what a body names,
+and it leads nowhere.
 """
 
 from __future__ import annotations
@@ -43,23 +44,29 @@ class RunSpan(Protocol):
         """The run has ended; ``error`` is what it raised."""
 
 
+NOWHERE: Final = nullcontext()
+
+
 class NoSpan:
-    """Of a worker without OpenTelemetry."""
+    """Of a run that nobody traces."""
 
     def active(self) -> AbstractContextManager[object]:
-        return nullcontext()
+        return NOWHERE
 
     def end(self, error: BaseException | None = None) -> None:
         """Nobody listens."""
 
 
+NO_SPAN: Final = NoSpan()
+
+
 class OpenSpan:
     """A span of OpenTelemetry."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, carrier: Mapping[str, str]) -> None:
         self._span = trace.get_tracer(SCOPE).start_span(
             f"process {task.project}",
-            TraceContextTextMapPropagator().extract(carrier_of(task), context.Context()),
+            TraceContextTextMapPropagator().extract(carrier, context.Context()),
             kind=SpanKind.CONSUMER,
             attributes={
                 "messaging.system": "taskqueue",
@@ -83,7 +90,12 @@ class OpenSpan:
 
 def span_of(task: Task) -> RunSpan:
     """Begin the span of a run."""
-    return OpenSpan(task) if IS_INSTALLED else NoSpan()
+    if not IS_INSTALLED:
+        return NO_SPAN
+    carrier = carrier_of(task)
+    if not carrier and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return NO_SPAN
+    return OpenSpan(task, carrier)
 
 
 def carrier_of(task: Task) -> dict[str, str]:

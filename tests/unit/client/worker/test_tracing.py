@@ -152,3 +152,18 @@ def test_without_opentelemetry_there_are_no_spans(daemon: Daemon, monkeypatch: p
     monkeypatch.setattr(tracing, "IS_INSTALLED", False)
 
     assert "process p" not in spans_of(daemon, plain, {"traceparent": PARENT})
+
+
+@pytest.mark.parametrize(("body", "trace_id"), [(None, 0), ({"traceparent": PARENT}, int(TRACE, 16))])
+def test_without_a_provider_a_run_still_belongs_to_the_trace_that_its_body_names(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch, body: object, trace_id: int
+) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    found: list[int] = []
+
+    async def note_trace(task: Task) -> None:
+        found.append(trace.get_current_span().get_span_context().trace_id)
+
+    spans_of(daemon, note_trace, body)
+
+    assert found == [trace_id]
