@@ -240,11 +240,12 @@ class FetchBuffer:
 
     def _pop(self, consumer: Consumer, n: int) -> list[Task]:
         now = asyncio.get_running_loop().time()
-        self._ripen(now)
+        if self._early:
+            self._ripen(now)
         mine: list[Task] = []
         over: list[Task] = []
         late: list[Task] = []
-        others: deque[BufferedTask] = deque()
+        others: list[BufferedTask] = []
         while self._buffer and len(mine) < n:
             waiting = self._buffer.popleft()
             if not consumer.wants(waiting.task):
@@ -255,7 +256,8 @@ class FetchBuffer:
                 late.append(waiting.task)
             else:
                 mine.append(waiting.task)
-        self._buffer.extendleft(reversed(others))
+        if others:
+            self._buffer.extendleft(reversed(others))
         if over:
             self._release(over)
         if late:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from msgspec import Struct
@@ -32,8 +30,16 @@ log = logging.getLogger("taskqueue.worker")
 
 
 class Running(Struct):
-    """``outcome``: one of those that a WorkerLog counts."""
+    """What is known of a run.
 
+    Attributes:
+        began_at: by the loop's clock.
+        extending: extends its lease; None: nothing does.
+        outcome: one of those that a WorkerLog counts.
+    """
+
+    began_at: float
+    extending: asyncio.Task[None] | None
     outcome: str = "failed"
 
 
@@ -58,11 +64,13 @@ class Attempts(Struct, frozen=True):
         Raises:
             KeyboardInterrupt: the handler raised it; nothing is reported.
         """
+        running = self._start(task)
         try:
-            with self._running(task) as running:
-                finished = await self._finished(task, running)
+            finished = await self._finished(task, running)
         except TooLate:
             return
+        finally:
+            self._stop(task, running)
         if finished is None:
             await self.client.pass_on(task)
             return
@@ -72,25 +80,24 @@ class Attempts(Struct, frozen=True):
             self.log.failed(task, error)
             await self._report(task, failure_of(task, str(error), None, retry=True))
 
-    @contextmanager
-    def _running(self, task: Task) -> Iterator[Running]:
+    def _start(self, task: Task) -> Running:
+        """The handler is about to be called."""
         loop = asyncio.get_running_loop()
-        began_at = loop.time()
         self.supply.start(task)
-        extending = asyncio.ensure_future(_extend(self.client, task)) if self.extend else None
-        running = Running()
-        try:
-            yield running
-        finally:
-            if extending is not None:
-                extending.cancel()
-            now = loop.time()
-            if running.outcome == "late":
-                self.supply.give_back(task)
-            else:
-                self.supply.stop(task, now - began_at, now)
-            self.log.ran(task, running.outcome, now - began_at, now)
-            self.slots.release()
+        return Running(loop.time(), loop.create_task(_extend(self.client, task)) if self.extend else None)
+
+    def _stop(self, task: Task, running: Running) -> None:
+        """It has ended, whichever way: its slot is free."""
+        if running.extending is not None:
+            running.extending.cancel()
+        now = asyncio.get_running_loop().time()
+        seconds = now - running.began_at
+        if running.outcome == "late":
+            self.supply.give_back(task)
+        else:
+            self.supply.stop(task, seconds, now)
+        self.log.ran(task, running.outcome, seconds, now)
+        self.slots.release()
 
     async def _finished(self, task: Task, running: Running) -> TaskReport | None:
         """What to report; None: somebody else does."""

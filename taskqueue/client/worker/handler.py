@@ -17,7 +17,7 @@ import inspect
 import traceback
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from concurrent.futures import Executor
-from types import TracebackType
+from types import CoroutineType, TracebackType
 from typing import Any, Final
 
 from taskqueue.client.tasks.push_many import as_new_task
@@ -67,7 +67,12 @@ class Handler:
     async def _run(self, task: Task, around: Around, span: RunSpan) -> Produced:
         if self._in_loop:
             with span.active(), around:
-                around.produced = await _waited_for(self._handle(task))
+                result = self._handle(task)
+                if isinstance(result, CoroutineType):  # Nearly always; to ask what else can be waited for takes longer.
+                    returned = await result
+                    around.produced = NOTHING if returned is None else await _gathered(returned)
+                else:
+                    around.produced = await _waited_for(result)
                 return around.produced
         result = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_thread, task, around, span)
         if around.goes_on:
@@ -111,9 +116,13 @@ def _is_async(handle: Handle) -> bool:
 async def _waited_for(result: Any) -> Produced:
     if inspect.isawaitable(result):
         result = await result
-    if isinstance(result, AsyncIterable):
-        result = [item async for item in result]
-    return _produced(result)
+    return await _gathered(result)
+
+
+async def _gathered(returned: Any) -> Produced:
+    if isinstance(returned, AsyncIterable):
+        returned = [item async for item in returned]
+    return _produced(returned)
 
 
 def _waits(result: Any) -> bool:

@@ -176,6 +176,7 @@ class Worker:
 
     async def _fetch(self, client: AsyncClient, handler: Handler) -> None:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
+        loop = asyncio.get_running_loop()
         slots = asyncio.Semaphore(self._concurrency)
         with await client.supply(self._projects, self._concurrency, self._prefetch, self._priority) as supply:
             attempts = Attempts(client, handler, supply, slots, self._log, self._extend)
@@ -183,7 +184,7 @@ class Worker:
                 while len(self._running) >= self._concurrency + UNANSWERED_MOST:
                     await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
                 task = await supply.take()
-                running = asyncio.ensure_future(self._run(attempts, task))
+                running = loop.create_task(self._run(attempts, task))
                 self._running[running] = task
                 running.add_done_callback(self._running.pop)
 
