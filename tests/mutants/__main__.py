@@ -16,6 +16,8 @@ def main() -> int:
     """Print the table; 1 if a mutant is not noticed."""
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     chosen = [mutant for mutant in MUTANTS if word in mutant.name]
+    if not chosen:
+        sys.exit(f"no planted bug has {word!r} in its name")
     sick = [case for case in run([test for mutant in chosen for test in mutant.tests]) if case.failure]
     for case in sick:
         print(f"fails without any bug: {case.test}: {case.failure}")

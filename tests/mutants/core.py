@@ -50,7 +50,9 @@ def _late_success_keeps_its_token(replace: Replace) -> None:
 
 def _body_not_copied(replace: Replace) -> None:
     def spec(item: Any, depth: int) -> Any:
-        return changed(original(item, depth), body=item.body)
+        made = original(item, depth)
+        made.body = item.body
+        return made
 
     original = replace(push, "_spec", spec)
 
