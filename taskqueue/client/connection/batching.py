@@ -94,7 +94,6 @@ class Batching(Generic[I, A]):
         self._under_way: list[Single[I, A]] = []
         self._sending: Callable[[], object] | None = None
         self._expected = False
-        self._in_loop = 0
         self._company = 0
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -111,14 +110,12 @@ class Batching(Generic[I, A]):
             loop.call_soon(self.gather)
         # Not asyncio.timeout: that alone would cost as much as all the rest here.
         timer = None if isinf(self.patience) else loop.call_later(self.patience, self._expire, answer)
-        self._in_loop += 1
         try:
             return await answer
         except asyncio.CancelledError:
             self.forget()
             raise
         finally:
-            self._in_loop -= 1
             if timer is not None:
                 timer.cancel()
 
@@ -218,12 +215,8 @@ class Batching(Generic[I, A]):
         self._end_soon()
 
     def _end_soon(self) -> None:
-        """Everybody has been answered, or has given up."""
-        if self._in_loop:
-            self._sending = _nothing
-            asyncio.get_running_loop().call_soon(self._ended)
-        else:  # Threads come back when they can.
-            self._ended()
+        self._sending = _nothing
+        asyncio.get_running_loop().call_soon(self._ended)
 
     def _ended(self, _: object = None) -> None:
         """Comes after the coroutines that were answered have run on, so that what they ask next is here already."""
