@@ -75,14 +75,14 @@ def _page_not_looked_up(replace: Replace) -> None:
 
 def _facts_not_sent(replace: Replace) -> None:
     def as_assignment(project: Project, task: Task, spec: Any, timeout: float) -> Any:
-        return original(project, task, changed(spec, page=None), timeout)
+        return original(project, task, spec.with_page(None), timeout)
 
     original = replace(handout, "as_assignment", as_assignment)
 
 
 def _page_not_stored(replace: Replace) -> None:
     def encode_spec(taskid: str, spec: Any) -> Any:
-        return original(taskid, changed(spec, page=None))
+        return original(taskid, spec.with_page(None))
 
     original = replace(layout, "encode_spec", encode_spec)
 
