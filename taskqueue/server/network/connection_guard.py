@@ -42,7 +42,7 @@ LOOK_SECONDS: Final = 0.05
 """Between two checks while data arrives."""
 SOON_SECONDS: Final = 0.01
 """Between two checks when more than half of the bound is used: a loopback interface brings 20 MB meanwhile."""
-SETTLE_SECONDS: Final = 0.1
+SETTLE_SECONDS: Final = 0.03
 TRIM_SECONDS: Final = 1.0
 TRIM_SECONDS_MOST: Final = 60.0
 """Between trims of the heap; the time doubles from TRIM_SECONDS while trims free less than LITTLE_BYTES."""
