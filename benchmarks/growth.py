@@ -151,7 +151,7 @@ def measure_lookups(report: Report, level: str, growing: Growing, options: argpa
 def measure_lifecycles(report: Report, level: str, growing: Growing, options: argparse.Namespace) -> None:
     """In turns with a store that is empty at first."""
     count = count_of(options.tasks)
-    with Growing(options.body) as empty:
+    with Growing(options.body, only_build(options)) as empty:
         for number in range(options.rounds):
             both = {}
             for one in (empty, growing) if number % 2 else (growing, empty):
