@@ -41,16 +41,24 @@ class StoreError(TaskQueueError):
     """The store failed to read, write or sync; what it holds is what it last acknowledged."""
 
 
-class DiskError(StoreError):
-    """The disk of the store has no room or does not work; that may pass by itself, so it makes sense to try again.
+class PassingError(StoreError):
+    """What the store lies on fails in a way that may pass by itself, so it makes sense to try again.
 
     Attributes:
-        reason: what the disk said, such as "No space left on device".
+        reason: why, in words without names and paths, such as "No space left on device".
     """
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class DiskError(PassingError):
+    """The disk of the store has no room or does not work."""
+
+
+class DatabaseError(PassingError):
+    """The database of the store can't be reached, or is not ready to work."""
 
 
 class Fenced(StoreError):

@@ -11,8 +11,8 @@ Rules:
 3. Crash only: after a StoreError waiting replies are dropped and a new epoch is loaded from the store, with exponential
    backoff between attempts, during which requests are answered ``unavailable``. Fenced, FormatError, Damaged and
    Corrupt end the loop, because no retry helps.
-4. At the start, too, it waits for a disk that is full or fails; any other StoreError ends it, because the operator
-   can correct a wrong path.
+4. At the start, too, it waits for a disk that is full or fails, and for a database that is not there yet; any other
+   StoreError ends it, because the operator can correct a wrong path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from taskqueue.build_kind import is_compiled
 from taskqueue.core.parts.events import Event
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.errors import Damaged, DiskError, Fenced, FormatError, StoreError
+from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
 from taskqueue.protocol.codec import encode, request_number
 from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import DaemonReply, ErrorReply, Outgoing, Select, StatusReply
@@ -90,7 +90,7 @@ class Loop:
         self._engine: Engine
 
     def start(self) -> None:
-        """Begin the first epoch, waiting while the disk is full or fails.
+        """Begin the first epoch, waiting while the disk is full or fails, or the database is not there.
 
         Raises:
             StoreError: the store can't be used for another reason, or a stop signal came.
@@ -99,13 +99,13 @@ class Loop:
         try:
             self._engine = self._load()
             return
-        except DiskError as error:
+        except PassingError as error:
             failure = _StoreFailure.of(error)
         log.error(
             "store-failed error=%s; requests to %s are answered unavailable until it can be used",
             failure.message, self._router.endpoint,
         )  # fmt: skip
-        self._wait_for_store(failure, DiskError)
+        self._wait_for_store(failure, PassingError)
 
     def run(self) -> None:
         """Run until a stop signal comes; then send all replies and mark a clean stop.
@@ -325,7 +325,7 @@ class _StoreFailure(NamedTuple):
 
     @classmethod
     def of(cls, error: StoreError) -> _StoreFailure:
-        return cls(str(error), error.reason if isinstance(error, DiskError) else "")
+        return cls(str(error), error.reason if isinstance(error, PassingError) else "")
 
 
 def _unavailable(frame: Frame, why: str) -> ErrorReply:
