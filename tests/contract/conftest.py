@@ -9,9 +9,11 @@ import pytest
 
 from taskqueue.store.contract import Store
 from taskqueue.store.memory_store import Disk, MemoryStore
+from taskqueue.store.postgres.postgres_store import PostgresStore
 from taskqueue.store.records.format import Migrations
 from taskqueue.store.records.migrations import MIGRATIONS
 from taskqueue.store.rocksdb.rocks_store import RocksStore
+from tests.postgres import drop_schema, new_target
 
 
 class Ground:
@@ -22,12 +24,16 @@ class Ground:
         self.disk = Disk()
         self._kind = kind
         self._opened: Store | None = None
+        if kind == "postgres":
+            self.target = new_target()
 
     def open(self, migrations: Migrations = MIGRATIONS) -> Store:
         """Close the store, if one is open, and open it again."""
         self.close()
         if self._kind == "memory":
             self._opened = MemoryStore(self.disk, migrations)
+        elif self._kind == "postgres":
+            self._opened = PostgresStore(self.target, migrations=migrations)
         else:
             self._opened = RocksStore(self.path, migrations=migrations)
         return self._opened
@@ -37,12 +43,18 @@ class Ground:
             self._opened.close()
             self._opened = None
 
+    def clear_away(self) -> None:
+        """Close it, and remove what other tests would find."""
+        self.close()
+        if self._kind == "postgres":
+            drop_schema(self.target)
 
-@pytest.fixture(params=["memory", "rocks"])
+
+@pytest.fixture(params=["memory", "rocks", "postgres"])
 def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
     ground = Ground(request.param, tmp_path / "store")
     yield ground
-    ground.close()
+    ground.clear_away()
 
 
 @pytest.fixture

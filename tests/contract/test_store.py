@@ -197,6 +197,32 @@ def test_in_a_batch_puts_win_over_deletes_and_over_drops(store: Store) -> None:
     assert store.scan("ready", b"", END, 10) == [(b"a", b"new"), (b"b", b"new")]
 
 
+def test_a_long_drop_takes_all_at_once_and_what_is_put_there_afterwards_stays(ground: Ground) -> None:
+    store = ground.open()
+    epoch = store.begin()
+    project, others = b"\0\0\0\5", [b"\0\0\0\4z", b"\0\0\0\6"]
+    many = [project + number.to_bytes(4, "big") for number in range(5000)]
+    for batch in (many, others):
+        put(store, epoch, "ready", *batch)
+
+    new = [project + b"\0\0\0\1", project + b"\xff"]
+    dropped = ("ready", project, b"\0\0\0\6")
+    store.write(epoch, Batch(drops=[dropped], puts={"ready": [(key, b"new") for key in new]}))
+    wanted = [(others[0], b"v"), (new[0], b"new"), (new[1], b"new"), (others[1], b"v")]
+
+    for _ in range(3):
+        assert store.scan("ready", b"", END, 10_000) == wanted
+        assert store.scan_back("ready", b"", END, 10_000) == wanted[::-1]
+        assert store.get("ready", [many[0], new[0], others[0]]) == [None, b"new", b"v"]
+        for number in range(4):
+            put(store, epoch, "ids", bytes([number]))
+        store = ground.open()
+        epoch = store.begin()
+
+    store.write(epoch, Batch(drops=[dropped]))
+    assert keys_of(store, "ready") == others
+
+
 def test_a_drop_takes_its_range_and_nothing_else(store: Store) -> None:
     epoch = store.begin()
     put(store, epoch, "ready", b"a", b"b", b"bb", b"c")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from taskqueue.errors import FormatError
-from taskqueue.store.contract import Batch, Store
+from taskqueue.store.contract import Batch, Store, StoreReader
 
 FORMAT: Final = 5
 """Version of the records that ``layout`` describes."""
@@ -48,6 +48,21 @@ def refuse_newer(store: Store, where: str) -> None:
         raise FormatError(
             f"{where}: format {version} is newer than {FORMAT}, the newest known here; "
             "start the version of taskqueue that wrote it, or give this one an empty store"
+        )
+
+
+def refuse_other(store: StoreReader, where: str) -> None:
+    """Check that a store that is only to be read has the present format.
+
+    Raises:
+        FormatError: it has another one.
+    """
+    found = store.get(META, [FORMAT_KEY])[0]
+    if found != b"%d" % FORMAT:
+        version = found.decode(errors="replace") if found else "none"
+        raise FormatError(
+            f"{where}: the store has format {version}, not {FORMAT}; "
+            "one that is older is brought up to date when a scheduler of this version is started on it"
         )
 
 

@@ -17,12 +17,11 @@ from typing import Final, cast
 from msgspec import Struct
 from rocksdict import AccessType, Cache, Options, Rdict
 
-from taskqueue.errors import FormatError
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
-from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
+from taskqueue.store.records.format import META, refuse_other
 from taskqueue.store.records.layout import IDS
 from taskqueue.store.rocksdb import engine, tuning
 
@@ -83,7 +82,7 @@ class ReadOnlyStore:
         self._families: dict[Family, Rdict] = {}
         try:
             self._open()
-            self._check_format()
+            refuse_other(self, self.path)
             self.epoch = stored_number(self, EPOCH_KEY, 0)
         except BaseException:
             self.close()
@@ -145,15 +144,6 @@ class ReadOnlyStore:
             options = {name: _options_of(name, cache) for name in Rdict.list_cf(self._folder.name)}
             self._db = Rdict(self._folder.name, tuning.database(), options, AccessType.read_only(False))
             self._families = {name: self._db.get_column_family(name) for name in options}
-
-    def _check_format(self) -> None:
-        found = self.get(META, [FORMAT_KEY])[0] if META in self._families else None
-        if found != b"%d" % FORMAT:
-            version = found.decode(errors="replace") if found else "none"
-            raise FormatError(
-                f"{self.path}: the store has format {version}, not {FORMAT}; "
-                "one that is older is brought up to date when a scheduler of this version is started on it"
-            )
 
     def _number(self, family: Family, name: str) -> int:
         found = self._families.get(family)

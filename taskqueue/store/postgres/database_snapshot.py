@@ -1,0 +1,80 @@
+"""A read-only view of a store in a database at one moment, whether or not a daemon is running.
+
+It is a transaction that sees what was there when it began. While it is open the database keeps all that was changed
+since, so it should not be kept for hours; it may be one of a standby, where it hinders nobody. An older format is
+refused, because migrating it would be a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskqueue.errors import FormatError, StoreError
+from taskqueue.store.contract import Entry, Family
+from taskqueue.store.postgres.packing import unpacked_number
+from taskqueue.store.postgres.reader import Reader
+from taskqueue.store.postgres.schema import table
+from taskqueue.store.postgres.session import SNAPSHOT, Session, Statement
+from taskqueue.store.postgres.tables import load_prefixes, tables_version
+from taskqueue.store.postgres.target import Target, reading
+from taskqueue.store.records.decoding import stored_number
+from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.format import refuse_other
+
+
+class DatabaseSnapshot:
+    """A read-only view of a store. Close it.
+
+    Attributes:
+        path: where the store is, for messages.
+        epoch: the newest that was begun in it.
+    """
+
+    def __init__(self, target: Target) -> None:
+        """Begin the view.
+
+        Raises:
+            StoreError: there is no store, or it can't be read.
+            FormatError: it has another format.
+        """
+        self.path = target.where
+        self._schema = target.schema
+        self._session = Session(reading(target), SNAPSHOT)
+        try:
+            self._session.run("read", [Statement("begin isolation level repeatable read read only")])
+            if tables_version(self._session, target.schema) is None:
+                raise StoreError(f"{target.where}: there is no store; a daemon that is started with it makes one")
+            self._reader = Reader(self._session, target.schema, load_prefixes(self._session, target.schema))
+            refuse_other(self, target.where)
+            self.epoch = stored_number(self, EPOCH_KEY, 0)
+        except (StoreError, FormatError):
+            self.close()
+            raise
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See ``Store.get``."""
+        return self._reader.get(family, keys)
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
+        """See ``Store.scan``."""
+        return self._reader.scan(family, start, end, limit)
+
+    def keys(self, family: Family) -> int:
+        """Estimated number of keys in a family, as the database's statistics have it."""
+        return max(
+            0, self._number(f"select reltuples::int8 from pg_class where oid = '{self._name(family)}'::regclass")
+        )
+
+    def table_bytes(self, family: Family) -> int:
+        """Bytes of a family's table with its index."""
+        return self._number(f"select pg_total_relation_size('{self._name(family)}')")
+
+    def close(self) -> None:
+        """End the view."""
+        self._session.close()
+
+    def _name(self, family: Family) -> str:
+        return table(self._schema, family)
+
+    def _number(self, sql: str) -> int:
+        return unpacked_number(self._session.run("read", [Statement(sql)])[0][0][0] or b"")

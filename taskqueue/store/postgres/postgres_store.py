@@ -1,0 +1,230 @@
+"""A Store in PostgreSQL: a schema with a table for each family, and a fence.
+
+    connection 1    fence, drops, deletes, puts, commit: one round trip, which does not wait for the server's disk
+    connection 2    barrier: a commit that does wait, and covers all that was written before (P6, P7)
+
+The fence is a row with the scheduler's epoch and the number of its last turn. Each write moves it from the turn before
+to its own, or fails: so a scheduler that was replaced writes nothing, and one whose database has lost turns, as may
+happen when an asynchronous standby takes over, notices at its next write. A barrier asks the same before it counts.
+
+After a StoreError close this store and open another: whether its last write happened is unknown, as it is when a
+machine goes down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from taskqueue.errors import Fenced, StoreError, TaskQueueError
+from taskqueue.store.contract import Batch, Entry, Family
+from taskqueue.store.postgres.fence import Position, barrier_sql, fence_sql, lost_turns, read_position, refusal
+from taskqueue.store.postgres.packing import packed_array, packed_number, unpacked_number
+from taskqueue.store.postgres.prefixes import Retired
+from taskqueue.store.postgres.reader import Reader
+from taskqueue.store.postgres.schema import SCHEDULER, table
+from taskqueue.store.postgres.session import BARRIERS, TURNS, Session, Statement
+from taskqueue.store.postgres.tables import load_prefixes, make_tables
+from taskqueue.store.postgres.target import Target
+from taskqueue.store.records.decoding import stored_number
+from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
+from taskqueue.store.records.epoch_skip import skip_epochs
+from taskqueue.store.records.format import Migrations, refuse_newer, upgrade
+from taskqueue.store.records.layout import FAMILIES
+from taskqueue.store.records.migrations import MIGRATIONS
+
+DROPPED_AT_ONCE: Final = 2000
+"""Rows of a range that are deleted in the turn that drops it; what is longer is retired."""
+
+FREED_AT_ONCE: Final = 1000
+"""Rows of retired ranges that a turn deletes: about a millisecond of the server's."""
+
+_BEGIN: Final = Statement("begin")
+_COMMIT: Final = Statement("commit")
+
+
+class PostgresStore:
+    """A Store in a schema of a database; ``contract`` has what its methods promise.
+
+    Attributes:
+        where: server, database and schema, for messages.
+        lost_turns: turns of this process's that the database had confirmed and does not have any more.
+        position: how far this process has written.
+    """
+
+    def __init__(self, target: Target, *, migrations: Migrations = MIGRATIONS, former: Position | None = None) -> None:
+        """Connect, and make the tables if they are not there.
+
+        Args:
+            former: how far an earlier store of this process had written, if one has failed.
+
+        Raises:
+            DatabaseError: the database can't be reached, or is not ready.
+            Fenced: another scheduler has begun an epoch after ``former``.
+            FormatError: its format is newer than this version's, or too old to be migrated.
+            StoreError: the database refused.
+        """
+        self.where = target.where
+        self._target = target
+        names = {family: table(target.schema, family) for family in FAMILIES}
+        self._put = {
+            family: f"insert into {name} select * from unnest($1::bytea[], $2::bytea[]) "
+            "on conflict (key) do update set value = excluded.value"
+            for family, name in names.items()
+        }
+        self._delete = {family: f"delete from {name} where key = any($1::bytea[])" for family, name in names.items()}
+        self._delete_range = {
+            family: f"with gone as (delete from {name} where key in (select key from {name} where key >= $1::bytea "
+            "and key < $2::bytea order by key limit $3::int8) returning 1) select count(*) from gone"
+            for family, name in names.items()
+        }
+        self._fence, self._barrier = fence_sql(target.schema), barrier_sql(target.schema)
+        make_tables(target)
+        self._turns = Session(target, TURNS)
+        try:
+            self._barriers = Session(target, BARRIERS)
+        except TaskQueueError:
+            self._turns.close()
+            raise
+        try:
+            self._prefixes = load_prefixes(self._turns, target.schema)
+            self._reader = Reader(self._turns, target.schema, self._prefixes)
+            self.position = read_position(self._turns, target.schema)
+            self.lost_turns = lost_turns(former, self.position, self.where)
+            refuse_newer(self, self.where)
+            upgrade(self, self.where, migrations)
+            if former is not None and self.lost_turns:
+                skip_epochs(self, self.where, former.epoch)
+        except TaskQueueError:
+            with suppress(StoreError):
+                self.close()
+            raise
+
+    def begin(self) -> int:
+        schema = self._target.schema
+        locked = f"select epoch from {schema}.schedulers where id = {SCHEDULER} for update"
+        _, rows = self._turns.run("write", [_BEGIN, Statement(locked)])
+        stored = unpacked_number(rows[0][0] or b"") if rows else 0
+        epoch = next_epoch(max(stored, stored_number(self, EPOCH_KEY, 0)), self.where)
+        moved = f"update {schema}.schedulers set epoch = $1::int8, turn = 0 where id = {SCHEDULER}"
+        begun = Statement(moved, (packed_number(epoch),))
+        self._turns.run("write", [begun, *self._puts(epoch_batch(epoch)), _COMMIT])
+        self.position = Position(epoch, 0)
+        self.sync()
+        return epoch
+
+    def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        return self._reader.get(family, keys)
+
+    def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
+        return self._reader.scan(family, start, end, limit)
+
+    def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
+        return self._reader.scan_back(family, start, end, limit)
+
+    def write(self, epoch: int, batch: Batch) -> None:
+        refuse_older(epoch, self.position.epoch, self.where)
+        turn = self.position.turn
+        fenced = Statement(self._fence, (packed_number(epoch), packed_number(turn)))
+        try:
+            if batch.drops:
+                self._write_with_drops(fenced, batch)
+            elif self._prefixes.retired:
+                self._write_and_free(fenced, batch)
+            else:
+                self._turns.run("write", [_BEGIN, fenced, *self._deletes(batch), *self._puts(batch), _COMMIT])
+        except Fenced:
+            raise refusal(self._target, self.position) from None
+        self.position = Position(epoch, turn + 1)
+
+    def sync(self) -> None:
+        position = self.position
+        values = packed_number(position.epoch), packed_number(position.turn)
+        try:
+            self._barriers.run("sync", [Statement(self._barrier, values)])
+        except Fenced:
+            raise refusal(self._target, position) from None
+
+    def levels(self) -> dict[int, list[int]]:
+        return {}
+
+    def close(self) -> None:
+        self._turns.close()
+        self._barriers.close()
+
+    # ------------------------------------------------------------------------------------------- statements
+
+    def _deletes(self, batch: Batch) -> list[Statement]:
+        stored = self._prefixes.stored_key
+        return [
+            Statement(self._delete[family], (packed_array([stored(family, key) for key in keys]),))
+            for family, keys in batch.deletes.items()
+            if keys
+        ]
+
+    def _puts(self, batch: Batch) -> list[Statement]:
+        """Of a key that is put twice the last value counts, which the database would refuse to choose."""
+        statements = []
+        for family, entries in batch.puts.items():
+            if entries:
+                last = dict(entries)
+                keys = [self._prefixes.stored_key(family, key) for key in last]
+                statements.append(Statement(self._put[family], (packed_array(keys), packed_array(last.values()))))
+        return statements
+
+    # ------------------------------------------------------------------------------------------------ drops
+
+    def _write_with_drops(self, fenced: Statement, batch: Batch) -> None:
+        """What is dropped has to be known before keys are made for what is put."""
+        self._turns.run("write", [_BEGIN, fenced])
+        retired = [statement for dropped in batch.drops for statement in self._drop(*dropped)]
+        self._turns.run("write", [*retired, *self._deletes(batch), *self._puts(batch), _COMMIT])
+
+    def _drop(self, family: Family, start: bytes, end: bytes) -> list[Statement]:
+        """Delete a range; returns what is to be written about it if it is too long for that."""
+        prefix = self._prefixes.prefix_of(family, start, end)
+        for segment in list(self._prefixes.segments(family, start, end)):
+            while self._delete_some(family, segment.start, segment.end, DROPPED_AT_ONCE) == DROPPED_AT_ONCE:
+                if prefix:
+                    retired, stored_as = self._prefixes.retire(family, prefix)
+                    return [self._note(retired, None), self._note(Retired(family, stored_as), prefix)]
+        return []
+
+    def _write_and_free(self, fenced: Statement, batch: Batch) -> None:
+        """Write a batch, and delete some of what is retired."""
+        self._turns.run("write", [_BEGIN, fenced])
+        retired = next(iter(self._prefixes.retired))
+        freed = self._delete_some(retired.family, *retired.range(), FREED_AT_ONCE)
+        noted = []
+        if freed < FREED_AT_ONCE:
+            self._prefixes.freed(retired)
+            noted = [self._forget(retired), *self._put_back(retired.family)]
+        self._turns.run("write", [*noted, *self._deletes(batch), *self._puts(batch), _COMMIT])
+
+    def _put_back(self, family: Family) -> list[Statement]:
+        """Forget that prefixes of the family are stored as others, where nothing is stored there."""
+        statements = []
+        for prefix, stored_as in self._prefixes.idle_moves(family):
+            moved = Retired(family, stored_as)
+            if not self.scan(family, *Retired(family, prefix).range(), 1):
+                self._prefixes.put_back(family, prefix)
+                statements.append(self._forget(moved))
+        return statements
+
+    def _delete_some(self, family: Family, start: bytes, end: bytes, most: int) -> int:
+        statement = Statement(self._delete_range[family], (start, end, packed_number(most)))
+        return unpacked_number(self._turns.run("write", [statement])[0][0][0] or b"")
+
+    def _note(self, retired: Retired, prefix: bytes | None) -> Statement:
+        """Note that a range is retired, or, with a prefix, that it is where that prefix is stored."""
+        name = f"{self._target.schema}.prefixes"
+        sql = (
+            f"insert into {name} values ($1::text, $2::bytea, {'null' if prefix is None else '$3::bytea'}) "
+            "on conflict (family, stored_as) do update set prefix = excluded.prefix"
+        )
+        return Statement(sql, (retired.family.encode(), retired.stored_as, *([] if prefix is None else [prefix])))
+
+    def _forget(self, retired: Retired) -> Statement:
+        sql = f"delete from {self._target.schema}.prefixes where family = $1::text and stored_as = $2::bytea"
+        return Statement(sql, (retired.family.encode(), retired.stored_as))

@@ -1,0 +1,237 @@
+"""One connection to a PostgreSQL server: statements that go there together, in one round trip.
+
+    run      (prepare new ones) send 1, send 2, …, sync ──► results 1, 2, … or the first error
+    fails    any error, or no answer in time: the connection is closed, and what it was doing may have happened or not
+
+1. All that one ``run`` sends is one transaction, unless it says begin and commit itself.
+2. Statements are prepared when they are first used, and take and give binary values.
+3. Nothing waits without a bound: a server that was stopped, or a cable that was pulled, is noticed after ``timeout``
+   seconds. The server's own timeouts would not do: none covers the wait for a synchronous standby.
+4. Errors of the client library and of the server become StoreErrors here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from time import monotonic
+from types import MappingProxyType
+from typing import Final, NamedTuple, NoReturn
+
+import psycopg
+from psycopg import pq
+
+from taskqueue.errors import Damaged, DatabaseError, Fenced, StoreError
+from taskqueue.store.postgres.target import Target
+
+Row = tuple[bytes | None, ...]
+
+
+class Statement(NamedTuple):
+    """A statement, which says the types of its parameters as in ``$1::int8``, and their values in binary."""
+
+    sql: str
+    values: tuple[bytes, ...] = ()
+
+
+_SEARCHES: Final = dict.fromkeys(
+    ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "jit"), "off"
+) | {"plan_cache_mode": "force_generic_plan"}
+"""Each statement is to go through its index. What a planner makes of an empty table, and keeps, would otherwise read
+the whole of it when it has grown."""
+
+TURNS: Final[Mapping[str, str]] = MappingProxyType({**_SEARCHES, "synchronous_commit": "off"})
+"""Settings of a connection whose commits don't wait for a disk."""
+
+BARRIERS: Final[Mapping[str, str]] = MappingProxyType({**_SEARCHES, "synchronous_commit": "on"})
+"""Of one whose commits wait until they are safe: on the disk, and on that of a synchronous standby."""
+
+READS: Final[Mapping[str, str]] = MappingProxyType(_SEARCHES)
+"""Of one that only reads."""
+
+SNAPSHOT: Final[Mapping[str, str]] = MappingProxyType({**_SEARCHES, "idle_in_transaction_session_timeout": "0"})
+"""Of one that reads what was there at one moment, for as long as it takes."""
+
+_BINARY: Final = int(pq.Format.BINARY)
+_DIVISION_BY_ZERO: Final = "22012"
+_CORRUPTED: Final = ("XX001", "XX002")
+
+_PASSING: Final = {
+    "08": "the connection to the database failed",
+    "25": "the database only reads at the moment",
+    "40": "the database could not complete a transaction",
+    "53": "the database is out of resources",
+    "55": "the database is not ready",
+    "57": "the database is shutting down or starting",
+    "58": "the database's disk fails",
+}
+"""Reasons by class of SQLSTATE, see https://www.postgresql.org/docs/current/errcodes-appendix.html."""
+
+_LASTING: Final = (
+    "does not exist", "authentication failed", "no password supplied", "pg_hba.conf", "not permitted to log in",
+    "permission denied", "does not support SSL", "certificate", "invalid",
+)  # fmt: skip
+"""Words of a server, or of the library, that refuses a connection for a reason that does not pass by itself."""
+
+
+class Session:
+    """One connection, used by one thread at a time."""
+
+    def __init__(self, target: Target, settings: Mapping[str, str]) -> None:
+        """Connect.
+
+        Args:
+            settings: of the session; those that the engine does not know are left out.
+
+        Raises:
+            DatabaseError: the server can't be reached, or is not ready.
+            StoreError: it refuses, for instance a password.
+        """
+        self._where = target.where
+        self._timeout = target.timeout
+        self._names: dict[str, bytes] = {}
+        self._connection = _connect(target, settings)
+        self._pgconn = self._connection.pgconn
+        self._pgconn.nonblocking = 1
+        self._pgconn.enter_pipeline_mode()
+        self._poll = select.poll()
+        self._poll.register(self._pgconn.socket, select.POLLIN)
+
+    def run(self, verb: str, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements in one round trip; returns the rows of each.
+
+        Args:
+            verb: says what is done with the store, for error messages: read, write, sync.
+
+        Raises:
+            Fenced: a fence refused, by a division by zero.
+            DatabaseError: the database failed in a way that may pass.
+            Damaged: the database says that its data is damaged.
+            StoreError: any other failure.
+        """
+        try:
+            expected = self._send(statements)
+            results = self._receive(verb, expected)
+        except psycopg.Error as error:
+            self.close()
+            said = str(error).strip() or "the connection is closed"
+            raise DatabaseError(f"{self._where}: could not {verb} the store: {said}", _PASSING["08"]) from None
+        except BaseException:
+            self.close()
+            raise
+        return [_rows(result) for result, is_wanted in zip(results, expected, strict=True) if is_wanted]
+
+    def close(self) -> None:
+        """Close the connection, whatever it is doing; idempotent."""
+        self._connection.close()
+
+    def _send(self, statements: Sequence[Statement]) -> list[bool]:
+        """Send statements and a sync; returns for each result to come whether it is a statement's."""
+        pgconn, expected = self._pgconn, []
+        for statement in statements:
+            name = self._names.get(statement.sql)
+            if name is None:
+                name = self._names[statement.sql] = b"s%d" % len(self._names)
+                pgconn.send_prepare(name, statement.sql.encode())
+                expected.append(False)
+            pgconn.send_query_prepared(name, statement.values, [_BINARY] * len(statement.values), _BINARY)
+            expected.append(True)
+        pgconn.pipeline_sync()
+        return expected
+
+    def _receive(self, verb: str, expected: Sequence[bool]) -> list[pq.abc.PGresult]:
+        """The results up to the sync, of which the first error is raised."""
+        deadline = monotonic() + self._timeout
+        results: list[pq.abc.PGresult] = []
+        while True:
+            while self._pgconn.is_busy():
+                self._wait(verb, deadline)
+            result = self._pgconn.get_result()
+            if result is None:
+                continue
+            if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                if len(results) < len(expected):
+                    raise DatabaseError(f"{self._where}: the server left statements out", _PASSING["08"])
+                return results
+            if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+                self._raise(verb, result)
+            results.append(result)
+
+    def _wait(self, verb: str, deadline: float) -> None:
+        """Send what is left to send, and wait for the server."""
+        unsent = self._pgconn.flush()
+        self._poll.modify(self._pgconn.socket, select.POLLIN | (select.POLLOUT if unsent else 0))
+        if not self._poll.poll(max(0.0, deadline - monotonic()) * 1000):
+            said = f"the server did not answer within {self._timeout:g} s"
+            raise DatabaseError(f"{self._where}: could not {verb} the store: {said}", "the database does not answer")
+        self._pgconn.consume_input()
+
+    def _raise(self, verb: str, result: pq.abc.PGresult) -> NoReturn:
+        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        primary = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"no reason given").decode(
+            errors="replace"
+        )
+        if state == _DIVISION_BY_ZERO:
+            raise Fenced(f"{self._where}: another scheduler uses this store")
+        message = f"{self._where}: could not {verb} the store: {primary} (SQLSTATE {state})"
+        if state in _CORRUPTED:
+            raise Damaged(f"{message}; restore the database from a backup")
+        reason = _PASSING.get(state[:2])
+        raise DatabaseError(message, reason) if reason else StoreError(message)
+
+
+def _rows(result: pq.abc.PGresult) -> list[Row]:
+    value, columns = result.get_value, range(result.nfields)
+    if len(columns) == 2:  # keys and values, of which there may be ten thousand
+        return [(value(row, 0), value(row, 1)) for row in range(result.ntuples)]
+    return [tuple(value(row, column) for column in columns) for row in range(result.ntuples)]
+
+
+@contextmanager
+def plain_connection(target: Target) -> Iterator[psycopg.Connection]:
+    """A connection for statements that run once, one by one.
+
+    Raises:
+        StoreError: any of them failed, or the server can't be reached.
+    """
+    with _connect(target, READS) as connection:
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise StoreError(f"{target.where}: {_one_line(error)}") from None
+
+
+def _connect(target: Target, settings: Mapping[str, str]) -> psycopg.Connection:
+    try:
+        connection = psycopg.Connection.connect(target.conninfo, autocommit=True)
+    except psycopg.Error as error:
+        raise _connect_error(target.where, error) from None
+    try:
+        for name, value in {**_limits(target.timeout), **settings}.items():
+            # Not all engines that speak PostgreSQL's language have all of these.
+            with suppress(psycopg.errors.UndefinedObject, psycopg.errors.FeatureNotSupported):
+                connection.execute("select set_config(%s, %s, false)", (name, value))
+    except psycopg.Error as error:
+        connection.close()
+        raise _connect_error(target.where, error) from None
+    return connection
+
+
+def _limits(timeout: float) -> dict[str, str]:
+    """Nothing that a stopped daemon holds in the server is held for longer than it may wait itself."""
+    milliseconds = str(int(timeout * 1000))
+    return {"idle_in_transaction_session_timeout": milliseconds, "lock_timeout": milliseconds}
+
+
+def _connect_error(where: str, error: psycopg.Error) -> StoreError:
+    """At this point the library knows no SQLSTATE, only what the server, or each of several, said."""
+    said = _one_line(error)
+    message = f"{where}: can't connect: {said}"
+    if any(words in said for words in _LASTING):
+        return StoreError(f"{message}; correct store.url, or the server's roles and databases")
+    return DatabaseError(message, "the database can't be reached")
+
+
+def _one_line(error: psycopg.Error) -> str:
+    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

@@ -1,0 +1,65 @@
+"""Makes the tables of a store, and checks what is there already."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from typing import Final
+
+from psycopg import errors
+
+from taskqueue.errors import FormatError
+from taskqueue.store.postgres.packing import unpacked_number
+from taskqueue.store.postgres.prefixes import Prefixes
+from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, making, tuning
+from taskqueue.store.postgres.session import READS, Session, Statement, plain_connection
+from taskqueue.store.postgres.target import Target
+
+REFUSED: Final = (errors.FeatureNotSupported, errors.InvalidParameterValue, errors.UndefinedParameter)
+"""What an engine says that has no such setting."""
+
+
+def make_tables(target: Target) -> None:
+    """Make the tables if the schema has none; rights to make any are needed only then.
+
+    Raises:
+        FormatError: a newer version has made them.
+        StoreError: the role may not.
+    """
+    with closing(Session(target, READS)) as session:
+        found = tables_version(session, target.schema)
+    if found is None:
+        _make(target)
+    elif found != TABLES_VERSION:
+        raise FormatError(
+            f"{target.where}: its tables have version {found}, not {TABLES_VERSION}; "
+            "start the version of taskqueue that made them, or give this one a schema of its own by store.schema"
+        )
+
+
+def tables_version(session: Session, schema: str) -> int | None:
+    """The version of the tables; None: there are none.
+
+    Raises:
+        StoreError: they can't be read.
+    """
+    named = f"select 1 from information_schema.tables where table_schema = '{schema}' and table_name = 'versions'"
+    if not session.run("read", [Statement(named)])[0]:
+        return None
+    rows = session.run("read", [Statement(f"select number from {schema}.versions where name = '{TABLES}'")])[0]
+    return unpacked_number(rows[0][0] or b"") if rows else None
+
+
+def load_prefixes(session: Session, schema: str) -> Prefixes:
+    """Which ranges are retired or stored elsewhere."""
+    rows = session.run("read", [Statement(f"select family, stored_as, prefix from {schema}.prefixes")])[0]
+    return Prefixes(((family or b"").decode(), stored_as or b"", prefix) for family, stored_as, prefix in rows)
+
+
+def _make(target: Target) -> None:
+    with plain_connection(target) as connection:
+        with connection.transaction():
+            for statement in making(target.schema):
+                connection.execute(statement)
+        for statement in tuning(target.schema):
+            with suppress(*REFUSED):
+                connection.execute(statement)

