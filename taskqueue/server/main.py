@@ -188,9 +188,9 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
     set_up(config.server.log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
     meters, clock = Meters(), Clock()
-    disk = DiskSpace(config.store.path, config.store.min_free)
+    disk = DiskSpace("" if config.store.url else config.store.path, config.store.min_free)
 
-    opening = StoreOpener(accept_damage)
+    opening = StoreOpener(accept_damage, meters)
 
     def begin(core: CoreConfig) -> Engine:
         return _open_engine(source.config, core, clock, meters, opening)
@@ -210,7 +210,7 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
     ):
         loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, disk, source.core())
         loop.start()
-        _print_line(_start_line(config, router, loop.engine))
+        _print_line(_start_line(config, opening.where, router, loop.engine))
         with closing(WebChild(router.endpoint, config.server.web)):
             loop.run()
         log.info("stopped epoch=%d", loop.engine.epoch)
@@ -264,10 +264,10 @@ def _freeze_garbage() -> None:
     gc.freeze()
 
 
-def _start_line(config: Config, router: Router, engine: Engine) -> str:
+def _start_line(config: Config, where: str, router: Router, engine: Engine) -> str:
     tasks = " ".join(f"{state}={count}" for state, count in _task_counts(engine.projects).items())
     return (
-        f"taskqueue {software_version()} listens on {router.endpoint}, store={config.store.path} "
+        f"taskqueue {software_version()} listens on {router.endpoint}, store={where} "
         f"durability={config.store.durability} epoch={engine.epoch} projects={len(engine.projects)} {tasks}"
     )
 

@@ -1,21 +1,28 @@
 """Opens the daemon's store: at the start, and again after each failure.
 
 Damage found at the start is reported, and the operator decides. After a failure of this process a torn write in the log
-is no damage, as long as no synced change is lost.
+is no damage, as long as no synced change is lost. A database says how far this process had written to it: it may have
+gone back since.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from taskqueue.errors import ConfigError
 from taskqueue.server.clock import boot_id
 from taskqueue.server.config.config_file import Config
+from taskqueue.server.meters import Meters
+from taskqueue.store.contract import Store
 from taskqueue.store.files.damage import Damage
 from taskqueue.store.repair.lost_tasks import lines, lost_tasks
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import project_records
 from taskqueue.visible_text import visible
+
+if TYPE_CHECKING:
+    from taskqueue.store.postgres.postgres_store import PostgresStore
 
 NAMED_TASKS: Final = 20
 """Tasks to name per project that has lost changes."""
@@ -24,20 +31,32 @@ log = logging.getLogger("taskqueue")
 
 
 class StoreOpener:
-    """Opens the store, as often as necessary."""
+    """Opens the store, as often as necessary.
 
-    def __init__(self, accept_damage: bool) -> None:
+    Attributes:
+        where: the folder or database, for messages.
+    """
+
+    def __init__(self, accept_damage: bool, meters: Meters) -> None:
         """``accept_damage``, from the command line, applies until the store has been opened once."""
         self._accept_damage = accept_damage
+        self._meters = meters
         self._was_open = False
+        self._former: PostgresStore | None = None
+        self.where = ""
 
-    def open(self, config: Config) -> RocksStore:
-        """Open the store, and log the damage that was accepted.
+    def open(self, config: Config) -> Store:
+        """Open the store, and log the damage that was accepted, or what a database has lost.
 
         Raises:
+            ConfigError: the store is in a database, and what it takes to reach one is not installed.
             StoreError: it can't be opened.
             Damaged: it is damaged, and that is not accepted.
         """
+        return self._open_database(config) if config.store.url else self._open_folder(config)
+
+    def _open_folder(self, config: Config) -> RocksStore:
+        self.where = config.store.path
         store = RocksStore(
             config.store.path,
             cache_bytes=config.store.cache,
@@ -48,6 +67,28 @@ class StoreOpener:
         self._was_open = True
         if store.damage is not None:
             _log_damage(store, store.damage)
+        return store
+
+    def _open_database(self, config: Config) -> PostgresStore:
+        try:
+            from taskqueue.store.postgres.postgres_store import PostgresStore
+            from taskqueue.store.postgres.target import target_of
+        except ImportError as error:
+            raise ConfigError(
+                f"{error.name} is not installed, which store.url needs: pip install 'taskqueue-scheduler[postgres]'"
+            ) from None
+        said = config.store
+        target = target_of(said.url, said.schema, said.timeout)
+        self.where = target.where
+        store = PostgresStore(target, former=None if self._former is None else self._former.position)
+        self._former = store
+        if store.lost_turns:
+            self._meters.lost_turns += store.lost_turns
+            log.error(
+                "store-lost turns=%d; the database had confirmed them: a standby took over that did not have them. "
+                "Epochs are skipped and buckets begin empty",
+                store.lost_turns,
+            )
         return store
 
 

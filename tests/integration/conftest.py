@@ -25,7 +25,15 @@ import msgpack
 import pytest
 import zmq
 
+from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
+from taskqueue.store.postgres.target import target_of
+from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from tests.faults.shim import Shim, build
+from tests.postgres import drop_schema, new_target, postgres_url
+
+STORE: Final = os.environ.get("TASKQUEUE_TEST_STORE", "folder")
+"""Where daemons have their store if a test says nothing else; by ``postgres`` more tests than are made for it run on
+one."""
 
 WAIT_SECONDS = 30
 """How long a test waits for something that must happen; it goes on as soon as it has."""
@@ -40,6 +48,7 @@ SECTION_OF = {
     "bind": "server", "web": "server", "max_message": "server", "log_level": "server", "auto_create": "server",
     "fetcher_timeout": "server", "session_timeout": "server", "max_sessions": "server",
     "path": "store", "durability": "store", "cache": "store", "min_free": "store",
+    "url": "store", "schema": "store", "timeout": "store",
     "head_tasks": "limits", "head_bytes": "limits", "turn_tasks": "limits", "select_bytes": "limits",
     "memory": "limits", "memory_bytes": "limits", "max_leases": "limits", "max_projects": "limits",
 }  # fmt: skip
@@ -147,6 +156,12 @@ class Daemon:
         assert line, f"{text!r} is not in the log:\n{self.log()}"
         return line
 
+    def reader(self) -> ReadOnlyStore | DatabaseSnapshot:
+        """What its store has at this moment."""
+        if self._settings.get("url"):
+            return DatabaseSnapshot(target_of(self._settings["url"], self._settings["schema"]))
+        return ReadOnlyStore(str(self.store_path))
+
     def cpu_seconds(self) -> float:
         """CPU time that it has used, in user and system mode."""
         assert self.process is not None
@@ -230,16 +245,20 @@ PeerFactory = Callable[..., Peer]
 
 
 @pytest.fixture
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonFactory]:
-    """Start a daemon; at the end of the test those that still run are killed."""
+def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonFactory]:
+    """Start a daemon, or make one to ``launch``; at the end of the test those that still run are killed."""
     with ExitStack() as stack:
 
-        def start(**settings: Any) -> Daemon:
+        def make(*, start: bool = True, **settings: Any) -> Daemon:
+            if getattr(request, "param", STORE) == "postgres":
+                target = new_target()
+                stack.callback(drop_schema, target)
+                settings = {"url": postgres_url(), "schema": target.schema} | settings
             it = Daemon(tmp_path_factory.mktemp("daemon"), **settings)
             stack.callback(lambda: it.kill() if it.process and it.process.poll() is None else None)
-            return it.start()
+            return it.start() if start else it
 
-        yield start
+        yield make
 
 
 @pytest.fixture(scope="session")

@@ -9,22 +9,17 @@ import os
 import shutil
 from collections.abc import Sequence
 from errno import EIO, ENOSPC
-from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from taskqueue import Client
-from taskqueue.protocol.choices import StateName
 from tests.faults.power import Power
 from tests.faults.shim import FOR_EVER, SHORT, Call, Shim
+from tests.integration.pusher import Pusher
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
-
-ASK_AGAIN_MS: Final = 300
-TASKS: Final = 10
 
 FAULTS: Final[list[tuple[Call, str, int]]] = [
     ("write", ".log", EIO),
@@ -42,53 +37,6 @@ FAULTS: Final[list[tuple[Call, str, int]]] = [
     ("rename", "CURRENT", ENOSPC),
     ("sync-folder", "", EIO),
 ]
-
-
-class Pusher:
-    """A client that pushes, and knows what was acknowledged.
-
-    Attributes:
-        acknowledged: taskids.
-    """
-
-    def __init__(self, it: Daemon, peer: PeerFactory) -> None:
-        self.acknowledged: set[str] = set()
-        self._url = it.url
-        self._peer = peer(it)
-        self._numbers = count()
-
-    def push(self) -> dict[str, object] | None:
-        """Push TASKS once; returns the reply, None if there is none soon."""
-        taskids = [f"task{next(self._numbers)}" for _ in range(TASKS)]
-        n = self._peer.send(
-            "new-task", project="news", tasks=[{"taskid": each, "url": "http://site/"} for each in taskids]
-        )
-        while self._peer.has_message(ASK_AGAIN_MS):
-            reply = self._peer.receive()
-            if reply.get("n") == n:
-                if "outcomes" in reply:
-                    self.acknowledged.update(taskids)
-                return reply
-        return None
-
-    def push_until_answered(self) -> None:
-        """Push until it is acknowledged."""
-        known = len(self.acknowledged)
-        while len(self.acknowledged) == known:
-            self.push()
-
-    def push_until_unavailable(self) -> str:
-        """Push until the daemon says that it can't; returns why."""
-        while (reply := self.push()) is None or reply.get("code") != "unavailable":
-            pass
-        return str(reply["reason"])
-
-    def lost(self) -> set[str]:
-        """What was acknowledged and is not there."""
-        with Client(self._url) as client:
-            return self.acknowledged - {
-                row.taskid for state in get_args(StateName) for row in client.tasks.all("news", state)
-            }
 
 
 def start(daemon: DaemonFactory, shim: Shim) -> Daemon:

@@ -23,12 +23,12 @@ import pytest
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import SECRET_KEY
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from tests.postgres import EITHER_STORE
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), EITHER_STORE]
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60
@@ -162,9 +162,9 @@ def _pushed(taskid: str, priority: int, outcome: str) -> Pushed:
     return Pushed(producer, int(nth), priority, outcome)
 
 
-def in_order(starts: list[Start], store: Path) -> list[Start]:
-    """As the daemon with this store handed out."""
-    with closing(ReadOnlyStore(str(store))) as still:
+def in_order(starts: list[Start], it: Daemon) -> list[Start]:
+    """As the daemon handed out."""
+    with closing(it.reader()) as still:
         secret = still.get(META, [SECRET_KEY])[0]
     assert secret is not None
     masks = {session: derive(secret, session).mask for session in {start.session for start in starts}}
@@ -223,7 +223,7 @@ def test_however_often_the_daemon_is_killed_each_of_20000_tasks_is_started_once_
     for place, _ in enumerate(SOLOS):
         places = [pushed[start.taskid].place for start in crew.starts(place)]
         assert places == sorted(places)
-    assert_first_in_first_out([pushed[start.taskid] for start in in_order(starts, it.store_path)])
+    assert_first_in_first_out([pushed[start.taskid] for start in in_order(starts, it)])
     assert_healthy(it, client)
 
 

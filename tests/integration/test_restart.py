@@ -16,8 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.postgres import EITHER_STORE
+
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Message, Peer, PeerFactory
+
+pytestmark = EITHER_STORE
 
 DURABILITIES = ["commit", "interval", "none"]
 

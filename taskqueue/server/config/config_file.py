@@ -42,6 +42,17 @@ WebBind = Annotated[
     str, Meta(pattern=r"\A(|.+:\d{1,5})\Z", extra={"words": 'empty or HOST:PORT, such as "127.0.0.1:7401"'})
 ]
 WEB_ADDRESS: Final = {"words": 'empty or an address such as "https://example.org/hook"', "secret": True}
+Folder = Annotated[
+    str, Meta(pattern=r"\A(?!postgres(ql)?://).", extra={"words": "a folder (store.url names a database)"})
+]
+DATABASE: Final = {"words": 'empty or an address such as "postgresql://taskqueue@db.example/crawl"', "secret": True}
+DatabaseUrl = Annotated[str, Meta(pattern=r"\A(|postgres(ql)?://.*)\Z", extra=DATABASE)]
+SchemaName = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[a-z_][a-z0-9_]{0,47}\Z", extra={"words": 'a name of a to z, 0 to 9 and "_", such as "taskqueue"'}
+    ),
+]
 MESSAGE_BYTES_LEAST: Final = 512 << 10
 """The longest view of a project must fit (320 KiB, see ``layer_size``), with its envelope; pages of projects,
 fetchers and tasks end where a message is full.
@@ -72,12 +83,19 @@ class StoreSection(Struct, frozen=True):
 
     Attributes:
         path: folder of the store, created if absent. ``load`` says what a relative one means.
+        url: of a PostgreSQL database that is the store instead of the folder; empty: the folder. It may contain a
+            password.
+        schema: of that database, which has the store's tables.
+        timeout: seconds that the database may take for an answer.
         durability: commit: synced before a reply; interval: synced within 50 ms; none: when the system likes.
         cache: bytes of the store's block cache.
         min_free: bytes of the disk to keep free: below, no new tasks are accepted.
     """
 
-    path: Annotated[str, Meta(min_length=1)] = "data/store"
+    path: Folder = "data/store"
+    url: DatabaseUrl = ""
+    schema: SchemaName = "taskqueue"
+    timeout: Annotated[float, Meta(ge=1, le=3600, extra=DURATION)] = 10.0
     durability: Durability = "commit"
     cache: Annotated[int, Meta(ge=1 << 20, le=1 << 40, extra=SIZE)] = 128 << 20
     min_free: Annotated[int, Meta(ge=0, le=1 << 50, extra=SIZE)] = 512 << 20
@@ -140,6 +158,8 @@ class Config(Struct, frozen=True):
     buckets: Mapping[str, Pace] = field(default_factory=dict)
 
 
+DATABASE_SCHEMES: Final = ("postgresql://", "postgres://")
+
 SECTIONS: Final[dict[str, type[Struct]]] = {
     "server": Server,
     "store": StoreSection,
@@ -154,6 +174,9 @@ RESTART_ONLY: Final = (
     ("server", "web"),
     ("server", "max_message"),
     ("store", "path"),
+    ("store", "url"),
+    ("store", "schema"),
+    ("store", "timeout"),
     ("store", "durability"),
     ("store", "cache"),
     ("limits", "memory"),
@@ -251,9 +274,14 @@ def _changed(where: str, old: object, new: object) -> Iterator[str]:
 def override(config: Config, section: str, key: str, value: object) -> Config:
     """The config with one setting replaced, such as by the command line.
 
+    Whoever names a store means that one: the url of a database may stand for the folder, and a folder replaces a url.
+
     Raises:
         ConfigError: the value is invalid.
     """
+    if (section, key) == ("store", "path"):
+        is_url = isinstance(value, str) and value.startswith(DATABASE_SCHEMES)
+        key, config = ("url", config) if is_url else (key, override(config, "store", "url", ""))
     said = schema.read(section, {key: value}, SECTIONS[section], _refuse)
     changed = msgspec.structs.replace(getattr(config, section), **{key: getattr(said, key)})
     return msgspec.structs.replace(config, **{section: changed})

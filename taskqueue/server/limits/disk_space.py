@@ -26,7 +26,7 @@ SLACK: Final = 1.1
 
 
 class DiskSpace:
-    """Free space of the disk of a folder.
+    """Free space of the disk of a folder; with an empty path of one that can't be checked, such as a database's.
 
     Attributes:
         has_room: at least min_free bytes were free at the last check.

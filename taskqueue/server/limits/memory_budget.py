@@ -51,4 +51,5 @@ def needed_bytes(config: Config) -> int:
     limits = config.limits
     heads = int(HEADS_PART * limits.memory_bytes)
     counted = LEASE_BYTES * limits.max_leases + SLOT_BYTES * limits.memory_slots
-    return PROGRAM_BYTES + MEMTABLES_BYTES + config.store.cache + heads + counted
+    embedded = 0 if config.store.url else MEMTABLES_BYTES + config.store.cache
+    return PROGRAM_BYTES + embedded + heads + counted

@@ -217,7 +217,7 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
             'server.max_message must be a size such as "8 MiB" of at least 512 KiB and at most 1 GiB, not 5',
         ),
         ('[store]\ndurability = "yes"', 'store.durability must be one of "commit", "interval", "none", not "yes"'),
-        ("[store]\npath = 7", "store.path must be a text, not 7"),
+        ("[store]\npath = 7", "store.path must be a folder (store.url names a database), not 7"),
         (
             '[webhook]\nevents = ["paused", "late"]',
             "webhook.events must be a list of 1 to 4 items, each one of "
@@ -232,7 +232,10 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
             "[webhook]\nattempts = 0",
             "webhook.attempts must be a whole number of at least 1 and at most 100, not 0",
         ),
-        ("[store]\nengine = 7", "store.engine is not a setting; there are path, durability, cache, min_free"),
+        (
+            "[store]\nengine = 7",
+            "store.engine is not a setting; there are path, url, schema, timeout, durability, cache, min_free",
+        ),
         (
             "[projects.news]\nspeed = 7",
             f"projects.news.speed is not a setting; there are {ALL}",

@@ -1,0 +1,62 @@
+"""A client that pushes without end while the store fails beneath its daemon, and knows what was acknowledged."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Final, get_args
+
+from taskqueue import Client
+from taskqueue.protocol.choices import StateName
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Daemon, PeerFactory
+
+ASK_AGAIN_MS: Final = 300
+TASKS: Final = 10
+
+
+class Pusher:
+    """A client that pushes, and knows what was acknowledged.
+
+    Attributes:
+        acknowledged: taskids.
+    """
+
+    def __init__(self, it: Daemon, peer: PeerFactory) -> None:
+        self.acknowledged: set[str] = set()
+        self._url = it.url
+        self._peer = peer(it)
+        self._numbers = count()
+
+    def push(self) -> dict[str, object] | None:
+        """Push TASKS once; returns the reply, None if there is none soon."""
+        taskids = [f"task{next(self._numbers)}" for _ in range(TASKS)]
+        n = self._peer.send(
+            "new-task", project="news", tasks=[{"taskid": each, "url": "http://site/"} for each in taskids]
+        )
+        while self._peer.has_message(ASK_AGAIN_MS):
+            reply = self._peer.receive()
+            if reply.get("n") == n:
+                if "outcomes" in reply:
+                    self.acknowledged.update(taskids)
+                return reply
+        return None
+
+    def push_until_answered(self) -> None:
+        """Push until it is acknowledged."""
+        known = len(self.acknowledged)
+        while len(self.acknowledged) == known:
+            self.push()
+
+    def push_until_unavailable(self) -> str:
+        """Push until the daemon says that it can't; returns why."""
+        while (reply := self.push()) is None or reply.get("code") != "unavailable":
+            pass
+        return str(reply["reason"])
+
+    def lost(self) -> set[str]:
+        """What was acknowledged and is not there."""
+        with Client(self._url) as client:
+            return self.acknowledged - {
+                row.taskid for state in get_args(StateName) for row in client.tasks.all("news", state)
+            }

@@ -1,0 +1,213 @@
+"""A database that goes away beneath a daemon: it says so, answers ``unavailable``, reads the store again, goes on.
+
+Nothing acknowledged is lost when the server is killed; what an asynchronous standby lost is said and counted.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from taskqueue import Client
+from taskqueue.errors import DatabaseError
+from taskqueue.store.contract import Batch
+from taskqueue.store.postgres.postgres_store import PostgresStore
+from taskqueue.store.postgres.target import target_of
+from tests.integration.pusher import TASKS, Pusher
+from tests.postgres import QUICK, Cluster
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
+
+ClusterFactory = Callable[..., Cluster]
+
+
+@pytest.fixture
+def cluster() -> Iterator[ClusterFactory]:
+    """Start servers of the test's own."""
+    started: list[Cluster] = []
+
+    def start(*settings: str, standby_of: Cluster | None = None) -> Cluster:
+        started.append(Cluster(*QUICK, *settings, standby_of=standby_of))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+def test_a_killed_server_loses_nothing_that_was_acknowledged(
+    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+) -> None:
+    server = cluster()
+    it = daemon(url=server.url)
+    pusher = Pusher(it, peer)
+
+    for _ in range(3):
+        pusher.push_until_answered()
+        server.signal(signal.SIGKILL)
+        server.start()
+        pusher.push_until_answered()
+
+    assert pusher.lost() == set()
+    assert peer(it).ask("verify")["problems"] == []
+    assert "store-read-again" in it.log()
+    assert peer(it).shell()["lost_turns"] == 0
+    assert it.stop() == 0
+
+
+def test_what_was_synced_before_the_server_is_killed_is_there_and_of_the_rest_there_are_no_gaps(
+    cluster: ClusterFactory,
+) -> None:
+    server = cluster()
+    target = target_of(server.url)
+    store = PostgresStore(target)
+    epoch = store.begin()
+    numbers = iter(range(1, 1000))
+    for number in islice(numbers, 50):
+        store.write(epoch, Batch(puts={"ids": [(bytes([number]), b"")], "ready": [(bytes([number]), b"")]}))
+    store.sync()
+    for number in islice(numbers, 100):
+        store.write(epoch, Batch(puts={"ids": [(bytes([number]), b"")], "ready": [(bytes([number]), b"")]}))
+
+    server.signal(signal.SIGKILL)
+    with pytest.raises(DatabaseError):
+        store.sync()
+    server.start()
+
+    found = PostgresStore(target)
+    kept = [key[0] for key, _ in found.scan("ids", b"", b"\xff", 1000)]
+    assert len(kept) >= 50
+    assert kept == list(range(1, len(kept) + 1))
+    assert [key[0] for key, _ in found.scan("ready", b"", b"\xff", 1000)] == kept
+    store.close()
+    found.close()
+
+
+def test_a_server_that_does_not_answer_makes_requests_unavailable_until_it_does(
+    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+) -> None:
+    server = cluster()
+    it = daemon(url=server.url, timeout=1)
+    pusher = Pusher(it, peer)
+    pusher.push_until_answered()
+
+    server.signal(signal.SIGSTOP)
+    pusher.push_until_unavailable()
+    assert "did not answer within 1 s" in it.wait_for_log("store-failed")
+
+    server.signal(signal.SIGCONT)
+    pusher.push_until_answered()
+    assert pusher.lost() == set()
+
+
+def test_a_daemon_waits_for_a_database_that_is_not_there_yet(
+    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+) -> None:
+    server = cluster()
+    server.signal(signal.SIGKILL)
+    it = daemon(url=server.url, start=False)
+    it.launch()
+
+    assert "can't connect" in it.wait_for_log("store-failed")
+    server.start()
+    it.serving()
+
+    Pusher(it, peer).push_until_answered()
+
+
+def test_a_daemon_that_starts_on_the_same_schema_ends_the_one_before(
+    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+) -> None:
+    server = cluster()
+    first = daemon(url=server.url, schema="taskqueue")
+    pusher = Pusher(first, peer)
+    pusher.push_until_answered()
+
+    second = daemon(url=server.url, schema="taskqueue")
+    peer(first).send("new-task", project="news", tasks=[{"taskid": "late", "url": "http://site/"}])
+
+    assert first.ended() == 3
+    assert "another scheduler has taken over the store" in first.log()
+    assert {row.taskid for row in Client(second.url).tasks.all("news", "ready")} == pusher.acknowledged
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://nobody-known@/postgres?host={folder}", 'role "nobody-known" does not exist'),
+        ("postgresql://postgres@/no-such-database?host={folder}", 'database "no-such-database" does not exist'),
+        ("postgresql://postgres@/postgres?hots={folder}", 'invalid URI query parameter: "hots"'),
+    ],
+)
+def test_a_wrong_url_ends_the_start_and_says_why_without_the_password(
+    daemon: DaemonFactory, cluster: ClusterFactory, url: str, said: str
+) -> None:
+    it = daemon(url=url.format(folder=cluster().folder).replace("@", ":geheim@"), start=False)
+    it.launch()
+
+    assert it.ended() == 1
+    assert said in it.log()
+    assert "geheim" not in it.log()
+    assert "Traceback" not in it.log()
+
+
+def test_with_a_synchronous_standby_a_failover_loses_nothing(
+    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+) -> None:
+    primary, standby, it = replicated(daemon, cluster, "synchronous_standby_names=*")
+    pusher = Pusher(it, peer)
+    for _ in range(20):
+        pusher.push_until_answered()
+
+    primary.signal(signal.SIGKILL)
+    standby.promote()
+    pusher.push_until_answered()
+
+    assert pusher.lost() == set()
+    assert peer(it).shell()["lost_turns"] == 0
+    assert "store-lost" not in it.log()
+
+
+def test_what_an_asynchronous_standby_has_lost_is_said_and_counted_and_no_token_is_given_twice(
+    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+) -> None:
+    primary, standby, it = replicated(daemon, cluster)
+    pusher = Pusher(it, peer)
+    pusher.push_until_answered()
+    before = peer(it).ask("status")["epoch"]
+    # From here on nothing reaches it, as behind a cable that was pulled.
+    standby.signal(signal.SIGSTOP)
+    primary.run("select pg_terminate_backend(pid) from pg_stat_replication")
+    for _ in range(5):
+        pusher.push_until_answered()
+
+    primary.signal(signal.SIGKILL)
+    standby.signal(signal.SIGCONT)
+    standby.promote()
+    pusher.push_until_answered()
+
+    line = it.wait_for_log("store-lost")
+    lost = int(line.split("turns=")[1].split(";")[0])
+    assert lost >= 5
+    assert " ERROR " in line
+    assert peer(it).shell()["lost_turns"] == lost
+    assert peer(it).ask("status")["epoch"] > before + 1000
+    assert 0 < len(pusher.lost()) <= lost * TASKS
+    assert peer(it).ask("verify")["problems"] == []
+
+
+def replicated(daemon: DaemonFactory, cluster: ClusterFactory, *settings: str) -> tuple[Cluster, Cluster, Daemon]:
+    """A primary, its standby, and a daemon that knows both."""
+    primary = cluster()
+    standby = cluster(standby_of=primary)
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        primary.run(f"alter system set {name} = '{value}'")
+        primary.run("select pg_reload_conf()")
+    both: dict[str, Any] = {"url": f"postgresql://postgres@/postgres?host={primary.folder},{standby.folder}"}
+    return primary, standby, daemon(**both, timeout=5)
