@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from time import monotonic
 from types import MappingProxyType
@@ -55,6 +55,7 @@ SNAPSHOT: Final[Mapping[str, str]] = MappingProxyType({**_SEARCHES, "idle_in_tra
 
 _BINARY: Final = int(pq.Format.BINARY)
 _DIVISION_BY_ZERO: Final = "22012"
+_UNIQUE_VIOLATION: Final = "23505"
 _CORRUPTED: Final = ("XX001", "XX002")
 
 _PASSING: Final = {
@@ -73,6 +74,10 @@ _LASTING: Final = (
     "permission denied", "does not support SSL", "certificate", "invalid",
 )  # fmt: skip
 """Words of a server, or of the library, that refuses a connection for a reason that does not pass by itself."""
+
+
+class KeyTaken(StoreError):
+    """A row was to be inserted whose key is there already; the transaction did nothing, and is to be rolled back."""
 
 
 class Session:
@@ -98,13 +103,15 @@ class Session:
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
 
-    def run(self, verb: str, statements: Sequence[Statement]) -> list[list[Row]]:
+    def run(self, verb: str, statements: Iterable[Statement]) -> list[list[Row]]:
         """Run statements in one round trip; returns the rows of each.
 
         Args:
+            statements: each goes out at once, so that the server works on it while the next one is made.
             verb: says what is done with the store, for error messages: read, write, sync.
 
         Raises:
+            KeyTaken: a row was to be inserted whose key is there already; the session can be used on.
             Fenced: a fence refused, by a division by zero.
             DatabaseError: the database failed in a way that may pass.
             Damaged: the database says that its data is damaged.
@@ -112,11 +119,13 @@ class Session:
         """
         try:
             expected = self._send(statements)
-            results = self._receive(verb, expected)
+            results = self._receive(verb)
         except psycopg.Error as error:
             self.close()
             said = str(error).strip() or "the connection is closed"
             raise DatabaseError(f"{self._where}: could not {verb} the store: {said}", _PASSING["08"]) from None
+        except KeyTaken:
+            raise
         except BaseException:
             self.close()
             raise
@@ -126,7 +135,7 @@ class Session:
         """Close the connection, whatever it is doing; idempotent."""
         self._connection.close()
 
-    def _send(self, statements: Sequence[Statement]) -> list[bool]:
+    def _send(self, statements: Iterable[Statement]) -> list[bool]:
         """Send statements and a sync; returns for each result to come whether it is a statement's."""
         pgconn, expected = self._pgconn, []
         for statement in statements:
@@ -137,11 +146,12 @@ class Session:
                 expected.append(False)
             pgconn.send_query_prepared(name, statement.values, [_BINARY] * len(statement.values), _BINARY)
             expected.append(True)
+            pgconn.flush()
         pgconn.pipeline_sync()
         return expected
 
-    def _receive(self, verb: str, expected: Sequence[bool]) -> list[pq.abc.PGresult]:
-        """The results up to the sync, of which the first error is raised."""
+    def _receive(self, verb: str) -> list[pq.abc.PGresult]:
+        """The results up to the sync."""
         deadline = monotonic() + self._timeout
         results: list[pq.abc.PGresult] = []
         while True:
@@ -151,12 +161,15 @@ class Session:
             if result is None:
                 continue
             if result.status == pq.ExecStatus.PIPELINE_SYNC:
-                if len(results) < len(expected):
-                    raise DatabaseError(f"{self._where}: the server left statements out", _PASSING["08"])
-                return results
+                return self._checked(verb, results)
+            results.append(result)
+
+    def _checked(self, verb: str, results: list[pq.abc.PGresult]) -> list[pq.abc.PGresult]:
+        """The results if all is well; what comes after an error is left out by the server."""
+        for result in results:
             if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
                 self._raise(verb, result)
-            results.append(result)
+        return results
 
     def _wait(self, verb: str, deadline: float) -> None:
         """Send what is left to send, and wait for the server."""
@@ -172,6 +185,8 @@ class Session:
         primary = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"no reason given").decode(
             errors="replace"
         )
+        if state == _UNIQUE_VIOLATION:
+            raise KeyTaken
         if state == _DIVISION_BY_ZERO:
             raise Fenced(f"{self._where}: another scheduler uses this store")
         message = f"{self._where}: could not {verb} the store: {primary} (SQLSTATE {state})"
