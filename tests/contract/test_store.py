@@ -197,6 +197,17 @@ def test_in_a_batch_puts_win_over_deletes_and_over_drops(store: Store) -> None:
     assert store.scan("ready", b"", END, 10) == [(b"a", b"new"), (b"b", b"new")]
 
 
+def test_a_key_that_is_put_again_has_the_last_value_whatever_else_is_put_for_the_first_time(store: Store) -> None:
+    epoch = store.begin()
+    for family in ("ready", "specs"):
+        put(store, epoch, family, b"a", value=b"old")
+        store.write(epoch, Batch(puts={family: [(b"a", b"new")], "history": [(b"h", b"1")], "failed": [(b"f", b"1")]}))
+        put(store, epoch, "failed", b"g")
+
+        assert store.get(family, [b"a"]) == [b"new"]
+        assert keys_of(store, "failed") == [b"f", b"g"]
+
+
 def test_a_long_drop_takes_all_at_once_and_what_is_put_there_afterwards_stays(ground: Ground) -> None:
     store = ground.open()
     epoch = store.begin()

@@ -96,6 +96,8 @@ class Session:
         self._where = target.where
         self._timeout = target.timeout
         self._names: dict[str, bytes] = {}
+        self._new_names: list[str] = []
+        self._prepared = 0
         self._connection = _connect(target, settings)
         self._pgconn = self._connection.pgconn
         self._pgconn.nonblocking = 1
@@ -125,11 +127,38 @@ class Session:
             said = str(error).strip() or "the connection is closed"
             raise DatabaseError(f"{self._where}: could not {verb} the store: {said}", _PASSING["08"]) from None
         except KeyTaken:
+            # The server has left out what came after the error, what was to be prepared, too.
+            for sql in self._new_names:
+                del self._names[sql]
             raise
         except BaseException:
             self.close()
             raise
         return [_rows(result) for result, is_wanted in zip(results, expected, strict=True) if is_wanted]
+
+    def listen(self, channel: str) -> None:
+        """Hear what others notify on a channel, if the engine has such."""
+        with suppress(DatabaseError, StoreError):
+            self.run("read", [Statement(f"listen {channel}")])
+
+    def fileno(self) -> int:
+        """Of the connection's socket."""
+        return self._pgconn.socket
+
+    def has_heard(self) -> bool:
+        """Whether somebody has notified since this was asked last.
+
+        Raises:
+            DatabaseError: the connection has failed.
+        """
+        heard = False
+        try:
+            self._pgconn.consume_input()
+            while self._pgconn.notifies() is not None:
+                heard = True
+        except psycopg.Error as error:
+            raise DatabaseError(f"{self._where}: {_one_line(error)}", _PASSING["08"]) from None
+        return heard
 
     def close(self) -> None:
         """Close the connection, whatever it is doing; idempotent."""
@@ -138,10 +167,13 @@ class Session:
     def _send(self, statements: Iterable[Statement]) -> list[bool]:
         """Send statements and a sync; returns for each result to come whether it is a statement's."""
         pgconn, expected = self._pgconn, []
+        self._new_names.clear()
         for statement in statements:
             name = self._names.get(statement.sql)
             if name is None:
-                name = self._names[statement.sql] = b"s%d" % len(self._names)
+                self._prepared += 1
+                name = self._names[statement.sql] = b"s%d" % self._prepared
+                self._new_names.append(statement.sql)
                 pgconn.send_prepare(name, statement.sql.encode())
                 expected.append(False)
             pgconn.send_query_prepared(name, statement.values, [_BINARY] * len(statement.values), _BINARY)
