@@ -22,6 +22,7 @@ from taskqueue.protocol.requests import Incoming
 from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
 from taskqueue.server.syncer import Durability, Syncer
+from taskqueue.server.table_intake import Table, TableIntake
 from taskqueue.store.ledger import Ledger
 
 log = logging.getLogger("taskqueue")
@@ -34,6 +35,7 @@ class Engine:
         epoch: its number.
         projects: as the store had them when the epoch began.
         syncer: syncs its writes.
+        intake: takes up what producers have inserted into a table of the store; None: it has none.
 
     Raises:
         StoreError: the store could not be read, or the epoch not be written.
@@ -47,6 +49,7 @@ class Engine:
         now: Now,
         durability: Durability,
         meters: Meters,
+        inbox: Table | None = None,
     ) -> None:
         self._ledger = ledger
         self._meters = meters
@@ -56,6 +59,7 @@ class Engine:
         self.projects: list[ProjectRecord] = loaded.projects
         self._core = Scheduler(loaded, config, Calendar(), now)
         self.syncer = Syncer(ledger.sync, durability, meters)
+        self.intake = None if inbox is None else TableIntake(inbox, config.max_message)
 
     def turn(
         self,
@@ -78,12 +82,17 @@ class Engine:
         """
         meters = self._meters
         began = ticks()
+        if self.intake is not None:
+            incoming = [*incoming, *self.intake.requests(now.boot)]
         turn = self._core.begin(now, incoming)
         found = self._ledger.find(turn.needs)
         looked = ticks()
         result = turn.decide(found, config, undelivered, reloaded)
         decided = ticks()
-        has_written = self._ledger.commit(result.writes)
+        taken = None
+        if self.intake is not None:
+            result.outgoing, taken = self.intake.settle(result.outgoing)
+        has_written = self._ledger.commit(result.writes, taken)
         ended = ticks()
         if has_written:
             self.syncer.wrote()
@@ -111,7 +120,8 @@ class Engine:
 
     def next_event_at(self, now: Now) -> float:
         """Boot-clock seconds at which a turn is due even without requests; inf: never."""
-        return self._core.next_event_at(now)
+        core = self._core.next_event_at(now)
+        return core if self.intake is None else min(core, self.intake.due_at)
 
     def finish(self) -> None:
         """Commit what a clean shutdown stores, and wait until everything is synced; no turn may follow.

@@ -269,7 +269,7 @@ class Loop:
         self._new_config = None
         self._undelivered = []
         self._summary.begin(engine.projects)
-        self._poller = Poller(self._meters, self._router.socket, self._signals, engine.syncer)
+        self._poller = Poller(self._meters, self._router.socket, self._signals, engine.syncer, engine.intake)
         return engine
 
     def _reload_store(self, failure: _StoreFailure) -> None:

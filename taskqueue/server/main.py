@@ -247,7 +247,7 @@ def memory_limit(config: Config) -> int:
 def _open_engine(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: StoreOpener) -> Engine:
     ledger = Ledger(opening.open(config))
     try:
-        engine = Engine(ledger, boot_id(), core, clock.now(), config.store.durability, meters)
+        engine = Engine(ledger, boot_id(), core, clock.now(), config.store.durability, meters, opening.inbox)
     except BaseException:
         with suppress(StoreError):
             ledger.close()

@@ -1,4 +1,7 @@
-"""Sleeps until a message, a signal or progress of the syncer; the only place where the loop blocks."""
+"""Sleeps until a message, a signal, progress of the syncer or a notification of the database.
+
+The loop blocks here and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,34 @@ import zmq
 from taskqueue.server.meters import Meters
 from taskqueue.server.signals import Signals
 from taskqueue.server.syncer import Syncer
+from taskqueue.server.table_intake import TableIntake
 
 MAX_SLEEP_SECONDS: Final = 86_400.0
 """The milliseconds must fit in a C int; one wake-up a day costs nothing."""
 
 
 class Poller:
-    """Polls the socket, the signals and, if there is one, a syncer."""
+    """Polls the socket, the signals and, if they are there, a syncer and an intake."""
 
     def __init__(
-        self, meters: Meters, socket: zmq.Socket[bytes], signals: Signals, syncer: Syncer | None = None
+        self,
+        meters: Meters,
+        socket: zmq.Socket[bytes],
+        signals: Signals,
+        syncer: Syncer | None = None,
+        intake: TableIntake | None = None,
     ) -> None:
         self._meters = meters
         self._signals = signals
         self._syncer = syncer
+        self._intake = intake
         self._without_socket = zmq.Poller()
         self._all = zmq.Poller()
         for poller in (self._without_socket, self._all):
             poller.register(signals, zmq.POLLIN)
-            if syncer is not None:
-                poller.register(syncer, zmq.POLLIN)
+            for waker in (syncer, intake):
+                if waker is not None:
+                    poller.register(waker, zmq.POLLIN)
         self._all.register(socket, zmq.POLLIN)
 
     def sleep(self, seconds: float, ignore_socket: bool = False) -> None:
@@ -54,6 +65,6 @@ class Poller:
     def _poll(self, ignore_socket: bool, milliseconds: int) -> None:
         ready = dict((self._without_socket if ignore_socket else self._all).poll(milliseconds))
         self._meters.wakeups += 1
-        for waker in (self._signals, self._syncer):
+        for waker in (self._signals, self._syncer, self._intake):
             if waker is not None and waker.fileno() in ready:
                 waker.clear_wakeup()

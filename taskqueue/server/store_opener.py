@@ -35,6 +35,7 @@ class StoreOpener:
 
     Attributes:
         where: the folder or database, for messages.
+        inbox: the open store if producers may insert tasks into it; None: they may not.
     """
 
     def __init__(self, accept_damage: bool, meters: Meters) -> None:
@@ -42,7 +43,7 @@ class StoreOpener:
         self._accept_damage = accept_damage
         self._meters = meters
         self._was_open = False
-        self._former: PostgresStore | None = None
+        self.inbox: PostgresStore | None = None
         self.where = ""
 
     def open(self, config: Config) -> Store:
@@ -80,8 +81,8 @@ class StoreOpener:
         said = config.store
         target = target_of(said.url, said.schema, said.timeout)
         self.where = target.where
-        store = PostgresStore(target, former=None if self._former is None else self._former.position)
-        self._former = store
+        store = PostgresStore(target, former=None if self.inbox is None else self.inbox.position)
+        self.inbox = store
         if store.lost_turns:
             self._meters.lost_turns += store.lost_turns
             log.error(

@@ -43,6 +43,18 @@ Entry = tuple[bytes, bytes]
 """A key and its value."""
 
 
+class Taken(Struct):
+    """Rows that a batch takes out of the inbox of a store in a database; no other store has one.
+
+    Attributes:
+        ids: of all of them, 16 bytes each.
+        refused: of those whose tasks were not taken, and why.
+    """
+
+    ids: list[bytes]
+    refused: list[tuple[bytes, str]]
+
+
 class Batch(Struct):
     """Writes that are applied atomically. Within a batch: drops, then deletes, then puts.
 
@@ -50,11 +62,13 @@ class Batch(Struct):
         puts: by family, (key, value) pairs.
         deletes: by family, keys; deleting an absent key is no error.
         drops: ranges (family, start, end) to delete, end excluded; cheap however many keys they have.
+        taken: what it takes out of the inbox; None: nothing.
     """
 
     puts: dict[Family, list[Entry]] = field(default_factory=dict)
     deletes: dict[Family, list[bytes]] = field(default_factory=dict)
     drops: list[tuple[Family, bytes, bytes]] = field(default_factory=list)
+    taken: Taken | None = None
 
 
 class StoreReader(Protocol):

@@ -21,7 +21,7 @@ from taskqueue.core.tasks.needs import Found, Needs
 from taskqueue.core.tasks.records import Loaded, WriteSet
 from taskqueue.core.tasks.task import PROCESSING, Task
 from taskqueue.store.batch import batch_of
-from taskqueue.store.contract import Batch, Entry, Family, Store
+from taskqueue.store.contract import Batch, Entry, Family, Store, Taken
 from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record, stored_number
@@ -121,22 +121,26 @@ class Ledger:
         """
         return find(self._store, needs)
 
-    def commit(self, writes: WriteSet) -> bool:
+    def commit(self, writes: WriteSet, taken: Taken | None = None) -> bool:
         """Write one turn's changes atomically; False if there are none, so that nothing was written.
 
         A project's record that is as it was written last is left out.
+
+        Args:
+            taken: rows of the store's inbox that the turn has taken up.
 
         Raises:
             Fenced: another scheduler has begun an epoch.
             StoreError: the batch could not be written; begin again.
             Corrupt: the changes contradict each other.
         """
-        if writes == EMPTY:
+        if writes == EMPTY and taken is None:
             return False
         batch = batch_of(writes)
+        batch.taken = taken
         if writes.projects:
             self._leave_out_unchanged(batch)
-            if not (batch.puts or batch.deletes or batch.drops):
+            if not (batch.puts or batch.deletes or batch.drops or taken):
                 return False
         move_success_attempts(self._store, writes, batch)
         if self._boot:

@@ -1,6 +1,6 @@
 """Arrays of bytes as PostgreSQL takes them in binary: one statement gets all keys of a turn at once.
 
-    dimensions 1 | flags 0 | oid of bytea | count | lower bound 1 | (length, bytes) of each       4 bytes each number
+    dimensions 1 | flags 0 | oid of the type | count | lower bound 1 | (length, bytes) of each       4 bytes each number
 
 Source: ``array_recv`` of https://github.com/postgres/postgres/blob/master/src/backend/utils/adt/arrayfuncs.c
 """
@@ -12,20 +12,23 @@ from struct import Struct as Packing
 from typing import Final
 
 BYTEA_OID: Final = 17
+TEXT_OID: Final = 25
+UUID_OID: Final = 2950
+"""Of the types; the last two are arrays of texts in UTF-8, and of 16 bytes each."""
 
 _HEADER: Final = Packing(">iiIii")
-_EMPTY: Final = Packing(">iiI").pack(0, 0, BYTEA_OID)
+_EMPTY: Final = Packing(">iiI")
 _NUMBER: Final = Packing(">q")
 
 _LENGTHS: Final = [number.to_bytes(4, "big") for number in range(1024)]
 """Lengths as they are sent: most keys and values are short, and looking one up takes a third of packing it."""
 
 
-def packed_array(items: Collection[bytes]) -> bytes:
-    """A ``bytea[]``."""
+def packed_array(items: Collection[bytes], oid: int = BYTEA_OID) -> bytes:
+    """A ``bytea[]``, or an array of another type whose values are these bytes."""
     if not items:
-        return _EMPTY
-    parts = [_HEADER.pack(1, 0, BYTEA_OID, len(items), 1)]
+        return _EMPTY.pack(0, 0, oid)
+    parts = [_HEADER.pack(1, 0, oid, len(items), 1)]
     for item in items:
         length = len(item)
         parts.append(_LENGTHS[length] if length < len(_LENGTHS) else length.to_bytes(4, "big"))

@@ -13,13 +13,14 @@ machine goes down.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
 from taskqueue.errors import Fenced, StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Entry, Family
 from taskqueue.store.postgres.fence import Position, barrier_sql, fence_sql, lost_turns, read_position, refusal
+from taskqueue.store.postgres.inbox import CHANNEL, InboxRow, read_inbox, taking
 from taskqueue.store.postgres.packing import packed_array, packed_number, unpacked_number
 from taskqueue.store.postgres.prefixes import Retired
 from taskqueue.store.postgres.reader import Reader
@@ -100,6 +101,7 @@ class PostgresStore:
             self._turns.close()
             raise
         try:
+            self._turns.listen(f"{target.schema}_{CHANNEL}")
             self._prefixes = load_prefixes(self._turns, target.schema)
             self._reader = Reader(self._turns, target.schema, self._prefixes)
             self.position = read_position(self._turns, target.schema)
@@ -158,6 +160,22 @@ class PostgresStore:
         except Fenced:
             raise refusal(self._target, position) from None
 
+    def inbox_rows(self, without: Collection[bytes], largest: int) -> list[InboxRow]:
+        """See ``inbox.read_inbox``."""
+        return read_inbox(self._turns, self._target.schema, without, largest)
+
+    def fileno(self) -> int:
+        """Readable when somebody may have notified; see ``has_heard``."""
+        return self._turns.fileno()
+
+    def has_heard(self) -> bool:
+        """Whether somebody has notified that there is something in the inbox since this was asked last.
+
+        Raises:
+            StoreError: the connection has failed.
+        """
+        return self._turns.has_heard()
+
     def levels(self) -> dict[int, list[int]]:
         return {}
 
@@ -169,15 +187,28 @@ class PostgresStore:
         """Write a batch in one round trip; in two if an entry is there that was taken to be new."""
         if not self._careful_turns:
             try:
-                self._turns.run("write", [_BEGIN, fenced, *self._deletes(batch), *self._inserts(batch), _COMMIT])
+                self._turns.run("write", self._transaction(fenced, batch, self._inserts(batch)))
                 return
             except KeyTaken:
                 self._turns.run("write", [_ROLLBACK])
                 self._careful_turns = CAREFUL_TURNS
-        self._turns.run("write", [_BEGIN, fenced, *self._deletes(batch), *self._puts(batch), _COMMIT])
+        self._turns.run("write", self._transaction(fenced, batch, self._puts(batch)))
         self._careful_turns -= 1
 
     # ------------------------------------------------------------------------------------------- statements
+
+    def _transaction(self, fenced: Statement, batch: Batch, puts: Iterable[Statement]) -> Iterator[Statement]:
+        yield _BEGIN
+        yield fenced
+        yield from self._rest(batch, puts)
+
+    def _rest(self, batch: Batch, puts: Iterable[Statement]) -> Iterator[Statement]:
+        """All of a transaction that comes after its drops."""
+        yield from self._deletes(batch)
+        yield from puts
+        if batch.taken is not None:
+            yield from taking(self._target.schema, batch.taken)
+        yield _COMMIT
 
     def _deletes(self, batch: Batch) -> Iterator[Statement]:
         for family, keys in batch.deletes.items():
@@ -212,7 +243,7 @@ class PostgresStore:
         """What is dropped has to be known before keys are made for what is put."""
         self._turns.run("write", [_BEGIN, fenced])
         retired = [statement for dropped in batch.drops for statement in self._drop(*dropped)]
-        self._turns.run("write", [*retired, *self._deletes(batch), *self._puts(batch), _COMMIT])
+        self._turns.run("write", [*retired, *self._rest(batch, self._puts(batch))])
 
     def _drop(self, family: Family, start: bytes, end: bytes) -> list[Statement]:
         """Delete a range; returns what is to be written about it if it is too long for that."""
@@ -233,7 +264,7 @@ class PostgresStore:
         if freed < FREED_AT_ONCE:
             self._prefixes.freed(retired)
             noted = [self._forget(retired), *self._put_back(retired.family)]
-        self._turns.run("write", [*noted, *self._deletes(batch), *self._puts(batch), _COMMIT])
+        self._turns.run("write", [*noted, *self._rest(batch, self._puts(batch))])
 
     def _put_back(self, family: Family) -> list[Statement]:
         """Forget that prefixes of the family are stored as others, where nothing is stored there."""

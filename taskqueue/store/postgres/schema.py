@@ -6,6 +6,7 @@
 | schedulers | a row a scheduler: its epoch, and the number of its last turn, which each turn moves on; see ``fence`` |
 | barriers | a row a scheduler, updated by each sync |
 | prefixes | ranges that were dropped and have rows still, and what prefixes are stored as instead; see ``prefixes`` |
+| inbox, inbox_rejected | tasks that producers have inserted, and those that were refused; see ``inbox`` |
 | versions | of these tables |
 
 Only what CockroachDB, YugabyteDB and Citus know, too: no sequences, no advisory locks, no functions in PL/pgSQL. How
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskqueue.store.postgres import inbox
 from taskqueue.store.records.layout import FAMILIES, IDS
 
 TABLES_VERSION: Final = 1
@@ -53,6 +55,7 @@ def making(schema: str) -> list[str]:
         f"create table if not exists {schema}.prefixes "
         "(family text, stored_as bytea, prefix bytea, primary key (family, stored_as))",
         f"create table if not exists {schema}.versions (name text primary key, number int not null)",
+        *inbox.making(schema),
         f"insert into {schema}.schedulers select {SCHEDULER}, 0, 0 "
         f"where not exists (select 1 from {schema}.schedulers where id = {SCHEDULER})",
         f"insert into {schema}.barriers values ({SCHEDULER}, 0) on conflict (id) do nothing",

@@ -1,0 +1,197 @@
+"""Tasks that producers insert into a table in transactions of their own: each is taken up once, or refused and said."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from taskqueue import Client, default_taskid
+from tests.postgres import QUICK, Cluster, drop_schema, new_target, postgres_url
+
+if TYPE_CHECKING:
+    from taskqueue.store.postgres.target import Target
+    from tests.integration.conftest import Daemon, DaemonFactory
+
+ASKED_MOST: Final = 100_000
+"""Questions to the server until something must have happened: half a minute at least."""
+
+NEVER_LOOKS: Final = (
+    "import sys; from taskqueue.server import main, table_intake; table_intake.LOOK_SECONDS = 1e9; "
+    "sys.exit(main.run(sys.argv[1]))"
+)
+"""A daemon that looks into the inbox at its start, and then only when it is notified."""
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@pytest.fixture
+def target() -> Iterator[Target]:
+    found = new_target()
+    yield found
+    drop_schema(found)
+
+
+def start(daemon: DaemonFactory, target: Target, **settings: Any) -> Daemon:
+    return daemon(url=postgres_url(), schema=target.schema, **settings)
+
+
+def producer(target: Target, url: str = "") -> Connection:
+    """A connection that finds the tables by their plain names."""
+    return psycopg.connect(url or postgres_url(), options=f"-c search_path={target.schema},public")
+
+
+def insert(connection: Connection, **columns: Any) -> None:
+    """Insert a row."""
+    names = {"project": "news", "url": "http://site/"} | columns
+    marks = ", ".join(f"%({name})s" for name in names)
+    connection.execute(f"insert into inbox ({', '.join(names)}) values ({marks})", names)
+
+
+def wait_until_empty(connection: Connection) -> None:
+    for _ in range(ASKED_MOST):
+        (left,) = connection.execute("select count(*) from inbox").fetchone() or (0,)
+        connection.commit()
+        if not left:
+            return
+    raise AssertionError(f"{left} rows were not taken up")
+
+
+def refusals(connection: Connection) -> list[tuple[str, str]]:
+    found = connection.execute("select url, reason from inbox_rejected order by url").fetchall()
+    return [(str(url), str(reason)) for url, reason in found]
+
+
+def test_a_task_inserted_with_the_producers_own_rows_is_there_if_these_are(
+    daemon: DaemonFactory, target: Target
+) -> None:
+    it = start(daemon, target)
+    with closing(producer(target)) as database, Client(it.url) as client:
+        database.execute("create temporary table pages (url text)")
+        database.commit()
+        for number, end in enumerate((database.rollback, database.commit)):
+            database.execute("insert into pages values (%s)", [f"http://site/{number}"])
+            insert(database, url=f"http://site/{number}#top")
+            end()
+        wait_until_empty(database)
+
+        assert [row.taskid for row in client.tasks.all("news", "ready")] == [default_taskid("http://site/1#top")]
+        assert database.execute("select url from pages").fetchall() == [("http://site/1",)]
+
+
+def test_a_row_may_say_all_that_a_push_may(daemon: DaemonFactory, target: Target) -> None:
+    it = start(daemon, target)
+    with closing(producer(target)) as database, Client(it.url) as client:
+        client.push("news", "http://site/parent", taskid="parent")
+        insert(
+            database, taskid="child", url="http://site/child", on_parent_failure="run",
+            schedule=Jsonb({"priority": 7, "retries": 2, "itag": "v1"}), depends_on=Jsonb(["parent"]),
+            body=Jsonb({"fetch": {"headers": {"Accept": "text/html"}}, "umlaut": "ä\u4e2d", "numbers": [1, 2.5, None]}),
+        )  # fmt: skip
+        database.commit()
+        wait_until_empty(database)
+
+        task = client.tasks.show("news", "child")
+        assert (task.state, task.url) == ("blocked", "http://site/child")
+        assert (task.schedule.priority, task.schedule.retries, task.schedule.itag) == (7, 2, "v1")
+        assert msgspec.msgpack.decode(task.body) == {
+            "fetch": {"headers": {"Accept": "text/html"}}, "umlaut": "ä\u4e2d", "numbers": [1, 2.5, None]
+        }  # fmt: skip
+
+
+def test_what_cant_be_a_task_is_refused_with_the_reason_and_holds_up_nothing(
+    daemon: DaemonFactory, target: Target
+) -> None:
+    it = start(daemon, target, auto_create=False, max_message=1 << 19, projects={"news": {}, "small": {"max_tasks": 1}})
+    with closing(producer(target)) as database, Client(it.url) as client:
+        insert(database, url="http://a", project="nobody-knows")
+        insert(database, url="http://b", schedule=Jsonb({"priority": "high"}))
+        insert(database, url="http://c", schedule=Jsonb({"speed": 1}))
+        insert(database, url="http://d", body=Jsonb("x" * (1 << 19)))
+        client.push("small", "http://first")
+        insert(database, url="http://e", project="small")
+        insert(database, url="http://f", body=Jsonb(10**30))
+        insert(database, url="http://g", project="not a name")
+        insert(database, url="http://h", taskid="self", depends_on=Jsonb(["self"]))
+        insert(database, url="http://i", on_parent_failure="cry")
+        insert(database, url="http://j")
+        database.commit()
+        wait_until_empty(database)
+
+        found = dict(refusals(database))
+        assert list(found) == [f"http://{letter}" for letter in "abcdefghi"]
+        assert '"nobody-knows" is unknown' in found["http://a"]
+        assert found["http://b"].startswith("schedule.priority: ")
+        assert found["http://c"].startswith("schedule")
+        assert "at most 524288 are taken" in found["http://d"]
+        assert 'project "small" is full' in found["http://e"]
+        assert "self" in found["http://h"]
+        assert found["http://i"].startswith("on_parent_failure: ")
+        assert [row.taskid for row in client.tasks.all("news", "ready")] == [default_taskid("http://j")]
+        assert client.status().shell["reloads"] == 0
+
+
+def test_a_notification_makes_it_look_at_once(daemon: DaemonFactory, target: Target) -> None:
+    it = start(daemon, target, entry=NEVER_LOOKS)
+    with closing(producer(target)) as database, Client(it.url) as client:
+        client.status()
+        insert(database)
+        database.execute(f"notify {target.schema}_inbox")
+        database.commit()
+
+        wait_until_empty(database)
+
+
+def test_however_often_daemon_and_server_are_killed_each_row_is_taken_up_once(
+    daemon: DaemonFactory, target: Target
+) -> None:
+    server = Cluster(*QUICK)
+    try:
+        it = daemon(url=server.url, schema=target.schema)
+        numbers = count()
+        for _ in range(3):
+            for end in (it.kill, lambda: server.signal(signal.SIGKILL)):
+                with closing(producer(target, server.url)) as database:
+                    database.cursor().executemany(
+                        "insert into inbox (project, url) values ('news', %s)",
+                        [[f"http://site/{next(numbers)}"] for _ in range(2000)],
+                    )
+                    database.commit()
+                end()
+                if end == it.kill:
+                    it.start()
+                else:
+                    server.start()
+        with closing(producer(target, server.url)) as database, Client(it.url) as client:
+            wait_until_empty(database)
+            assert refusals(database) == []
+            project = client.projects.show("news")
+            # Counted by what was written with each row's end, so that a row taken twice, or half, would show.
+            assert project.counts.ready == project.totals.new == next(numbers)
+            assert client.verify() == []
+    finally:
+        server.stop()
+
+
+def test_rows_that_somebody_deletes_while_they_are_taken_up_are_no_tasks_or_gone_already(
+    daemon: DaemonFactory, target: Target
+) -> None:
+    it = start(daemon, target, projects={"news": {}})
+    with closing(producer(target)) as database, closing(producer(target)) as other, Client(it.url) as client:
+        kept = 0
+        for number in range(30):
+            insert(database, url=f"http://site/{number}")
+            database.execute(f"notify {target.schema}_inbox")
+            database.commit()
+            kept += 1 - other.execute("delete from inbox").rowcount
+            other.commit()
+        wait_until_empty(database)
+
+        assert len(list(client.tasks.all("news", "ready"))) == kept
