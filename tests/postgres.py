@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import select
 import shutil
 import signal
 import stat
@@ -115,10 +116,18 @@ class Cluster:
     def signal(self, number: int) -> None:
         """Send a signal to all its processes; for kill -9, wait until they are gone."""
         assert self._process is not None
-        for pid in [self._process.pid, *_children(self._process.pid)]:
+        self._process.send_signal(signal.SIGSTOP)  # so that it starts no others meanwhile
+        pids = _children(self._process.pid)
+        ends = [os.pidfd_open(pid) for pid in pids] if number == signal.SIGKILL else []
+        for pid in [*pids, self._process.pid]:
             os.kill(pid, number)
         if number == signal.SIGKILL:
             self._process.wait(WAIT_SECONDS)
+            for end in ends:
+                select.select([end], [], [], WAIT_SECONDS)
+                os.close(end)
+        elif number != signal.SIGSTOP:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """Stop it and delete all that it has."""
