@@ -22,6 +22,7 @@ from taskqueue.store.tools.store_stats import project_records
 from taskqueue.visible_text import visible
 
 if TYPE_CHECKING:
+    from taskqueue.store.postgres.fence import Progress
     from taskqueue.store.postgres.postgres_store import PostgresStore
 
 NAMED_TASKS: Final = 20
@@ -44,6 +45,7 @@ class StoreOpener:
         self._meters = meters
         self._was_open = False
         self.inbox: PostgresStore | None = None
+        self._progress: Progress | None = None
         self.where = ""
 
     def open(self, config: Config) -> Store:
@@ -72,6 +74,7 @@ class StoreOpener:
 
     def _open_database(self, config: Config) -> PostgresStore:
         try:
+            from taskqueue.store.postgres.fence import Progress
             from taskqueue.store.postgres.postgres_store import PostgresStore
             from taskqueue.store.postgres.target import target_of
         except ImportError as error:
@@ -81,7 +84,8 @@ class StoreOpener:
         said = config.store
         target = target_of(said.url, said.schema, said.timeout)
         self.where = target.where
-        store = PostgresStore(target, former=None if self.inbox is None else self.inbox.position)
+        self._progress = self._progress or Progress()
+        store = PostgresStore(target, progress=self._progress)
         self.inbox = store
         if store.lost_turns:
             self._meters.lost_turns += store.lost_turns

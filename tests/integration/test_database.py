@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue import Client
-from taskqueue.errors import DatabaseError
+from taskqueue.errors import DatabaseError, Fenced
 from taskqueue.store.contract import Batch
+from taskqueue.store.postgres.fence import Progress
 from taskqueue.store.postgres.postgres_store import PostgresStore
 from taskqueue.store.postgres.target import target_of
 from tests.integration.pusher import TASKS, Pusher
@@ -86,6 +87,30 @@ def test_what_was_synced_before_the_server_is_killed_is_there_and_of_the_rest_th
     assert [key[0] for key, _ in found.scan("ready", b"", b"\xff", 1000)] == kept
     store.close()
     found.close()
+
+
+def test_an_epoch_that_was_begun_without_being_told_is_known_as_its_own_and_another_schedulers_is_not(
+    cluster: ClusterFactory,
+) -> None:
+    target = target_of(cluster().url)
+    progress = Progress()
+    first = PostgresStore(target, progress=progress)
+    first.begin()
+    before = progress.position
+    epoch = first.begin()
+    progress.position = before  # as if the connection had broken before the answer came
+    first.close()
+
+    again = PostgresStore(target, progress=progress)
+    assert (again.begin(), again.lost_turns) == (epoch + 1, 0)
+    again.close()
+
+    other = PostgresStore(target)
+    other.begin()
+    for _ in range(2):
+        with pytest.raises(Fenced, match="another scheduler"):
+            PostgresStore(target, progress=progress)
+    other.close()
 
 
 def test_a_server_that_does_not_answer_makes_requests_unavailable_until_it_does(

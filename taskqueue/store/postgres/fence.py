@@ -1,11 +1,11 @@
 """The fence: who may write, and whether the database still has what it had confirmed.
 
     schedulers    (1, epoch, turn)    each write: (epoch, n) ──► (epoch, n + 1), or it fails
-                                      each start: (any) ──► (epoch + 1, 0)
+                                      each start: (any) ──► (epoch + 1, 0), with its owner
 
 | the row has | so |
 |---|---|
-| a later epoch | another scheduler has taken over |
+| a later epoch, and another owner | another scheduler has taken over |
 | this epoch and this turn | all is well |
 | an earlier epoch or turn | the database has gone back: a standby took over that had not received everything |
 
@@ -15,7 +15,9 @@ former versions from being removed, does not make each search pass over all of t
 
 from __future__ import annotations
 
+import secrets
 from contextlib import closing
+from copy import copy
 from typing import NamedTuple
 
 from taskqueue.errors import DatabaseError, Fenced, StoreError
@@ -49,39 +51,61 @@ def barrier_sql(schema: str) -> str:
     )
 
 
-def read_position(session: Session, schema: str) -> Position:
-    """Where the row is.
+class Progress:
+    """How far this process has written to a database, whatever has become of its connections meanwhile.
 
-    Raises:
-        StoreError: it is not there, or can't be read.
+    Attributes:
+        owner: names the process in the row, so that an epoch that it has begun without being told is known as its own.
+        position: the last one that was confirmed; None: none has been.
+        lost_turns: turns that were confirmed and are not there any more; 0 again when epochs have been skipped for it.
+        lost_after: the epoch in which they were.
     """
-    rows = session.run("read", [Statement(f"select epoch, turn from {schema}.schedulers where id = {SCHEDULER}")])[0]
-    if not rows:
-        raise StoreError(f"{schema}.schedulers has lost its row; restore the database from a backup")
-    return Position(*(unpacked_number(value or b"") for value in rows[0]))
+
+    def __init__(self) -> None:
+        self.owner = secrets.token_bytes(16)
+        self.position: Position | None = None
+        self.lost_turns = 0
+        self.lost_after = 0
+
+    def compare(self, session: Session, schema: str, where: str) -> Position:
+        """Compare it with what the database has, which is the position from then on.
+
+        Raises:
+            Fenced: another scheduler has begun an epoch since.
+            StoreError: the row is not there, or can't be read.
+        """
+        found, owner = _read(session, schema)
+        former, self.position = self.position, found
+        if former is None or (found.epoch > former.epoch and owner == self.owner):
+            return found
+        if found.epoch > former.epoch:
+            self.position = former
+            raise Fenced(f"{where}: epoch {former.epoch} is over, {found.epoch} has begun; another scheduler uses it")
+        lost = former.turn + 1 if found.epoch < former.epoch else max(0, former.turn - found.turn)
+        if lost:
+            self.lost_turns += lost
+            self.lost_after = max(self.lost_after, former.epoch)
+        return found
 
 
-def lost_turns(former: Position | None, found: Position, where: str) -> int:
-    """How many turns of a process's the database does not have any more, at least; 0: it has all.
-
-    Raises:
-        Fenced: another scheduler has begun an epoch since.
-    """
-    if former is None:
-        return 0
-    if found.epoch > former.epoch:
-        raise Fenced(f"{where}: epoch {former.epoch} is over, {found.epoch} has begun; another scheduler uses it")
-    if found.epoch < former.epoch:
-        return former.turn + 1
-    return max(0, former.turn - found.turn)
-
-
-def refusal(target: Target, position: Position) -> StoreError:
-    """Why the fence refused a scheduler at ``position``."""
+def refusal(target: Target, progress: Progress) -> StoreError:
+    """Why the fence refused a write of this process."""
+    looked = copy(progress)
     try:
         with closing(Session(target, READS)) as session:
-            lost = lost_turns(position, read_position(session, target.schema), target.where)
+            looked.compare(session, target.schema, target.where)
     except StoreError as error:
         return error
+    lost = looked.lost_turns - progress.lost_turns
     said = f"it has lost at least {lost} turns that it had confirmed" if lost else "its fence refused a write"
     return DatabaseError(f"{target.where}: {said}", "the database has lost changes")
+
+
+def _read(session: Session, schema: str) -> tuple[Position, bytes]:
+    """Where the row is, and who owns it."""
+    sql = f"select epoch, turn, owner from {schema}.schedulers where id = {SCHEDULER}"
+    rows = session.run("read", [Statement(sql)])[0]
+    if not rows:
+        raise StoreError(f"{schema}.schedulers has lost its row; restore the database from a backup")
+    epoch, turn, owner = rows[0]
+    return Position(unpacked_number(epoch or b""), unpacked_number(turn or b"")), owner or b""

@@ -19,7 +19,7 @@ from typing import Final
 
 from taskqueue.errors import Fenced, StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Entry, Family
-from taskqueue.store.postgres.fence import Position, barrier_sql, fence_sql, lost_turns, read_position, refusal
+from taskqueue.store.postgres.fence import Position, Progress, barrier_sql, fence_sql, refusal
 from taskqueue.store.postgres.inbox import CHANNEL, InboxRow, read_inbox, taking
 from taskqueue.store.postgres.packing import packed_array, packed_number, unpacked_number
 from taskqueue.store.postgres.prefixes import Retired
@@ -59,23 +59,25 @@ class PostgresStore:
     Attributes:
         where: server, database and schema, for messages.
         lost_turns: turns of this process's that the database had confirmed and does not have any more.
-        position: how far this process has written.
     """
 
-    def __init__(self, target: Target, *, migrations: Migrations = MIGRATIONS, former: Position | None = None) -> None:
+    def __init__(
+        self, target: Target, *, migrations: Migrations = MIGRATIONS, progress: Progress | None = None
+    ) -> None:
         """Connect, and make the tables if they are not there.
 
         Args:
-            former: how far an earlier store of this process had written, if one has failed.
+            progress: how far earlier stores of this process had written; None: there were none.
 
         Raises:
             DatabaseError: the database can't be reached, or is not ready.
-            Fenced: another scheduler has begun an epoch after ``former``.
+            Fenced: another scheduler has begun an epoch since.
             FormatError: its format is newer than this version's, or too old to be migrated.
             StoreError: the database refused.
         """
         self.where = target.where
         self._target = target
+        self._progress = progress or Progress()
         names = {family: table(target.schema, family) for family in FAMILIES}
         insert = {
             family: f"insert into {name} select * from unnest($1::bytea[], $2::bytea[])"
@@ -104,12 +106,13 @@ class PostgresStore:
             self._turns.listen(f"{target.schema}_{CHANNEL}")
             self._prefixes = load_prefixes(self._turns, target.schema)
             self._reader = Reader(self._turns, target.schema, self._prefixes)
-            self.position = read_position(self._turns, target.schema)
-            self.lost_turns = lost_turns(former, self.position, self.where)
+            self._position = self._progress.compare(self._turns, target.schema, self.where)
             refuse_newer(self, self.where)
             upgrade(self, self.where, migrations)
-            if former is not None and self.lost_turns:
-                skip_epochs(self, self.where, former.epoch)
+            self.lost_turns = self._progress.lost_turns
+            if self.lost_turns:
+                skip_epochs(self, self.where, self._progress.lost_after)
+                self._progress.lost_turns = 0
         except TaskQueueError:
             with suppress(StoreError):
                 self.close()
@@ -121,10 +124,10 @@ class PostgresStore:
         _, rows = self._turns.run("write", [_BEGIN, Statement(locked)])
         stored = unpacked_number(rows[0][0] or b"") if rows else 0
         epoch = next_epoch(max(stored, stored_number(self, EPOCH_KEY, 0)), self.where)
-        moved = f"update {schema}.schedulers set epoch = $1::int8, turn = 0 where id = {SCHEDULER}"
-        begun = Statement(moved, (packed_number(epoch),))
+        moved = f"update {schema}.schedulers set epoch = $1::int8, turn = 0, owner = $2::bytea where id = {SCHEDULER}"
+        begun = Statement(moved, (packed_number(epoch), self._progress.owner))
         self._turns.run("write", [begun, *self._puts(epoch_batch(epoch)), _COMMIT])
-        self.position = Position(epoch, 0)
+        self._confirm(Position(epoch, 0))
         self.sync()
         return epoch
 
@@ -138,8 +141,8 @@ class PostgresStore:
         return self._reader.scan_back(family, start, end, limit)
 
     def write(self, epoch: int, batch: Batch) -> None:
-        refuse_older(epoch, self.position.epoch, self.where)
-        turn = self.position.turn
+        refuse_older(epoch, self._position.epoch, self.where)
+        turn = self._position.turn
         fenced = Statement(self._fence, (packed_number(epoch), packed_number(turn)))
         try:
             if batch.drops:
@@ -149,16 +152,16 @@ class PostgresStore:
             else:
                 self._write_plainly(fenced, batch)
         except Fenced:
-            raise refusal(self._target, self.position) from None
-        self.position = Position(epoch, turn + 1)
+            raise refusal(self._target, self._progress) from None
+        self._confirm(Position(epoch, turn + 1))
 
     def sync(self) -> None:
-        position = self.position
+        position = self._position
         values = packed_number(position.epoch), packed_number(position.turn)
         try:
             self._barriers.run("sync", [Statement(self._barrier, values)])
         except Fenced:
-            raise refusal(self._target, position) from None
+            raise refusal(self._target, self._progress) from None
 
     def inbox_rows(self, without: Collection[bytes], largest: int) -> list[InboxRow]:
         """See ``inbox.read_inbox``."""
@@ -194,6 +197,9 @@ class PostgresStore:
                 self._careful_turns = CAREFUL_TURNS
         self._turns.run("write", self._transaction(fenced, batch, self._puts(batch)))
         self._careful_turns -= 1
+
+    def _confirm(self, position: Position) -> None:
+        self._position = self._progress.position = position
 
     # ------------------------------------------------------------------------------------------- statements
 
