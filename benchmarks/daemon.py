@@ -37,16 +37,18 @@ class Daemon:
         config_text: of its config file; ``bind``, ``log_level`` and ``path`` of the store need not be in it.
         core: cores that it runs on, such as "0"; empty: any.
         python: the interpreter of another build, which takes what is installed there; empty: this one.
+        store: url of a database that is its store; empty: a folder.
 
     Attributes:
         url: stays the same over restarts.
         folder: its config file, ``log`` and ``store`` are in it.
     """
 
-    def __init__(self, config_text: str, core: str = "0", python: str = "") -> None:
+    def __init__(self, config_text: str, core: str = "0", python: str = "", store: str = "") -> None:
         self.url = f"tcp://127.0.0.1:{processes.free_port()}"
         self._core = core
         self._python = [python, "-I"] if python else [sys.executable]
+        self._store = store
         self._folder = tempfile.TemporaryDirectory(prefix="taskqueue-bench-")
         self.folder = Path(self._folder.name)
         (self.folder / "taskqueue.toml").write_text(config_text)
@@ -71,7 +73,7 @@ class Daemon:
     def start(self) -> None:
         """Start it; it may still be busy with that when this returns. ``status`` waits until it answers."""
         command = [*self._python, "-m", "taskqueue.cli.main", "scheduler", "-c", str(self.folder / "taskqueue.toml")]
-        options = ["--bind", self.url, "--store", str(self.folder / "store")]
+        options = ["--bind", self.url, "--store", self._store or str(self.folder / "store")]
         with (self.folder / "log").open("ab") as log:
             self._process = processes.start([*command, *options], self._core, log)
 

@@ -46,8 +46,9 @@ class Growing:
         traffic: to it, while it runs.
     """
 
-    def __init__(self, body: int, build: Build = HERE) -> None:
-        self.daemon = Daemon(CONFIG, python=build.python)
+    def __init__(self, body: int, build: Build = HERE, store: str = "") -> None:
+        """``store``: url of a database that is the daemon's store; empty: a folder."""
+        self.daemon = Daemon(CONFIG, python=build.python, core="" if store else "0", store=store)
         self.size = 0
         self._body = body
         self.traffic: Traffic

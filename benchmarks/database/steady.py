@@ -1,0 +1,88 @@
+"""Steady load on a store in PostgreSQL: do tables that are always rewritten grow, and what does an old snapshot do?
+
+    python -m benchmarks.database.steady                               20 minutes, 5,000 lifecycles a second
+    python -m benchmarks.database.steady --minutes 3 --snapshot 2      somebody's transaction is open in minute 2
+
+Tasks are done as fast as they are pushed, so that the queues are short, while everything in them is new each second. A
+line a minute: turns, and the size of the tables that a turn rewrites. A transaction that stays open, such as that of a
+dump, keeps the database from removing dead rows; what that costs is seen in the time of a turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import time
+from typing import Final
+
+from benchmarks.growing import Growing
+from benchmarks.harness import Column, Report, parser
+from benchmarks.peers.ours_postgres import SETTINGS
+from benchmarks.peers.postgres_server import Postgres
+
+COMMAND: Final = "python -m benchmarks.database.steady"
+REWRITTEN: Final = ("kv_ready", "kv_leases", "kv_projects", "kv_outcomes", "kv_counters", "schedulers", "barriers")
+BATCH: Final = 500
+COLUMNS: Final = [
+    Column("rate", "lifecycles", "/s"),
+    Column("turn", "a turn's look-up and write", "ms", 2),
+    *(Column(name, name, "MB", 1) for name in REWRITTEN),
+    Column("rest", "all else", "MB"),
+]
+
+
+def main() -> None:
+    """The minutes, and the table."""
+    options = parse()
+    report = Report("database-steady", "Steady load on a database", COMMAND, COLUMNS)
+    with Postgres([*SETTINGS, "autovacuum_naptime=15s"], "") as server, Growing(300, store=server.address) as growing:
+        for minute in range(1, options.minutes + 1):
+            holder = hold_a_snapshot(server) if minute == options.snapshot else None
+            row = f"minute {minute}" + (", an old snapshot" if holder else "")
+            report.add(row, minute_of(growing, options.rate) | sizes(server))
+            if holder is not None:
+                holder.terminate()
+                holder.wait()
+            print(f"{row}: {report.result.rows[-1].values}", flush=True)
+    report.finish(options)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    made = parser(__doc__, rounds=1)
+    made.add_argument("--minutes", type=int, default=20)
+    made.add_argument("--rate", type=int, default=5000, help="lifecycles a second")
+    made.add_argument("--snapshot", type=int, default=0, help="the minute in which a transaction is open; 0: none")
+    return made.parse_args()
+
+
+def minute_of(growing: Growing, rate: int) -> dict[str, float]:
+    """One minute of load; what was done of it, and what a turn took."""
+    before, began_at, done = growing.meters(), time.monotonic(), 0
+    while (passed := time.monotonic() - began_at) < 60:
+        if done < rate * passed:
+            growing.traffic.lifecycles(growing.next(BATCH), BATCH)
+            done += BATCH
+        else:
+            time.sleep(0.001)
+    meters = growing.meters()
+    spent = sum(meters[name] - before[name] for name in ("find_seconds", "keep_seconds"))
+    return {"rate": done / passed, "turn": 1000 * spent / (meters["writes"] - before["writes"])}
+
+
+def sizes(server: Postgres) -> dict[str, float]:
+    """Of the tables, with their indexes."""
+    said = server.ask("select relname, pg_total_relation_size(relid) from pg_stat_user_tables")
+    found = {name: int(size) / 1e6 for name, size in (line.split("|") for line in said.splitlines())}
+    rest = sum(size for name, size in found.items() if name not in REWRITTEN)
+    return {name: found[name] for name in REWRITTEN} | {"rest": rest}
+
+
+def hold_a_snapshot(server: Postgres) -> subprocess.Popen[bytes]:
+    """Begin a transaction that sees what is there now, and keep it open."""
+    script = "begin isolation level repeatable read; select 1; select pg_sleep(3600);"
+    return subprocess.Popen(["psql", "-q", "-c", script, server.address], stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""taskqueue in the contest, with its store in PostgreSQL: a real daemon and a real server, both on the server's cores.
+
+The setting is the durability and, if it is another build, its interpreter. The server has its defaults but for a WAL
+that is as long as anybody would set it who has such a load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, Final
+
+from benchmarks.contest import Load
+from benchmarks.peers import ours, postgres_server
+from benchmarks.peers.ours import Ours
+from benchmarks.peers.postgres_server import Postgres
+
+SETTINGS: Final = ("shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=15min")
+
+WAL: Final = "select pg_current_wal_insert_lsn() - '0/0'"
+
+
+class OnPostgres(Ours):
+    """The daemon, as a Server; its meters have what the database's server spends, too."""
+
+    def __init__(self, durability: str, core: str, python: str, postgres: Postgres) -> None:
+        super().__init__(ours.CONFIG.format(durability=durability), core, python, store=postgres.address)
+        self._postgres = postgres
+
+    def meters(self) -> dict[str, float]:
+        """Those of the loop; CPU seconds of the database's server, and bytes of its log."""
+        spent = {"server_seconds": self._postgres.cpu_seconds(), "wal_bytes": float(self._postgres.ask(WAL))}
+        return super().meters() | spent
+
+
+def unavailable() -> str:
+    """See ``Peer``."""
+    return postgres_server.unavailable()
+
+
+@contextmanager
+def _served(setting: str, core: str) -> Iterator[OnPostgres]:
+    durability, _, python = setting.partition(" ")
+    with ExitStack() as stack:
+        postgres = stack.enter_context(Postgres(SETTINGS, core))
+        yield stack.enter_context(OnPostgres(durability, core, python, postgres))
+
+
+def serve(setting: str, core: str) -> AbstractContextManager[OnPostgres]:
+    """See ``Peer``."""
+    return _served(setting, core)
+
+
+def produce(address: str, load: Load) -> dict[str, Any]:
+    """See ``Peer``."""
+    return ours.produce(address, load)
+
+
+def fetch(address: str, load: Load) -> dict[str, Any]:
+    """See ``Peer``."""
+    return ours.fetch(address, load)
