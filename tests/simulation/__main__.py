@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import get_args
 
 from tests.simulation.play import Play, Played, report
-from tests.simulation.storage import MemoryDisk, RocksDisk
+from tests.simulation.storage import StoreName, storage_of
 from tests.simulation.world import Violation
 
 
@@ -36,8 +35,8 @@ def _options() -> Namespace:
     parser = ArgumentParser(prog="python -m tests.simulation", description="Play seeds of the simulation.")
     parser.add_argument("--seed", type=int, default=0, help="the seed, or the first of many")
     parser.add_argument("--count", type=int, default=1, help="how many seeds to play")
-    parser.add_argument("--store", choices=("memory", "rocks"), default="memory")
-    parser.add_argument("--lossless", action="store_true", help="power cuts lose nothing, as with rocks")
+    parser.add_argument("--store", choices=get_args(StoreName), default="memory")
+    parser.add_argument("--lossless", action="store_true", help="power cuts lose nothing, as with other stores")
     parser.add_argument("--crewed", action="store_true", help="with fetchers of names and priorities")
     parser.add_argument("--graphs", action="store_true", help="with tasks that wait for others")
     parser.add_argument("--slotted", action="store_true", help="with projects that are divided into slots")
@@ -47,14 +46,12 @@ def _options() -> Namespace:
 
 
 def _play(seed: int, options: Namespace) -> bool:
-    with TemporaryDirectory() as folder:
-        rocks = options.store == "rocks"
-        disk = RocksDisk(Path(folder) / "store") if rocks else MemoryDisk()
+    with storage_of(options.store) as disk:
         began = perf_counter()
         one = Play(
             seed,
             disk,
-            forgetful=not (rocks or options.lossless),
+            forgetful=options.store == "memory" and not options.lossless,
             crewed=options.crewed,
             graphs=options.graphs,
             slotted=options.slotted,

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import sys
 from math import inf
-from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.tasks.needs import Needs, TaskRef
@@ -20,7 +18,7 @@ from tests.simulation import crew, visitors, weavers
 from tests.simulation.cast import Fetcher, Operator, Producer
 from tests.simulation.laws import Judge
 from tests.simulation.site import Site
-from tests.simulation.storage import MemoryDisk, Plan, RocksDisk, Storage
+from tests.simulation.storage import MemoryDisk, Plan, Storage, StoreName, storage_of
 from tests.simulation.tasks import (
     FETCHER_TIMEOUT,
     GROUP,
@@ -50,8 +48,6 @@ HEADS: Final = (
     (4096, PLENTY, PLENTY),
 )
 """Bounds of heads: tasks, bytes, bytes of all heads together. A task takes about 550 bytes."""
-
-StoreName = Literal["memory", "rocks"]
 
 
 class Played(NamedTuple):
@@ -262,17 +258,11 @@ def play(
     Raises:
         Violation: a law is broken.
     """
-    if store == "memory":
-        one = Play(
-            seed, forgetful=forgetful, storm_seconds=storm_seconds, crewed=crewed, graphs=graphs, slotted=slotted
-        )
-        return _play(one, store)
-    with TemporaryDirectory() as folder:
-        disk = RocksDisk(Path(folder) / "store")
+    with storage_of(store) as disk:
         one = Play(
             seed,
             disk,
-            forgetful=False,
+            forgetful=forgetful and store == "memory",
             storm_seconds=storm_seconds,
             crewed=crewed,
             graphs=graphs,

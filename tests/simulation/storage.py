@@ -3,18 +3,23 @@
 MemoryDisk   forgets what was not synced when the machine dies
 RocksDisk    a directory, really closed and opened again; it keeps what was written, because a power cut of the
              machine that runs the test can't be had. To compare the two, let the memory keep it too.
+DatabaseDisk the same in a schema of a real server
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Literal, Protocol
 
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.memory_store import Disk, Entries, MemoryStore
+from taskqueue.store.postgres.postgres_store import PostgresStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
+from tests.postgres import drop_schema, new_target
 from tests.simulation.world import Crash
 
 ROCKS_CACHE_BYTES: Final = 8 << 20
@@ -68,6 +73,45 @@ class RocksDisk:
 
     def copy(self) -> Store | None:
         return None
+
+
+class DatabaseDisk:
+    """Storage in a schema of a database. Drop it."""
+
+    def __init__(self) -> None:
+        self._target = new_target()
+
+    def open(self) -> Store:
+        return PostgresStore(self._target)
+
+    def power_cut(self, lucky: int) -> None:
+        pass
+
+    def copy(self) -> Store | None:
+        return None
+
+    def drop(self) -> None:
+        """Remove the schema."""
+        drop_schema(self._target)
+
+
+StoreName = Literal["memory", "rocks", "postgres"]
+
+
+@contextmanager
+def storage_of(name: StoreName) -> Iterator[Storage]:
+    """New storage, which is gone afterwards."""
+    if name == "memory":
+        yield MemoryDisk()
+    elif name == "rocks":
+        with TemporaryDirectory() as folder:
+            yield RocksDisk(Path(folder) / "store")
+    else:
+        disk = DatabaseDisk()
+        try:
+            yield disk
+        finally:
+            disk.drop()
 
 
 class Plan:

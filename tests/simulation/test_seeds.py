@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from tests.simulation.play import play
+from tests.simulation.storage import StoreName
 
 SEEDS: Final = 200
 SEEDS_WITH_CREW: Final = 40
@@ -61,12 +62,13 @@ def test_heads_are_read_further_hundreds_of_times_also_in_turns_that_change_what
     assert all(one.refills > 100 for one in tiny)
 
 
+@pytest.mark.parametrize("store", ["rocks", "postgres"])
 @pytest.mark.parametrize("seed", [3, 4, 7, 10, 12, 18])
-def test_a_world_on_rocksdb_is_the_same_to_the_last_line(seed: int) -> None:
-    on_rocks = play(seed, "rocks")
+def test_a_world_on_a_real_store_is_the_same_to_the_last_line(seed: int, store: StoreName) -> None:
+    on_real = play(seed, store)
     in_memory = play(seed, forgetful=False)
 
-    assert on_rocks.digest == in_memory.digest
+    assert on_real.digest == in_memory.digest
 
 
 @pytest.mark.parametrize("seed", [3, 5])
