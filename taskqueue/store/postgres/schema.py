@@ -32,7 +32,7 @@ IDS_FILL: Final = 50
 then, and without a new entry in the index. That saves an eighth of a lifecycle."""
 
 _VACUUM: Final = (
-    "autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0"
+    "autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0"
 )
 
 
