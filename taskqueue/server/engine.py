@@ -80,6 +80,23 @@ class Engine:
             StoreError: no reply of the turn may be sent; the epoch is over.
             Corrupt: an invariant of the core is broken.
         """
+        try:
+            return self._turn(now, incoming, config, undelivered, reloaded)
+        except StoreError:
+            raise
+        except Exception:
+            # What another scheduler has written meanwhile contradicts what is in memory here: that is no bug.
+            self._ledger.refuse_if_fenced()
+            raise
+
+    def _turn(
+        self,
+        now: Now,
+        incoming: Sequence[Incoming],
+        config: CoreConfig | None,
+        undelivered: Sequence[Outgoing],
+        reloaded: Sequence[str] | None,
+    ) -> TurnResult:
         meters = self._meters
         began = ticks()
         if self.intake is not None:

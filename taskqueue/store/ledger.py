@@ -177,6 +177,15 @@ class Ledger:
         """
         self._store.sync()
 
+    def refuse_if_fenced(self) -> None:
+        """Write nothing, as far as that is allowed.
+
+        Raises:
+            Fenced: another scheduler has begun an epoch.
+            StoreError: that can't be known.
+        """
+        self._store.write(self._epoch, Batch())
+
     def levels(self) -> dict[int, list[int]]:
         """By level of the store, the bytes of each of its tables; empty if it has no tables. Costs 5 µs a table.
 

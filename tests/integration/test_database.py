@@ -161,6 +161,29 @@ def test_a_daemon_that_starts_on_the_same_schema_ends_the_one_before(
     assert {row.taskid for row in Client(second.url).tasks.all("news", "ready")} == pusher.acknowledged
 
 
+def test_a_daemon_that_stumbles_over_what_its_successor_has_written_says_who_has_and_not_that_it_is_a_bug(
+    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+) -> None:
+    server = cluster()
+    first = daemon(url=server.url, schema="taskqueue", projects={"news": {}})
+    second = daemon(url=server.url, schema="taskqueue", projects={"news": {}})
+    fetcher, client = peer(second), peer(second)
+    fetcher.ask("hello", capacity=1, projects=["news"], holds=[], seen=0)
+    for itag in ("one", "two"):  # what is handed out anew by the turn that restarts it is known as processing at once
+        task = {"taskid": "a", "url": "http://site/", "schedule": {"itag": itag}}
+        client.ask("new-task", project="news", tasks=[task])
+        (held,) = fetcher.receive()["tasks"]
+        if itag == "one":
+            report = {key: held[key] for key in ("project", "taskid", "token")} | {"ok": True}
+            fetcher.ask("done", tasks=[report])
+
+    peer(first).send("task-cancel", project="news", taskids=["a"])
+
+    assert first.ended() == 3
+    assert "another scheduler has taken over the store" in first.log()
+    assert "bug" not in first.log()
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [

@@ -23,7 +23,7 @@ from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.core.turn_result import TurnResult
-from taskqueue.errors import Rejected, StoreError
+from taskqueue.errors import Corrupt, Rejected, StoreError
 from taskqueue.protocol.codec import decode_request, encode, request_number
 from taskqueue.protocol.fields import Now, Peer
 from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, Outgoing, Select
@@ -187,6 +187,10 @@ class Host:
         self._store.fault = self._draw_fault()
         try:
             self._ledger.commit(result.writes)
+        except Corrupt as error:
+            if self.is_succeeded:
+                raise Crash("what its successor has written contradicts what it knows") from error
+            raise
         finally:
             written = self._store.writes > before
             if written and self.is_succeeded:
